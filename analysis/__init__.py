@@ -1,0 +1,1 @@
+"""Reads run directories: metrics, theory and the report."""

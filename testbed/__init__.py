@@ -1,0 +1,1 @@
+"""The harness: specs, trials, labs, fidelity, run directories and the command line."""

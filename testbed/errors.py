@@ -1,0 +1,84 @@
+"""Every exception that a user can meet, one class per cause.
+
+::
+
+    TestbedError
+    |-- SpecError            what was asked for makes no sense             exit 2
+    |   |-- TopologyError    a network that cannot exist, or has no route
+    |   `-- SchemeError      a forest that is wrong, or does not fit its topology
+    |-- UsageError           a command line that makes no sense            exit 2
+    |-- OutputError          a directory or file that cannot be used       exit 2
+    |-- PrivilegeError       the kernel does not let us build the lab      exit 2
+    |-- MissingToolError     a program or package that is needed is absent exit 2
+    `-- TrialError           a trial that started and failed               exit 1
+        |-- LabError         the network built is not the one asked for
+        |-- WorkerError      a worker died or reported an error
+        |-- TrialTimeout     no progress within the stated time
+        `-- DiskFullError    no room for the results
+
+This module imports nothing of ours, so every package may import it.
+"""
+
+from __future__ import annotations
+
+
+class TestbedError(Exception):
+    """A message for the user: what is wrong (names the thing and its value), and the change that mends it."""
+
+    __test__ = False  # pytest: not a test class
+
+    def __init__(self, problem: str, *, fix: str | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return self.problem if self.fix is None else f"{self.problem}\n  fix: {self.fix}"
+
+
+class SpecError(TestbedError):
+    """What was asked for makes no sense."""
+
+
+class TopologyError(SpecError):
+    """A network that cannot exist, or two nodes of it without a route."""
+
+
+class SchemeError(SpecError):
+    """A forest that does not sum every contribution once, or a scheme on a topology it cannot use."""
+
+
+class UsageError(TestbedError):
+    """A command line that makes no sense."""
+
+
+class OutputError(TestbedError):
+    """A directory or file that cannot be read or written."""
+
+
+class PrivilegeError(TestbedError):
+    """The kernel does not let this user build the lab."""
+
+
+class MissingToolError(TestbedError):
+    """A program or package that is needed is absent."""
+
+
+class TrialError(TestbedError):
+    """A trial that started and failed."""
+
+
+class LabError(TrialError):
+    """The kernel's read-back differs from what was asked for, or the lab process died."""
+
+
+class WorkerError(TrialError):
+    """A worker died or reported an error."""
+
+
+class TrialTimeout(TrialError):
+    """A trial made no progress within the time that the spec allows."""
+
+
+class DiskFullError(TrialError):
+    """No room is left for the results."""

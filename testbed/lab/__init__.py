@@ -1,0 +1,1 @@
+"""Labs: places where a topology exists and processes run."""

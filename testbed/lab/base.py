@@ -1,0 +1,92 @@
+"""What every lab offers: a place where a topology exists and processes run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from topologies.model import Topology
+
+
+@dataclass(frozen=True)
+class LinkSettings:
+    """How links are emulated, beyond the rate and delay that each link of the topology carries."""
+
+    mtu: int = 1500
+    queue_bytes: int = 64 * 2**20
+    """Room at each egress before packets are dropped."""
+    shaped: bool = True
+    """False leaves every link as fast as the machine moves packets."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One worker to start: the node it runs on, its job file and the file its output goes to."""
+
+    node: int
+    job: str
+    log: str
+
+
+@dataclass(frozen=True)
+class Exit:
+    """A worker that ended: ``status`` is its exit status, or minus the signal that ended it."""
+
+    node: int
+    status: int
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What the kernel has counted at the egress of one directed link since the lab came up."""
+
+    directed_link: int
+    bytes: int
+    packets: int
+    drops: int
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ran on a node."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+class Lab(Protocol):
+    """Bring a network up, run processes on it, read what happened, take it down. One network at a time."""
+
+    def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
+        """Build the network, with routes between each (source, destination) pair of hosts, and read it back.
+
+        Raises:
+            LabError: the kernel reports something else than what was asked for.
+            PrivilegeError: the kernel does not let this user build it.
+        """
+
+    def launch(self, workers: Sequence[Launch]) -> None:
+        """Start the workers."""
+
+    def exits(self) -> list[Exit]:
+        """Workers that ended since the last call; does not wait."""
+
+    def kill(self) -> None:
+        """End every worker now."""
+
+    def counters(self) -> list[Counters]:
+        """Bytes, packets and drops per directed link."""
+
+    def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
+        """Run one command on a node and wait for it."""
+
+    def describe(self) -> dict[str, Any]:
+        """What was read back from the kernel: rates, bursts, queues, mtu, routes, sysctls, congestion control."""
+
+    def down(self) -> None:
+        """Remove the network; the lab can come up again."""
+
+    def close(self) -> None:
+        """End the lab and everything in it."""

@@ -1,0 +1,1 @@
+"""Network families: pure data, no I/O, nothing of ours imported but the error tree."""

@@ -1,0 +1,122 @@
+"""A data-centre network as pure data: hosts, switches, ports, and links with capacity and delay.
+
+Nodes are numbered with the hosts first, so that a host's index is also the rank of the worker that runs on it.
+A link is full duplex; its two directions are numbered ``2 * link`` (a to b) and ``2 * link + 1`` (b to a), and that
+number, the *directed link*, is what loads, counters and bounds are indexed by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A host or a switch.
+
+    ``level`` is 0 for hosts and the layer, counted from 1, for switches (fat-tree: 1 edge, 2 aggregation, 3 core;
+    BCube: its level plus 1). ``rack`` numbers the ToR group a host or ToR belongs to, None where racks mean nothing.
+    """
+
+    name: str
+    kind: Literal["host", "switch"]
+    level: int
+    rack: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A full-duplex cable from port ``a_port`` of node ``a`` to port ``b_port`` of node ``b``."""
+
+    a: int
+    a_port: int
+    b: int
+    b_port: int
+    rate_bps: int
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One route from host to host: its directed links in order, and the share of the flow that takes it."""
+
+    links: tuple[int, ...]
+    weight: float = 1.0
+
+
+Router = Callable[["Topology", int, int], tuple[Path, ...]]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A network. ``nodes`` holds every host before the first switch; ``router`` gives the paths between two hosts.
+
+    ``family`` and ``params`` are what the network was built from (``bcube``, ``{"n": 3, "k": 2}``).
+    """
+
+    family: str
+    params: Mapping[str, object]
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+    router: Router = field(repr=False, compare=False)
+
+    @property
+    def expression(self) -> str:
+        """The text that builds this network again: ``bcube(n=3,k=2)``."""
+        return f"{self.family}({','.join(f'{key}={value}' for key, value in self.params.items())})"
+
+    @cached_property
+    def host_count(self) -> int:
+        return sum(1 for node in self.nodes if node.kind == "host")
+
+    @property
+    def hosts(self) -> range:
+        """Indices of the hosts: ``0 .. host_count - 1``."""
+        return range(self.host_count)
+
+    @property
+    def switches(self) -> range:
+        """Indices of the switches: those after the hosts."""
+        return range(self.host_count, len(self.nodes))
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Node index by name."""
+        return {node.name: i for i, node in enumerate(self.nodes)}
+
+    @cached_property
+    def ports(self) -> tuple[tuple[int, ...], ...]:
+        """For each node, by port number, the directed link that leaves through that port."""
+        out: list[dict[int, int]] = [{} for _ in self.nodes]
+        for i, link in enumerate(self.links):
+            out[link.a][link.a_port] = 2 * i
+            out[link.b][link.b_port] = 2 * i + 1
+        return tuple(tuple(ports[p] for p in sorted(ports)) for ports in out)
+
+    def head(self, directed: int) -> int:
+        """The node that a directed link leads to."""
+        link = self.links[directed // 2]
+        return link.a if directed % 2 else link.b
+
+    def tail(self, directed: int) -> int:
+        """The node that a directed link starts from."""
+        link = self.links[directed // 2]
+        return link.b if directed % 2 else link.a
+
+    def port_at_tail(self, directed: int) -> int:
+        """The port of :meth:`tail` through which the directed link leaves."""
+        link = self.links[directed // 2]
+        return link.b_port if directed % 2 else link.a_port
+
+    def paths(self, src: int, dst: int) -> tuple[Path, ...]:
+        """Every route that traffic from host ``src`` to host ``dst`` takes; weights sum to 1.
+
+        Raises:
+            TopologyError: there is no route.
+        """
+        return self.router(self, src, dst)

@@ -1,0 +1,106 @@
+"""A worker's job: everything it needs to know, in one JSON file, so that any lab can start it anywhere."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A neighbour in the forest: one TCP connection, opened by the node with the lower index."""
+
+    node: int
+    local: str
+    """Own IPv4 address to bind, which also picks the NIC."""
+    remote: str
+    """The neighbour's IPv4 address."""
+    port: int
+    """TCP port on which the node with the higher index listens."""
+
+
+@dataclass(frozen=True)
+class Compute:
+    """How long computing takes (DESIGN, "Numbers that mean something").
+
+    ``real``: what the CPU takes. ``paced``: the gradient is computed, then the worker waits until ``pace_s`` since the
+    iteration's start have passed. ``none``: an infinitely fast accelerator; one gradient is computed before the
+    start and sent again and again.
+    """
+
+    mode: Literal["real", "paced", "none"] = "real"
+    pace_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Training:
+    """A model, its data and its optimiser; the same on every rank. ``batch`` is the sub-minibatch of one worker."""
+
+    model: str
+    dataset: str
+    batch: int
+    iterations: int
+    learning_rate: float
+    momentum: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A burst of ``duration_s`` to one host through one NIC, to see what the link really carries before training."""
+
+    local: str
+    remote: str
+    send_port: int
+    """Port that ``remote`` listens on for our burst."""
+    source: str
+    """Address of the host whose burst arrives at this NIC (for the log only)."""
+    listen_port: int
+    """Port on which this NIC expects ``source``'s burst."""
+    rate_bps: int
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process of one trial. Paths are as the process sees them."""
+
+    trial: str
+    node: int
+    name: str
+    rank: int | None
+    """Rank among the workers; None for a node that only reduces or forwards."""
+    world: int
+    forest: str
+    """Path of the forest (``workloads.sync.codec``)."""
+    peers: tuple[Peer, ...]
+    training: Training
+    compute: Compute
+    overlap: Literal["none", "layer"]
+    chunk_bytes: int
+    congestion_control: str
+    timeout_s: float
+    samples: str
+    """JSON lines this process writes: ``hello``, ``probe``, one ``iteration`` each, then ``done`` or ``error``."""
+    weights: str | None = None
+    """Where to save the final weights as .npy (rank 0), or None."""
+    probes: tuple[Probe, ...] = field(default=())
+    version: int = VERSION
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self)))
+
+    @classmethod
+    def load(cls, path: Path) -> Job:
+        raw: dict[str, Any] = json.loads(path.read_text())
+        if raw["version"] != VERSION:
+            raise ValueError(f"{path}: job version {raw['version']}, this worker reads {VERSION}")
+        raw["peers"] = tuple(Peer(**peer) for peer in raw["peers"])
+        raw["training"] = Training(**raw["training"])
+        raw["compute"] = Compute(**raw["compute"])
+        raw["probes"] = tuple(Probe(**probe) for probe in raw["probes"])
+        return cls(**raw)

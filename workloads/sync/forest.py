@@ -1,0 +1,49 @@
+"""What a synchronous scheme is: for each class of gradient chunks one reduce-tree and one broadcast-tree.
+
+The gradient is cut into classes. Within a class every worker's contribution flows up the reduce-tree, being summed at
+each inner node, to the root; from there the sum flows down the broadcast-tree to every worker. Chunks of a class
+follow each other along the same trees, so every scheme pipelines by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROOT = -1
+"""In a parent array: this node is the tree's root."""
+ABSENT = -2
+"""In a parent array: this node is not part of the tree."""
+
+Parents = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """C classes over V nodes.
+
+    Attributes:
+        scheme: the expression that built it, such as ``ps(place=tensor)``.
+        nodes: names of the V nodes, in the topology's order.
+        workers: node indices that contribute a gradient and need the sum, by rank.
+        share: int64[C], the weight of each class in the gradient (only ratios matter unless ``aligned``).
+        reduce: int32[C, V], the parent of each node in the class's reduce-tree, ``ROOT`` or ``ABSENT``.
+        broadcast: int32[C, V], the same for the broadcast-tree.
+        aligned: class c is the c-th run of ``share[c]`` floats of the whole gradient (a tensor placed on a server),
+            rather than a share of every bucket.
+    """
+
+    scheme: str
+    nodes: tuple[str, ...]
+    workers: tuple[int, ...]
+    share: NDArray[np.int64]
+    reduce: Parents
+    broadcast: Parents
+    aligned: bool = False
+
+    @property
+    def classes(self) -> int:
+        """C, the number of chunk classes."""
+        return len(self.share)
