@@ -13,7 +13,7 @@
     `-- TrialError           a trial that started and failed               exit 1
         |-- LabError         the network built is not the one asked for
         |-- WorkerError      a worker died or reported an error
-        |-- TrialTimeout     no progress within the stated time
+        |-- TrialTimeoutError     no progress within the stated time
         `-- DiskFullError    no room for the results
 
 This module imports nothing of ours, so every package may import it.
@@ -76,7 +76,7 @@ class WorkerError(TrialError):
     """A worker died or reported an error."""
 
 
-class TrialTimeout(TrialError):
+class TrialTimeoutError(TrialError):
     """A trial made no progress within the time that the spec allows."""
 
 

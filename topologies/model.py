@@ -13,8 +13,6 @@ from functools import cached_property
 from typing import Literal
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class Node:
     """A host or a switch.
