@@ -1,0 +1,16 @@
+# The two commands: `make demo` and `make test`. Both set up what is missing first.
+.PHONY: demo test check
+
+demo:
+	@./setup.sh run
+	@.venv/bin/testbed run experiments/quickstart.yaml
+
+test: check
+	@.venv/bin/pytest -n auto -m "not alone"
+	@.venv/bin/pytest -m alone
+
+check:
+	@./setup.sh test
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy

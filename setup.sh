@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Installs what is missing, then does nothing until pyproject.toml or this file changes.
+#
+#   ./setup.sh run     what `testbed run` needs: Python, the virtual environment, CPU PyTorch
+#   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, ping, tc, a headless browser
+#
+# TORCH_INDEX=URL     where pip finds a CPU build of PyTorch, when its usual places have none
+# TORCH_ANY=1         take whatever build pip finds, CUDA's gigabytes included
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+what=${1:-run}
+case $what in
+    run)  packages=() ;;
+    test) packages=(ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump chromium:chromium) ;;
+    *)    echo "setup.sh: '$what' is not 'run' or 'test'" >&2; exit 2 ;;
+esac
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "$@"; exit 2; }
+
+apt_install() {
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        return 1
+    fi
+    say "installing with apt: $*"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1 && return
+    apt-get update -qq >/dev/null  # a fresh machine has no package lists yet
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-python3}" python3.13 python3.12 python3.11; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+need_python() {
+    find_python >/dev/null || apt_install python3 python3-venv || true
+    python=$(find_python) || die "testbed needs Python 3.11 or newer; python3 here is $(python3 --version 2>&1 || echo absent)" \
+        "  fix: install it (Debian 12, Ubuntu 24.04 or newer: apt-get install python3 python3-venv) or set PYTHON=/path/to/python"
+    if ! "$python" -c 'import ensurepip' 2>/dev/null; then
+        apt_install python3-venv && "$python" -c 'import ensurepip' 2>/dev/null ||
+            die "$python cannot make virtual environments: ensurepip is missing" \
+                "  fix: sudo apt-get install python3-venv"
+    fi
+}
+
+need_tools() {
+    local pair missing=()
+    for pair in "${packages[@]}"; do
+        command -v "${pair%%:*}" >/dev/null || PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%:*}" >/dev/null ||
+            missing+=("${pair##*:}")
+    done
+    [ ${#missing[@]} = 0 ] || apt_install "${missing[@]}" ||
+        say "not installed: ${missing[*]}; the tests that need them will skip, saying so" \
+            "  fix: sudo apt-get install ${missing[*]}"
+}
+
+# PyTorch's Linux builds on the default index bring several gigabytes of CUDA. Ask pip what it would take before taking it.
+install_torch() {
+    local wanted chosen
+    wanted=$(sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
+    .venv/bin/python -c "import importlib.metadata as m, sys; sys.exit(m.version('torch').split('+')[0] != '${wanted#torch==}')" 2>/dev/null &&
+        return
+    local source=()
+    [ -z "${TORCH_INDEX:-}" ] || source=(--index-url "$TORCH_INDEX")
+    if [ -z "${TORCH_ANY:-}" ]; then
+        chosen=$(.venv/bin/pip install --quiet --dry-run --no-deps --ignore-installed --report - "${source[@]}" "$wanted" |
+            .venv/bin/python -c '
+import json, platform, sys
+torch = json.load(sys.stdin)["install"][0]["metadata"]
+cuda = any(need.startswith(("nvidia-", "cuda-")) for need in torch.get("requires_dist", []))
+linux = platform.system() == "Linux"
+print("cuda" if linux and cuda and "+cpu" not in torch["version"] else torch["version"])') ||
+            die "pip finds no $wanted" "  fix: check the network and pip's settings, or set TORCH_INDEX to an index that has it"
+        [ "$chosen" != cuda ] || die "pip would take the CUDA build of $wanted, several gigabytes that this project does not use" \
+            "  fix: TORCH_INDEX=URL make ..., with the index that PyTorch's 'Get started' page names for Linux, pip, CPU;" \
+            "       or TORCH_ANY=1 make ... to take the CUDA build all the same"
+    fi
+    say "installing $wanted (CPU)"
+    .venv/bin/pip install --quiet "${source[@]}" "$wanted"
+}
+
+stamp=.venv/.testbed-$what
+fingerprint=$(cat pyproject.toml setup.sh | cksum; pwd)
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$fingerprint" ] && .venv/bin/python -c '' 2>/dev/null; then
+    exit 0
+fi
+
+need_tools
+need_python
+if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+    say "making the virtual environment .venv"
+    rm -rf .venv  # half made, or moved from elsewhere
+    "$python" -m venv .venv
+fi
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+install_torch
+say "installing Python packages"
+case $what in
+    run)  .venv/bin/pip install --quiet --editable . ;;
+    test) .venv/bin/pip install --quiet --editable '.[dev]' ;;
+esac
+# Only now: an interrupted set-up starts again.
+printf '%s' "$fingerprint" >"$stamp"
