@@ -16,7 +16,7 @@ case $what in
     *)    echo "setup.sh: '$what' is not 'run' or 'test'" >&2; exit 2 ;;
 esac
 
-say() { printf '%s\n' "$*" >&2; }
+say() { printf '%s\n' "$@" >&2; }
 die() { say "$@"; exit 2; }
 
 apt_install() {
@@ -44,11 +44,10 @@ need_python() {
     find_python >/dev/null || apt_install python3 python3-venv || true
     python=$(find_python) || die "testbed needs Python 3.11 or newer; python3 here is $(python3 --version 2>&1 || echo absent)" \
         "  fix: install it (Debian 12, Ubuntu 24.04 or newer: apt-get install python3 python3-venv) or set PYTHON=/path/to/python"
-    if ! "$python" -c 'import ensurepip' 2>/dev/null; then
-        apt_install python3-venv && "$python" -c 'import ensurepip' 2>/dev/null ||
-            die "$python cannot make virtual environments: ensurepip is missing" \
-                "  fix: sudo apt-get install python3-venv"
-    fi
+    "$python" -c 'import ensurepip' 2>/dev/null || apt_install python3-venv || true
+    "$python" -c 'import ensurepip' 2>/dev/null ||
+        die "$python cannot make virtual environments: ensurepip is missing" \
+            "  fix: sudo apt-get install python3-venv"
 }
 
 need_tools() {
