@@ -1,0 +1,73 @@
+"""Two workers, three iterations, every number worked out by hand."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from analysis import metrics
+from testbed.errors import OutputError
+
+COLUMNS = ["rank", "iteration", "start_s", "ready_s", "sum_s", "end_s"]
+
+
+@pytest.fixture
+def samples() -> pd.DataFrame:
+    rows = [
+        # rank 0 is early in iteration 0, late in iteration 1
+        (0, 0, 0.0, 1.0, 1.75, 2.0),
+        (0, 1, 2.0, 4.0, 4.25, 4.5),
+        (0, 2, 4.5, 5.5, 6.5, 6.75),
+        (1, 0, 0.25, 1.25, 1.5, 1.75),
+        (1, 1, 1.75, 3.0, 4.5, 4.75),
+        (1, 2, 4.75, 5.75, 6.25, 7.0),
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def test_gst_runs_from_the_last_gradient_to_the_last_sum(samples: pd.DataFrame) -> None:
+    # 1.75 - 1.25, 4.5 - 4.0, 6.5 - 5.75
+    assert metrics.gst_s(samples).to_dict() == {0: 0.5, 1: 0.5, 2: 0.75}
+
+
+def test_gst_leaves_out_the_warm_up_and_keeps_iteration_numbers(samples: pd.DataFrame) -> None:
+    assert metrics.gst_s(samples, skip=2).to_dict() == {2: 0.75}
+
+
+def test_gst_does_not_depend_on_the_order_of_rows(samples: pd.DataFrame) -> None:
+    assert metrics.gst_s(samples.iloc[::-1]).to_dict() == {0: 0.5, 1: 0.5, 2: 0.75}
+
+
+def test_jct_runs_from_the_first_start_to_the_last_end(samples: pd.DataFrame) -> None:
+    assert metrics.jct_s(samples) == 7.0
+
+
+def test_compute_and_sync_are_the_whole_jct(samples: pd.DataFrame) -> None:
+    # compute: 1.25 - 0, 4.0 - 2.0, 5.75 - 4.75; sync: 2.0 - 1.25, 4.75 - 4.0, 7.0 - 5.75
+    assert metrics.compute_s(samples) == 4.25
+    assert metrics.sync_s(samples) == 2.75
+
+
+def test_times_do_not_depend_on_where_the_clock_starts(samples: pd.DataFrame) -> None:
+    moved = samples.assign(**{name: samples[name] + 1024 for name in COLUMNS[2:]})
+    assert metrics.jct_s(moved) == 7.0
+    assert metrics.compute_s(moved) == 4.25
+
+
+def test_throughput_counts_every_worker(samples: pd.DataFrame) -> None:
+    assert metrics.throughput_sps(samples, batch=14) == 2 * 14 * 3 / 7.0
+
+
+def test_bandwidths_follow_nccl_tests() -> None:
+    assert metrics.algbw_bps(1_000_000, 0.5) == 16e6
+    assert metrics.busbw_bps(1_000_000, 0.5, world=4) == 24e6
+
+
+def test_an_iteration_that_a_worker_lacks_is_an_error(samples: pd.DataFrame) -> None:
+    with pytest.raises(OutputError, match="iteration 2 has samples of 1 of 2 workers"):
+        metrics.gst_s(samples.iloc[:-1])
+
+
+def test_no_iteration_at_all_is_an_error(samples: pd.DataFrame) -> None:
+    with pytest.raises(OutputError, match="hold no iteration"):
+        metrics.jct_s(samples.iloc[:0])
