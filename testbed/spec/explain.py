@@ -1,0 +1,111 @@
+"""Turning pydantic's errors into ours: which key, which value, what is allowed, what mends it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from testbed.errors import SpecError
+from testbed.spec.model import Spec
+
+Path = tuple[str | int, ...]
+
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "finite": "a finite number",
+    "string": "text",
+    "list": "a list",
+    "dict": "keys and values",
+    "model": "keys and values",
+}
+
+
+def explain(error: ValidationError, name: str, overridden: Sequence[Path] = ()) -> SpecError:
+    """One SpecError that lists every error; ``overridden`` are the paths that ``--set`` gave."""
+    texts = []
+    for item in error.errors(include_url=False):
+        path = tuple(key for key in item["loc"] if key != "[key]")
+        problem, fix = _describe(item, path)
+        source = "--set" if any(path[: len(given)] == given for given in overridden) else name
+        where = f"{source}: {'.'.join(map(str, path))}" if path else source
+        texts.append(SpecError(f"{where}: {problem}", fix=fix))
+    return texts[0] if len(texts) == 1 else SpecError("\n".join(map(str, texts)))
+
+
+def _describe(item: Any, path: Path) -> tuple[str, str]:
+    kind, value, context = item["type"], item["input"], item.get("ctx", {})
+    if kind == "testbed":
+        return context["problem"], context["fix"]
+    if kind == "extra_forbidden":
+        return "unknown key", nearest(str(path[-1]), known_keys(path[:-1]))
+    if kind == "missing":
+        return "missing", f"add it, such as {path[-1]}: {_example(path)}"
+    if kind == "literal_error":
+        allowed = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
+        return f"{value!r} is not one of: {', '.join(allowed)}", nearest(str(value), allowed)
+    if kind == "string_pattern_mismatch":
+        return f"{value!r} cannot name a directory", "use letters, digits, '.', '_' and '-'"
+    if kind in _LIMITS:
+        sign, key = _LIMITS[kind]
+        return f"{_short(value)} is impossible", f"give {sign} {context[key]}"
+    if kind == "too_short":
+        return "an empty list", f"give at least {context['min_length']}"
+    return f"{_short(value)} is not {_KINDS[kind.split('_')[0]]}", f"write it as {path[-1]}: {_example(path)}"
+
+
+_LIMITS = {
+    "greater_than": ("more than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("less than", "lt"),
+    "less_than_equal": ("at most", "le"),
+    "string_too_long": ("text of at most as many letters as", "max_length"),
+}
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """``did you mean 'iterations'?``, or the list of what is known where nothing is near."""
+    near = difflib.get_close_matches(word.lower(), known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+
+
+def known_keys(path: Path) -> list[str]:
+    """The keys that the group at ``path`` may hold."""
+    group = _group(path)
+    return [field.alias or key for key, field in group.model_fields.items()] if group else []
+
+
+def _group(path: Path) -> type[BaseModel] | None:
+    group: type[BaseModel] | None = Spec
+    for key in path:
+        if isinstance(key, int) or group is None:
+            continue
+        field = _field(group, key)
+        kinds = [field.annotation, *get_args(field.annotation)] if field else []
+        group = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+    return group
+
+
+def _field(group: type[BaseModel], key: str) -> Any:
+    return next((field for name, field in group.model_fields.items() if key in (field.alias, name)), None)
+
+
+def _example(path: Path) -> str:
+    words = [key for key in path if isinstance(key, str)]
+    group = _group(tuple(words[:-1]))
+    field = _field(group, words[-1]) if group else None
+    if field is None:
+        return "1"
+    if field.examples:
+        return str(field.examples[0])
+    if isinstance(field.default, str | int | float) and field.default != "":
+        return str(field.default)
+    return "{...}"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,178 @@
+"""The experiment's schema: every key a spec may hold, its default, and which values make sense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from testbed import units
+from testbed.errors import SpecError
+from topologies.call import parse
+
+EMULATED_LIMIT_BPS = 34_000_000_000
+"""HTB's rate reaches the kernel through a 32-bit field of bytes per second: 2**32 * 8 = 34.4 Gbit/s."""
+
+
+def refuse(problem: str, fix: str) -> PydanticCustomError:
+    """An error for a validator to raise, which keeps the problem and its fix apart."""
+    return PydanticCustomError("testbed", "{problem}", {"problem": problem, "fix": fix})
+
+
+def _quantity(read: Callable[[object], float]) -> BeforeValidator:
+    def validate(value: object) -> float:
+        try:
+            return read(value)
+        except SpecError as error:
+            raise refuse(error.problem, error.fix or "") from None
+
+    return BeforeValidator(validate)
+
+
+def _emulated_rate_bps(value: object) -> int:
+    rate_bps = units.rate_bps(value)
+    if rate_bps > EMULATED_LIMIT_BPS:
+        raise SpecError(
+            f"{value!r} is above {units.rate_text(EMULATED_LIMIT_BPS)}, the most that the kernel's HTB can be told",
+            fix="give a lower rate; times scale with it, so ratios between schemes stay",
+        )
+    return rate_bps
+
+
+def _call(value: object, example: str) -> str:
+    if not isinstance(value, str):
+        raise refuse(f"{value!r} is not text", f"write it as {example}")
+    try:
+        return str(parse(value, example))
+    except SpecError as error:
+        raise refuse(error.problem, error.fix or "") from None
+
+
+Rate = Annotated[int, _quantity(_emulated_rate_bps)]
+Time = Annotated[float, _quantity(units.time_s)]
+Size = Annotated[int, _quantity(units.size_bytes)]
+Whole = Annotated[int, Field(strict=True)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+TopologyText = Annotated[str, BeforeValidator(lambda value: _call(value, "bcube(n=3,k=2)"))]
+SchemeText = Annotated[str, BeforeValidator(lambda value: _call(value, "ring or ps(place=tensor)"))]
+
+
+class _Group(BaseModel):
+    """A group of keys; a key that it does not have is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
+
+
+class Links(_Group):
+    """How fast, far and wide each link is."""
+
+    rate_bps: Rate = Field(alias="rate", examples=["200 Mbit/s"])
+    delay_s: Time = Field(0.0, alias="delay")
+    mtu: Whole = Field(1500, ge=576, le=9000)
+    congestion_control: Literal["cubic", "reno", "bbr"] | None = None
+    """None takes cubic where the kernel allows it to this user, else reno; which one ran is recorded."""
+
+
+class ComputeTime(_Group):
+    """How long a worker takes to compute a gradient, see :class:`workloads.job.Compute`."""
+
+    mode: Literal["real", "paced", "none"] = "real"
+    pace_s: dict[Whole, Time] = Field({}, alias="pace")
+    """For each sub-minibatch, the time that computing its gradient takes."""
+
+    @model_validator(mode="after")
+    def _pace_only_when_paced(self) -> ComputeTime:
+        if self.mode != "paced" and self.pace_s:
+            raise refuse(f"mode {self.mode!r} takes no pace", "remove the pace, or write mode: paced")
+        return self
+
+
+def _compute(value: object) -> object:
+    return {"mode": value} if isinstance(value, str) else value
+
+
+def _listed(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+Batch = Annotated[int, Field(strict=True, ge=1)]
+
+
+class Workload(_Group):
+    """What every worker does, the same in every arm."""
+
+    kind: Literal["train"] = "train"
+    model: str = Field(examples=["lenet5"])
+    dataset: str = Field(examples=["digits"])
+    batch: Annotated[list[Batch], BeforeValidator(_listed)] = Field(min_length=1, examples=["[16, 64]"])
+    """Sub-minibatch sizes, in samples per worker; every arm runs once with each."""
+    iterations: Whole = Field(ge=1, examples=["20"])
+    warmup: Whole = Field(1, ge=0)
+    """How many of the iterations, from the first, are trained but left out of the statistics of GST."""
+    learning_rate: Number = Field(0.05, gt=0)
+    momentum: Number = Field(0.9, ge=0, lt=1)
+    compute: Annotated[ComputeTime, BeforeValidator(_compute)] = ComputeTime()
+    overlap: Literal["none", "layer"] = "none"
+    chunk_bytes: Size = Field(32 * 2**10, alias="chunk")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Workload:
+        if len(set(self.batch)) < len(self.batch):
+            raise refuse(f"batch {self.batch} holds a size twice", "give each size once; use repeats to run it again")
+        if self.warmup >= self.iterations:
+            raise refuse(
+                f"warmup {self.warmup} leaves none of {self.iterations} iterations to measure",
+                f"give a warmup of at most {self.iterations - 1}, or more iterations",
+            )
+        missing = [batch for batch in self.batch if batch not in self.compute.pace_s]
+        if self.compute.mode == "paced" and missing:
+            raise refuse(
+                f"compute.pace has no time for batch {', '.join(map(str, missing))}",
+                f"add it, such as pace: {{{missing[0]}: 0.3 s}}",
+            )
+        if self.chunk_bytes % 4:
+            raise refuse(f"chunk of {self.chunk_bytes} bytes cuts a float32", "give a multiple of 4 B, such as 32 KiB")
+        return self
+
+
+class Arm(_Group):
+    """One way to synchronise on one network; the experiment compares arms."""
+
+    label: str = Field("", max_length=80)
+    topology: TopologyText = Field(examples=["star(hosts=9)"])
+    scheme: SchemeText = Field(examples=["ring"])
+
+    @property
+    def title(self) -> str:
+        """The label, or the scheme and network where none is given."""
+        return self.label or f"{self.scheme} on {self.topology}"
+
+
+class Spec(_Group):
+    """One experiment: every arm runs with every batch size, ``repeats`` times."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60, examples=["quickstart"])
+    seed: Whole = Field(1, ge=0, lt=2**31)
+    lab: Literal["netns"] = "netns"
+    links: Links
+    workload: Workload
+    arms: list[Arm] = Field(min_length=1, examples=['[{topology: "star(hosts=9)", scheme: ring}]'])
+    repeats: Whole = Field(1, ge=1, le=1000)
+    timeout_s: Time = Field(60.0, alias="timeout", gt=0)
+    """A trial fails when none of its workers gets anything done for this long."""
+
+    @model_validator(mode="after")
+    def _arms_differ(self) -> Spec:
+        seen: dict[Any, int] = {}
+        for i, arm in enumerate(self.arms):
+            for identity in ((arm.topology, arm.scheme), arm.title):
+                first = seen.setdefault(identity, i)
+                if first != i:
+                    what = "label" if isinstance(identity, str) else "topology and scheme"
+                    raise refuse(
+                        f"arms.{first} and arms.{i} have the same {what}",
+                        "remove one; use repeats to run an arm more than once",
+                    )
+        return self

@@ -1,0 +1,55 @@
+"""``--set key=value``: changing a spec's settings from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testbed.errors import SpecError, UsageError
+from testbed.spec.yaml import parse_value
+
+Key = str | int
+EXAMPLE = "--set workload.iterations=5 or --set arms.0.scheme=ring"
+
+
+def apply(settings: dict[object, object], overrides: Sequence[str]) -> list[tuple[Key, ...]]:
+    """Change ``settings`` in place; the paths that were set, so that an error can say where a value came from.
+
+    A key that the spec does not know is set too, and refused with every other unknown key when the spec is checked.
+
+    Raises:
+        UsageError: an override is not ``key=value``.
+        SpecError: its path leads through a value that has no keys, or past a list's end.
+    """
+    return [_apply_one(settings, override) for override in overrides]
+
+
+def _apply_one(settings: dict[object, object], override: str) -> tuple[Key, ...]:
+    dotted, equals, value = override.partition("=")
+    if not equals or not all(dotted.split(".")):
+        raise UsageError(f"--set {override}: not key=value", fix=f"write it as {EXAMPLE}")
+    path: list[Key] = []
+    place: object = settings
+    *parents, last = dotted.split(".")
+    for step in parents:
+        key = _key(place, step, override, path)
+        path.append(key)
+        if isinstance(place, dict):
+            place = place.setdefault(key, {})
+        elif isinstance(place, list) and isinstance(key, int):
+            place = place[key]
+    key = _key(place, last, override, path)
+    path.append(key)
+    place[key] = parse_value(value, f"--set {dotted}")  # type: ignore[index]  # _key has checked that it has keys
+    return tuple(path)
+
+
+def _key(place: object, step: str, override: str, path: Sequence[Key]) -> Key:
+    """``step`` as a key of ``place``: digits index a list, and match a number key such as a batch."""
+    here = ".".join(str(key) for key in path)
+    if isinstance(place, list):
+        if not step.isdecimal() or int(step) >= len(place):
+            raise SpecError(f"--set {override}: {here} has no entry {step!r}", fix=f"give 0 to {len(place) - 1}")
+        return int(step)
+    if not isinstance(place, dict):
+        raise SpecError(f"--set {override}: {here} is {place!r}, which has no keys", fix=f"set {here} itself")
+    return int(step) if step.isdecimal() else step

@@ -1,0 +1,105 @@
+"""Quantities as people write them, with the unit: ``200 Mbit/s``, ``0.3 s``, ``256 KiB``. A bare number is refused."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from testbed.errors import SpecError
+
+_QUANTITY = re.compile(r"\s*([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One kind of quantity: what it is called, its units as factors of the base unit, and how to write one."""
+
+    noun: str
+    factors: dict[str, float]
+    example: str
+
+
+RATE = Unit("a rate", {"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}, "200 Mbit/s, 1 Gbit/s")
+TIME = Unit("a time", {"s": 1, "ms": 1e-3, "us": 1e-6, "min": 60}, "0.3 s, 10 ms")
+SIZE = Unit("a size", {"B": 1, "KiB": 2**10, "MiB": 2**20, "kB": 1e3, "MB": 1e6}, "256 KiB, 4 MiB")
+
+
+def rate_bps(value: object) -> int:
+    """Bits per second of ``200 Mbit/s``.
+
+    Raises:
+        SpecError: not a number with a unit of rate, or not above 0.
+    """
+    return round(_positive(value, RATE))
+
+
+def time_s(value: object) -> float:
+    """Seconds of ``10 ms``; 0 is allowed.
+
+    Raises:
+        SpecError: not a number with a unit of time, or below 0.
+    """
+    seconds = _read(value, TIME)
+    if seconds < 0:
+        raise SpecError(f"{value!r} is below 0", fix=f"give {TIME.noun} of 0 s or more, such as {TIME.example}")
+    return seconds
+
+
+def size_bytes(value: object) -> int:
+    """Bytes of ``256 KiB``.
+
+    Raises:
+        SpecError: not a number with a unit of size, or not above 0.
+    """
+    return round(_positive(value, SIZE))
+
+
+def rate_text(bps: float) -> str:
+    """``200 Mbit/s`` for 200,000,000."""
+    for unit in ("Gbit/s", "Mbit/s", "kbit/s"):
+        if bps >= RATE.factors[unit]:
+            return f"{bps / RATE.factors[unit]:.4g} {unit}"
+    return f"{bps:.4g} bit/s"
+
+
+def time_text(seconds: float) -> str:
+    """``0.186 s``, ``12 ms``, ``2 min 5 s``: three digits at most."""
+    if seconds >= 60:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s"
+    if seconds >= 0.1 or seconds == 0:
+        return f"{seconds:.3g} s"
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-4 else f"{seconds * 1e6:.3g} us"
+
+
+def size_text(count: float) -> str:
+    """``12.5 MiB`` for 13,098,536."""
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def _positive(value: object, unit: Unit) -> float:
+    number = _read(value, unit)
+    if number <= 0:
+        raise SpecError(f"{value!r} is not above 0", fix=f"give {unit.noun} above 0, such as {unit.example}")
+    return number
+
+
+def _read(value: object, unit: Unit) -> float:
+    fix = f"write {unit.noun} with its unit ({', '.join(unit.factors)}), such as {unit.example}"
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise SpecError(f"{value!r} is not {unit.noun}", fix=fix)
+    match = _QUANTITY.fullmatch(str(value))
+    if not match:
+        raise SpecError(f"{value!r} is not {unit.noun}", fix=fix)
+    if match[2] is None:
+        raise SpecError(f"{value!r} has no unit", fix=fix)
+    if match[2] not in unit.factors:
+        raise SpecError(f"{value!r}: {match[2]!r} is not a unit of {unit.noun.split()[-1]}", fix=fix)
+    number = float(match[1]) * unit.factors[match[2]]
+    if not math.isfinite(number):
+        raise SpecError(f"{value!r} is not a finite number", fix=fix)
+    return number
