@@ -1,0 +1,207 @@
+"""A made-up run directory in the format of a real one: three arms, two batches, one trial INVALID and one failed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis import metrics
+
+ARMS = (
+    # label, topology, scheme, theory's GST (s)
+    ("PS on fat-tree", "star(hosts=9)", "ps", 0.1948),
+    ("Ring on fat-tree", "star(hosts=9)", "ring", 0.1948),
+    ("BML on BCube", "bcube(n=3,k=2)", "bml", 0.0974),
+)
+BATCHES = {16: 0.3, 64: 0.9}
+WORLD, ITERATIONS, WARMUP = 9, 20, 1
+GRADIENT_BYTES = 4 * 3_274_634
+INVALID = "Ring on fat-tree", 64
+FAILED = "PS on fat-tree", 64
+PACKAGES = {"numpy": "2.4.6", "torch": "2.13.0+cpu", "pandas": "3.1.1"}
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """A whole run as ``testbed run`` leaves it, without its report."""
+    return write_run(tmp_path / "quickstart")
+
+
+@pytest.fixture
+def edit() -> Callable[[Path, Callable[[dict[str, Any]], object]], None]:
+    """Change one JSON file of a run in place."""
+
+    def change(path: Path, how: Callable[[dict[str, Any]], object]) -> None:
+        value = json.loads(path.read_text())
+        how(value)
+        path.write_text(json.dumps(value))
+
+    return change
+
+
+def write_run(directory: Path) -> Path:
+    """Make the run directory; the same bytes each time."""
+    for name in ("trials", "samples", "logs"):
+        (directory / name).mkdir(parents=True, exist_ok=True)
+    (directory / "spec.yaml").write_text("name: quickstart\nseed: 1  # <b>as given</b>\n")
+    (directory / "resolved.json").write_text(json.dumps(_resolved()))
+    (directory / "env.json").write_text(json.dumps(_environment()))
+    rng = np.random.default_rng(1)
+    for minute, (label, topology, scheme, theory_s, batch) in enumerate(_trials()):
+        trial_id = f"{scheme}-b{batch}"
+        samples = _samples(rng, theory_s, batch)
+        trial = _trial(trial_id, label, topology, scheme, batch, samples, theory_s)
+        trial["started"] = f"2026-11-21T09:{minute:02d}:00+00:00"
+        if (label, batch) == FAILED:
+            _fail(trial)
+        else:
+            samples.to_parquet(directory / "samples" / f"{trial_id}.parquet")
+        (directory / "trials" / f"{trial_id}.json").write_text(json.dumps(trial))
+    return directory
+
+
+def _trials() -> Iterator[tuple[str, str, str, float, int]]:
+    for batch in BATCHES:
+        for arm in ARMS:
+            yield *arm, batch
+
+
+def _resolved() -> dict[str, Any]:
+    arms = [{"label": label, "topology": topology, "scheme": scheme} for label, topology, scheme, _ in ARMS]
+    workload = {"kind": "train", "model": "lenet5", "batch": list(BATCHES), "iterations": ITERATIONS, "warmup": WARMUP}
+    return {"schema": 1, "name": "quickstart", "seed": 1, "workload": workload, "arms": arms}
+
+
+def _environment() -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "kernel": "6.18.5",
+        "cpu": {"model": "AMD EPYC", "cores": 2},
+        "memory_bytes": 8 * 2**30,
+        "sysctls": {"net.ipv4.tcp_rmem": "4096 131072 6291456"},
+        "congestion_control": "cubic",
+        "packages": PACKAGES,
+        "python": "3.11.2",
+        "git": {"commit": "8286cf1", "dirty": False},
+        "seed": 1,
+        "lab": {
+            "ps-b16": {
+                "mtu": 1500,
+                "links": [{"link": i, "rate_bps": 200_000_000, "burst_bytes": 16_000} for i in range(18)],
+            }
+        },
+    }
+
+
+def _samples(rng: np.random.Generator, theory_s: float, batch: int) -> pd.DataFrame:
+    """Nine paced workers whose synchronisation takes 0 to 3 % more than theory says; losses depend on the batch only."""
+    ranks = np.arange(WORLD)
+    iterations = []
+    begin = 0.0
+    for i in range(ITERATIONS):
+        ready = begin + BATCHES[batch] + rng.uniform(0, 0.004, WORLD)
+        total = ready.max() + theory_s * (1 + rng.gamma(2, 0.006)) - 0.001 * ranks
+        times = {"start_s": begin, "ready_s": ready, "sum_s": total, "end_s": total + 0.004}
+        loss = 2.1 * np.exp(-i * (1 + batch / 64) / 7) + 0.2 + 0.01 * np.sin(ranks + i)
+        iterations.append(pd.DataFrame({"rank": ranks, "node": ranks, "iteration": i, **times, "loss": loss}))
+        begin = total.max() + 0.004
+    return pd.concat(iterations, ignore_index=True).assign(compute_s=0.1, overrun_s=0.0, cpu_s=0.05, wait_s=0.001)
+
+
+def _trial(
+    trial_id: str, label: str, topology: str, scheme: str, batch: int, samples: pd.DataFrame, theory_s: float
+) -> dict[str, Any]:
+    late = (label, batch) == INVALID
+    busy = {"name": "cpu", "value": 0.97 if late else 0.41, "limit": 0.9, "unit": "", "ok": not late}
+    rate = {"name": "link rate", "value": 0.991, "limit": 0.95, "unit": "", "ok": True, "detail": "slowest: h3 port 0"}
+    return {
+        "schema": 1,
+        "id": trial_id,
+        "label": label,
+        "topology": topology,
+        "scheme": scheme,
+        "batch": batch,
+        "iterations": ITERATIONS,
+        "world": WORLD,
+        "status": "done",
+        "error": None,
+        "metrics": _metrics(samples, batch, theory_s),
+        "accuracy": {
+            "test_accuracy": 0.931,
+            "test_loss": 0.24,
+            "weights_error": 3.1e-7,
+            "weights_equal": True,
+            "reference": "single-process SGD",
+        },
+        "loss": [2.3, 0.33],
+        "fidelity": {
+            "verdict": "INVALID" if late else "VALID",
+            "checks": [busy | {"detail": "share of both cores in use while synchronising"}, rate],
+        },
+        "links": _links(scheme),
+        "links_settings": {"mtu": 1500, "rate_bps": 200_000_000},
+        "duration_s": 14.5,
+    }
+
+
+def _metrics(samples: pd.DataFrame, batch: int, theory_s: float) -> dict[str, float]:
+    gst = metrics.gst_s(samples, WARMUP)
+    median = float(gst.median())
+    wire = 2 * (WORLD - 1) * GRADIENT_BYTES * ITERATIONS
+    return {
+        "jct_s": metrics.jct_s(samples),
+        "compute_s": metrics.compute_s(samples),
+        "sync_s": metrics.sync_s(samples),
+        "gst_median_s": median,
+        "gst_p95_s": float(gst.quantile(0.95)),
+        "gst_theory_s": theory_s,
+        "gst_ratio": median / theory_s,
+        "throughput_sps": metrics.throughput_sps(samples, batch),
+        "wire_bytes": wire * 1.048,
+        "wire_bytes_theory": wire * 1.0456,
+        "algbw_bps": metrics.algbw_bps(GRADIENT_BYTES, median),
+        "busbw_bps": metrics.busbw_bps(GRADIENT_BYTES, median, WORLD),
+    }
+
+
+def _fail(trial: dict[str, Any]) -> None:
+    """What a trial holds when one of its workers died."""
+    trial.update(status="failed", error="h3: worker ended with status -9\n  last lines of its log: <none>")
+    trial.update(metrics={}, accuracy=None, loss=None, fidelity=None, links=[])
+
+
+def _links(scheme: str) -> list[dict[str, Any]]:
+    """Every directed link, with nearly the bytes that theory says."""
+    hosts = range(9)
+    if scheme == "bml":
+        cables = [(f"h{host}", f"s{level}.{_group(host, level)}") for host in hosts for level in range(2)]
+    else:
+        cables = [(f"h{host}", "s0") for host in hosts]
+    theory = 2 * 8 * GRADIENT_BYTES * ITERATIONS * 1.0456 / len(cables)
+    links = []
+    for cable, ends in enumerate(cables):
+        for direction, (source, target) in enumerate((ends, ends[::-1])):
+            link = 2 * cable + direction
+            links.append(
+                {
+                    "link": link,
+                    "from": source,
+                    "to": target,
+                    "rate_bps": 200_000_000,
+                    "bytes": int(theory * (1.001 + 0.0005 * (link % 5))),
+                    "drops": 0,
+                    "theory_bytes": theory,
+                }
+            )
+    return links
+
+
+def _group(host: int, level: int) -> int:
+    """The BCube(3,2) switch at ``level`` that a host hangs on: its number without that digit."""
+    return host // 3 if level == 0 else host % 3

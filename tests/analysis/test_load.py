@@ -1,0 +1,131 @@
+"""A run directory as typed values, and what is said about one that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analysis.load import load
+from testbed.errors import OutputError
+
+Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
+
+
+def test_trials_come_by_batch_then_by_arm(run_dir: Path) -> None:
+    run = load(run_dir)
+    assert run.labels == ("PS on fat-tree", "Ring on fat-tree", "BML on BCube")
+    assert [trial.id for trial in run.trials] == ["ps-b16", "ring-b16", "bml-b16", "ps-b64", "ring-b64", "bml-b64"]
+    assert (run.name, run.batches, run.warmup, run.planned) == ("quickstart", (16, 64), 1, 6)
+
+
+def test_a_finished_trial_holds_what_was_measured(run_dir: Path) -> None:
+    trial = load(run_dir).trials[2]
+    assert trial.valid
+    assert trial.metrics.gst_theory_s == 0.0974
+    assert trial.accuracy.weights_equal is True
+    assert trial.links[1].source == "s0.0"
+    assert trial.links[1].target == "h0"
+    assert trial.samples is not None
+    assert len(trial.samples) == 9 * 20
+
+
+def test_a_failed_trial_holds_its_error_and_nothing_else(run_dir: Path) -> None:
+    trial = load(run_dir).trials[3]
+    assert not trial.done
+    assert not trial.valid
+    assert trial.error is not None
+    assert trial.error.startswith("h3: worker ended with status -9")
+    assert trial.metrics.jct_s is None
+    assert trial.verdict is None
+    assert trial.samples is None
+
+
+def test_the_reasons_of_an_invalid_trial_are_its_failed_checks(run_dir: Path) -> None:
+    trial = load(run_dir).trials[4]
+    assert not trial.valid
+    assert [check.name for check in trial.reasons] == ["cpu"]
+
+
+def test_ratios_are_relative_to_the_first_arm_of_the_same_batch(run_dir: Path) -> None:
+    run = load(run_dir)
+    first = run.first_arm(run.trials[2])
+    assert first is not None
+    assert first.id == "ps-b16"
+    assert run.first_arm(run.trials[5]) is None  # the first arm failed at this batch
+
+
+def test_an_interrupted_run_has_fewer_trials_than_planned(run_dir: Path) -> None:
+    (run_dir / "trials" / "bml-b64.json").unlink()
+    run = load(run_dir)
+    assert len(run.trials) == 5
+    assert run.planned == 6
+
+
+def test_what_a_later_writer_adds_is_passed_over(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial["metrics"].update(new_metric=1))
+    assert load(run_dir).trials[0].metrics.jct_s is not None
+
+
+def error(run_dir: Path) -> str:
+    with pytest.raises(OutputError) as caught:
+        load(run_dir)
+    return str(caught.value).replace(str(run_dir), "RUN")
+
+
+def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
+    assert error(tmp_path) == (
+        "RUN: not a run directory (it has no resolved.json)\n"
+        "  fix: give the directory that testbed run wrote, such as runs/quickstart"
+    )
+
+
+@pytest.mark.parametrize("name", ["resolved.json", "env.json", "trials/ps-b16.json"])
+def test_a_newer_schema(run_dir: Path, edit: Edit, name: str) -> None:
+    edit(run_dir / name, lambda value: value.update(schema=2))
+    assert error(run_dir) == (
+        f"RUN/{name}: schema 2; this version of testbed reads up to 1\n"
+        "  fix: update testbed to the version that wrote the run"
+    )
+
+
+def test_a_truncated_trial(run_dir: Path) -> None:
+    path = run_dir / "trials" / "ps-b16.json"
+    path.write_text(path.read_text()[:100])
+    message = error(run_dir)
+    assert message.startswith("RUN/trials/ps-b16.json: damaged, not JSON (")
+    assert message.endswith("\n  fix: delete it and run it again: testbed run SPEC --resume")
+
+
+def test_a_trial_without_a_needed_field(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial.pop("label"))
+    assert error(run_dir).startswith("RUN/trials/ps-b16.json: damaged, 'label' is missing")
+
+
+def test_a_link_without_a_needed_field(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial["links"][0].pop("bytes"))
+    assert error(run_dir).startswith("RUN/trials/ps-b16.json: damaged, 'bytes' is missing")
+
+
+def test_a_schema_that_is_no_number(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "env.json", lambda value: value.pop("schema"))
+    assert error(run_dir).startswith("RUN/env.json: damaged, its schema is None")
+
+
+def test_samples_that_are_missing(run_dir: Path) -> None:
+    (run_dir / "samples" / "ps-b16.parquet").unlink()
+    assert error(run_dir).startswith("RUN/samples/ps-b16.parquet: missing\n")
+
+
+def test_samples_that_are_not_parquet(run_dir: Path) -> None:
+    (run_dir / "samples" / "ps-b16.parquet").write_bytes(b"PAR1 no more")
+    assert error(run_dir).startswith("RUN/samples/ps-b16.parquet: damaged, not Parquet (")
+
+
+def test_samples_without_a_column(run_dir: Path) -> None:
+    path = run_dir / "samples" / "ps-b16.parquet"
+    pd.read_parquet(path).drop(columns="ready_s").to_parquet(path)
+    assert error(run_dir).startswith("RUN/samples/ps-b16.parquet: damaged, the column 'ready_s' is missing")
