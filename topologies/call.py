@@ -22,7 +22,7 @@ class Call:
     arguments: dict[str, Value]
 
     def __str__(self) -> str:
-        inside = ",".join(f"{key}={_text(value)}" for key, value in self.arguments.items())
+        inside = ",".join(f"{key}={as_text(value)}" for key, value in self.arguments.items())
         return f"{self.name}({inside})" if inside else self.name
 
 
@@ -58,5 +58,6 @@ def _value(text: str) -> Value:
     return text
 
 
-def _text(value: Value) -> str:
+def as_text(value: object) -> str:
+    """A value as an expression writes it: ``true`` rather than ``True``."""
     return str(value).lower() if isinstance(value, bool) else str(value)

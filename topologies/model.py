@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from testbed.errors import TopologyError
+from topologies.call import as_text
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -54,7 +57,8 @@ Router = Callable[["Topology", int, int], tuple[Path, ...]]
 class Topology:
     """A network. ``nodes`` holds every host before the first switch; ``router`` gives the paths between two hosts.
 
-    ``family`` and ``params`` are what the network was built from (``bcube``, ``{"n": 3, "k": 2}``).
+    ``family`` and ``params`` are what the network was built from (``bcube``, ``{"n": 3, "k": 2}``); parameters at their
+    default may be left out. ``router`` is asked for two different hosts only.
     """
 
     family: str
@@ -66,7 +70,7 @@ class Topology:
     @property
     def expression(self) -> str:
         """The text that builds this network again: ``bcube(n=3,k=2)``."""
-        return f"{self.family}({','.join(f'{key}={value}' for key, value in self.params.items())})"
+        return f"{self.family}({','.join(f'{key}={as_text(value)}' for key, value in self.params.items())})"
 
     @cached_property
     def host_count(self) -> int:
@@ -114,7 +118,14 @@ class Topology:
     def paths(self, src: int, dst: int) -> tuple[Path, ...]:
         """Every route that traffic from host ``src`` to host ``dst`` takes; weights sum to 1.
 
+        A host reaches itself over no link.
+
         Raises:
-            TopologyError: there is no route.
+            TopologyError: there is no route, or one of the two is not a host.
         """
+        for node in (src, dst):
+            if not 0 <= node < self.host_count:
+                raise TopologyError(f"node {node} is not a host", fix=f"use a host, 0 to {self.host_count - 1}")
+        if src == dst:
+            return (Path(()),)
         return self.router(self, src, dst)

@@ -1,0 +1,121 @@
+"""IPv4 addresses for every port: who shares a subnet, and which addresses a connection between two hosts uses.
+
+A switch whose ports all lead to hosts (a star's hub, any BCube switch) is a *bridge*: one subnet, its hosts reach
+each other on-link. Every other switch *routes*, and each of its links is a subnet of two addresses (a /31, RFC 3021).
+A routed link per port, rather than one subnet per rack, makes every path a matter of routes alone.
+
+Traffic towards a host is addressed to the NIC at which its path arrives, so a connection's two addresses follow from
+the paths of its two directions, and both ends compute the same pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.errors import TopologyError
+from topologies.model import Topology
+
+Port = tuple[int, int]
+"""A node and one of its port numbers."""
+
+_FIRST = 10 << 24  # 10.0.0.0/8, the largest private block (RFC 1918)
+_ROOM = 1 << 24
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """The plan.
+
+    Attributes:
+        host: address and prefix length of each port of each host: ``("10.0.0.1", 28)``.
+        port: the same for each port of each switch that routes; a bridge has no address.
+        mode: by switch, how it forwards.
+    """
+
+    topology: Topology
+    host: dict[Port, tuple[str, int]]
+    port: dict[Port, tuple[str, int]]
+    mode: dict[int, Literal["bridge", "route"]]
+
+    def of(self, node: int, port: int) -> str:
+        """The address of one port of a host or of a switch that routes."""
+        return (self.host if node < self.topology.host_count else self.port)[node, port][0]
+
+    def arrival(self, src: int, dst: int) -> str:
+        """The address of ``dst`` that traffic from ``src`` goes to: its NIC at the end of the (first) path.
+
+        Raises:
+            TopologyError: there is no route, or the two are the same host.
+        """
+        if src == dst:
+            raise TopologyError(
+                f"no NIC lies between {self.topology.nodes[src].name} and itself", fix="use two different hosts"
+            )
+        last = self.topology.paths(src, dst)[0].links[-1]
+        return self.of(dst, self.topology.port_at_tail(last ^ 1))
+
+    def flow(self, src: int, dst: int) -> tuple[str, str]:
+        """The addresses of a TCP connection between two hosts, ``src``'s first; ``flow(dst, src)`` is the same pair.
+
+        Raises:
+            TopologyError: there is no route, or the two are the same host.
+        """
+        return self.arrival(dst, src), self.arrival(src, dst)
+
+
+def plan(topology: Topology) -> Addresses:
+    """Give every port an address in 10.0.0.0/8, in disjoint subnets that are as small as their ports allow.
+
+    Raises:
+        TopologyError: the network needs more addresses than there are.
+    """
+    mode: dict[int, Literal["bridge", "route"]] = {
+        switch: "bridge" if _is_bridge(topology, switch) else "route" for switch in topology.switches
+    }
+    given: dict[Port, tuple[str, int]] = {}
+    free = 0
+    for switch in topology.switches:
+        if mode[switch] == "bridge":
+            far_ends = [_far_end(topology, directed) for directed in topology.ports[switch]]
+            free = _give_subnet(given, far_ends, free)
+    free = max(free, 2)  # 10.0.0.0 may be a host's address, but reads like a network's
+    for link in topology.links:
+        if mode.get(link.a) != "bridge" and mode.get(link.b) != "bridge":
+            free = _give_pair(given, (link.a, link.a_port), (link.b, link.b_port), free)
+    if free > _ROOM:
+        raise TopologyError(
+            f"{topology.expression} needs {free:,} addresses; 10.0.0.0/8 has {_ROOM:,}", fix="make it smaller"
+        )
+    hosts = {port: address for port, address in given.items() if port[0] < topology.host_count}
+    return Addresses(topology, hosts, {port: given[port] for port in given.keys() - hosts.keys()}, mode)
+
+
+def _is_bridge(topology: Topology, switch: int) -> bool:
+    """All ports lead to hosts, and no host is there twice (which of its two NICs would answer would be left to ARP)."""
+    heads = [topology.head(directed) for directed in topology.ports[switch]]
+    return all(head < topology.host_count for head in heads) and len(set(heads)) == len(heads)
+
+
+def _far_end(topology: Topology, directed: int) -> Port:
+    return topology.head(directed), topology.port_at_tail(directed ^ 1)
+
+
+def _give_subnet(given: dict[Port, tuple[str, int]], ports: list[Port], free: int) -> int:
+    """Number the ports from 1 in the smallest aligned subnet at or after ``free``; return the first free offset."""
+    host_bits = (len(ports) + 1).bit_length()  # the network's and the broadcast address are not for hosts
+    start = -(-free >> host_bits) << host_bits
+    for place, port in enumerate(ports, start=1):
+        given[port] = _dotted(start + place), 32 - host_bits
+    return start + (1 << host_bits)
+
+
+def _give_pair(given: dict[Port, tuple[str, int]], a: Port, b: Port, free: int) -> int:
+    start = free + free % 2
+    given[a], given[b] = (_dotted(start), 31), (_dotted(start + 1), 31)
+    return start + 2
+
+
+def _dotted(offset: int) -> str:
+    address = _FIRST + offset
+    return f"{address >> 24}.{address >> 16 & 255}.{address >> 8 & 255}.{address & 255}"

@@ -1,0 +1,110 @@
+"""From an expression such as ``bcube(n=3,k=2)`` or ``./mine.py:my_net(racks=2)`` to a topology."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from testbed.errors import TopologyError
+from topologies.bcube import bcube
+from topologies.call import Call, Value, parse
+from topologies.check import check
+from topologies.fat_tree import fat_tree
+from topologies.load import is_in_file, load_function
+from topologies.model import Topology
+from topologies.parameters import Parameter, bind, did_you_mean, parameters_of
+from topologies.spine_leaf import spine_leaf
+from topologies.star import star
+
+EXAMPLE = "bcube(n=3,k=2)"
+_BUILDERS: tuple[Callable[..., Topology], ...] = (star, bcube, fat_tree, spine_leaf)
+_FIXED = 2  # every builder takes rate_bps and delay_s first; the parameters after them are its own
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of network: its name in expressions, one line about it, and its parameters."""
+
+    name: str
+    doc: str
+    parameters: tuple[Parameter, ...]
+    builder: Callable[..., Topology]
+
+
+def families() -> dict[str, Family]:
+    """The families that come with us, by name."""
+    return {
+        builder.__name__: Family(
+            builder.__name__,
+            (inspect.getdoc(builder) or "").splitlines()[0],
+            parameters_of(builder, _FIXED),
+            builder,
+        )
+        for builder in _BUILDERS
+    }
+
+
+def build(expression: str, *, rate_bps: int, delay_s: float = 0.0) -> Topology:
+    """Build the network that an expression describes.
+
+    Args:
+        expression: a family of :func:`families`, or a function in a file, with its arguments.
+        rate_bps: rate of each host's link in bit/s, each direction.
+        delay_s: one-way delay of every link in seconds.
+
+    Raises:
+        SpecError: the expression cannot be read.
+        TopologyError: the family, a parameter, the rate or the delay is unknown or impossible.
+    """
+    if rate_bps < 1:
+        raise TopologyError(f"the link rate is {rate_bps} bit/s", fix="give links a rate above 0")
+    if not 0 <= delay_s < float("inf"):
+        raise TopologyError(f"the link delay is {delay_s} s", fix="give links a delay of 0 or more")
+    call = parse(expression, EXAMPLE)
+    if is_in_file(call.name):
+        return _build_from_file(call, rate_bps, delay_s)
+    known = families()
+    if call.name not in known:
+        raise TopologyError(
+            f"there is no topology {call.name!r}{did_you_mean(call.name, known)}",
+            fix=f"use one of {', '.join(known)}, or ./FILE.py:FUNCTION for your own",
+        )
+    family = known[call.name]
+    return family.builder(rate_bps, delay_s, **bind(call.name, family.parameters, call.arguments, TopologyError))
+
+
+def _build_from_file(call: Call, rate_bps: int, delay_s: float) -> Topology:
+    """A user's own builder: ``def my_net(rate_bps, delay_s, racks=2) -> Topology``."""
+    function = load_function(call.name, TopologyError)
+    arguments = bind(call.name, _parameters_in_file(call.name, function), call.arguments, TopologyError)
+    topology = _call_in_file(call.name, function, rate_bps, delay_s, arguments)
+    if not isinstance(topology, Topology):
+        raise TopologyError(
+            f"{call.name} returned {type(topology).__name__}, not a Topology",
+            fix="end the function with: return topologies.model.Topology(...)",
+        )
+    check(call.name, topology)
+    return replace(topology, family=call.name, params=dict(call.arguments))
+
+
+def _parameters_in_file(name: str, function: Callable[..., object]) -> tuple[Parameter, ...]:
+    try:
+        inspect.signature(function).bind_partial(0, 0.0)
+        return parameters_of(function, _FIXED)
+    except (TypeError, ValueError, NameError) as problem:
+        raise TopologyError(
+            f"the signature of {name} cannot be used: {problem}",
+            fix="write it as: def my_net(rate_bps, delay_s, racks=2)",
+        ) from problem
+
+
+def _call_in_file(
+    name: str, function: Callable[..., object], rate_bps: int, delay_s: float, arguments: dict[str, Value]
+) -> object:
+    try:
+        return function(rate_bps, delay_s, **arguments)
+    except TopologyError:
+        raise
+    except Exception as problem:  # whatever a user's function raises is the user's to mend
+        raise TopologyError(f"{name} failed: {type(problem).__name__}: {problem}", fix="mend the function") from problem

@@ -1,0 +1,59 @@
+"""Functions from a user's own file, written ``./mine.py:my_function``."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from testbed.errors import SpecError
+from topologies.parameters import did_you_mean
+
+
+def is_in_file(name: str) -> bool:
+    """Whether the name in an expression points into a file rather than into our registry."""
+    return ":" in name or name.endswith(".py")
+
+
+def load_function(name: str, error: type[SpecError]) -> Callable[..., object]:
+    """The function that ``path/file.py:function`` names.
+
+    The file is run, and kept under its full path so that objects from it can be pickled within this process.
+
+    Raises:
+        error: no function is named, the file is missing or fails to run, or it has no such function.
+    """
+    path_text, _, function_name = name.rpartition(":")
+    if not path_text or not function_name:
+        raise error(f"{name!r} names a file but no function in it", fix=f"write it as {name.strip(':')}:FUNCTION")
+    path = Path(path_text)
+    if not path.is_file():
+        raise error(f"there is no file {path_text!r} (looked in {Path.cwd()})", fix="correct the path before the colon")
+    module = _run(path, path_text, error)
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        own = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+        listed = f"it has {', '.join(own)}" if own else "it has none"
+        raise error(
+            f"{path_text} has no function {function_name!r}{did_you_mean(function_name, own)}",
+            fix=f"name a function of that file: {listed}",
+        )
+    found: Callable[..., object] = function
+    return found
+
+
+def _run(path: Path, shown: str, error: type[SpecError]) -> ModuleType:
+    module_name = f"user file {path.resolve()}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise error(f"{shown} is not a Python file", fix="name a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # dataclasses and pickle look their module up here
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as problem:  # whatever a user's file raises is the user's to mend
+        del sys.modules[module_name]
+        raise error(f"{shown} fails to run: {type(problem).__name__}: {problem}", fix="mend the file") from problem
+    return module

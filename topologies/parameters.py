@@ -1,0 +1,114 @@
+"""The keyword parameters of a builder, read from its signature, and the check of what a user wrote against them."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin
+
+from testbed.errors import SpecError, TopologyError
+from topologies.call import Value, as_text
+
+MOST_LINKS = 2**21
+"""A network of more links is refused: its addresses would not fit 10.0.0.0/8, nor its description in memory."""
+
+_KINDS: dict[object, str] = {int: "an integer", float: "a number", bool: "true or false", str: "a word"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One keyword parameter. ``kind`` says in words what it takes; ``choices`` is empty unless only those words do."""
+
+    name: str
+    kind: str
+    choices: tuple[str, ...] = ()
+    default: Value | None = None
+    required: bool = True
+
+    def __str__(self) -> str:
+        return self.name if self.required else f"{self.name}={as_text(self.default)}"
+
+
+def parameters_of(function: Callable[..., object], skip: int) -> tuple[Parameter, ...]:
+    """The parameters of ``function`` after its first ``skip`` ones.
+
+    Raises:
+        NameError: an annotation names something that does not exist.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    return tuple(_parameter(each) for each in list(signature.parameters.values())[skip:])
+
+
+def _parameter(given: inspect.Parameter) -> Parameter:
+    choices = get_args(given.annotation) if get_origin(given.annotation) is Literal else ()
+    kind = f"one of {', '.join(choices)}" if choices else _KINDS.get(given.annotation, "anything")
+    required = given.default is inspect.Parameter.empty
+    return Parameter(given.name, kind, choices, None if required else given.default, required)
+
+
+def bind(
+    name: str, parameters: Sequence[Parameter], arguments: Mapping[str, Value], error: type[SpecError]
+) -> dict[str, Value]:
+    """Check ``arguments`` against the parameters of ``name`` and return them with each value in its parameter's type.
+
+    Raises:
+        error: an argument is unknown, missing or of another type.
+    """
+    known = {parameter.name: parameter for parameter in parameters}
+    usage = f"{name}({','.join(map(str, parameters))})" if parameters else name
+    for key in arguments:
+        if key not in known:
+            raise error(f"{name} has no parameter {key!r}{did_you_mean(key, known)}", fix=f"write it as {usage}")
+    missing = [parameter.name for parameter in parameters if parameter.required and parameter.name not in arguments]
+    if missing:
+        raise error(f"{name} needs a value for {' and '.join(missing)}", fix=f"write it as {usage}")
+    return {key: _take(name, known[key], value, error) for key, value in arguments.items()}
+
+
+def _take(name: str, parameter: Parameter, value: Value, error: type[SpecError]) -> Value:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if parameter.kind == "anything" or (parameter.choices and value in parameter.choices):
+        return value
+    if parameter.kind == "an integer" and is_number and isinstance(value, int):
+        return value
+    if parameter.kind == "a number" and is_number:
+        return float(value)
+    if parameter.kind == "true or false" and isinstance(value, bool):
+        return value
+    if parameter.kind == "a word":
+        return as_text(value)
+    nearest = did_you_mean(str(value), parameter.choices)
+    raise error(f"{name}: {parameter.name} is {as_text(value)}{nearest}", fix=f"give {parameter.name} {parameter.kind}")
+
+
+def did_you_mean(word: str, known: Mapping[str, object] | Sequence[str]) -> str:
+    """``" (did you mean 'star'?)"``, or nothing where no known word is near."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def at_least(family: str, minimum: int, **values: int) -> None:
+    """Refuse each named value below ``minimum``.
+
+    Raises:
+        TopologyError: one is.
+    """
+    for name, value in values.items():
+        if value < minimum:
+            raise TopologyError(f"{family}: {name} is {value}", fix=f"give {name} at least {minimum}")
+
+
+def check_size(family: str, links: int, **values: Any) -> None:
+    """Refuse a network of more than ``MOST_LINKS`` links before memory is spent on it.
+
+    Raises:
+        TopologyError: it has more.
+    """
+    if links > MOST_LINKS:
+        sizes = ", ".join(f"{name}={value}" for name, value in values.items())
+        raise TopologyError(
+            f"{family} with {sizes} has {links:,} links; at most {MOST_LINKS:,} can be built", fix="make it smaller"
+        )

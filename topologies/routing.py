@@ -1,0 +1,113 @@
+"""The kernel routes that make traffic take a topology's paths.
+
+The kernel forwards by destination address alone. So a path is turned into one route per node that it passes, and a
+router whose next hop at a node depends on more than (node, destination) is refused: it could not be installed.
+Neighbours on one subnet reach each other without a route.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from testbed.errors import TopologyError
+from topologies.addressing import Addresses, plan
+from topologies.model import Path, Topology
+
+Hop = tuple[int, str | None]
+"""The port that traffic leaves by, and the address of the next node; None where the destination is on that subnet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """At ``node``, traffic for ``destination_address`` takes one of ``hops``, each with the same weight."""
+
+    node: int
+    destination_address: str
+    hops: tuple[Hop, ...]
+
+
+def routes(
+    topology: Topology,
+    pairs: Iterable[tuple[int, int]],
+    *,
+    addresses: Addresses | None = None,
+    every_address: bool = False,
+) -> list[Route]:
+    """The routes that traffic between each pair of hosts needs, in both directions, beyond connected subnets.
+
+    Args:
+        pairs: hosts that talk to each other; order and repetition do not matter.
+        addresses: the topology's plan, if it is at hand.
+        every_address: reach the other NICs of each destination by the same path, too. Connections as
+            :meth:`Addresses.flow` names them need only the NIC at which the path arrives; ``ping NAME`` needs any.
+
+    Raises:
+        TopologyError: a pair has no route, or the paths of two pairs contradict each other.
+    """
+    table = _Table(topology, addresses or plan(topology))
+    for low, high in {(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]}:
+        table.add(low, high, every_address)
+        table.add(high, low, every_address)
+    return table.routes()
+
+
+class _Table:
+    """Next hops by node and destination address, gathered path by path."""
+
+    def __init__(self, topology: Topology, addresses: Addresses) -> None:
+        self.topology = topology
+        self.addresses = addresses
+        self.hops: dict[tuple[int, str], set[Hop]] = {}
+
+    def add(self, src: int, dst: int, every_address: bool) -> None:
+        paths = self.topology.paths(src, dst)
+        if every_address:
+            wanted = [self.addresses.of(dst, port) for port in range(len(self.topology.ports[dst]))]
+        elif len(paths) == 1 and self._is_on_link(paths[0]):
+            return
+        else:
+            last = paths[0].links[-1]
+            wanted = [self.addresses.of(dst, self.topology.port_at_tail(last ^ 1))]
+        next_hops: dict[int, set[Hop]] = {}
+        for path in paths:
+            for node, hop in self._steps(path):
+                next_hops.setdefault(node, set()).add(hop)
+        for address in wanted:
+            for node, hops in next_hops.items():
+                towards: set[Hop] = {(port, None if via == address else via) for port, via in hops}
+                if self.hops.setdefault((node, address), towards) != towards:
+                    self._refuse(node, dst)
+
+    def routes(self) -> list[Route]:
+        """Leaves out what a connected subnet already says."""
+        return [
+            Route(node, address, tuple(sorted(hops, key=lambda hop: hop[0])))
+            for (node, address), hops in sorted(self.hops.items())
+            if len(hops) > 1 or all(via is not None for _, via in hops)
+        ]
+
+    def _is_on_link(self, path: Path) -> bool:
+        links = path.links
+        first_stop = self.topology.head(links[0])
+        return len(links) == 1 or (len(links) == 2 and self.addresses.mode.get(first_stop) == "bridge")
+
+    def _steps(self, path: Path) -> Iterator[tuple[int, Hop]]:
+        """Each node of the path that decides (bridges do not), its port and the next such node's address there."""
+        topology = self.topology
+        port: int | None = None
+        for directed in path.links:
+            if port is None:
+                node, port = topology.tail(directed), topology.port_at_tail(directed)
+            head = topology.head(directed)
+            if self.addresses.mode.get(head) != "bridge":
+                yield node, (port, self.addresses.of(head, topology.port_at_tail(directed ^ 1)))
+                port = None
+
+    def _refuse(self, node: int, dst: int) -> None:
+        names = self.topology.nodes
+        raise TopologyError(
+            f"{self.topology.expression}: at {names[node].name} the way to {names[dst].name} depends on where traffic "
+            "comes from",
+            fix="let the router choose each next hop by node and destination only",
+        )
