@@ -1,0 +1,100 @@
+"""What a run's numbers depend on besides its spec: kernel, CPU, settings, versions. No environment variables."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import SpecError
+from testbed.results import SCHEMA
+from testbed.spec import Spec
+
+SYSCTLS = (
+    *("net.core.default_qdisc", "net.core.rmem_max", "net.core.wmem_max", "net.core.netdev_budget"),
+    *("net.ipv4.tcp_congestion_control", "net.ipv4.tcp_available_congestion_control"),
+    *("net.ipv4.tcp_allowed_congestion_control", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"),
+    *("net.ipv4.tcp_timestamps", "net.ipv4.tcp_sack", "net.ipv4.fib_multipath_hash_policy"),
+    *("kernel.sched_autogroup_enabled", "vm.overcommit_memory"),
+)
+"""Read outside the lab, whose namespaces start from the kernel's defaults or these."""
+PREFERRED = ("cubic", "reno")
+"""Loss-based, and in every kernel: what the papers' testbeds ran."""
+
+
+def describe(spec: Spec, congestion_control: str) -> dict[str, Any]:
+    """The environment as env.json holds it, with no trial's lab yet."""
+    return {
+        "schema": SCHEMA,
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "cpu": {"model": _cpu_model(), "cores": len(os.sched_getaffinity(0))},
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "sysctls": {name: value for name in SYSCTLS if (value := sysctl(name)) is not None},
+        "congestion_control": congestion_control,
+        "root": os.geteuid() == 0,
+        "python": platform.python_version(),
+        "packages": packages(),
+        "git": git(Path(__file__).parent),
+        "seed": spec.seed,
+        "lab": {},
+    }
+
+
+def congestion_control(spec: Spec) -> str:
+    """The TCP congestion control that workers ask for.
+
+    Raises:
+        SpecError: the kernel does not have the one that the spec names.
+    """
+    available = (sysctl("net.ipv4.tcp_available_congestion_control") or "reno").split()
+    wanted = spec.links.congestion_control
+    if wanted is None:
+        return next((name for name in PREFERRED if name in available), available[0])
+    if wanted not in available:
+        raise SpecError(
+            f"links.congestion_control: {wanted!r} is not in this kernel, which has {', '.join(available)}",
+            fix=f"choose one of these, or as root: modprobe tcp_{wanted}",
+        )
+    return wanted
+
+
+def sysctl(name: str) -> str | None:
+    """A kernel setting, None where this kernel does not have it or keeps it from us."""
+    try:
+        return Path("/proc/sys", *name.split(".")).read_text().strip()
+    except OSError:
+        return None
+
+
+def packages() -> dict[str, str]:
+    """Version of each Python package installed beside us."""
+    found = {dist.metadata["Name"]: dist.version for dist in importlib.metadata.distributions()}
+    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+
+
+def git(folder: Path) -> dict[str, Any] | None:
+    """Commit of the source tree that runs and whether it was changed since; None where it is not in git."""
+    try:
+        commit = _git(folder, "rev-parse", "HEAD")
+        return {"commit": commit.strip(), "dirty": bool(_git(folder, "status", "--porcelain", "--", ".").strip())}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(folder: Path, *command: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), *command], capture_output=True, text=True, check=True, timeout=10
+    )
+    return done.stdout
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("model name", "Model", "cpu model"):
+            return value.strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,140 @@
+"""Whether a trial's numbers can be believed: what the network and the machine did against what they were asked for.
+
+Every function here judges data; nothing is measured. A trial is VALID when each check is within its limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from testbed.monitor import CpuLog
+
+VALID, INVALID = "VALID", "INVALID"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What each check allows."""
+
+    link_rate: float = 0.95
+    """Least share of the goodput at the shaped rate that the burst reaches at every NIC."""
+    idle: float = 0.10
+    """Least share of CPU time left idle while gradients are on the wire."""
+    steal: float = 0.05
+    """Most of the CPU time that a hypervisor took away meanwhile."""
+    overrun: float = 0.02
+    """Most by which computing exceeds the pace, as a share of the paced time."""
+    wire: float = 0.03
+    """Most by which the kernel's count of bytes differs from the forest's."""
+    run_queue: float = 0.25
+    """Most of the synchronisation for which a worker, able to run, waited for a core."""
+    faster: float = 0.03
+    """Most by which GST is below the bound that the links' rates set; more means they are not as asked."""
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Check:
+    """One condition: ``value`` against ``limit`` in ``unit``, and what was looked at."""
+
+    name: str
+    value: float | None
+    limit: float
+    unit: str
+    ok: bool
+    detail: str
+
+
+def verdict(checks: Sequence[Check]) -> dict[str, Any]:
+    """VALID when every check is ok, and the checks, as the trial's JSON holds them."""
+    return {
+        "verdict": VALID if all(check.ok for check in checks) else INVALID,
+        "checks": [asdict(check) for check in checks],
+    }
+
+
+def reasons(fidelity: Mapping[str, Any]) -> str:
+    """Why a trial is INVALID, in one line; empty for a VALID one."""
+    return "; ".join(f"{c['name']}: {c['detail']}" for c in fidelity.get("checks", ()) if not c["ok"])
+
+
+def link_rate(probes: Iterable[Mapping[str, Any]], expected: int, goodput: float, limits: Limits = LIMITS) -> Check:
+    """The slowest NIC's rate in the burst, over the goodput at the rate asked for; all ``expected`` NICs must report."""
+    shares = {
+        f"{probe['name']} {probe['port_address']}": probe["rate_bps"] / (probe["asked_bps"] * goodput)
+        for probe in probes
+    }
+    if not shares or len(shares) < expected:
+        detail = f"{len(shares)} of {expected} NICs were measured"
+        return Check("link rate", None, limits.link_rate, "of goodput", False, detail)
+    worst = min(shares, key=shares.__getitem__)
+    ok = shares[worst] >= limits.link_rate
+    detail = f"slowest of {len(shares)} NICs is {worst}, at {shares[worst]:.1%} of what its rate allows"
+    return Check("link rate", shares[worst], limits.link_rate, "of goodput", ok, detail)
+
+
+def cpu(windows: Sequence[tuple[float, float]], log: CpuLog, limits: Limits = LIMITS) -> list[Check]:
+    """Idle and stolen shares of all cores' time inside ``windows``, (start, end) in seconds on the log's clock."""
+    total, idle, steal = (_inside(windows, log.at_s, counts) for counts in (log.total_s, log.idle_s, log.steal_s))
+    if total <= 0:
+        missing = "the CPUs were not observed while gradients were on the wire"
+        return [Check("CPU headroom", None, limits.idle, "idle", False, missing)]
+    free, stolen = idle / total, steal / total
+    return [
+        Check("CPU headroom", free, limits.idle, "idle", free >= limits.idle, f"{free:.0%} idle during synchronisation"),
+        Check("CPU steal", stolen, limits.steal, "stolen", stolen <= limits.steal, f"{stolen:.1%} taken by the host"),
+    ]
+
+
+def overrun(samples: pd.DataFrame, pace_s: float, limits: Limits = LIMITS) -> Check:
+    """By how much the slowest worker's computing exceeds the pace, as a share of it, on average over iterations."""
+    late = samples.groupby("iteration")["overrun_s"].max()
+    share = float(late.mean()) / pace_s if pace_s else float(late.max() > 0)
+    detail = f"{int((late > 0).sum())} of {len(late)} iterations computed longer than the pace, by {share:.1%} of it"
+    return Check("pacing", share, limits.overrun, "of pace", share <= limits.overrun, detail)
+
+
+def run_queue(samples: pd.DataFrame, limits: Limits = LIMITS) -> Check:
+    """For how much of the synchronisation the worst worker waited for a core; median over iterations."""
+    by = samples.groupby("iteration")
+    window = by["sum_s"].max() - by["ready_s"].max()
+    share = float((by["wait_s"].max() / window).median())
+    detail = f"a worker waited for a core during {share:.0%} of a synchronisation"
+    return Check("run queue", share, limits.run_queue, "of GST", share <= limits.run_queue, detail)
+
+
+def wire(counted: float, theory: float, limits: Limits = LIMITS) -> Check:
+    """The kernel's bytes on all links against the forest's, headers included in both."""
+    excess = counted / theory - 1 if theory else float(counted > 0)
+    detail = f"the kernel counted {excess:+.2%} against the forest's bytes"
+    return Check("bytes on the wire", excess, limits.wire, "of theory", abs(excess) <= limits.wire, detail)
+
+
+def drops(links: Iterable[Mapping[str, Any]]) -> Check:
+    """Packets dropped at any egress: a queue was too short for what it was given."""
+    dropped = {f"{link['from']} to {link['to']}": link["drops"] for link in links if link["drops"]}
+    worst = max(dropped, key=dropped.__getitem__) if dropped else ""
+    detail = f"{sum(dropped.values())} packets dropped" + (f", most at {worst}" if worst else "")
+    return Check("drops", float(sum(dropped.values())), 0.0, "packets", not dropped, detail)
+
+
+def bound(gst_s: float, theory_s: float, limits: Limits = LIMITS) -> Check:
+    """GST cannot be below what the links' rates allow, unless the links are not what was asked for."""
+    ratio = gst_s / theory_s if theory_s else 1.0
+    detail = f"median GST is {ratio:.3f} of the least that the links allow"
+    return Check("lower bound", ratio, 1 - limits.faster, "of theory", ratio >= 1 - limits.faster, detail)
+
+
+def _inside(windows: Sequence[tuple[float, float]], at_s: Sequence[float], counted: Sequence[float]) -> float:
+    """How much a counter grew inside the windows; between two readings it grows evenly."""
+    if len(at_s) < 2 or not windows:
+        return 0.0
+    edges = np.interp(np.asarray(windows), at_s, counted)
+    return float((edges[:, 1] - edges[:, 0]).sum())

@@ -1,0 +1,90 @@
+"""Writing files so that a reader, or a run that goes on later, finds a whole one or none."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import DiskFullError, OutputError
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write ``value`` as indented JSON, atomically.
+
+    Raises:
+        DiskFullError, OutputError: as :func:`write_bytes`.
+    """
+    write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file that we wrote.
+
+    Raises:
+        OutputError: it is missing or damaged.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise OutputError(f"{path}: {(error.strerror or str(error)).lower()}", fix="give a run directory") from None
+    except ValueError as error:
+        raise OutputError(f"{path}: damaged, not JSON ({error})", fix="remove it and run again") from None
+    if not isinstance(value, dict):
+        raise OutputError(f"{path}: damaged, holds no JSON object", fix="remove it and run again")
+    return value
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file atomically: whoever opens ``path`` sees the old content or the new, also after a power cut.
+
+    Raises:
+        DiskFullError: no room is left.
+        OutputError: the file cannot be written.
+    """
+
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(content)
+
+    write_through(path, write)
+
+
+def write_through(path: Path, write: Callable[[Path], object]) -> None:
+    """As :func:`write_bytes`, with the content made by ``write``, which is given a temporary path.
+
+    Raises:
+        DiskFullError, OutputError: as :func:`write_bytes`.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    with named_errors(path):
+        try:
+            write(temporary)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """Turn the system's errors while ``path`` is written into ours.
+
+    Raises:
+        DiskFullError: no room is left.
+        OutputError: anything else that the system refuses.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFullError(
+                f"no room is left on the disk for {path}",
+                fix="free some space, then go on with testbed run --resume; finished trials are kept",
+            ) from None
+        reason = (error.strerror or str(error)).lower()
+        raise OutputError(f"{path}: cannot be written: {reason}", fix="choose another directory with --out") from None

@@ -1,0 +1,175 @@
+"""From a trial to one job file for each process: who talks to whom at which address and port, and what it trains."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.lab.base import Launch
+from testbed.trials import Trial
+from topologies.addressing import Addresses, plan
+from topologies.model import Topology
+from workloads.job import Job, Peer, Probe
+from workloads.sync import codec
+from workloads.sync.flows import neighbours, pairs
+from workloads.sync.forest import Forest
+
+SYNC_PORT = 10_000
+"""A connection's port is this plus the index of the node that opens it: below Linux's ephemeral range (32768)."""
+PROBE_PORT = 9_000
+"""A NIC listens for its burst at this plus its port number on the host."""
+PROBE_S = 0.5
+"""Long enough for every burst to be at full rate most of the time, short beside a trial."""
+
+
+@dataclass(frozen=True)
+class Burst:
+    """The probe's traffic from one NIC to another: directed links out of ``src`` and into ``dst``."""
+
+    src: int
+    src_link: int
+    dst: int
+    dst_link: int
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where one trial's files are while it runs; ``logs`` stays, ``work`` goes."""
+
+    work: Path
+    logs: Path
+
+    def samples(self, name: str) -> Path:
+        return self.work / f"{name}.jsonl"
+
+    def log(self, name: str) -> Path:
+        return self.logs / f"{name}.log"
+
+    @property
+    def weights(self) -> Path:
+        """Rank 0's final weights."""
+        return self.work / "weights.npy"
+
+    @property
+    def forest(self) -> Path:
+        return self.work / "forest.npz"
+
+
+def write(trial: Trial, files: Files, congestion_control: str) -> list[Launch]:
+    """Write the forest and every process's job into ``files.work``; what the lab is to launch."""
+    codec.save(trial.network.forest, files.forest)
+    launches = []
+    for job in jobs(trial, files, congestion_control):
+        path = files.work / f"{job.name}.json"
+        job.save(path)
+        launches.append(Launch(job.node, str(path), str(files.log(job.name))))
+    return launches
+
+
+def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
+    """One job for each worker, then for each node that only passes chunks on."""
+    topology, forest = trial.network.topology, trial.network.forest
+    addresses = plan(topology)
+    bursts = probes(topology, addresses)
+    rank = {node: r for r, node in enumerate(forest.workers)}
+    for node in [*forest.workers, *(other for other in inner_nodes(forest) if other not in rank)]:
+        name = forest.nodes[node]
+        yield Job(
+            trial=trial.id,
+            node=node,
+            name=name,
+            rank=rank.get(node),
+            world=len(forest.workers),
+            forest=str(files.forest),
+            peers=tuple(peer(addresses, node, other) for other in neighbours(forest, node)),
+            training=trial.training,
+            compute=trial.compute,
+            overlap=trial.spec.workload.overlap,
+            chunk_bytes=trial.spec.workload.chunk_bytes,
+            congestion_control=congestion_control,
+            timeout_s=trial.spec.timeout_s,
+            samples=str(files.samples(name)),
+            weights=str(files.weights) if rank.get(node) == 0 else None,
+            probes=bursts.get(node, ()),
+        )
+
+
+def inner_nodes(forest: Forest) -> list[int]:
+    """The nodes that are part of some tree, in order."""
+    return sorted({node for pair in pairs(forest) for node in pair})
+
+
+def peer(addresses: Addresses, node: int, other: int) -> Peer:
+    """``node``'s side of its one connection with ``other``; the lower index opens it."""
+    local, remote = addresses.flow(node, other)
+    return Peer(node=other, local=local, remote=remote, port=SYNC_PORT + min(node, other))
+
+
+def host_pairs(trial: Trial) -> list[tuple[int, int]]:
+    """(source, destination) of every flow of the trial, probes included: what the lab needs routes for."""
+    wanted = set(pairs(trial.network.forest))
+    wanted |= {(burst.src, burst.dst) for burst in bursts(trial.network.topology)}
+    return sorted(wanted | {(dst, src) for src, dst in wanted})
+
+
+def bursts(topology: Topology) -> list[Burst]:
+    """A burst from every NIC to another such that every NIC also receives one and no link carries two.
+
+    Hosts with one NIC each send to the next host. Hosts with several send, through each, to the next host on the same
+    switch. NICs that reach no others this way (alone on a switch, or routed around it) have no burst.
+    """
+    groups: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for host in topology.hosts:
+        for link in topology.ports[host]:
+            single = len(topology.ports[host]) == 1
+            groups[-1 if single else topology.head(link)].append((host, link))
+    found = []
+    for members in groups.values():
+        ring = [
+            Burst(src, src_link, dst, dst_link ^ 1)
+            for (src, src_link), (dst, dst_link) in zip(members, members[1:] + members[:1], strict=True)
+        ]
+        if len(ring) > 1 and all(_takes(topology, burst) for burst in ring):
+            found += ring
+    return found
+
+
+def probes(topology: Topology, addresses: Addresses) -> dict[int, tuple[Probe, ...]]:
+    """For each host, its NICs' part in :func:`bursts`: where to send, and where to expect whose burst."""
+    sends = {burst.src_link: burst for burst in bursts(topology)}
+    receives = {burst.dst_link ^ 1: burst for burst in bursts(topology)}
+    found: dict[int, list[Probe]] = defaultdict(list)
+    for link in sorted(sends.keys() & receives.keys()):
+        out, back = sends[link], receives[link]
+        local, remote = addresses.flow(out.src, out.dst)
+        found[out.src].append(
+            Probe(
+                local=local,
+                remote=remote,
+                send_port=_probe_port(topology, out.dst_link ^ 1),
+                source=addresses.flow(back.src, back.dst)[0],
+                listen_port=_probe_port(topology, link),
+                rate_bps=topology.links[link // 2].rate_bps,
+                duration_s=PROBE_S,
+            )
+        )
+    return {host: tuple(one) for host, one in found.items()}
+
+
+def burst_addresses(topology: Topology) -> list[tuple[Burst, str]]:
+    """Each burst with the address of the NIC that receives it."""
+    addresses = plan(topology)
+    return [(burst, addresses.flow(burst.src, burst.dst)[1]) for burst in bursts(topology)]
+
+
+def _probe_port(topology: Topology, link: int) -> int:
+    """Where the NIC that ``link`` leaves from listens."""
+    return PROBE_PORT + topology.port_at_tail(link)
+
+
+def _takes(topology: Topology, burst: Burst) -> bool:
+    """Whether traffic from src to dst leaves by the burst's first link and arrives by its last."""
+    paths = topology.paths(burst.src, burst.dst)
+    return all(path.links[0] == burst.src_link and path.links[-1] == burst.dst_link for path in paths)

@@ -1,0 +1,98 @@
+"""Checks a trial's weights against single-process SGD, in a process of its own that sleeps while trials are measured.
+
+The process is kept between trials, so that torch is imported and each distinct training is repeated only once. It ends
+with its standard input, or with the harness, however that ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from testbed.errors import TrialError
+from workloads.job import Training
+
+TOLERANCE = 1e-4
+"""Largest relative norm of the difference to single-process SGD: float32 sums in another order differ by about 1e-6."""
+REFERENCE = "single-process SGD"
+_PR_SET_PDEATHSIG = 1
+
+
+class Referee:
+    """Starts its process when first asked; use in ``with``."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Referee:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.communicate()
+
+    def check(self, training: Training, world: int, mode: str, weights: Path) -> dict[str, Any]:
+        """``test_accuracy``, ``test_loss`` and ``weights_error`` (relative norm) of the weights in a .npy file.
+
+        Raises:
+            TrialError: the process died.
+        """
+        if self._process is None:
+            command = [sys.executable, "-m", "testbed.referee", str(os.getpid())]
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        question = {"training": asdict(training), "world": world, "mode": mode, "weights": str(weights.resolve())}
+        answer = self._ask(self._process, json.dumps(question))
+        if not answer:
+            status = self._process.wait()
+            raise TrialError(
+                f"the process that repeats the training as {REFERENCE} ended with status {status}",
+                fix="see its output above; with little memory, run with a smaller batch",
+            )
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
+    @staticmethod
+    def _ask(process: subprocess.Popen[str], question: str) -> str:
+        assert process.stdin
+        assert process.stdout
+        try:
+            process.stdin.write(question + "\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            return ""
+        return process.stdout.readline()
+
+
+def main(parent: int) -> None:
+    """Answer one question a line until standard input ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        return  # it died before the line above could tie us to it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the harness's to handle; it ends us
+    import numpy as np  # here, for the harness imports this module and must not import torch
+
+    from workloads.reference import accuracy, reference_weights, relative_error
+
+    for line in sys.stdin:
+        question = json.loads(line)
+        training = Training(**question["training"])
+        weights = np.load(question["weights"])
+        reference = reference_weights(training, question["world"], question["mode"])
+        test_accuracy, test_loss = accuracy(training, weights)
+        error = relative_error(weights, reference)
+        print(json.dumps({"test_accuracy": test_accuracy, "test_loss": test_loss, "weights_error": error}), flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

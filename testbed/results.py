@@ -1,0 +1,153 @@
+"""What a finished trial says: metrics from its samples, its JSON, its Parquet table and its row in results.csv."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis import metrics
+from testbed import fidelity
+from testbed.files import write_bytes, write_through
+from testbed.lab.base import Counters
+from testbed.trials import Trial
+from workloads.sync.cost import goodput
+
+SCHEMA = 1
+
+COLUMNS = (
+    *("trial", "label", "topology", "scheme", "batch", "iterations", "world", "status"),
+    *("jct_s", "compute_s", "sync_s", "gst_median_s", "gst_p95_s", "gst_theory_s", "gst_ratio"),
+    *("throughput_sps", "wire_bytes", "test_accuracy", "weights_error", "fidelity", "reasons"),
+)
+SAMPLE_COLUMNS = {
+    "start": "start_s",
+    "ready": "ready_s",
+    "sum": "sum_s",
+    "end": "end_s",
+    "i": "iteration",
+}
+"""Names of the workers' fields in the table, where they differ."""
+
+
+def table(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row for each (rank, iteration), from the workers' ``iteration`` lines; times on the machine's clock."""
+    frame = pd.DataFrame(list(lines)).drop(columns="kind").rename(columns=SAMPLE_COLUMNS)
+    first = ["rank", "node", "iteration", "start_s", "ready_s", "sum_s", "end_s", "loss"]
+    return frame[[*first, *(name for name in frame if name not in first)]].sort_values(
+        ["rank", "iteration"], ignore_index=True
+    )
+
+
+def save_samples(path: Path, samples: pd.DataFrame) -> None:
+    """Write the table as Parquet, times relative to the trial's first start.
+
+    Raises:
+        DiskFullError, OutputError: it cannot be written.
+    """
+    moments = ["start_s", "ready_s", "sum_s", "end_s"]
+    relative = samples.assign(**{name: samples[name] - samples["start_s"].min() for name in moments})
+    write_through(path, lambda temporary: relative.to_parquet(temporary, index=False))
+
+
+def measure(trial: Trial, samples: pd.DataFrame, sent_bytes: float) -> dict[str, float]:
+    """The trial's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included."""
+    work = trial.spec.workload
+    gst = metrics.gst_s(samples, skip=work.warmup)
+    median, size = float(gst.median()), gradient_bytes(trial)
+    theory = trial.gst_theory_s
+    return {
+        "jct_s": metrics.jct_s(samples),
+        "compute_s": metrics.compute_s(samples),
+        "sync_s": metrics.sync_s(samples),
+        "gst_median_s": median,
+        "gst_p95_s": float(gst.quantile(0.95)),
+        "gst_theory_s": theory,
+        "gst_ratio": median / theory,
+        "throughput_sps": metrics.throughput_sps(samples, trial.batch),
+        "wire_bytes": sent_bytes,
+        "wire_bytes_theory": trial.network.cost.wire_bytes * work.iterations,
+        "algbw_bps": metrics.algbw_bps(size, median),
+        "busbw_bps": metrics.busbw_bps(size, median, trial.network.world),
+    }
+
+
+def gradient_bytes(trial: Trial) -> int:
+    """Size of one gradient."""
+    return 4 * trial.network.floats
+
+
+def links(trial: Trial, counters: Iterable[Counters], probed_bytes: Mapping[int, float]) -> list[dict[str, Any]]:
+    """For each directed link what the kernel counted during training and what theory expects, headers included.
+
+    ``probed_bytes`` is the burst's part of the count, by directed link.
+    """
+    topology = trial.network.topology
+    per_iteration = trial.network.cost.link_bytes / goodput(trial.spec.links.mtu)
+    found = []
+    for count in counters:
+        link = count.directed_link
+        found.append(
+            {
+                "link": link,
+                "from": topology.nodes[topology.tail(link)].name,
+                "to": topology.nodes[topology.head(link)].name,
+                "rate_bps": topology.links[link // 2].rate_bps,
+                "bytes": max(0, round(count.bytes - probed_bytes.get(link, 0.0))),
+                "drops": count.drops,
+                "theory_bytes": round(per_iteration[link] * trial.spec.workload.iterations),
+            }
+        )
+    return found
+
+
+def judge(
+    trial: Trial,
+    samples: pd.DataFrame,
+    probes: Sequence[Mapping[str, Any]],
+    expected_probes: int,
+    link_counts: Sequence[Mapping[str, Any]],
+    cpu: fidelity.CpuLog,
+) -> dict[str, Any]:
+    """The trial's fidelity verdict with all its checks; warm-up iterations are left out."""
+    counted = samples[samples["iteration"] >= trial.spec.workload.warmup]
+    last = counted.groupby("iteration")[["ready_s", "sum_s"]].max()
+    windows = list(last.itertuples(index=False, name=None))
+    checks = [fidelity.link_rate(probes, expected_probes, goodput(trial.spec.links.mtu))]
+    checks += fidelity.cpu(windows, cpu)
+    checks.append(fidelity.run_queue(counted))
+    if trial.compute.mode == "paced":
+        checks.append(fidelity.overrun(counted, trial.compute.pace_s))
+    total = sum(link["bytes"] for link in link_counts)
+    checks.append(fidelity.wire(total, sum(link["theory_bytes"] for link in link_counts)))
+    checks.append(fidelity.drops(link_counts))
+    if trial.spec.workload.overlap == "none":
+        gst_s = float((last["sum_s"] - last["ready_s"]).median())
+        checks.append(fidelity.bound(gst_s, trial.gst_theory_s))
+    return fidelity.verdict(checks)
+
+
+def row(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A trial's JSON as its row in results.csv."""
+    flat = {**record, **(record["metrics"] or {}), **(record["accuracy"] or {})}
+    judged = record["fidelity"] or {}
+    why = record["error"] if record["status"] == "failed" else fidelity.reasons(judged)
+    flat |= {"trial": record["id"], "fidelity": judged.get("verdict"), "reasons": why}
+    return {name: flat.get(name) for name in COLUMNS}
+
+
+def save_csv(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """Write results.csv: one row a trial, in the order given.
+
+    Raises:
+        DiskFullError, OutputError: it cannot be written.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(row(record) for record in records)
+    write_bytes(path, text.getvalue().encode())

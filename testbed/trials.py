@@ -1,0 +1,203 @@
+"""From a spec to its trials, with everything that can be checked before anything is built."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from testbed.errors import OutputError, SpecError
+from testbed.spec import Arm, Source, Spec
+from testbed.spec.model import EMULATED_LIMIT_BPS
+from testbed.units import rate_text
+from topologies.build import build as build_topology
+from topologies.call import parse
+from topologies.load import is_in_file
+from topologies.model import Topology
+from workloads.job import Compute, Training
+from workloads.models import tensor_sizes
+from workloads.sync.chunks import cut
+from workloads.sync.cost import Cost, cost, goodput
+from workloads.sync.forest import Forest
+from workloads.sync.schemes import build as build_forest
+from workloads.sync.verify import verify
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Network:
+    """One arm of an experiment, checked: its topology, its verified forest and what a synchronisation costs.
+
+    ``topology_text`` and ``scheme_text`` rebuild them from the working directory.
+    """
+
+    arm: Arm
+    topology_text: str
+    scheme_text: str
+    topology: Topology
+    forest: Forest
+    cost: Cost
+    floats: int
+    """Length of the gradient."""
+
+    @property
+    def world(self) -> int:
+        """Number of workers."""
+        return len(self.forest.workers)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One arm with one batch size, run once."""
+
+    id: str
+    network: Network
+    spec: Spec
+    batch: int
+    repeat: int
+
+    @property
+    def label(self) -> str:
+        return self.network.arm.title
+
+    @property
+    def training(self) -> Training:
+        """What each worker trains; the same for every arm, so that their weights can be compared."""
+        work = self.spec.workload
+        return Training(
+            model=work.model,
+            dataset=work.dataset,
+            batch=self.batch,
+            iterations=work.iterations,
+            learning_rate=work.learning_rate,
+            momentum=work.momentum,
+            seed=self.spec.seed,
+        )
+
+    @property
+    def compute(self) -> Compute:
+        compute = self.spec.workload.compute
+        return Compute(mode=compute.mode, pace_s=compute.pace_s.get(self.batch, 0.0))
+
+    @property
+    def gst_theory_s(self) -> float:
+        """The least time a synchronisation can take at this MTU (s)."""
+        return self.network.cost.bound_s(goodput(self.spec.links.mtu))
+
+    @property
+    def jct_theory_s(self) -> float | None:
+        """Iterations of the paced computing time and the least GST (s); None where computing time is not known."""
+        if self.compute.mode == "real":
+            return None
+        return self.spec.workload.iterations * (self.compute.pace_s + self.gst_theory_s)
+
+    @cached_property
+    def identity(self) -> str:
+        """A digest of every setting that this trial's result depends on."""
+        settings: dict[str, Any] = self.spec.model_dump(include={"lab", "links", "workload", "seed"})
+        settings["workload"] |= {"batch": self.batch, "compute": vars(self.compute)}
+        forest, topology = self.network.forest, self.network.topology
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+        digest.update(repr((topology.nodes, topology.links, forest.workers, forest.aligned)).encode())
+        for array in (forest.share, forest.reduce, forest.broadcast):
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+
+def trials(source: Source) -> list[Trial]:
+    """Every trial of an experiment in the order they run: arms side by side, so that a slow hour of the machine
+    touches all of them.
+
+    Raises:
+        SpecError: an arm cannot be; every arm's mistake is listed.
+    """
+    networks = _networks(source)
+    spec = source.spec
+    found = []
+    for repeat in range(spec.repeats):
+        for batch in spec.workload.batch:
+            for network in networks:
+                end = f"-r{repeat + 1}" if spec.repeats > 1 else ""
+                found.append(Trial(f"{_slug(network)}-b{batch}{end}", network, spec, batch, repeat))
+    return _distinct(found)
+
+
+def network(arm: Arm, spec: Spec, tensors: list[int], folder: Path) -> Network:
+    """Build and check one arm.
+
+    Raises:
+        SpecError: the topology cannot be, the scheme cannot use it, or its forest is wrong.
+    """
+    topology_text, scheme_text = locate(arm.topology, folder), locate(arm.scheme, folder)
+    topology = build_topology(topology_text, rate_bps=spec.links.rate_bps, delay_s=spec.links.delay_s)
+    fastest = max((link.rate_bps for link in topology.links), default=0)
+    if fastest > EMULATED_LIMIT_BPS:
+        raise SpecError(
+            f"{arm.topology} has links of {rate_text(fastest)}; the kernel's HTB can be told "
+            f"{rate_text(EMULATED_LIMIT_BPS)} at most",
+            fix="give a lower links.rate",
+        )
+    forest = build_forest(scheme_text, topology, tensors)
+    verify(forest, topology)
+    floats = sum(tensors)
+    cut(forest, floats, [(0, floats)], spec.workload.chunk_bytes)
+    return Network(arm, topology_text, scheme_text, topology, forest, cost(forest, topology, 4 * floats), floats)
+
+
+def locate(expression: str, folder: Path) -> str:
+    """``expression`` with the path of a user's own file, if it names one, taken from ``folder``."""
+    call = parse(expression, "ring")
+    if not is_in_file(call.name) or Path(call.name).is_absolute():
+        return expression
+    path = folder / call.name
+    return str(replace(call, name=str(path) if path.is_absolute() else f"./{path}"))
+
+
+def _networks(source: Source) -> list[Network]:
+    spec, problems = source.spec, []
+    sizes = _said(f"{source.name}: workload.model", lambda: tensor_sizes(spec.workload.model), problems)
+    if sizes is None:
+        raise problems[0]
+    tensors = [floats for _, floats in sizes]
+    found = []
+    for i, arm in enumerate(spec.arms):
+        built = _said(f"{source.name}: arms.{i}", lambda arm=arm: network(arm, spec, tensors, source.folder), problems)
+        found += [built] if built else []
+    if problems:
+        raise problems[0] if len(problems) == 1 else SpecError("\n".join(map(str, problems)))
+    return found
+
+
+def _said(where: str, make: Callable[[], _T], problems: list[SpecError]) -> _T | None:
+    """What ``make`` returns; its error is noted with the place in the spec that it is about."""
+    try:
+        return make()
+    except (SpecError, OutputError) as error:
+        problems.append(SpecError(f"{where}: {error.problem}", fix=error.fix))
+        return None
+
+
+def _slug(network: Network) -> str:
+    """``ring-star9`` for ring on star(hosts=9)."""
+    return f"{_short(network.arm.scheme)}-{_short(network.arm.topology)}"
+
+
+def _short(expression: str) -> str:
+    call = parse(expression, "ring")
+    name = "-".join(Path(call.name).name.split(".py:")) if is_in_file(call.name) else call.name
+    words = name + "-".join(str(value) for value in call.arguments.values())
+    return re.sub(r"[^A-Za-z0-9]+", "-", words).strip("-")
+
+
+def _distinct(found: list[Trial]) -> list[Trial]:
+    """The trials with ids that all differ: arms that shorten to the same words get a piece of their digest."""
+    count: dict[str, int] = {}
+    for trial in found:
+        count[trial.id] = count.get(trial.id, 0) + 1
+    return [replace(t, id=f"{t.id}-{t.identity[:6]}") if count[t.id] > 1 else t for t in found]

@@ -1,0 +1,121 @@
+"""Waiting for a trial's workers: until all are done, one of them dies, or nothing happens for too long."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import TrialError, TrialTimeoutError, WorkerError
+from testbed.jobs import Files
+from testbed.lab.base import Exit, Lab, Launch
+
+POLL_S = 0.1
+GRACE_S = 5.0
+"""Workers give up on a silent neighbour after the spec's timeout and can say which; only then do we give up on them."""
+TAIL_LINES = 12
+
+
+def wait(
+    lab: Lab, launches: Sequence[Launch], names: Sequence[str], files: Files, timeout_s: float, tick: Callable[[int], None]
+) -> None:
+    """Return when every worker has ended well; ``tick`` is told how many iterations the first has finished.
+
+    ``names`` are those of all nodes, by index.
+
+    Raises:
+        WorkerError: a worker ended otherwise; the text has the end of its log.
+        TrialTimeoutError: no worker wrote anything for ``timeout_s`` and a grace on top.
+    """
+    running = {launch.node for launch in launches}
+    samples = [files.samples(names[launch.node]) for launch in launches]
+    sizes, changed_s = [-1], time.monotonic()
+    while True:
+        exits = lab.exits()
+        failed = [exit for exit in exits if exit.status != 0]
+        if failed:
+            raise died(failed, names, files)
+        running -= {exit.node for exit in exits}
+        if not running:
+            return
+        now, found = time.monotonic(), [_size(path) for path in samples]
+        if found != sizes:
+            sizes, changed_s = found, now
+            tick(iterations(samples[0]))
+        elif now - changed_s > timeout_s + GRACE_S:
+            raise _stuck(sorted(running), names, files, timeout_s)
+        time.sleep(POLL_S)
+
+
+def died(failed: Sequence[Exit], names: Sequence[str], files: Files) -> WorkerError:
+    """The error about the worker that failed first: one that a signal ended, rather than those that then missed it."""
+    first = min(failed, key=lambda exit: exit.status >= 0)
+    name = names[first.node]
+    said = next((line["error"] for line in read(files.samples(name)) if line["kind"] == "error"), None)
+    problem = f"the worker on {name} {ending(first.status)}" + (f": {said}" if said else "")
+    return WorkerError(f"{problem}\n{tail(files.log(name))}", fix=f"read {files.log(name)}")
+
+
+def ending(status: int) -> str:
+    """``was killed by SIGKILL`` for -9, ``ended with exit status 1`` for 1."""
+    if status >= 0:
+        return f"ended with exit status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"
+
+
+def tail(log: Path) -> str:
+    """The last lines of a worker's log, indented."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    shown = lines[-TAIL_LINES:] or ["(its log is empty)"]
+    return "\n".join(f"    | {line}" for line in shown)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The JSON lines of a samples file; a last line cut short by its writer's death is left out.
+
+    Raises:
+        TrialError: the file is missing, or a line in the middle is damaged.
+    """
+    try:
+        text = path.read_text(errors="replace")
+    except OSError:
+        return []
+    lines = text.split("\n")[:-1]
+    try:
+        return [json.loads(line) for line in lines]
+    except ValueError as error:
+        raise TrialError(f"{path.name}: damaged, not JSON lines ({error})", fix="run the trial again") from None
+
+
+def iterations(path: Path) -> int:
+    """How many iterations a worker has written."""
+    return sum(1 for line in read(path) if line["kind"] == "iteration")
+
+
+def _stuck(running: Sequence[int], names: Sequence[str], files: Files, timeout_s: float) -> TrialTimeoutError:
+    """Names the workers that are furthest behind, which the others wait for."""
+    done = {names[node]: iterations(files.samples(names[node])) for node in running}
+    least = min(done.values())
+    behind = [name for name, count in done.items() if count == least]
+    shown = ", ".join(behind[:5]) + (f" and {len(behind) - 5} more" if len(behind) > 5 else "")
+    return TrialTimeoutError(
+        f"no worker got anything done for {timeout_s:g} s; furthest behind, at iteration {least}: {shown}\n"
+        f"{tail(files.log(behind[0]))}",
+        fix=f"read {files.log(behind[0])}, or give a longer timeout",
+    )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
