@@ -1,0 +1,119 @@
+"""The cut of the flat gradient into chunks, the same at every node.
+
+A bucket is a span of the gradient that becomes ready at once. Each bucket is divided among the classes by their shares
+and each class's run into chunks of about equal size, at most ``chunk_bytes``. Chunks are numbered bucket by bucket and,
+within one, in rounds over the classes (first chunk of each class, second chunk of each, ...), so that classes advance
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.errors import SchemeError, SpecError
+from workloads.sync.forest import Forest
+
+FLOAT_BYTES = 4
+
+Spans = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkTable:
+    """K chunks; together they cover the gradient once.
+
+    Attributes:
+        start, stop: int64[K], the chunk's span of the flat gradient, in floats.
+        klass: int64[K], the class whose trees it follows.
+        bucket: int64[K], the bucket it becomes ready with; ascending.
+        buckets: number of buckets.
+        total_floats: length of the flat gradient.
+    """
+
+    start: Spans
+    stop: Spans
+    klass: Spans
+    bucket: Spans
+    buckets: int
+    total_floats: int
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def cut(forest: Forest, total_floats: int, buckets: Sequence[tuple[int, int]], chunk_bytes: int) -> ChunkTable:
+    """Cut ``total_floats`` into chunks.
+
+    ``buckets`` are (start, stop) spans in floats, in the order in which they become ready; they cover the gradient
+    once. Gradients that do not leave before all of them are complete are one bucket, ``[(0, total_floats)]``.
+
+    Raises:
+        SpecError: a chunk holds no float, or the buckets do not cover the gradient once.
+        SchemeError: there are more classes than floats, or aligned classes do not add up to the gradient.
+    """
+    if chunk_bytes < FLOAT_BYTES:
+        raise SpecError(f"a chunk of {chunk_bytes} bytes holds no float", fix=f"make it {FLOAT_BYTES} bytes or more")
+    _check_cover(buckets, total_floats)
+    edges = _class_edges(forest, total_floats)
+    pieces = [
+        _cut_bucket(number, _class_runs(forest, edges, span), chunk_bytes // FLOAT_BYTES)
+        for number, span in enumerate(buckets)
+    ]
+    start, stop, klass, bucket = np.concatenate(pieces, axis=1)
+    return ChunkTable(start, stop, klass, bucket, len(buckets), total_floats)
+
+
+def _check_cover(buckets: Sequence[tuple[int, int]], total_floats: int) -> None:
+    at = 0
+    for start, stop in sorted(buckets):
+        if start != at or stop <= start:
+            raise SpecError(
+                f"the bucket of floats {start} to {stop} does not begin where the one before ends, at {at}",
+                fix="let the buckets cover the gradient once, without an empty one",
+            )
+        at = stop
+    if at != total_floats:
+        raise SpecError(
+            f"the buckets end at float {at}, the gradient has {total_floats}", fix="let the buckets cover the gradient"
+        )
+
+
+def _class_edges(forest: Forest, total_floats: int) -> Spans:
+    """int64[C + 1]: cumulative shares, from 0 to the sum of shares."""
+    if forest.classes > total_floats:
+        raise SchemeError(
+            f"scheme {forest.scheme} has {forest.classes} chunk classes, more than the {total_floats} floats to send",
+            fix="take a larger model or fewer workers",
+        )
+    edges = np.concatenate([[0], np.cumsum(forest.share)])
+    if forest.aligned and edges[-1] != total_floats:
+        raise SchemeError(
+            f"scheme {forest.scheme} places {edges[-1]} floats, the gradient has {total_floats}",
+            fix="give the scheme the sizes of the tensors of this model",
+        )
+    return edges
+
+
+def _class_runs(forest: Forest, edges: Spans, span: tuple[int, int]) -> Spans:
+    """int64[C + 1]: where each class's run of the bucket begins, and the last one ends."""
+    start, stop = span
+    if forest.aligned:
+        return np.clip(edges, start, stop)
+    runs: Spans = start + (stop - start) * edges // edges[-1]
+    return runs
+
+
+def _cut_bucket(number: int, runs: Spans, chunk_floats: int) -> Spans:
+    """int64[4, k]: start, stop, class and bucket of the bucket's chunks, in rounds over the classes."""
+    length = np.diff(runs)
+    count = -(-length // chunk_floats)
+    klass = np.repeat(np.arange(len(length)), count)
+    nth = np.arange(len(klass)) - np.repeat(np.cumsum(count) - count, count)
+    start = runs[klass] + length[klass] * nth // count[klass]
+    stop = runs[klass] + length[klass] * (nth + 1) // count[klass]
+    rounds = np.lexsort((klass, nth))
+    return np.stack([start, stop, klass, np.full(len(klass), number)])[:, rounds]

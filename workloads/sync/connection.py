@@ -1,0 +1,132 @@
+"""One neighbour of the engine: messages out in the order given, bytes in where the engine wants them.
+
+The socket is non-blocking and edge-triggered: after a short read or write it is left alone until the kernel reports
+that there is more, so a chunk costs about one system call at each end and none to switch interest on and off. A read
+takes the rest of a payload and the header of the message after it together, for the same reason.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+
+from testbed.errors import WorkerError
+
+HEADER_BYTES = 4
+_BUFFERS_PER_SEND = 8
+"""Buffers (two a message) handed to one sendmsg: enough to make system calls rare, few enough to stay fair."""
+
+
+class Connection:
+    """State of one connection; the engine reads and writes the public attributes.
+
+    Attributes:
+        node, name: the neighbour.
+        readable, writable: what the kernel last said; true until a call comes back short.
+        hung_up: the kernel said that the stream's end follows what is still to be read.
+        closed: the end has been read.
+        word: the header of the message being received; None between messages.
+        held: that message cannot be taken yet, and reading stops.
+        admitted: that message is being taken.
+        left: its payload bytes still to come.
+        carry: its last 0 to 3 bytes, when a read ended within a float.
+        received, expected: messages complete, and messages to come, in this round.
+    """
+
+    def __init__(self, node: int, name: str, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self.node = node
+        self.name = name
+        self.sock = sock
+        self.readable = self.writable = True
+        self.hung_up = self.closed = False
+        self.word: int | None = None
+        self.held = self.admitted = False
+        self.left = 0
+        self.carry = b""
+        self.received = self.expected = 0
+        self.sent_bytes = 0
+        self._outbox: deque[bytes | memoryview] = deque()
+        self._header = memoryview(bytearray(HEADER_BYTES))
+        self._header_have = 0
+
+    @property
+    def sending(self) -> bool:
+        """Something waits to be sent."""
+        return bool(self._outbox)
+
+    def push(self, word: int, payload: memoryview) -> None:
+        """Queue one message; ``payload`` must stay as it is until it is sent."""
+        self._outbox.append(word.to_bytes(HEADER_BYTES, "big"))
+        if payload:
+            self._outbox.append(payload)
+
+    def flush(self) -> int:
+        """Hand some of what is queued to the kernel, with one system call; returns bytes.
+
+        Raises:
+            WorkerError: the neighbour is gone.
+        """
+        buffers = list(islice(self._outbox, _BUFFERS_PER_SEND))
+        try:
+            count = self.sock.sendmsg(buffers)
+        except BlockingIOError:
+            self.writable = False
+            return 0
+        except OSError as error:
+            raise lost(self, error.strerror or str(error)) from error
+        self.sent_bytes += count
+        left = count
+        for buffer in buffers:
+            if left < len(buffer):
+                self._outbox[0] = memoryview(buffer)[left:]
+                self.writable = False
+                break
+            left -= len(buffer)
+            self._outbox.popleft()
+        return count
+
+    def read_header(self) -> int | None:
+        """The next message's header, or None while it is incomplete."""
+        if self._header_have < HEADER_BYTES:
+            self._header_have += self._receive([self._header[self._header_have :]])
+        if self._header_have < HEADER_BYTES:
+            return None
+        self._header_have = 0
+        return int.from_bytes(self._header, "big")
+
+    def read_payload(self, into: memoryview) -> int:
+        """Read the rest of the payload into ``into``, and the next header if that is there too; returns payload bytes.
+
+        ``into`` is at most ``left`` bytes long.
+        """
+        whole = len(into) == self.left
+        count = self._receive([into, self._header] if whole else [into])
+        payload = min(count, len(into))
+        self._header_have = count - payload
+        self.left -= payload
+        return payload
+
+    def _receive(self, buffers: Sequence[memoryview]) -> int:
+        """One system call; 0 when nothing is there, or at the end of the stream."""
+        try:
+            count = self.sock.recvmsg_into(buffers)[0]
+        except BlockingIOError:
+            self.readable = False
+            return 0
+        except ConnectionError:
+            count = 0
+        if count == 0:
+            self.closed, self.readable = True, False
+        elif count < sum(map(len, buffers)) and not self.hung_up:
+            self.readable = False  # a short read has emptied the socket (epoll(7)), unless the stream's end follows it
+        return count
+
+
+def lost(connection: Connection, reason: str) -> WorkerError:
+    """The error of a neighbour that vanished."""
+    return WorkerError(
+        f"lost the connection to {connection.name}: {reason}", fix=f"see why the worker on {connection.name} ended"
+    )

@@ -1,0 +1,300 @@
+"""Run a forest: one single-threaded event loop a node, no locks, no copies but the kernel's.
+
+Problem: every node must, for each chunk, wait for its own gradient and its children's partial sums, add them, pass the
+result to its parent, and on the way back pass the sum to its broadcast-children, over connections that are all busy at
+once. Blocking calls in a fixed order deadlock or idle; a thread a connection fights for the interpreter lock.
+
+Chosen: one epoll loop. A message is a 4-byte header (1 bit phase, 2 bits round, 29 bits chunk) and the chunk's floats.
+Sums arrive in the gradient itself; partial sums arrive in a small scratch buffer and are added while they are in the
+cache. Sends are memoryviews of the gradient.
+
+A round is one iteration or one barrier. A message that cannot be taken yet (its bucket's gradient is not complete here,
+or it belongs to the next round) stops the reading of its connection, and TCP slows the sender down. That cannot
+deadlock: a node ends a round only when it has sent everything of it, so behind such a message nothing is queued
+that this round needs. A neighbour is ahead by two rounds at most (a barrier runs on class 0 only), hence two bits.
+
+Rejected: staging what comes early (memory without bound), and float sums in a fixed order (waiting for the slowest
+child first; sums of the same floats in another order differ in the last bits only).
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Mapping
+from socket import socket
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.errors import TrialTimeoutError, WorkerError
+from workloads.sync.chunks import FLOAT_BYTES, ChunkTable
+from workloads.sync.connection import Connection, lost
+from workloads.sync.forest import ROOT, Forest
+from workloads.sync.plan import plan
+
+_SUM = 1 << 31
+_ROUND_SHIFT, _ROUND_MASK = 29, 3
+_CHUNK_MASK = (1 << _ROUND_SHIFT) - 1
+_SCRATCH_BYTES = 1 << 18
+_GONE = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
+_EDGE = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
+
+Floats = NDArray[np.float32]
+
+
+class Engine:
+    """Sums ``gradient`` over all workers, in place, again and again.
+
+    ``gradient`` is float32[total_floats], or None on a node that adds and forwards without a gradient of its own.
+    ``sockets`` holds one connected socket a neighbour (:func:`workloads.sync.transport.connect`).
+
+    An iteration is one ``start`` a bucket, each as soon as the bucket's gradient is complete, then ``wait``. Between a
+    bucket's ``start`` and the end of ``wait`` the engine alone may touch the bucket.
+    """
+
+    def __init__(
+        self, node: int, forest: Forest, chunks: ChunkTable, sockets: Mapping[int, socket], gradient: Floats | None
+    ) -> None:
+        self._contributes = gradient is not None
+        self._flat = np.zeros(chunks.total_floats, np.float32) if gradient is None else gradient
+        if self._flat.shape != (chunks.total_floats,) or self._flat.dtype != np.float32:
+            raise ValueError(f"gradient is {self._flat.dtype}{list(self._flat.shape)}, not [{chunks.total_floats}]")
+        self._name = forest.nodes[node]
+        self._plan = plan(node, forest, chunks)
+        whole = self._flat.data.cast("B")
+        self._views = [
+            whole[FLOAT_BYTES * first : FLOAT_BYTES * last]
+            for first, last in zip(self._plan.first, self._plan.last, strict=True)
+        ]
+        self._scratch: Floats = np.empty(_SCRATCH_BYTES // FLOAT_BYTES, np.float32)
+        self._scratch_bytes = self._scratch.data.cast("B")
+        self._connections = [Connection(peer, forest.nodes[peer], sock) for peer, sock in sorted(sockets.items())]
+        self._by_node = {connection.node: connection for connection in self._connections}
+        self._by_descriptor = {connection.sock.fileno(): connection for connection in self._connections}
+        self._forward = [[self._by_node[peer] for peer in peers] for peers in self._plan.forward]
+        self._epoll = select.epoll()
+        for descriptor in self._by_descriptor:
+            self._epoll.register(descriptor, _EDGE)
+        self._round = -1
+        self._begin_round()
+
+    @property
+    def wire_bytes(self) -> int:
+        """Bytes handed to TCP so far, headers included."""
+        return sum(connection.sent_bytes for connection in self._connections)
+
+    def start(self, bucket: int) -> None:
+        """The bucket's gradient is complete: let it leave.
+
+        Raises:
+            WorkerError: a neighbour is gone.
+        """
+        if self._ready[bucket]:
+            raise ValueError(f"bucket {bucket} was started twice in one iteration")
+        if not any(self._ready):
+            self._expect(0)
+        if not self._contributes:
+            for k in self._plan.members[bucket]:
+                self._flat[self._plan.first[k] : self._plan.last[k]] = 0
+        self._open(bucket)
+        self._move()
+
+    def poll(self, timeout_s: float) -> None:
+        """Move chunks, and wait for more, until ``timeout_s`` have passed; 0 makes one pass.
+
+        Raises:
+            WorkerError: a neighbour is gone.
+        """
+        end = time.monotonic() + timeout_s
+        self._step(timeout_s)
+        while (left := end - time.monotonic()) > 0:
+            self._step(left)
+
+    def wait(self, timeout_s: float) -> float:
+        """Finish the iteration; returns the time (``time.monotonic``) at which the last chunk's sum was complete here.
+
+        On return every chunk that others need from this node is with the kernel, so the gradient may be changed.
+
+        Raises:
+            TrialTimeoutError: nothing moved for ``timeout_s``; names the neighbours waited for.
+            WorkerError: a neighbour is gone.
+        """
+        if not all(self._ready[:-1]):
+            raise ValueError("wait before every bucket was started")
+        self._finish(timeout_s)
+        return self._complete_s
+
+    def barrier(self, timeout_s: float) -> None:
+        """Return once every worker has called this.
+
+        Raises:
+            TrialTimeoutError, WorkerError: as :meth:`wait`.
+        """
+        if any(self._ready):
+            raise ValueError("a barrier within an iteration")
+        self._expect(1)
+        self._open(len(self._ready) - 1)
+        self._finish(timeout_s)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._epoll.close()
+        for connection in self._connections:
+            connection.sock.close()
+
+    # A round: an iteration (0) or a barrier (1).
+
+    def _begin_round(self) -> None:
+        """From here on messages of the next round are taken, once their bucket is open."""
+        self._round = (self._round + 1) & _ROUND_MASK
+        self._ready = [False] * len(self._plan.members)
+        self._waiting = self._plan.children.copy()
+        for connection in self._connections:
+            connection.received = connection.expected = 0
+
+    def _expect(self, kind: int) -> None:
+        self._remaining = self._plan.chunks[kind]
+        self._complete_s = time.monotonic()
+        for connection in self._connections:
+            connection.expected = self._plan.expected.get(connection.node, (0, 0))[kind]
+            if connection.closed:
+                raise lost(connection, "it was closed")
+
+    def _open(self, bucket: int) -> None:
+        """Take messages of this bucket from now on, and queue what needs nobody else."""
+        self._ready[bucket] = True
+        for connection in self._connections:
+            connection.held = False
+        for k in self._plan.leaves[bucket]:
+            self._reduced(k)
+
+    def _finish(self, timeout_s: float) -> None:
+        """Loop until every chunk of the round is complete and everything is sent."""
+        moved_s = time.monotonic()
+        while self._remaining or any(connection.sending for connection in self._connections):
+            if self._step(timeout_s):
+                moved_s = time.monotonic()
+            elif time.monotonic() - moved_s >= timeout_s:
+                raise self._timed_out(timeout_s)
+        self._begin_round()
+
+    def _timed_out(self, timeout_s: float) -> TrialTimeoutError:
+        silent = [c.name for c in self._connections if c.received < c.expected]
+        stuck = [c.name for c in self._connections if c.sending]
+        waits = [f"for chunks from {', '.join(silent)}"] if silent else []
+        waits += [f"for {', '.join(stuck)} to take chunks"] if stuck else []
+        return TrialTimeoutError(
+            f"{self._name} made no progress for {timeout_s:g} s; it waits {' and '.join(waits)}",
+            fix="see why they stopped, or raise the timeout",
+        )
+
+    # The loop.
+
+    def _step(self, timeout_s: float) -> bool:
+        """One pass over what can move now, or as soon as something can; returns whether anything moved."""
+        if self._move():
+            timeout_s = 0.0
+        for descriptor, events in self._epoll.poll(timeout_s):
+            connection = self._by_descriptor[descriptor]
+            if events & ~select.EPOLLOUT:
+                connection.readable = True
+            if events & select.EPOLLOUT:
+                connection.writable = True
+            if events & _GONE:
+                connection.hung_up = True
+        return self._move() or timeout_s == 0.0
+
+    def _move(self) -> bool:
+        """Read and write once on each connection that lets us; returns whether anything moved."""
+        moved = False
+        for connection in self._connections:
+            if connection.readable and not connection.held and self._take(connection):
+                moved = True
+            if connection.writable and connection.sending and connection.flush():
+                moved = True
+        return moved
+
+    def _take(self, connection: Connection) -> bool:
+        """Read the connection's next header, or more of its payload; returns whether anything came."""
+        if connection.word is None:
+            connection.word = connection.read_header()
+        if connection.word is None:
+            if connection.closed and connection.received < connection.expected:
+                raise lost(connection, "it was closed")
+            return False
+        k = connection.word & _CHUNK_MASK
+        if not connection.admitted and not self._admit(connection, k):
+            return True
+        came = connection.left == 0
+        if connection.word & _SUM and connection.left:
+            came = connection.read_payload(self._views[k][-connection.left :]) > 0
+        elif connection.left:
+            came = self._add(connection, k)
+        if connection.left == 0:
+            self._finish_message(connection, k)
+        elif connection.closed:
+            raise lost(connection, "it was closed within a chunk")
+        return came
+
+    def _admit(self, connection: Connection, k: int) -> bool:
+        """Begin to take message k if its bucket is open in this round; else hold the connection."""
+        word = connection.word or 0
+        if k >= len(self._views):
+            raise WorkerError(
+                f"{connection.name} sent chunk {k} of {len(self._views) - 1}",
+                fix="give every node the same forest, model and chunk size",
+            )
+        if (word >> _ROUND_SHIFT) & _ROUND_MASK != self._round or not self._ready[self._plan.bucket[k]]:
+            connection.held = True
+            return False
+        connection.admitted = True
+        connection.left = len(self._views[k])
+        return True
+
+    def _add(self, connection: Connection, k: int) -> bool:
+        """Read some of a partial sum and add its whole floats to ours; returns whether anything came."""
+        carried = len(connection.carry)
+        first = self._plan.last[k] - (connection.left + carried) // FLOAT_BYTES
+        self._scratch_bytes[:carried] = connection.carry
+        room = min(connection.left, _SCRATCH_BYTES - carried)
+        count = connection.read_payload(self._scratch_bytes[carried : carried + room])
+        floats, rest = divmod(carried + count, FLOAT_BYTES)
+        connection.carry = bytes(self._scratch_bytes[FLOAT_BYTES * floats : FLOAT_BYTES * floats + rest])
+        ours = self._flat[first : first + floats]
+        np.add(ours, self._scratch[:floats], out=ours)
+        return count > 0
+
+    def _finish_message(self, connection: Connection, k: int) -> None:
+        is_sum = (connection.word or 0) & _SUM
+        connection.word = None
+        connection.admitted = False
+        connection.received += 1
+        if is_sum:
+            self._summed(k)
+            return
+        self._waiting[k] -= 1
+        if self._waiting[k] == 0:
+            self._reduced(k)
+
+    def _reduced(self, k: int) -> None:
+        """Chunk k holds this node's and all its children's contributions: pass it up, or at the root down."""
+        c = self._plan.klass[k]
+        parent = self._plan.parent[c]
+        if parent == ROOT:
+            self._summed(k)
+            return
+        self._by_node[parent].push(self._round << _ROUND_SHIFT | k, self._views[k])
+        if not self._plan.receives[c]:
+            self._complete()
+
+    def _summed(self, k: int) -> None:
+        """Chunk k holds the sum of all workers: pass it down."""
+        for connection in self._forward[self._plan.klass[k]]:
+            connection.push(_SUM | self._round << _ROUND_SHIFT | k, self._views[k])
+        self._complete()
+
+    def _complete(self) -> None:
+        self._remaining -= 1
+        if self._remaining == 0:
+            self._complete_s = time.monotonic()

@@ -1,0 +1,111 @@
+"""From an expression such as ``ps(place=tensor)`` or ``./mine.py:my_scheme(depth=2)`` to a forest.
+
+A scheme is a function ``(topology, tensor_sizes, *, parameters) -> Forest``; ours have a file each in this package.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from testbed.errors import SchemeError
+from topologies.call import Call, Value, parse
+from topologies.load import is_in_file, load_function
+from topologies.model import Topology
+from topologies.parameters import Parameter, bind, did_you_mean, parameters_of
+from workloads.sync.forest import Forest
+from workloads.sync.schemes.bml import bml
+from workloads.sync.schemes.ps import ps
+from workloads.sync.schemes.ring import ring
+
+EXAMPLE = "ps(place=chunk)"
+Scheme = Callable[..., Forest]
+_SCHEMES: tuple[Scheme, ...] = (ps, ring, bml)
+_FIXED = 2  # every scheme takes topology and tensor_sizes first; the parameters after them are its own
+
+
+@dataclass(frozen=True)
+class SchemeInfo:
+    """A scheme that comes with us: its name in expressions, one line about it, where it is from, its parameters."""
+
+    name: str
+    doc: str
+    source: str
+    parameters: tuple[Parameter, ...]
+    function: Scheme
+
+
+def schemes() -> dict[str, SchemeInfo]:
+    """The schemes that come with us, by name."""
+    return {scheme.__name__: _info(scheme) for scheme in _SCHEMES}
+
+
+def build(expression: str, topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
+    """Build the forest of a scheme on a topology; ``tensor_sizes`` are in floats, in the model's order.
+
+    The forest is as its function made it: :func:`workloads.sync.verify.verify` says whether it is right.
+
+    Raises:
+        SpecError: the expression cannot be read.
+        SchemeError: the scheme or a parameter is unknown, or the scheme cannot use this topology.
+    """
+    call = parse(expression, EXAMPLE)
+    if is_in_file(call.name):
+        return _build_from_file(call, topology, tensor_sizes)
+    known = schemes()
+    if call.name not in known:
+        raise SchemeError(
+            f"there is no scheme {call.name!r}{did_you_mean(call.name, known)}",
+            fix=f"use one of {', '.join(known)}, or ./FILE.py:FUNCTION for your own",
+        )
+    info = known[call.name]
+    arguments = bind(call.name, info.parameters, call.arguments, SchemeError)
+    return replace(info.function(topology, tensor_sizes, **arguments), scheme=str(call))
+
+
+def _info(scheme: Scheme) -> SchemeInfo:
+    text = inspect.getdoc(scheme) or ""
+    source = text.partition("Source:")[2].split("\n\n")[0]
+    return SchemeInfo(
+        scheme.__name__, text.splitlines()[0], " ".join(source.split()), parameters_of(scheme, _FIXED), scheme
+    )
+
+
+def _build_from_file(call: Call, topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
+    """A user's own scheme: ``def my_scheme(topology, tensor_sizes, depth=2) -> Forest``."""
+    function = load_function(call.name, SchemeError)
+    arguments = bind(call.name, _parameters_in_file(call.name, function), call.arguments, SchemeError)
+    forest = _call_in_file(call.name, function, topology, tensor_sizes, arguments)
+    if not isinstance(forest, Forest):
+        raise SchemeError(
+            f"{call.name} returned {type(forest).__name__}, not a Forest",
+            fix="end the function with: return workloads.sync.forest.Forest(...)",
+        )
+    return replace(forest, scheme=str(call))
+
+
+def _parameters_in_file(name: str, function: Callable[..., object]) -> tuple[Parameter, ...]:
+    try:
+        inspect.signature(function).bind_partial(None, ())
+        return parameters_of(function, _FIXED)
+    except (TypeError, ValueError, NameError) as problem:
+        raise SchemeError(
+            f"the signature of {name} cannot be used: {problem}",
+            fix="write it as: def my_scheme(topology, tensor_sizes, depth=2)",
+        ) from problem
+
+
+def _call_in_file(
+    name: str,
+    function: Callable[..., object],
+    topology: Topology,
+    tensor_sizes: Sequence[int],
+    arguments: dict[str, Value],
+) -> object:
+    try:
+        return function(topology, tensor_sizes, **arguments)
+    except SchemeError:
+        raise
+    except Exception as problem:  # whatever a user's function raises is the user's to mend
+        raise SchemeError(f"{name} failed: {type(problem).__name__}: {problem}", fix="mend the function") from problem

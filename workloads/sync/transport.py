@@ -1,0 +1,130 @@
+"""One TCP connection to each neighbour in the forest.
+
+Of two neighbours the one with the lower index connects and the other one listens. Every node first opens its listeners,
+then connects to the higher ones (the kernel completes a connection before it is accepted), then accepts the lower ones,
+so nobody waits in a circle. The one that connects says its index first, in 4 bytes.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+
+from testbed.errors import PrivilegeError, TrialTimeoutError, WorkerError
+from workloads.job import Peer
+
+_HELLO_BYTES = 4
+_RETRY_S = 0.02
+"""Pause before another attempt while a neighbour has not begun to listen."""
+
+
+def connect(node: int, peers: Sequence[Peer], congestion_control: str, timeout_s: float) -> dict[int, socket.socket]:
+    """Connect ``node`` to all ``peers``; returns a socket by neighbour. Blocks for at most ``timeout_s``.
+
+    Each socket leaves from the peer's ``local`` address and uses ``congestion_control`` in both directions.
+
+    Raises:
+        TrialTimeoutError: a neighbour did not appear in time; names it.
+        PrivilegeError: the kernel refuses the congestion control.
+        WorkerError: an address cannot be used, or something else than a neighbour connected.
+    """
+    deadline = time.monotonic() + timeout_s
+    lower = [peer for peer in peers if peer.node < node]
+    higher = [peer for peer in peers if peer.node > node]
+    listeners = _listen(lower, congestion_control)
+    sockets: dict[int, socket.socket] = {}
+    try:
+        for peer in higher:
+            sockets[peer.node] = _dial(node, peer, congestion_control, deadline)
+        for (address, port), listener in listeners.items():
+            awaited = {peer.node for peer in lower if (peer.local, peer.port) == (address, port)}
+            _accept(listener, awaited, sockets, deadline)
+    except BaseException:
+        for sock in sockets.values():
+            sock.close()
+        raise
+    finally:
+        for listener in listeners.values():
+            listener.close()
+    return sockets
+
+
+def _listen(lower: Sequence[Peer], congestion_control: str) -> dict[tuple[str, int], socket.socket]:
+    """A listener by (address, port) at which lower neighbours will knock."""
+    listeners: dict[tuple[str, int], socket.socket] = {}
+    for place in sorted({(peer.local, peer.port) for peer in lower}):
+        listener = _socket(congestion_control)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _bind(listener, place)
+        listener.listen(len(lower))
+        listeners[place] = listener
+    return listeners
+
+
+def _dial(node: int, peer: Peer, congestion_control: str, deadline: float) -> socket.socket:
+    while True:
+        sock = _socket(congestion_control)
+        _bind(sock, (peer.local, 0))
+        sock.settimeout(max(_RETRY_S, deadline - time.monotonic()))
+        try:
+            sock.connect((peer.remote, peer.port))
+            sock.sendall(node.to_bytes(_HELLO_BYTES, "big"))
+            return sock
+        except OSError as error:  # not listening yet, or no route yet
+            sock.close()
+            if time.monotonic() >= deadline:
+                raise TrialTimeoutError(
+                    f"node {node} could not reach node {peer.node} at {peer.remote}:{peer.port}: {error.strerror or error}",
+                    fix=f"see whether the worker on node {peer.node} started",
+                ) from error
+            time.sleep(_RETRY_S)
+
+
+def _accept(listener: socket.socket, awaited: set[int], sockets: dict[int, socket.socket], deadline: float) -> None:
+    """Accept until each awaited node has said its index."""
+    while awaited:
+        try:
+            listener.settimeout(max(_RETRY_S, deadline - time.monotonic()))
+            sock, (address, _) = listener.accept()
+            sock.settimeout(max(_RETRY_S, deadline - time.monotonic()))
+            said = sock.recv(_HELLO_BYTES, socket.MSG_WAITALL)
+        except TimeoutError as error:
+            missing = ", ".join(map(str, sorted(awaited)))
+            raise TrialTimeoutError(
+                f"no connection came from node {missing}", fix=f"see whether the worker on node {missing} started"
+            ) from error
+        index = int.from_bytes(said, "big")
+        if len(said) < _HELLO_BYTES or index not in awaited:
+            sock.close()
+            raise WorkerError(
+                f"a connection from {address} said {said!r}, which is none of the nodes {sorted(awaited)}",
+                fix="keep other programs off the ports of the trial",
+            )
+        awaited.remove(index)
+        sockets[index] = sock
+
+
+def _socket(congestion_control: str) -> socket.socket:
+    """A TCP socket that sends at once; an accepted one inherits all of this from its listener."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion_control.encode())
+    except OSError as error:
+        sock.close()
+        raise PrivilegeError(
+            f"the kernel does not let this process use congestion control {congestion_control!r}: {error.strerror}",
+            fix="take one of net.ipv4.tcp_allowed_congestion_control, such as reno",
+        ) from error
+    return sock
+
+
+def _bind(sock: socket.socket, place: tuple[str, int]) -> None:
+    try:
+        sock.bind(place)
+    except OSError as error:
+        sock.close()
+        raise WorkerError(
+            f"cannot use {place[0]}:{place[1]}: {error.strerror}", fix="see that the address is on this host and free"
+        ) from error

@@ -1,0 +1,133 @@
+"""Refuse a forest that would not give every worker the sum of every contribution, before anything starts.
+
+A class is right when its reduce-tree spans every worker and leads to one root, its broadcast-tree starts from that
+root and spans every worker, and each edge of both has a route. A parent array holds each node once, so a node that
+reaches the root contributes exactly once; reaching it is checked by pointer jumping (parent of parent of parent ...,
+doubling each time), all classes and nodes at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.errors import SchemeError, TopologyError
+from topologies.model import Topology
+from workloads.sync.flows import pairs
+from workloads.sync.forest import ABSENT, ROOT, Forest, Parents
+
+_SHOWN = 6
+"""Nodes of a path or list that a message shows."""
+
+
+def verify(forest: Forest, topology: Topology) -> None:
+    """Return only if the forest sums every worker's gradient exactly once and gives the sum to every worker.
+
+    Raises:
+        SchemeError: it does not; the text names the class and the node.
+    """
+    _check_nodes(forest, topology)
+    _check_classes(forest)
+    reduce_root = _check_trees(forest, forest.reduce, "reduce")
+    broadcast_root = _check_trees(forest, forest.broadcast, "broadcast")
+    for c in np.flatnonzero(reduce_root != broadcast_root)[:1]:
+        ends, starts = forest.nodes[reduce_root[c]], forest.nodes[broadcast_root[c]]
+        problem = f"its reduce-tree ends at {ends} but its broadcast-tree starts from {starts}"
+        raise _refusal(forest, c, problem, "give both trees the same root")
+    _check_routes(forest, topology)
+
+
+def _check_nodes(forest: Forest, topology: Topology) -> None:
+    """The forest is over this topology's nodes, and its workers are hosts."""
+    names = tuple(node.name for node in topology.nodes)
+    if forest.nodes != names:
+        raise SchemeError(
+            f"scheme {forest.scheme} was built over {len(forest.nodes)} nodes, "
+            f"which are not the {len(names)} of {topology.expression}",
+            fix="set nodes=tuple(node.name for node in topology.nodes)",
+        )
+    strangers = [worker for worker in forest.workers if worker not in topology.hosts]
+    if not forest.workers or strangers or len(set(forest.workers)) != len(forest.workers):
+        raise SchemeError(
+            f"scheme {forest.scheme} has the workers {_shown(list(map(str, forest.workers)))}",
+            fix=f"name each worker once, by host index: 0 to {topology.host_count - 1}",
+        )
+
+
+def _check_classes(forest: Forest) -> None:
+    """Arrays fit each other; a share is a weight; a parent is a node, ``ROOT`` or ``ABSENT``."""
+    size = len(forest.nodes)
+    for c in np.flatnonzero(forest.share < 0)[:1]:
+        raise _refusal(forest, c, f"its share is {forest.share[c]}", "make it 0 or more")
+    if forest.share.sum() <= 0:
+        raise SchemeError(f"scheme {forest.scheme}: no class has a share", fix="make one share more than 0")
+    for kind, trees in (("reduce", forest.reduce), ("broadcast", forest.broadcast)):
+        if trees.shape != (forest.classes, size) or trees.dtype != np.int32:
+            raise SchemeError(
+                f"scheme {forest.scheme}: its {kind} array is {trees.dtype}{list(trees.shape)}",
+                fix=f"make it int32[{forest.classes}, {size}], classes by nodes",
+            )
+        for c, node in np.argwhere((trees < ABSENT) | (trees >= size))[:1]:
+            problem = f"the {kind}-parent of {forest.nodes[node]} is {trees[c, node]}"
+            raise _refusal(forest, c, problem, f"use a node, 0 to {size - 1}, ROOT ({ROOT}) or ABSENT ({ABSENT})")
+
+
+def _check_trees(forest: Forest, trees: Parents, kind: str) -> NDArray[np.intp]:
+    """One root a class, every worker in it, every node in it reaches the root; returns intp[C], the roots."""
+    for c in np.flatnonzero(np.count_nonzero(trees == ROOT, axis=1) != 1)[:1]:
+        found = [forest.nodes[node] for node in np.flatnonzero(trees[c] == ROOT)]
+        problem = f"its {kind}-tree has {len(found)} roots" + (f": {_shown(found)}" if found else "")
+        raise _refusal(forest, c, problem, "mark exactly one node ROOT")
+    for c, rank in np.argwhere(trees[:, list(forest.workers)] == ABSENT)[:1]:
+        problem = f"the worker {forest.nodes[forest.workers[rank]]} is absent from its {kind}-tree"
+        raise _refusal(forest, c, problem, "give it a parent")
+    root: NDArray[np.intp] = np.argmax(trees == ROOT, axis=1)
+    for c, node in np.argwhere((_ends(trees) != root[:, None]) & (trees != ABSENT))[:1]:
+        problem = f"{forest.nodes[node]} does not reach the root {forest.nodes[root[c]]} in its {kind}-tree"
+        raise _refusal(forest, c, f"{problem}: {_walk(forest, trees[c], int(node))}", "lead every node to the root")
+    return root
+
+
+def _ends(trees: Parents) -> Parents:
+    """int32[C, V]: where V or more steps towards the root lead; a root and an absent node lead to themselves."""
+    up = np.where(trees >= 0, trees, np.arange(trees.shape[1], dtype=np.int32))
+    for _ in range(int(trees.shape[1]).bit_length()):
+        further = np.take_along_axis(up, up, axis=1)
+        if np.array_equal(further, up):
+            break
+        up = further
+    return up
+
+
+def _check_routes(forest: Forest, topology: Topology) -> None:
+    """Both ends of each edge are hosts, with a path from the sender to the receiver."""
+    for src, dst in pairs(forest):
+        c = np.argmax((forest.reduce[:, src] == dst) | (forest.broadcast[:, dst] == src))
+        for node in (src, dst):
+            if node not in topology.hosts:
+                problem = f"{forest.nodes[node]} is a switch, and a switch only forwards"
+                raise _refusal(forest, c, problem, "let hosts add and send")
+        try:
+            topology.paths(src, dst)
+        except TopologyError as error:
+            problem = f"{forest.nodes[src]} sends to {forest.nodes[dst]}, but {error.problem}"
+            raise _refusal(forest, c, problem, "use edges that the topology connects") from error
+
+
+def _walk(forest: Forest, parents: Parents, node: int) -> str:
+    """The way up from ``node``, until it repeats or leaves the tree."""
+    seen = [node]
+    while parents[node] >= 0:
+        node = int(parents[node])
+        seen.append(node)
+        if node in seen[:-1]:
+            return f"it runs in a circle, {_shown([forest.nodes[i] for i in seen], ' -> ')}"
+    return f"it ends at {forest.nodes[node]}, which is absent, {_shown([forest.nodes[i] for i in seen], ' -> ')}"
+
+
+def _shown(names: list[str], between: str = ", ") -> str:
+    return between.join(names if len(names) <= _SHOWN else [*names[: _SHOWN - 1], "...", names[-1]])
+
+
+def _refusal(forest: Forest, c: np.intp | int, problem: str, fix: str) -> SchemeError:
+    return SchemeError(f"scheme {forest.scheme}, class {int(c)}: {problem}", fix=fix)
