@@ -17,7 +17,6 @@ SCHEMA = 1
 COLUMNS = ("rank", "iteration", "start_s", "ready_s", "sum_s", "end_s", "loss")
 """What a samples table must have."""
 
-_RERUN = "run it again: testbed run SPEC --resume"
 _T = TypeVar("_T")
 
 
@@ -84,6 +83,7 @@ class Trial:
     topology: str
     scheme: str
     batch: int
+    repeat: int
     iterations: int
     world: int
     done: bool
@@ -110,7 +110,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory. ``labels`` names the arms in the spec's order; ``trials`` are by batch, then by arm."""
+    """A run directory. ``labels`` names the arms in the spec's order; ``trials`` are by batch, repeat, then arm."""
 
     path: Path
     name: str
@@ -134,7 +134,9 @@ class Run:
     def planned(self) -> int | None:
         """How many trials the spec asks for; None where the resolved spec does not say."""
         arms, batches = self.resolved.get("arms"), self._workload.get("batch")
-        return len(arms) * len(batches) if isinstance(arms, list) and isinstance(batches, list) else None
+        if not isinstance(arms, list) or not isinstance(batches, list):
+            return None
+        return len(arms) * len(batches) * int(self.resolved.get("repeats") or 1)
 
     @property
     def finished(self) -> tuple[Trial, ...]:
@@ -142,9 +144,9 @@ class Run:
         return tuple(trial for trial in self.trials if trial.done)
 
     def first_arm(self, trial: Trial) -> Trial | None:
-        """The finished trial of the spec's first arm at the same batch: what ratios are relative to."""
-        same = (other for other in self.finished if other.batch == trial.batch and other.label == self.labels[0])
-        return next(same, None)
+        """The finished trial of the spec's first arm with the same batch and repeat: what ratios are relative to."""
+        wanted = (self.labels[0], trial.batch, trial.repeat)
+        return next((one for one in self.finished if (one.label, one.batch, one.repeat) == wanted), None)
 
     @property
     def _workload(self) -> dict[str, Any]:
@@ -168,7 +170,7 @@ def load(run_dir: Path) -> Run:
     trials.sort(key=lambda trial: trial.started)
     planned = [str(arm["label"]) for arm in resolved.get("arms") or () if "label" in arm]
     labels = tuple(dict.fromkeys(planned + [trial.label for trial in trials]))
-    trials.sort(key=lambda trial: (trial.batch, labels.index(trial.label), trial.id))
+    trials.sort(key=lambda trial: (trial.batch, trial.repeat, labels.index(trial.label)))
     spec = run_dir / "spec.yaml"
     return Run(
         path=run_dir,
@@ -181,19 +183,29 @@ def load(run_dir: Path) -> Run:
     )
 
 
+def _damaged(path: Path, why: str) -> OutputError:
+    """The error for a file of a run, with what to delete so that the run repeats it."""
+    if path.name == "resolved.json":
+        return OutputError(f"{path}: {why}", fix="restore it from a copy, or run the spec again into a new directory")
+    samples = path.suffix == ".parquet"
+    culprit = path.parent.parent / "trials" / f"{path.stem}.json" if samples else path
+    run_dir = path.parent if path.name == "env.json" else path.parent.parent
+    return OutputError(f"{path}: {why}", fix=f"rm -f {culprit}; testbed run --resume {run_dir}")
+
+
 def _json(path: Path) -> dict[str, Any]:
     """A JSON object of a schema that we know."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise OutputError(f"{path}: {(error.strerror or str(error)).lower()}", fix=_RERUN) from None
+        raise _damaged(path, (error.strerror or str(error)).lower()) from None
     except ValueError as error:
-        raise OutputError(f"{path}: damaged, not JSON ({error})", fix=f"delete it and {_RERUN}") from None
+        raise _damaged(path, f"damaged, not JSON ({error})") from None
     if not isinstance(value, dict):
-        raise OutputError(f"{path}: damaged, holds no JSON object", fix=f"delete it and {_RERUN}")
+        raise _damaged(path, "damaged, holds no JSON object")
     schema = value.get("schema")
     if not isinstance(schema, int):
-        raise OutputError(f"{path}: damaged, its schema is {schema!r}", fix=f"delete it and {_RERUN}")
+        raise _damaged(path, f"damaged, its schema is {schema!r}")
     if schema > SCHEMA:
         raise OutputError(
             f"{path}: schema {schema}; this version of testbed reads up to {SCHEMA}",
@@ -213,6 +225,7 @@ def _trial(run_dir: Path, path: Path) -> Trial:
             topology=str(raw["topology"]),
             scheme=str(raw["scheme"]),
             batch=int(raw["batch"]),
+            repeat=int(raw.get("repeat") or 0),
             iterations=int(raw["iterations"]),
             world=int(raw["world"]),
             done=done,
@@ -227,9 +240,11 @@ def _trial(run_dir: Path, path: Path) -> Trial:
             samples=_samples(run_dir / "samples" / f"{path.stem}.parquet", needed=done),
         )
     except KeyError as error:
-        raise OutputError(f"{path}: damaged, {error.args[0]!r} is missing", fix=f"delete it and {_RERUN}") from None
+        raise OutputError(
+            f"{path}: damaged, {error.args[0]!r} is missing", fix=f"delete it, then {_rerun(path)}"
+        ) from None
     except (TypeError, ValueError, AttributeError) as error:
-        raise OutputError(f"{path}: damaged ({error})", fix=f"delete it and {_RERUN}") from None
+        raise _damaged(path, f"damaged ({error})") from None
 
 
 def _known(kind: type[_T], raw: dict[str, Any] | None) -> _T:
@@ -257,8 +272,8 @@ def _samples(path: Path, needed: bool) -> pd.DataFrame | None:
         samples = pd.read_parquet(path)
     except (OSError, pyarrow.ArrowException) as error:
         reason = "missing" if isinstance(error, FileNotFoundError) else f"damaged, not Parquet ({error})"
-        raise OutputError(f"{path}: {reason}", fix=_RERUN) from None
+        raise _damaged(path, reason) from None
     lacking = [name for name in COLUMNS if name not in samples]
     if lacking:
-        raise OutputError(f"{path}: damaged, the column {lacking[0]!r} is missing", fix=_RERUN)
+        raise _damaged(path, f"damaged, the column {lacking[0]!r} is missing")
     return samples.sort_values(["iteration", "rank"], ignore_index=True)

@@ -100,7 +100,7 @@ def _environment() -> dict[str, Any]:
 
 
 def _samples(rng: np.random.Generator, theory_s: float, batch: int) -> pd.DataFrame:
-    """Nine paced workers whose synchronisation takes 0 to 3 % more than theory says; losses depend on the batch only."""
+    """Nine paced workers whose synchronisation takes 0 to 3 % over theory; losses depend on the batch only."""
     ranks = np.arange(WORLD)
     iterations = []
     begin = 0.0

@@ -97,7 +97,7 @@ def test_a_truncated_trial(run_dir: Path) -> None:
     path.write_text(path.read_text()[:100])
     message = error(run_dir)
     assert message.startswith("RUN/trials/ps-b16.json: damaged, not JSON (")
-    assert message.endswith("\n  fix: delete it and run it again: testbed run SPEC --resume")
+    assert message.endswith("\n  fix: rm -f RUN/trials/ps-b16.json; testbed run --resume RUN")
 
 
 def test_a_trial_without_a_needed_field(run_dir: Path, edit: Edit) -> None:
@@ -115,9 +115,19 @@ def test_a_schema_that_is_no_number(run_dir: Path, edit: Edit) -> None:
     assert error(run_dir).startswith("RUN/env.json: damaged, its schema is None")
 
 
+def test_a_damaged_spec_cannot_be_repeated(run_dir: Path) -> None:
+    (run_dir / "resolved.json").write_text("[]")
+    assert error(run_dir) == (
+        "RUN/resolved.json: damaged, holds no JSON object\n"
+        "  fix: restore it from a copy, or run the spec again into a new directory"
+    )
+
+
 def test_samples_that_are_missing(run_dir: Path) -> None:
     (run_dir / "samples" / "ps-b16.parquet").unlink()
-    assert error(run_dir).startswith("RUN/samples/ps-b16.parquet: missing\n")
+    assert error(run_dir) == (
+        "RUN/samples/ps-b16.parquet: missing\n  fix: rm -f RUN/trials/ps-b16.json; testbed run --resume RUN"
+    )
 
 
 def test_samples_that_are_not_parquet(run_dir: Path) -> None:
