@@ -74,8 +74,9 @@ def _dial(node: int, peer: Peer, congestion_control: str, deadline: float) -> so
         except OSError as error:  # not listening yet, or no route yet
             sock.close()
             if time.monotonic() >= deadline:
+                why = error.strerror or str(error)
                 raise TrialTimeoutError(
-                    f"node {node} could not reach node {peer.node} at {peer.remote}:{peer.port}: {error.strerror or error}",
+                    f"node {node} could not reach node {peer.node} at {peer.remote}:{peer.port}: {why}",
                     fix=f"see whether the worker on node {peer.node} started",
                 ) from error
             time.sleep(_RETRY_S)
