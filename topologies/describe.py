@@ -1,0 +1,75 @@
+"""What a network consists of, in numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from topologies.model import Topology
+
+
+def describe(topology: Topology) -> dict[str, Any]:
+    """Counts and rates, ready for JSON.
+
+    ``switches_by_level`` counts from level 1, next to the hosts; ``nics_per_host`` and ``link_rates_bps`` list each
+    value that occurs; ``racks`` is None where hosts have none; ``bisection_bps`` as in :func:`bisection_bps`.
+    """
+    hosts = [topology.nodes[h] for h in topology.hosts]
+    levels = Counter(topology.nodes[s].level for s in topology.switches)
+    racks = {host.rack for host in hosts}
+    return {
+        "expression": topology.expression,
+        "family": topology.family,
+        "hosts": topology.host_count,
+        "switches": len(topology.switches),
+        "switches_by_level": {str(level): levels[level] for level in sorted(levels)},
+        "links": len(topology.links),
+        "nics_per_host": sorted({len(topology.ports[h]) for h in topology.hosts}),
+        "racks": None if None in racks else len(racks),
+        "link_rates_bps": sorted({link.rate_bps for link in topology.links}),
+        "bisection_bps": bisection_bps(topology),
+    }
+
+
+def bisection_bps(topology: Topology) -> float | None:
+    """What the two halves of the hosts can send each other, one way, in bit/s, for the worst choice of halves.
+
+    An odd host goes to either half. None where no closed form is known: BCube with odd n, spine-leaf with an odd
+    number of racks, a topology from a user's own builder.
+    """
+    formula = _FORMULAS.get(topology.family)
+    return formula(topology) if formula else None
+
+
+def _non_blocking(topology: Topology) -> float:
+    """Only the hosts' own links limit them; a fat-tree's by design (Al-Fares et al., section 2.1)."""
+    return float(topology.host_count // 2 * topology.links[0].rate_bps)
+
+
+def _bcube(topology: Topology) -> float | None:
+    """Halves that differ in the top digit exchange over that level's switches alone: one link of each host."""
+    return None if len(topology.ports[-1]) % 2 else _non_blocking(topology)
+
+
+def _spine_leaf(topology: Topology) -> float | None:
+    """Half the racks against the other; each sends what its uplinks carry, or what its hosts do if that is less."""
+    leaves = [switch for switch in topology.switches if topology.nodes[switch].level == 1]
+    if len(leaves) % 2:
+        return None
+    down_bps = up_bps = 0
+    for directed in topology.ports[leaves[0]]:
+        rate_bps = topology.links[directed // 2].rate_bps
+        if topology.head(directed) < topology.host_count:
+            down_bps += rate_bps
+        else:
+            up_bps += rate_bps
+    return float(len(leaves) // 2 * min(down_bps, up_bps))
+
+
+_FORMULAS: dict[str, Callable[[Topology], float | None]] = {
+    "star": _non_blocking,
+    "bcube": _bcube,
+    "fat_tree": _non_blocking,
+    "spine_leaf": _spine_leaf,
+}

@@ -1,0 +1,266 @@
+"""Pictures of a network: where each node goes, an SVG coloured by load, and a drawing for the terminal."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+
+from testbed.errors import TopologyError
+from topologies.model import Topology
+
+MOST_NODES = 400
+"""A picture of more nodes could not be read."""
+
+_HOST, _SWITCH, _LINK = "#2b6cb0", "#5f6b7a", "#8b95a3"  # each stands out from white and from black
+_LOAD = ((0.0, (139, 149, 163)), (0.5, (240, 160, 32)), (1.0, (214, 40, 57)))  # grey, amber, red
+_MARGIN_PX, _LEGEND_PX = 24, 40
+_NODE_PX, _LANE_PX, _SMALLEST_FONT_PX = 22, 5, 6
+
+
+def layout(topology: Topology) -> dict[int, tuple[float, float]]:
+    """A place in the unit box for each node, (0, 0) at the top left: a row per level, racks side by side.
+
+    Hosts are at the bottom; where their NICs lead to switches of several levels (BCube), the lowest is beneath them.
+    """
+    rows: dict[int, list[int]] = defaultdict(list)
+    for i, node in enumerate(topology.nodes):
+        rows[node.level].append(i)
+    order = sorted(rows, reverse=True)
+    host_centric = _is_host_centric(topology)
+    if host_centric:
+        order[-2:] = reversed(order[-2:])
+    places: dict[int, tuple[float, float]] = {}
+    for row, level in enumerate(order):
+        # From the third level on, a line to a host would run through the switches of the row between.
+        aside = 0.3 if host_centric and level > 2 and level % 2 else 0.0
+        across = _by_rack(topology, rows[level]) if level == 0 else _evenly(rows[level], aside)
+        places |= {i: (x, (row + 0.5) / len(order)) for i, x in across.items()}
+    return places
+
+
+def _is_host_centric(topology: Topology) -> bool:
+    levels = {topology.nodes[topology.head(d)].level for h in topology.hosts for d in topology.ports[h]} - {0}
+    return len(levels) > 1
+
+
+def _evenly(nodes: list[int], aside: float = 0.0) -> dict[int, float]:
+    return {node: (place + 0.5 + aside) / len(nodes) for place, node in enumerate(nodes)}
+
+
+def _by_rack(topology: Topology, hosts: list[int]) -> dict[int, float]:
+    """Each rack has the same width, and a gap to the next."""
+    racks: dict[int | None, list[int]] = defaultdict(list)
+    for host in hosts:
+        racks[topology.nodes[host].rack].append(host)
+    gap = 0.1 if len(racks) > 1 else 0.0
+    return {
+        host: (place + gap + (1 - 2 * gap) * x) / len(racks)
+        for place, rack in enumerate(racks.values())
+        for host, x in _evenly(rack).items()
+    }
+
+
+def svg(
+    topology: Topology,
+    link_values: Mapping[int, float] | None = None,
+    *,
+    label: str = "load",
+    as_text: Callable[[float], str] = "{:.3g}".format,
+    highest: float | None = None,
+) -> str:
+    """A picture that stands alone or goes into a page, and is readable on a light and on a dark background.
+
+    Args:
+        link_values: by directed link, a value to colour it by; each link then has two lanes, traffic keeping right.
+        label: what the values are, for the legend.
+        as_text: writes a value with its unit, for tooltips and the legend.
+        highest: the value that is drawn in full red; the largest one by default.
+
+    Raises:
+        TopologyError: the network has more than ``MOST_NODES`` nodes.
+    """
+    if len(topology.nodes) > MOST_NODES:
+        raise TopologyError(
+            f"{topology.expression} has {len(topology.nodes):,} nodes; a picture shows at most {MOST_NODES}",
+            fix="draw a smaller network of the same family",
+        )
+    canvas = _canvas(topology)
+    load = None
+    if link_values is not None:
+        load = _Load(link_values, label, as_text, highest or max(link_values.values(), default=0.0))
+    height = canvas.height + (_LEGEND_PX if load else 0)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {canvas.width} {height}" width="100%" '
+        f'style="max-width:{canvas.width}px;height:auto" role="img" aria-label="{escape(topology.expression)}" '
+        f'font-family="system-ui,sans-serif" font-size="12">'
+    ]
+    for link in range(len(topology.links)):
+        parts += [_lane(topology, canvas, d, load) for d in (2 * link, 2 * link + 1)] if load else []
+        parts += [] if load else [_cable(topology, canvas, link)]
+    parts += [_node(topology, canvas, node) for node in range(len(topology.nodes))]
+    parts += [_legend(canvas, load)] if load else []
+    return "\n".join([*parts, "</svg>\n"])
+
+
+@dataclass(frozen=True)
+class _Canvas:
+    """Pixels of the view box: its size, the middle of each node, and its (width, font size), alike within a row."""
+
+    width: int
+    height: int
+    places: dict[int, tuple[float, float]]
+    boxes: dict[int, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class _Load:
+    """What links are coloured by; see :func:`svg`."""
+
+    values: Mapping[int, float]
+    label: str
+    as_text: Callable[[float], str]
+    highest: float
+
+    def part(self, directed: int) -> float:
+        """The value of a directed link over the highest, at most 1."""
+        return min(1.0, self.values.get(directed, 0.0) / self.highest) if self.highest > 0 else 0.0
+
+
+def _canvas(topology: Topology) -> _Canvas:
+    unit = layout(topology)
+    names_in_row: dict[float, list[str]] = defaultdict(list)
+    for i, (_, y) in unit.items():
+        names_in_row[y].append(topology.nodes[i].name)
+    rows = len(names_in_row)
+    width = min(1600, max(480, 62 * max(map(len, names_in_row.values()))))
+    row_px = min(190, max(110, width // 9))
+    places = {i: (x * width, _MARGIN_PX + (y * rows - 0.5) * row_px) for i, (x, y) in unit.items()}
+    boxes = {y: _box(max(map(len, names)), 0.72 * width / len(names)) for y, names in names_in_row.items()}
+    return _Canvas(width, row_px * (rows - 1) + 2 * _MARGIN_PX, places, {i: boxes[y] for i, (_, y) in unit.items()})
+
+
+def _box(longest_name: int, room_px: float) -> tuple[float, float]:
+    width_px = min(14 + 7.5 * longest_name, room_px)
+    return width_px, min(12.0, (width_px - 4) / (0.62 * longest_name))
+
+
+def _cable(topology: Topology, canvas: _Canvas, link: int) -> str:
+    (x1, y1), (x2, y2) = (canvas.places[topology.head(d)] for d in (2 * link + 1, 2 * link))
+    tip = f"{_ends(topology, 2 * link, '–')}: {_rate(topology.links[link].rate_bps)}"
+    return _line(x1, y1, x2, y2, _LINK, 1.4, tip)
+
+
+def _lane(topology: Topology, canvas: _Canvas, directed: int, load: _Load) -> str:
+    """One direction of a link, moved to its right by half the distance between lanes."""
+    (x1, y1), (x2, y2) = canvas.places[topology.tail(directed)], canvas.places[topology.head(directed)]
+    length = math.hypot(x2 - x1, y2 - y1) or 1.0
+    right_x, right_y = _LANE_PX / 2 * (y1 - y2) / length, _LANE_PX / 2 * (x2 - x1) / length
+    part = load.part(directed)
+    tip = f"{_ends(topology, directed, '→')}: {load.as_text(load.values.get(directed, 0.0))}"
+    return _line(x1 + right_x, y1 + right_y, x2 + right_x, y2 + right_y, _colour(part), 1.2 + 2 * part, tip)
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float, tip: str) -> str:
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-width="{width:.1f}">'
+        f"<title>{escape(tip)}</title></line>"
+    )
+
+
+def _node(topology: Topology, canvas: _Canvas, i: int) -> str:
+    """A box with the name in it, as far as the name can be read at that width; the tooltip always has it."""
+    node, (x, y), (width, font_px) = topology.nodes[i], canvas.places[i], canvas.boxes[i]
+    is_host = node.kind == "host"
+    name = ""
+    if font_px >= _SMALLEST_FONT_PX:
+        name = (
+            f'<text x="{x:.1f}" y="{y + font_px * 0.35:.1f}" text-anchor="middle" font-size="{font_px:.1f}" '
+            f'fill="#fff">{escape(node.name)}</text>'
+        )
+    rack = "" if node.rack is None else f", rack {node.rack}"
+    return (
+        f"<g><title>{escape(node.name)}: {node.kind}{rack}, {len(topology.ports[i])} ports</title>"
+        f'<rect x="{x - width / 2:.1f}" y="{y - _NODE_PX / 2:.1f}" width="{width:.1f}" height="{_NODE_PX}" '
+        f'rx="{min(width / 2, 11) if is_host else 3:.1f}" fill="{_HOST if is_host else _SWITCH}"/>{name}</g>'
+    )
+
+
+def _legend(canvas: _Canvas, load: _Load) -> str:
+    """A colour bar; swatches rather than a gradient, whose id could clash with another picture's in one page."""
+    y, steps, step_px, left = canvas.height + 6, 24, 5, 16
+    swatches = "".join(
+        f'<rect x="{left + step_px * i}" y="{y}" width="5.5" height="10" fill="{_colour(i / (steps - 1))}"/>'
+        for i in range(steps)
+    )
+    right = left + steps * step_px
+    return (
+        f'{swatches}<g fill="currentColor"><text x="{left}" y="{y + 24}">0</text>'
+        f'<text x="{right}" y="{y + 24}" text-anchor="end">{escape(load.as_text(load.highest))}</text>'
+        f'<text x="{right + 12}" y="{y + 9}">{escape(load.label)}</text>'
+        f'<text x="{right + 12}" y="{y + 24}" opacity="0.75">one lane per direction, traffic keeps right</text></g>'
+    )
+
+
+def _colour(part: float) -> str:
+    """Between the stops of ``_LOAD`` in a straight line."""
+    for (low, low_rgb), (high, high_rgb) in pairwise(_LOAD):
+        if part <= high:
+            share = (part - low) / (high - low)
+            return "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in zip(low_rgb, high_rgb, strict=True))
+    raise ValueError(f"{part} is not a part of 1")
+
+
+def _ends(topology: Topology, directed: int, arrow: str) -> str:
+    return f"{topology.nodes[topology.tail(directed)].name} {arrow} {topology.nodes[topology.head(directed)].name}"
+
+
+def _rate(rate_bps: int) -> str:
+    for unit, size in (("Gbit/s", 10**9), ("Mbit/s", 10**6), ("kbit/s", 10**3)):
+        if rate_bps >= size:
+            return f"{rate_bps / size:g} {unit}"
+    return f"{rate_bps} bit/s"
+
+
+def text(topology: Topology, most_lines: int = 40) -> str:
+    """The network for a terminal: per switch level, the highest first, each switch and what its ports lead to.
+
+    Direct links between hosts follow. A level shows at most ``most_lines`` nodes, and says how many more there are.
+    """
+    blocks = []
+    for level in sorted({topology.nodes[s].level for s in topology.switches}, reverse=True):
+        switches = [s for s in topology.switches if topology.nodes[s].level == level]
+        title = f"level {level}: {len(switches)} switch{'es' if len(switches) > 1 else ''}"
+        blocks.append(_block(topology, title, switches, most_lines))
+    paired = [h for h in topology.hosts if any(topology.head(d) < topology.host_count for d in topology.ports[h])]
+    if paired:
+        blocks.append(_block(topology, f"hosts with direct links: {len(paired)}", paired, most_lines))
+    return "\n".join(blocks)
+
+
+def _block(topology: Topology, title: str, nodes: list[int], most_lines: int) -> str:
+    shown = nodes[:most_lines]
+    pad = max(len(topology.nodes[node].name) for node in shown)
+    lines = [title] + [f"  {topology.nodes[node].name:<{pad}} -- {_neighbours(topology, node)}" for node in shown]
+    if len(nodes) > len(shown):
+        lines.append(f"  ... and {len(nodes) - len(shown):,} more")
+    return "\n".join(lines)
+
+
+def _neighbours(topology: Topology, node: int) -> str:
+    """Names by port; a run of more than three consecutive nodes as ``h0..h8``, and a long list cut short."""
+    runs: list[list[int]] = []
+    for directed in topology.ports[node]:
+        head = topology.head(directed)
+        if runs and head == runs[-1][-1] + 1 and topology.nodes[head].level == topology.nodes[runs[-1][-1]].level:
+            runs[-1].append(head)
+        else:
+            runs.append([head])
+    words = []
+    for run in runs:
+        names = [topology.nodes[i].name for i in run]
+        words += [f"{names[0]}..{names[-1]}"] if len(names) > 3 else names
+    return " ".join(words if len(words) <= 16 else [*words[:15], f"... {len(words) - 15} more"])
