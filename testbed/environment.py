@@ -86,9 +86,7 @@ def git(folder: Path) -> dict[str, Any] | None:
 
 
 def _git(folder: Path, *command: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(folder), *command], capture_output=True, text=True, check=True, timeout=10
-    )
+    done = subprocess.run(["git", "-C", str(folder), *command], capture_output=True, text=True, check=True, timeout=10)
     return done.stdout
 
 

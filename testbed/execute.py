@@ -1,4 +1,4 @@
-"""One trial in one lab: build the network, start the workers, wait, and gather what was seen into the trial's record."""
+"""One trial in one lab: build the network, start the workers, wait, gather what was seen into the trial's record."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Outcome:
 def execute(
     trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_control: str, tick: Callable[[int], None]
 ) -> Outcome:
-    """Run a trial; one that fails has an Outcome too, with ``status`` failed and the reason.
+    """Run a trial; one that fails has an Outcome too, with ``status`` failed and the reason, and its lab is closed.
 
     Raises:
         PrivilegeError, DiskFullError, OutputError: what would fail every other trial as well.
@@ -73,6 +73,7 @@ def execute(
         except DiskFullError:
             raise
         except TrialError as error:
+            lab.close()
             record["error"] = str(error)
     record["duration_s"] = round(time.monotonic() - began_s, 3)
     return Outcome(record, samples, seen.lab if seen else {})
@@ -102,10 +103,8 @@ def blank(trial: Trial) -> dict[str, Any]:
     }
 
 
-def observe(
-    trial: Trial, lab: Lab, files: Files, congestion_control: str, tick: Callable[[int], None]
-) -> Observed:
-    """Build, run and take down; nothing of the trial is left in the lab afterwards.
+def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick: Callable[[int], None]) -> Observed:
+    """Build, run and take down; a lab in which that failed is for the caller to close.
 
     Raises:
         TrialError: the lab is not as asked, a worker died, or nothing happened for too long.
@@ -113,16 +112,14 @@ def observe(
     names = [node.name for node in trial.network.topology.nodes]
     with named_errors(files.work):
         launches = jobs.write(trial, files, congestion_control)
-    lab.up(trial.network.topology, LinkSettings(mtu=trial.spec.links.mtu), jobs.host_pairs(trial))
-    try:
-        with Monitor() as monitor:
-            lab.launch(launches)
-            watch.wait(lab, launches, names, files, trial.spec.timeout_s, tick)
-        lines = {names[launch.node]: watch.read(files.samples(names[launch.node])) for launch in launches}
-        return Observed(lines, lab.counters(), monitor.log, lab.describe())
-    finally:
-        lab.kill()
-        lab.down()
+    lab.up(trial.network.topology, LinkSettings(mtu=trial.spec.links.mtu), jobs.host_pairs(trial.network))
+    with Monitor() as monitor:
+        lab.launch(launches)
+        watch.wait(lab, launches, names, files, trial.spec.timeout_s, tick)
+    lines = {names[launch.node]: watch.read(files.samples(names[launch.node])) for launch in launches}
+    seen = Observed(lines, lab.counters(), monitor.log, lab.describe())
+    lab.down()
+    return seen
 
 
 def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, Any]:
@@ -155,7 +152,8 @@ def check_weights(found: Mapping[str, Any]) -> None:
     """
     if not found["weights_equal"]:
         raise TrialError(
-            "the workers ended with different weights", fix="the scheme did not give every worker the same sum; see logs"
+            "the workers ended with different weights",
+            fix="the scheme did not give every worker the same sum; read its code",
         )
     if not found["weights_error"] <= TOLERANCE:  # also true for NaN
         raise TrialError(
@@ -179,7 +177,7 @@ def probed_bytes(trial: Trial, probes: Sequence[Mapping[str, Any]]) -> dict[int,
 
 
 def needed_bytes(trial: Trial) -> int:
-    """Room that a trial takes while it runs: the weights, the forest for all, and for each worker its job, samples and log."""
+    """Room that a trial takes while it runs: the weights, the forest, and each worker's job, samples and log."""
     forest, line = trial.network.forest, 400
     own = 64 * 2**10 + line * trial.spec.workload.iterations
     return results.gradient_bytes(trial) + forest.reduce.nbytes + forest.broadcast.nbytes + own * trial.network.world

@@ -66,7 +66,7 @@ def reasons(fidelity: Mapping[str, Any]) -> str:
 
 
 def link_rate(probes: Iterable[Mapping[str, Any]], expected: int, goodput: float, limits: Limits = LIMITS) -> Check:
-    """The slowest NIC's rate in the burst, over the goodput at the rate asked for; all ``expected`` NICs must report."""
+    """The slowest NIC's rate in the burst over the goodput at the rate asked for; ``expected`` NICs must report."""
     shares = {
         f"{probe['name']} {probe['port_address']}": probe["rate_bps"] / (probe["asked_bps"] * goodput)
         for probe in probes
@@ -88,7 +88,9 @@ def cpu(windows: Sequence[tuple[float, float]], log: CpuLog, limits: Limits = LI
         return [Check("CPU headroom", None, limits.idle, "idle", False, missing)]
     free, stolen = idle / total, steal / total
     return [
-        Check("CPU headroom", free, limits.idle, "idle", free >= limits.idle, f"{free:.0%} idle during synchronisation"),
+        Check(
+            "CPU headroom", free, limits.idle, "idle", free >= limits.idle, f"{free:.0%} idle during synchronisation"
+        ),
         Check("CPU steal", stolen, limits.steal, "stolen", stolen <= limits.steal, f"{stolen:.1%} taken by the host"),
     ]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.lab.base import Launch
-from testbed.trials import Trial
+from testbed.trials import Network, Trial
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
 from workloads.job import Job, Peer, Probe
@@ -107,10 +107,10 @@ def peer(addresses: Addresses, node: int, other: int) -> Peer:
     return Peer(node=other, local=local, remote=remote, port=SYNC_PORT + min(node, other))
 
 
-def host_pairs(trial: Trial) -> list[tuple[int, int]]:
-    """(source, destination) of every flow of the trial, probes included: what the lab needs routes for."""
-    wanted = set(pairs(trial.network.forest))
-    wanted |= {(burst.src, burst.dst) for burst in bursts(trial.network.topology)}
+def host_pairs(network: Network) -> list[tuple[int, int]]:
+    """(source, destination) of every flow of a trial, probes included: what the lab needs routes for."""
+    wanted = set(pairs(network.forest))
+    wanted |= {(burst.src, burst.dst) for burst in bursts(network.topology)}
     return sorted(wanted | {(dst, src) for src, dst in wanted})
 
 

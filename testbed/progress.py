@@ -74,8 +74,12 @@ class Live(Lines):
         self._left = {trial.id: expected_s(trial) for trial in trials}
         self._trial: Trial | None = None
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"), TimeElapsedColumn(),
-            console=console, transient=True,
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[left]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
         )
         self._task = self._bar.add_task("", total=sum(self._left.values()), left="")
 

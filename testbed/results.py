@@ -14,6 +14,7 @@ from analysis import metrics
 from testbed import fidelity
 from testbed.files import write_bytes, write_through
 from testbed.lab.base import Counters
+from testbed.monitor import CpuLog
 from testbed.trials import Trial
 from workloads.sync.cost import goodput
 
@@ -111,7 +112,7 @@ def judge(
     probes: Sequence[Mapping[str, Any]],
     expected_probes: int,
     link_counts: Sequence[Mapping[str, Any]],
-    cpu: fidelity.CpuLog,
+    cpu: CpuLog,
 ) -> dict[str, Any]:
     """The trial's fidelity verdict with all its checks; warm-up iterations are left out."""
     counted = samples[samples["iteration"] >= trial.spec.workload.warmup]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from testbed import environment, results
@@ -34,72 +35,73 @@ class Run:
 
 
 class Experiment:
-    """An experiment that was checked and has its directory; :meth:`go` runs it."""
+    """An experiment that was checked, and has its lab and its directory; :meth:`go` runs it. Use in ``with``."""
 
-    def __init__(self, source: Source, planned: list[Trial], directory: RunDirectory, congestion_control: str) -> None:
+    def __init__(self, source: Source, open_lab: Callable[[], Lab], directory: Callable[[], RunDirectory]) -> None:
+        """
+        Raises:
+            TestbedError: the spec makes no sense here, no lab can be had, or the directory cannot be used.
+        """
         self.source = source
-        self.planned = planned
-        self.directory = directory
-        self.congestion_control = congestion_control
-        self.records = directory.finished(planned)
+        self.planned = trials(source)
+        self.congestion_control = environment.congestion_control(source.spec)
+        self._open_lab = open_lab
+        self._lab = open_lab()
+        self._lab_is_spent = False
+        try:
+            self.directory = directory()
+            self.records = self.directory.finished(self.planned)
+        except BaseException:
+            self._lab.close()
+            raise
 
     @classmethod
-    def new(cls, source: Source, out: Path | None) -> Experiment:
-        """
-        Raises:
-            TestbedError: the spec makes no sense here, or the directory cannot be used. Nothing was built.
-        """
-        planned = trials(source)
-        congestion_control = environment.congestion_control(source.spec)
-        return cls(source, planned, RunDirectory.create(out, source), congestion_control)
+    def new(cls, source: Source, out: Path | None, open_lab: Callable[[], Lab]) -> Experiment:
+        """Run into ``out``, which must not exist or be empty; None takes one under runs/."""
+        return cls(source, open_lab, lambda: RunDirectory.create(out, source))
 
     @classmethod
-    def resumed(cls, path: Path, source: Source | None) -> Experiment:
-        """Go on with the run in ``path``; ``source`` must then give the same trials, None takes the run's own spec.
-
-        Raises:
-            TestbedError: this is no run directory, or its finished trials ran with other settings.
-        """
+    def resumed(cls, path: Path, source: Source | None, open_lab: Callable[[], Lab]) -> Experiment:
+        """Go on with the run in ``path``; ``source`` must give the same trials, None takes the run's own spec."""
         directory = RunDirectory.reopen(path)
-        source = source or directory.source()
-        return cls(source, trials(source), directory, environment.congestion_control(source.spec))
+        return cls(source or directory.source(), open_lab, lambda: directory)
+
+    def __enter__(self) -> Experiment:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lab.close()
 
     @property
     def left(self) -> list[Trial]:
         """The trials still to run."""
         return [trial for trial in self.planned if trial.id not in self.records]
 
-    def go(self, open_lab: Callable[[], Lab], announce: Announce) -> Run:
+    def go(self, announce: Announce) -> Run:
         """Run what is left.
 
         Raises:
-            PrivilegeError, DiskFullError, OutputError: no trial can go on; finished ones are kept.
+            DiskFullError, OutputError, PrivilegeError: no trial can go on; finished ones are kept.
         """
         surroundings = environment.describe(self.source.spec, self.congestion_control)
         surroundings["lab"] = self.directory.environment().get("lab", {})
         self.directory.save_environment(surroundings)
         self.directory.save_table(self._in_order())
-        lab = open_lab()
-        try:
-            with Referee() as referee, announce(self.left) as reporter:
-                for trial in self.left:
-                    reporter.started(trial)
-                    lab = self._one(trial, lab, open_lab, referee, reporter, surroundings)
-        finally:
-            lab.close()
+        left = self.left
+        with Referee() as referee, announce(left) as reporter:
+            for trial in left:
+                reporter.started(trial)
+                self._one(trial, referee, reporter, surroundings)
         return Run(self.directory.path, self._in_order())
 
-    def _one(
-        self,
-        trial: Trial,
-        lab: Lab,
-        open_lab: Callable[[], Lab],
-        referee: Referee,
-        reporter: Lines,
-        surroundings: dict[str, Any],
-    ) -> Lab:
-        """Run one trial and keep it; the lab to use next, a new one after a failure."""
-        outcome = execute(trial, lab, referee, self.directory.path, self.congestion_control, reporter.advanced)
+    def _one(self, trial: Trial, referee: Referee, reporter: Lines, surroundings: dict[str, Any]) -> None:
+        """Run one trial and keep it; one that failed has closed the lab, so the next gets a new one."""
+        if self._lab_is_spent:
+            self._lab = self._open_lab()
+        outcome = execute(trial, self._lab, referee, self.directory.path, self.congestion_control, reporter.advanced)
+        self._lab_is_spent = outcome.record["status"] == "failed"
         if outcome.samples is not None:
             results.save_samples(self.directory.samples(trial.id), outcome.samples)
         surroundings["lab"][trial.id] = outcome.lab
@@ -108,10 +110,6 @@ class Experiment:
         self.records[trial.id] = outcome.record
         self.directory.save_table(self._in_order())
         reporter.finished(outcome.record)
-        if outcome.record["status"] == "done":
-            return lab
-        lab.close()
-        return open_lab()
 
     def _in_order(self) -> list[dict[str, Any]]:
         return [self.records[trial.id] for trial in self.planned if trial.id in self.records]

@@ -12,7 +12,8 @@ from typing import Any
 from testbed.errors import OutputError, SpecError
 from testbed.files import named_errors, read_json, write_bytes, write_json
 from testbed.results import SCHEMA, save_csv
-from testbed.spec import Source, read, read_text
+from testbed.spec import Source, read
+from testbed.spec.yaml import read_text
 from testbed.trials import Trial
 
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -160,14 +160,15 @@ def locate(expression: str, folder: Path) -> str:
 
 
 def _networks(source: Source) -> list[Network]:
-    spec, problems = source.spec, []
+    spec = source.spec
+    problems: list[SpecError] = []
     sizes = _said(f"{source.name}: workload.model", lambda: tensor_sizes(spec.workload.model), problems)
     if sizes is None:
         raise problems[0]
     tensors = [floats for _, floats in sizes]
     found = []
     for i, arm in enumerate(spec.arms):
-        built = _said(f"{source.name}: arms.{i}", lambda arm=arm: network(arm, spec, tensors, source.folder), problems)
+        built = _said(f"{source.name}: arms.{i}", partial(network, arm, spec, tensors, source.folder), problems)
         found += [built] if built else []
     if problems:
         raise problems[0] if len(problems) == 1 else SpecError("\n".join(map(str, problems)))

@@ -20,7 +20,12 @@ TAIL_LINES = 12
 
 
 def wait(
-    lab: Lab, launches: Sequence[Launch], names: Sequence[str], files: Files, timeout_s: float, tick: Callable[[int], None]
+    lab: Lab,
+    launches: Sequence[Launch],
+    names: Sequence[str],
+    files: Files,
+    timeout_s: float,
+    tick: Callable[[int], None],
 ) -> None:
     """Return when every worker has ended well; ``tick`` is told how many iterations the first has finished.
 

@@ -79,7 +79,7 @@ class ComputeTime(_Group):
     """How long a worker takes to compute a gradient, see :class:`workloads.job.Compute`."""
 
     mode: Literal["real", "paced", "none"] = "real"
-    pace_s: dict[Whole, Time] = Field({}, alias="pace")
+    pace_s: dict[Whole, Time] = Field(default={}, alias="pace")
     """For each sub-minibatch, the time that computing its gradient takes."""
 
     @model_validator(mode="after")

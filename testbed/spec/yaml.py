@@ -1,4 +1,4 @@
-"""Reading YAML strictly: no tags that build objects, no duplicate keys, no aliases, no huge files; errors name the line."""
+"""Reading YAML strictly: no tags that build objects, duplicate keys, aliases or huge files; errors name the line."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ class _Loader(yaml.SafeLoader):
     """SafeLoader that refuses what silently loses or multiplies content."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):  # type: ignore[no-untyped-call]
+        if self.check_event(yaml.AliasEvent):
             event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem=f"the alias *{event.anchor} is not allowed", problem_mark=event.start_mark)
+            raise yaml.MarkedYAMLError(
+                problem=f"the alias *{event.anchor} is not allowed", problem_mark=event.start_mark
+            )
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         seen: set[object] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str | int | float):
                 raise yaml.MarkedYAMLError(
                     problem=f"{key!r} cannot be a key: a key is a word or a number", problem_mark=key_node.start_mark
@@ -33,7 +35,7 @@ class _Loader(yaml.SafeLoader):
             if key in seen:
                 raise yaml.MarkedYAMLError(problem=f"{key!r} is given twice", problem_mark=key_node.start_mark)
             seen.add(key)
-        return super().construct_mapping(node, deep)  # type: ignore[no-any-return]
+        return super().construct_mapping(node, deep)
 
 
 # YAML 1.1 reads 1e-3 as text, because it has no dot; everybody means the number.
@@ -54,10 +56,14 @@ def read_text(path: Path) -> str:
             )
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise SpecError(f"{path}: not a text file ({error.reason} at byte {error.start})", fix="save it as UTF-8") from None
+        raise SpecError(
+            f"{path}: not a text file ({error.reason} at byte {error.start})", fix="save it as UTF-8"
+        ) from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise OutputError(f"{path}: {reason}", fix="give the path of a spec, such as experiments/quickstart.yaml") from None
+        raise OutputError(
+            f"{path}: {reason}", fix="give the path of a spec, such as experiments/quickstart.yaml"
+        ) from None
 
 
 def parse(text: str, name: str) -> dict[object, object]:

@@ -1,0 +1,43 @@
+"""The command line. Commands import what they need when they run, so that ``testbed --help`` is quick."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from testbed.cli import describe, experiment, hold
+from testbed.errors import TestbedError
+from testbed.exits import code_for
+
+app = typer.Typer(
+    name="testbed",
+    help="How fast does this gradient-synchronisation scheme train on this network?",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+app.command()(experiment.run)
+app.command()(experiment.plan)
+app.command()(experiment.report)
+app.command()(describe.topo)
+app.command()(describe.forest)
+app.command()(describe.schemes)
+app.command()(describe.doctor)
+app.command()(hold.up)
+app.command("exec", context_settings={"ignore_unknown_options": True})(hold.execute)
+
+
+def main() -> None:
+    """Run the command line; a mistake of the user's ends with a message and an exit code of ``testbed.exits``."""
+    try:
+        app()
+    except TestbedError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(code_for(error))
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,113 @@
+"""``testbed topo``, ``forest``, ``schemes`` and ``doctor``: what there is, without running anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from testbed import exits
+from testbed.cli.output import AsJson, print_json
+from testbed.columns import columns
+
+TopologyText = Annotated[
+    str, typer.Argument(metavar="TOPOLOGY", help="Such as 'star(hosts=9)', 'bcube(n=3,k=2)', 'fat_tree(k=4)'.")
+]
+Rate = Annotated[str, typer.Option(help="Rate of the hosts' links.")]
+
+
+def topo(
+    topology: TopologyText,
+    rate: Rate = "1 Gbit/s",
+    draw: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw it into a file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Describe a topology and draw it."""
+    from testbed.files import write_bytes
+    from testbed.units import rate_bps
+    from topologies import draw as drawing
+    from topologies.build import build
+    from topologies.describe import describe
+
+    built = build(topology, rate_bps=rate_bps(rate))
+    found = describe(built)
+    if draw:
+        write_bytes(draw, drawing.svg(built).encode())
+    if as_json:
+        print_json(found)
+        return
+    width = max(len(key) for key in found)
+    print("\n".join(f"{key.ljust(width)}  {_cell(value)}" for key, value in found.items()))
+    print()
+    print(drawing.text(built))
+
+
+def forest(
+    scheme: Annotated[str, typer.Argument(metavar="SCHEME", help="Such as ring, bml, 'ps(place=tensor)'.")],
+    topology: TopologyText,
+    model: Annotated[str | None, typer.Option(help="Whose gradient is synchronised; default lenet5.")] = None,
+    size: Annotated[int | None, typer.Option("--bytes", min=4, help="Or a gradient of this many bytes.")] = None,
+    rate: Rate = "1 Gbit/s",
+    mtu: Annotated[int, typer.Option(min=576, max=9000)] = 1500,
+    as_json: AsJson = False,
+) -> None:
+    """What a scheme does on a topology: classes, rounds, bytes, load of each link, and whether its sums are right."""
+    from testbed.errors import UsageError
+    from testbed.inspection import inspect, text
+    from testbed.units import rate_bps
+    from topologies.build import build
+    from workloads.models import tensor_sizes
+    from workloads.sync import schemes
+
+    if model and size:
+        raise UsageError("--model and --bytes exclude each other", fix="give one of them")
+    floats = [size // 4] if size else [count for _, count in tensor_sizes(model or "lenet5")]
+    network = build(topology, rate_bps=rate_bps(rate))
+    found = inspect(schemes.build(scheme, network, floats), network, 4 * sum(floats), mtu)
+    if as_json:
+        print_json(found)
+    else:
+        print(text(found))
+    raise typer.Exit(exits.OK if found["verified"] else exits.BAD_SPEC_OR_USAGE)
+
+
+def schemes(as_json: AsJson = False) -> None:
+    """List the synchronisation schemes."""
+    from workloads.sync.schemes import schemes as registry
+
+    known = registry().values()
+    if as_json:
+        print_json(
+            [
+                {"name": one.name, "doc": one.doc, "source": one.source, "parameters": [str(p) for p in one.parameters]}
+                for one in known
+            ]
+        )
+        return
+    rows = [(one.name, ", ".join(map(str, one.parameters)), one.doc, one.source) for one in known]
+    print(columns(("scheme", "parameters", "what it does", "source"), rows, left=4))
+    print("\nYour own: scheme: ./mine.py:my_scheme, a function (topology, tensor_sizes) -> Forest")
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Say what this machine can do, and the command that enables what it cannot."""
+    from testbed.doctor import checks
+
+    found = checks()
+    if as_json:
+        print_json([{"name": c.name, "ok": c.ok, "detail": c.detail, "fix": c.fix} for c in found])
+        return
+    width = max(len(check.name) for check in found)
+    for check in found:
+        print(f"{'ok' if check.ok else 'no':3}{check.name.ljust(width)}  {check.detail}")
+        if not check.ok and check.fix:
+            print(f"{'':3}{'':{width}}  fix: {check.fix}")
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {count}" for key, count in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "-" if value is None else str(value)

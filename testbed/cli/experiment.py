@@ -1,0 +1,126 @@
+"""``testbed run``, ``plan`` and ``report``: an experiment, what it would do, and what it said."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from testbed import exits
+from testbed.cli.output import AsJson, print_json, rich_table
+from testbed.columns import columns
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from testbed.run import Experiment, Run
+
+SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")]
+Overrides = Annotated[
+    list[str],
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: workload.iterations=5, arms.0.scheme=ring."),
+]
+
+
+def run(
+    spec: Annotated[Path | None, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")] = None,
+    overrides: Overrides = [],  # noqa: B006  # typer wants the default's type; never changed
+    out: Annotated[Path | None, typer.Option(help="New directory; default runs/NAME-TIME.")] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was cut off.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run an experiment: every arm with every batch size, then the comparison and the report."""
+    from rich.console import Console
+
+    from testbed.progress import reporter
+
+    console = Console(stderr=as_json)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with _experiment(spec, overrides, out, resume) as experiment:
+        try:
+            done = experiment.go(lambda left: reporter(left, console))
+            page = _report(done)
+        except KeyboardInterrupt:
+            _interrupted(experiment)
+    if as_json:
+        print_json({"run": str(done.path), "report": str(page), "trials": done.records})
+    else:
+        _print_comparison(done, console)
+        print(f"\nreport: {page}")
+    raise typer.Exit(exits.TRIAL_FAILED if done.failed else exits.OK)
+
+
+def plan(
+    spec: SpecFile,
+    overrides: Overrides = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Check an experiment and say what it would do: trials, least GST, duration, what would be built."""
+    from testbed import planning
+    from testbed.spec import load
+
+    found = planning.plan(load(spec, overrides))
+    if as_json:
+        print_json(found)
+    else:
+        print(planning.text(found))
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's directory.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write a run's report.html again."""
+    from testbed.run import write_report
+
+    page = write_report(run)
+    if as_json:
+        print_json({"run": str(run), "report": str(page)})
+    else:
+        print(f"report: {page}")
+
+
+def _experiment(spec: Path | None, overrides: list[str], out: Path | None, resume: Path | None) -> Experiment:
+    from testbed.errors import UsageError
+    from testbed.lab.netns import NetnsLab
+    from testbed.run import Experiment
+    from testbed.spec import load
+
+    if resume and out:
+        raise UsageError("--out and --resume exclude each other", fix="a resumed run stays in its directory")
+    if resume and overrides and not spec:
+        raise UsageError("--set needs the SPEC that it changes", fix="name it, or resume without --set")
+    if resume:
+        return Experiment.resumed(resume, load(spec, overrides) if spec else None, NetnsLab)
+    if not spec:
+        raise UsageError("no SPEC is given", fix="testbed run experiments/quickstart.yaml")
+    return Experiment.new(load(spec, overrides), out, NetnsLab)
+
+
+def _report(done: Run) -> Path:
+    from testbed.run import write_report
+
+    return write_report(done.path)
+
+
+def _print_comparison(done: Run, console: Console) -> None:
+    from testbed.comparison import HEADER, rows
+
+    print()
+    if console.is_terminal:
+        console.print(rich_table(HEADER, rows(done.records)))
+    else:
+        print(columns(HEADER, rows(done.records)))
+
+
+def _interrupted(experiment: Experiment) -> NoReturn:
+    kept, path = len(experiment.records), experiment.directory.path
+    print(
+        f"interrupted: {kept} of {len(experiment.planned)} trials are finished and kept in {path}\n"
+        f"  go on with: testbed run --resume {path}",
+        file=sys.stderr,
+    )
+    sys.exit(exits.INTERRUPTED)

@@ -1,0 +1,42 @@
+"""``testbed up`` and ``exec``: hold a lab and poke at it."""
+
+from __future__ import annotations
+
+import signal
+from typing import Annotated
+
+import typer
+
+from testbed.cli.experiment import Overrides, SpecFile
+
+
+def up(
+    spec: SpecFile,
+    overrides: Overrides = [],  # noqa: B006  # typer wants the default's type; never changed
+    arm: Annotated[str | None, typer.Option(help="Label or number of the arm whose network is built.")] = None,
+) -> None:
+    """Build the network of one arm (the first) and hold it until Ctrl-C; reach its nodes with testbed exec."""
+    from testbed import holding
+    from testbed.spec import load
+
+    source = load(spec, overrides)
+    network = holding.pick(source, arm)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        holding.hold(network, source.spec.links.mtu)
+    except KeyboardInterrupt:
+        print("\nthe lab is gone")
+
+
+def execute(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a host or switch, such as h0.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="What to run there.")],
+) -> None:
+    """Run a command on a node of the lab that testbed up holds: testbed exec h0 -- ping -c 1 h1."""
+    from testbed import up as doorway
+
+    try:
+        status = doorway.execute(node, command)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    raise typer.Exit(status if status >= 0 else 128 - status)

@@ -1,0 +1,38 @@
+"""The table that a run ends with: one row a trial, each beside the first arm with the same batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from testbed.units import time_text
+
+HEADER = (*("arm", "batch", "GST", "theory", "ratio", "JCT", "samples/s", "speed-up", "accuracy", "verdict"),)
+MISSING = "-"
+
+
+def rows(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Cells as text; a trial that failed has none but its name. Speed-up is the first arm's JCT over the trial's."""
+    first: dict[int, float] = {}
+    for record in records:
+        if record["status"] == "done":
+            first.setdefault(record["batch"], record["metrics"]["jct_s"])
+    return [_row(record, first.get(record["batch"])) for record in records]
+
+
+def _row(record: Mapping[str, Any], first_jct_s: float | None) -> list[str]:
+    name = [str(record["label"]), str(record["batch"])]
+    if record["status"] == "failed" or first_jct_s is None:
+        return [*name, *[MISSING] * (len(HEADER) - 3), "FAILED"]
+    found = record["metrics"]
+    return [
+        *name,
+        time_text(found["gst_median_s"]),
+        time_text(found["gst_theory_s"]),
+        f"{found['gst_ratio']:.3f}",
+        time_text(found["jct_s"]),
+        f"{found['throughput_sps']:.0f}",
+        f"{first_jct_s / found['jct_s']:.2f}x",
+        f"{record['accuracy']['test_accuracy']:.1%}",
+        record["fidelity"]["verdict"],
+    ]

@@ -1,0 +1,97 @@
+"""A forest on a network in numbers: what ``testbed forest`` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from testbed.columns import columns
+from testbed.errors import SchemeError
+from testbed.units import rate_text, size_text, time_text
+from topologies.model import Topology
+from workloads.sync import codec
+from workloads.sync.cost import Cost, cost, goodput
+from workloads.sync.forest import Forest
+from workloads.sync.verify import verify
+
+SHOWN_LINKS = 12
+
+
+def inspect(forest: Forest, topology: Topology, gradient_bytes: int, mtu: int) -> dict[str, Any]:
+    """Classes, rounds, bytes, load per link and the bound; where the forest is wrong, ``problem`` says why and no cost
+    is given."""
+    found: dict[str, Any] = {
+        "scheme": forest.scheme,
+        "topology": topology.expression,
+        "gradient_bytes": gradient_bytes,
+        "verified": True,
+        "problem": None,
+        "cost": None,
+        "forest": codec.to_json(forest),
+    }
+    try:
+        verify(forest, topology)
+    except SchemeError as error:
+        return {**found, "verified": False, "problem": error.problem}
+    return {**found, "cost": _cost(cost(forest, topology, gradient_bytes), topology, mtu)}
+
+
+def _cost(one: Cost, topology: Topology, mtu: int) -> dict[str, Any]:
+    factor = goodput(mtu)
+    return {
+        "rounds": one.rounds,
+        "wire_bytes": one.wire_bytes,
+        "cross_rack_bytes": one.cross_rack_bytes,
+        "goodput": factor,
+        "bound_s": one.bound_s(factor),
+        "busiest_links": one.busiest(),
+        "links": [
+            {
+                "link": link,
+                "from": topology.nodes[topology.tail(link)].name,
+                "to": topology.nodes[topology.head(link)].name,
+                "rate_bps": topology.links[link // 2].rate_bps,
+                "bytes": float(count),
+            }
+            for link, count in enumerate(one.link_bytes)
+        ],
+    }
+
+
+def text(found: Mapping[str, Any]) -> str:
+    """The same for people; the most loaded links only."""
+    forest, one = found["forest"], found["cost"]
+    lines = [
+        f"{found['scheme']} on {found['topology']}, gradient of {size_text(found['gradient_bytes'])}",
+        f"  workers      {len(forest['workers'])}",
+        f"  classes      {len(forest['classes'])}",
+        f"  verified     {'yes' if found['verified'] else 'no: ' + found['problem']}",
+    ]
+    if one is None:
+        return "\n".join(lines)
+    lines += [
+        f"  rounds       {one['rounds']}",
+        f"  wire bytes   {size_text(one['wire_bytes'])}, of which {size_text(one['cross_rack_bytes'])} between racks",
+        f"  least GST    {time_text(one['bound_s'])}, set by {len(one['busiest_links'])} of {len(one['links'])} "
+        f"directed links; {one['goodput']:.1%} of their rate is payload",
+        "",
+        columns(("link", "rate", "bytes", "busy"), _rows(one), left=1),
+    ]
+    return "\n".join(lines)
+
+
+def _rows(one: Mapping[str, Any]) -> Sequence[Sequence[str]]:
+    def busy_s(link: Mapping[str, Any]) -> float:
+        return float(link["bytes"] * 8 / link["rate_bps"] / one["goodput"])
+
+    most = sorted(one["links"], key=busy_s, reverse=True)
+    rows = [
+        (
+            f"{link['from']} -> {link['to']}",
+            rate_text(link["rate_bps"]),
+            size_text(link["bytes"]),
+            time_text(busy_s(link)),
+        )
+        for link in most[:SHOWN_LINKS]
+    ]
+    return rows + [(f"and {len(most) - SHOWN_LINKS} more", "", "", "")] * (len(most) > SHOWN_LINKS)

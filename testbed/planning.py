@@ -1,0 +1,88 @@
+"""What an experiment would do, without doing it: trials, predicted times, what would be built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from testbed.columns import columns
+from testbed.jobs import inner_nodes
+from testbed.progress import expected_s
+from testbed.spec import Source
+from testbed.trials import Trial, trials
+from testbed.units import rate_text, size_text, time_text
+from workloads.sync.cost import goodput
+
+
+def plan(source: Source) -> dict[str, Any]:
+    """Check everything and predict; nothing is touched.
+
+    Raises:
+        SpecError: the experiment cannot be.
+    """
+    planned = trials(source)
+    return {
+        "name": source.spec.name,
+        "lab": source.spec.lab,
+        "trials": [predict(trial) for trial in planned],
+        "duration_s": sum(expected_s(trial) for trial in planned),
+        "duration_known": all(trial.jct_theory_s is not None for trial in planned),
+    }
+
+
+def predict(trial: Trial) -> dict[str, Any]:
+    """One trial's prediction: GST is the most loaded link's bytes over its goodput (a lower bound), JCT adds the pace."""
+    network = trial.network
+    topology = network.topology
+    return {
+        "trial": trial.id,
+        "label": trial.label,
+        "topology": network.arm.topology,
+        "scheme": network.arm.scheme,
+        "batch": trial.batch,
+        "iterations": trial.spec.workload.iterations,
+        "world": network.world,
+        "gradient_bytes": 4 * network.floats,
+        "goodput": goodput(trial.spec.links.mtu),
+        "gst_theory_s": trial.gst_theory_s,
+        "jct_theory_s": trial.jct_theory_s,
+        "wire_bytes_per_iteration": network.cost.wire_bytes,
+        "builds": {
+            "namespaces": len(topology.nodes),
+            "hosts": topology.host_count,
+            "switches": len(topology.switches),
+            "links": len(topology.links),
+            "processes": len(inner_nodes(network.forest)),
+            "rate_bps": trial.spec.links.rate_bps,
+        },
+    }
+
+
+def text(found: Mapping[str, Any]) -> str:
+    """A plan for people."""
+    header = ("trial", "workers", "namespaces", "links", "gradient", "wire", "least GST", "least JCT")
+    rows = [_row(trial) for trial in found["trials"]]
+    about = time_text(round(found["duration_s"]))
+    known = "" if found["duration_known"] else ", if computing a gradient takes half a second"
+    rate = rate_text(found["trials"][0]["builds"]["rate_bps"])
+    return "\n".join(
+        [
+            f"{found['name']}: {len(rows)} trials in lab {found['lab']}, links at {rate}, about {about}{known}",
+            "",
+            columns(header, rows),
+        ]
+    )
+
+
+def _row(trial: Mapping[str, Any]) -> list[str]:
+    jct_s = trial["jct_theory_s"]
+    return [
+        trial["trial"],
+        str(trial["world"]),
+        str(trial["builds"]["namespaces"]),
+        str(trial["builds"]["links"]),
+        size_text(trial["gradient_bytes"]),
+        size_text(trial["wire_bytes_per_iteration"]),
+        time_text(trial["gst_theory_s"]),
+        "-" if jct_s is None else time_text(jct_s),
+    ]
