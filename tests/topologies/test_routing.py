@@ -1,0 +1,191 @@
+"""Following the routes as a kernel does gives exactly the paths that theory counts on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network, ip_address, ip_interface
+from itertools import combinations, permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.errors import TopologyError
+from topologies.addressing import plan
+from topologies.build import build
+from topologies.model import Link, Node, Path, Topology
+from topologies.routing import Route, routes
+from topologies.shortest import ShortestPaths
+
+SMALL = [
+    "star(hosts=5)",
+    "bcube(n=2,k=2)",
+    "bcube(n=3,k=2)",
+    "bcube(n=4,k=2)",
+    "bcube(n=2,k=3)",
+    "bcube(n=3,k=3)",
+    "bcube(n=2,k=4)",
+    *(f"fat_tree(k={k},routing={routing})" for k in (2, 4, 6) for routing in ("two_level", "ecmp")),
+    *(
+        f"spine_leaf(racks={racks},hosts_per_rack=3,spines={spines},routing={routing})"
+        for racks in (1, 2, 3)
+        for spines in (1, 2, 3)
+        for routing in ("by_destination", "ecmp")
+    ),
+]
+
+
+class Kernel:
+    """Forwards like Linux: the exact route first, then a connected subnet; bridges are wires."""
+
+    def __init__(self, topology: Topology, installed: list[Route]) -> None:
+        self.topology = topology
+        self.addresses = plan(topology)
+        self.table = {(route.node, route.destination_address): route.hops for route in installed}
+        assert len(self.table) == len(installed)
+        ports = self.addresses.host | self.addresses.port
+        self.owner = {address: node for (node, _), (address, _) in ports.items()}
+        self.subnets: dict[int, list[tuple[int, IPv4Network]]] = {}
+        for (node, port), (address, length) in ports.items():
+            self.subnets.setdefault(node, []).append((port, ip_interface(f"{address}/{length}").network))
+
+    def connected(self, node: int, address: str) -> list[int]:
+        return [port for port, subnet in self.subnets[node] if ip_address(address) in subnet]
+
+    def follow(self, node: int, address: str, seen: int = 0) -> Iterator[Path]:
+        """Every way that a packet for ``address`` can take from ``node``."""
+        assert seen <= len(self.topology.nodes), "a loop"
+        if self.owner[address] == node:
+            yield Path(())
+            return
+        hops = self.table.get((node, address))
+        if hops is None:
+            on_link = self.connected(node, address)
+            assert len(on_link) == 1, f"{self.topology.nodes[node].name} has no single way to {address}"
+            hops = ((on_link[0], None),)
+        for port, via in hops:
+            target = via or address
+            assert port in self.connected(node, target), "the next hop is not on this port's subnet"
+            taken = self.cross(node, port, self.owner[target])
+            for rest in self.follow(self.owner[target], address, seen + 1):
+                yield Path((*taken, *rest.links), rest.weight / len(hops))
+
+    def cross(self, node: int, port: int, to: int) -> tuple[int, ...]:
+        first = self.topology.ports[node][port]
+        head = self.topology.head(first)
+        if head == to:
+            return (first,)
+        assert self.addresses.mode[head] == "bridge"
+        return (first, next(d for d in self.topology.ports[head] if self.topology.head(d) == to))
+
+
+def weights(paths: tuple[Path, ...] | Iterator[Path]) -> dict[tuple[int, ...], float]:
+    return {path.links: pytest.approx(path.weight) for path in paths}
+
+
+def assert_routes_give_paths(topology: Topology, pairs: list[tuple[int, int]]) -> None:
+    kernel = Kernel(topology, routes(topology, pairs))
+    for a, b in pairs:
+        for src, dst in ((a, b), (b, a)):
+            _, address = kernel.addresses.flow(src, dst)
+            assert weights(kernel.follow(src, address)) == weights(topology.paths(src, dst))
+
+
+@pytest.mark.parametrize("expression", SMALL)
+def test_routes_give_exactly_the_paths(expression: str) -> None:
+    topology = build(expression, rate_bps=1000)
+    assert_routes_give_paths(topology, list(combinations(topology.hosts, 2)))
+
+
+@pytest.mark.parametrize("expression", ["bcube(n=3,k=2)", "bcube(n=2,k=3)", "fat_tree(k=4,routing=ecmp)"])
+def test_every_address_of_a_host_is_reached_by_the_same_path(expression: str) -> None:
+    topology = build(expression, rate_bps=1000)
+    kernel = Kernel(topology, routes(topology, combinations(topology.hosts, 2), every_address=True))
+    for src, dst in permutations(topology.hosts, 2):
+        for port in range(len(topology.ports[dst])):
+            found = weights(kernel.follow(src, kernel.addresses.of(dst, port)))
+            assert found == weights(topology.paths(src, dst))
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Topology:
+    """Connected networks of any shape: multi-homed hosts that forward, bridges, routers, links between hosts."""
+    hosts, switches = draw(st.integers(2, 7)), draw(st.integers(0, 5))
+    count = hosts + switches
+    edges = {(draw(st.integers(0, node - 1)), node) for node in range(1, count)}  # a tree, so that all are connected
+    node = st.integers(0, count - 1)
+    extra = draw(st.sets(st.tuples(node, node).filter(lambda pair: pair[0] < pair[1]), max_size=8))
+    used = [0] * count
+    links = []
+    for a, b in sorted(edges | extra):
+        links.append(Link(a, used[a], b, used[b], 1000))
+        used[a], used[b] = used[a] + 1, used[b] + 1
+    nodes = [Node(f"h{h}", "host", 0) for h in range(hosts)] + [Node(f"s{s}", "switch", 1) for s in range(switches)]
+    return Topology("any", {}, tuple(nodes), tuple(links), ShortestPaths(ecmp=draw(st.booleans())))
+
+
+@settings(max_examples=300, deadline=None)
+@given(networks())
+def test_routes_give_exactly_the_shortest_paths_of_any_network(topology: Topology) -> None:
+    assert_routes_give_paths(topology, list(combinations(topology.hosts, 2)))
+
+
+@given(st.data())
+@settings(deadline=None)
+def test_routes_of_some_pairs_serve_those_pairs(data: st.DataObject) -> None:
+    topology = build(data.draw(st.sampled_from(SMALL)), rate_bps=1000)
+    host = st.sampled_from(topology.hosts)
+    pairs = data.draw(st.lists(st.tuples(host, host).filter(lambda pair: pair[0] != pair[1]), max_size=10))
+    assert_routes_give_paths(topology, pairs)
+
+
+def test_neighbours_need_no_routes() -> None:
+    for expression in ("star(hosts=9)", "bcube(n=3,k=1)"):
+        topology = build(expression, rate_bps=1000)
+        assert routes(topology, combinations(topology.hosts, 2)) == []
+    bcube = build("bcube(n=4,k=2)", rate_bps=1000)
+    neighbours = [(a, b) for a, b in combinations(bcube.hosts, 2) if a // 4 == b // 4 or a % 4 == b % 4]
+    assert routes(bcube, neighbours) == []
+
+
+def test_order_repetition_and_self_do_not_matter() -> None:
+    topology = build("fat_tree(k=4)", rate_bps=1000)
+    assert routes(topology, [(0, 9), (9, 0), (0, 9), (3, 3)]) == routes(topology, [(9, 0)])
+
+
+def test_a_bcube_server_forwards() -> None:
+    topology = build("bcube(n=3,k=2)", rate_bps=1000)
+    addresses = plan(topology)
+    installed = routes(topology, [(0, 4)])
+    assert installed == [
+        Route(0, addresses.of(4, 0), ((1, addresses.of(3, 1)),)),
+        Route(4, addresses.of(0, 0), ((1, addresses.of(1, 1)),)),
+    ]
+
+
+def test_a_router_that_looks_at_the_source_is_refused() -> None:
+    """Two spines, chosen by the source: the leaf of both sources cannot tell them apart."""
+
+    def by_source(topology: Topology, src: int, dst: int) -> tuple[Path, ...]:
+        ways = ShortestPaths(ecmp=True)(topology, src, dst)
+        return (Path(ways[src % len(ways)].links),)
+
+    leaf = build("spine_leaf(racks=2,hosts_per_rack=2,spines=2)", rate_bps=1000)
+    topology = Topology("mine", {}, leaf.nodes, leaf.links, by_source)
+    assert routes(topology, [(0, 2)])
+    with pytest.raises(TopologyError) as error:
+        routes(topology, [(0, 2), (1, 2)])
+    assert str(error.value) == (
+        "mine(): at leaf0 the way to h2 depends on where traffic comes from\n"
+        "  fix: let the router choose each next hop by node and destination only"
+    )
+
+
+def test_unlinked_hosts_have_no_route() -> None:
+    nodes = (Node("h0", "host", 0), Node("h1", "host", 0), Node("s0", "switch", 1))
+    topology = Topology("mine", {}, nodes, (Link(0, 0, 2, 0, 1000),), ShortestPaths())
+    with pytest.raises(TopologyError) as error:
+        routes(topology, [(0, 1)])
+    assert str(error.value) == (
+        "mine(): no route leads from h0 to h1\n  fix: link them, over switches or directly"
+    )
