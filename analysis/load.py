@@ -240,9 +240,7 @@ def _trial(run_dir: Path, path: Path) -> Trial:
             samples=_samples(run_dir / "samples" / f"{path.stem}.parquet", needed=done),
         )
     except KeyError as error:
-        raise OutputError(
-            f"{path}: damaged, {error.args[0]!r} is missing", fix=f"delete it, then {_rerun(path)}"
-        ) from None
+        raise _damaged(path, f"damaged, {error.args[0]!r} is missing") from None
     except (TypeError, ValueError, AttributeError) as error:
         raise _damaged(path, f"damaged ({error})") from None
 

@@ -64,8 +64,8 @@ def jct(run: Run) -> list[str]:
         over = first.metrics.jct_s if first else None
         against = f", {ratio(time / over)} of {arm(first)}" if first and over and first is not best else ""
         shares = listed(f"{sync / whole:.0%} for {arm(t)}" for t, whole, sync in known)
-        lead = f"{arm(best)} finished first, in {time_text(time)}{against}" if len(known) > 1 else time_text(time)
-        sentences.append(f"Batch {batch}: {lead}; synchronisation is {shares} of the time.")
+        lead = f"{arm(best)} finished first, in {_time(time)}{against}" if len(known) > 1 else _time(time)
+        sentences.append(f"Batch {batch}: {lead}; of that, synchronisation is {shares}.")
     return sentences
 
 
@@ -77,8 +77,9 @@ def gst(run: Run) -> list[str]:
     sentences = []
     if near:
         low, high = min(near, key=lambda row: row[0]), max(near, key=lambda row: row[0])
-        text = f"Medians are {_span(value for value, _ in near)} what theory says"
-        sentences.append(f"{text}, farthest from it {name(_farthest(low, high))}." if len(near) > 1 else f"{text}.")
+        span = _span(value for value, _ in near)
+        far = f", farthest from it {name(_farthest(low, high))}" if " to " in span else ""
+        sentences.append(f"{'Medians are' if len(near) > 1 else 'The median is'} {span} what theory says{far}.")
     if wide:
         spread, trial = max(wide, key=lambda row: row[0])
         sentences.append(f"{name(trial)} varies most: its 95th percentile is {ratio(spread)} its median.")
@@ -94,7 +95,7 @@ def loss(run: Run) -> list[str]:
             continue
         goal = max(float(curve["loss"].min()) for _, curve in curves)
         reached = listed(
-            f"{time_text(float(curve.loc[curve['loss'] <= goal, 'time_s'].iloc[0]))} for {arm(trial)}"
+            f"{_time(float(curve.loc[curve['loss'] <= goal, 'time_s'].iloc[0]))} for {arm(trial)}"
             for trial, curve in curves
         )
         begin = float(curves[0][1]["loss"].iloc[0])
@@ -113,8 +114,8 @@ def links(counted: Sequence[LinkCount]) -> str:
     even = ratio(busiest.bytes * len(counted) / total) if total else "no"
     dropped = f"{drops:,} packets were dropped" if drops else "nothing was dropped"
     return (
-        f"The busiest link, {busiest.source} to {busiest.target}, carried {size_text(busiest.bytes)}{against}; that is "
-        f"{even} the mean link. All links together carried {size_text(total)}; {dropped}."
+        f"The busiest link, {busiest.source} to {busiest.target}, carried {_size(busiest.bytes)}{against}; that is "
+        f"{even} the mean link. All links together carried {_size(total)}; {dropped}."
     )
 
 
@@ -173,7 +174,7 @@ def _alone(trials: Sequence[Trial]) -> str:
     if trial.metrics.gst_median_s is None:
         return f"{name(trial)} finished; there is no other arm to compare it with."
     against = "" if trial.metrics.gst_ratio is None else f", {ratio(trial.metrics.gst_ratio)} what theory says"
-    return f"{name(trial)} synchronised in {time_text(trial.metrics.gst_median_s)} (median){against}."
+    return f"{name(trial)} synchronised in {_time(trial.metrics.gst_median_s)} (median){against}."
 
 
 def _farthest(low: tuple[float, Trial], high: tuple[float, Trial]) -> Trial:
@@ -188,6 +189,19 @@ def _same_losses(losses: Sequence[pd.Series[float]]) -> str:
         len(other) == len(first) and ((other - first).abs() <= _SAME_LOSS * first.abs()).all() for other in losses
     )
     return "every arm went through the same losses; " if same else "the arms went through different losses; "
+
+
+def _time(seconds: float) -> str:
+    return _unbroken(time_text(seconds))
+
+
+def _size(count: float) -> str:
+    return _unbroken(size_text(count))
+
+
+def _unbroken(quantity: str) -> str:
+    """A number and its unit, to stay on one line."""
+    return quantity.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _span(values: Iterable[float]) -> str:
