@@ -69,6 +69,8 @@ class Connection:
         Raises:
             WorkerError: the neighbour is gone.
         """
+        if self.closed:
+            raise lost(self, "it was closed")
         buffers = list(islice(self._outbox, _BUFFERS_PER_SEND))
         try:
             count = self.sock.sendmsg(buffers)

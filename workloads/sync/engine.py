@@ -158,7 +158,7 @@ class Engine:
         self._complete_s = time.monotonic()
         for connection in self._connections:
             connection.expected = self._plan.expected.get(connection.node, (0, 0))[kind]
-            if connection.closed:
+            if connection.closed and connection.expected:
                 raise lost(connection, "it was closed")
 
     def _open(self, bucket: int) -> None:
@@ -241,16 +241,19 @@ class Engine:
         """Begin to take message k if its bucket is open in this round; else hold the connection."""
         word = connection.word or 0
         if k >= len(self._views):
-            raise WorkerError(
-                f"{connection.name} sent chunk {k} of {len(self._views) - 1}",
-                fix="give every node the same forest, model and chunk size",
-            )
+            raise self._misfit(connection, k)
         if (word >> _ROUND_SHIFT) & _ROUND_MASK != self._round or not self._ready[self._plan.bucket[k]]:
             connection.held = True
             return False
         connection.admitted = True
         connection.left = len(self._views[k])
         return True
+
+    def _misfit(self, connection: Connection, k: int) -> WorkerError:
+        return WorkerError(
+            f"{self._name} got chunk {k} from {connection.name}, and does not expect it",
+            fix="give every node the same forest, model and chunk size",
+        )
 
     def _add(self, connection: Connection, k: int) -> bool:
         """Read some of a partial sum and add its whole floats to ours; returns whether anything came."""
@@ -273,6 +276,8 @@ class Engine:
         if is_sum:
             self._summed(k)
             return
+        if self._waiting[k] == 0:
+            raise self._misfit(connection, k)
         self._waiting[k] -= 1
         if self._waiting[k] == 0:
             self._reduced(k)

@@ -1,0 +1,102 @@
+"""Forests to test with, and engines run over loopback TCP, a thread a node."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from topologies.build import build as build_topology
+from topologies.model import Topology
+from workloads.job import Peer
+from workloads.sync.flows import neighbours
+from workloads.sync.forest import Forest
+from workloads.sync.transport import connect
+
+PORT = 29400
+_NETWORKS = itertools.count()
+
+
+@pytest.fixture
+def topology() -> Callable[..., Topology]:
+    """Builds a topology at 1 Gbit/s from its expression."""
+    return lambda expression, rate_bps=10**9: build_topology(expression, rate_bps=rate_bps)
+
+
+@pytest.fixture
+def loopback_peers() -> Callable[[Forest, int], tuple[Peer, ...]]:
+    """Peers of a node on addresses 127.x.y.(node + 1) that no other test of this or another process uses."""
+    number = next(_NETWORKS)
+    prefix = f"127.{1 + os.getpid() % 250}.{(os.getpid() // 250 + number) % 256}"
+
+    def peers(forest: Forest, node: int) -> tuple[Peer, ...]:
+        return tuple(
+            Peer(peer, f"{prefix}.{node + 1}", f"{prefix}.{peer + 1}", PORT + number % 1000)
+            for peer in neighbours(forest, node)
+        )
+
+    return peers
+
+
+@pytest.fixture
+def on_every_node(loopback_peers: Callable[..., tuple[Peer, ...]]) -> Iterator[Callable[..., dict[int, object]]]:
+    """Runs ``work(node, sockets)`` in a thread for each node; returns what each returned or raised, by node."""
+
+    def run(forest: Forest, nodes: list[int], work: Callable[..., object], limit_s: float = 60.0) -> dict[int, object]:
+        results: dict[int, object] = {}
+
+        def member(node: int) -> None:
+            sockets = {}
+            try:
+                sockets = connect(node, loopback_peers(forest, node), "reno", 20.0)
+                results[node] = work(node, sockets)
+            except Exception as error:
+                results[node] = error
+            finally:
+                for sock in sockets.values():
+                    sock.close()
+
+        threads = [threading.Thread(target=member, args=(node,), daemon=True) for node in nodes]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(limit_s)
+        hanging = [node for node, thread in zip(nodes, threads, strict=True) if thread.is_alive()]
+        assert not hanging, f"nodes {hanging} hang"
+        return results
+
+    return run
+
+
+@pytest.fixture
+def random_forest() -> Callable[[int, int, int, int], Forest]:
+    """A forest over the hosts of star(hosts) whose trees are random, with hosts that add without being workers."""
+
+    def make(seed: int, hosts: int, workers: int, classes: int) -> Forest:
+        draw = random.Random(seed)
+        trees = np.full((2, classes, hosts + 1), -2, np.int32)
+        chosen = sorted(draw.sample(range(hosts), workers))
+        for c in range(classes):
+            root = draw.randrange(hosts)
+            for way in range(2):
+                helpers = draw.sample(range(hosts), draw.randint(0, hosts))
+                members = [node for node in {*chosen, *helpers} if node != root]
+                draw.shuffle(members)
+                trees[way, c, root] = -1
+                for i, node in enumerate(members):
+                    trees[way, c, node] = draw.choice([root, *members[:i]])
+        return Forest(
+            scheme=f"random {seed}",
+            nodes=(*(f"h{i}" for i in range(hosts)), "s0"),
+            workers=tuple(chosen),
+            share=np.array([draw.randint(1, 5) for _ in range(classes)], np.int64),
+            reduce=trees[0],
+            broadcast=trees[1],
+        )
+
+    return make

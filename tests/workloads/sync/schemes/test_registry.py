@@ -1,0 +1,126 @@
+"""Expressions to forests, and the texts of what cannot be built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from testbed.errors import SchemeError
+from topologies.model import Topology
+from workloads.sync.schemes import build, schemes
+from workloads.sync.verify import verify
+
+Build = Callable[..., Topology]
+
+MINE = """
+import numpy as np
+from workloads.sync.forest import Forest
+
+def chain(topology, tensor_sizes, first=0):
+    hosts, size = topology.host_count, len(topology.nodes)
+    trees = np.full((1, size), -2, np.int32)
+    order = [(first + i) % hosts for i in range(hosts)]
+    trees[0, order[1:]] = order[:-1]
+    trees[0, order[0]] = -1
+    return Forest("", tuple(n.name for n in topology.nodes), tuple(range(hosts)), np.array([1]), trees, trees)
+
+def number(topology, tensor_sizes):
+    return 5
+
+def broken(topology, tensor_sizes):
+    return 1 / 0
+
+def short():
+    return None
+"""
+
+
+def test_every_scheme_has_a_line_and_a_source() -> None:
+    found = schemes()
+    assert list(found) == ["ps", "ring", "bml"]
+    for info in found.values():
+        assert info.doc.endswith(".")
+        assert "BML section" in info.source
+
+
+def test_the_expression_is_kept(topology: Build) -> None:
+    assert build("ps( place = tensor )", topology("star(hosts=2)"), [3, 4]).scheme == "ps(place=tensor)"
+
+
+def test_a_scheme_in_a_users_file(topology: Build, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    net = topology("star(hosts=4)")
+    forest = build(f"{tmp_path}/mine.py:chain(first=2)", net, [])
+    verify(forest, net)
+    assert forest.reduce.tolist() == [[3, 0, -1, 2, -2]]
+    assert forest.scheme == f"{tmp_path}/mine.py:chain(first=2)"
+
+
+@pytest.mark.parametrize(
+    ("expression", "network", "text"),
+    [
+        (
+            "rnig",
+            "star(hosts=3)",
+            "there is no scheme 'rnig' (did you mean 'ring'?)\n"
+            "  fix: use one of ps, ring, bml, or ./FILE.py:FUNCTION for your own",
+        ),
+        (
+            "ps(place=chunks)",
+            "star(hosts=3)",
+            "ps: place is chunks (did you mean 'chunk'?)\n  fix: give place one of chunk, tensor",
+        ),
+        ("ring(size=3)", "star(hosts=3)", "ring has no parameter 'size'\n  fix: write it as ring"),
+        (
+            "bml",
+            "star(hosts=9)",
+            "bml corrects digits of BCube servers, and star(hosts=9) is not a BCube\n"
+            "  fix: use it on bcube(n=...,k=...), or take ps or ring here",
+        ),
+        (
+            "ps(place=tensor)",
+            "star(hosts=3)",
+            "ps(place=tensor) needs the sizes of the tensors, and there are none\n  fix: use ps",
+        ),
+        ("./none.py:f", "star(hosts=3)", None),
+    ],
+)
+def test_texts(topology: Build, expression: str, network: str, text: str | None) -> None:
+    with pytest.raises(SchemeError) as caught:
+        build(expression, topology(network), [])
+    if text is None:
+        assert str(caught.value).startswith("there is no file './none.py'")
+    else:
+        assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        ("number", "mine.py:number returned int, not a Forest"),
+        ("broken", "mine.py:broken failed: ZeroDivisionError: division by zero"),
+        ("short", "the signature of mine.py:short cannot be used: too many positional arguments"),
+        ("chian", "mine.py has no function 'chian' (did you mean 'chain'?)"),
+    ],
+)
+def test_texts_of_a_users_file(
+    topology: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, text: str
+) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SchemeError) as caught:
+        build(f"mine.py:{function}", topology("star(hosts=2)"), [])
+    assert caught.value.problem == text
+    assert caught.value.fix
+
+
+def test_a_users_wrong_forest_is_refused_by_the_verifier(topology: Build, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE.replace("trees[0, order[0]] = -1", "trees[0, order[0]] = order[-1]"))
+    net = topology("star(hosts=3)")
+    forest = build(f"{tmp_path}/mine.py:chain", net, [])
+    with pytest.raises(SchemeError, match="class 0: its reduce-tree has 0 roots"):
+        verify(forest, net)
+    assert np.array_equal(forest.share, [1])

@@ -1,0 +1,69 @@
+"""A forest survives its file, and its JSON says what it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from testbed.errors import OutputError
+from topologies.model import Topology
+from workloads.sync.codec import load, save, to_json
+from workloads.sync.schemes import build
+
+Build = Callable[..., Topology]
+
+
+@pytest.mark.parametrize("scheme", ["ps", "ps(place=tensor)", "ring", "bml"])
+def test_there_and_back(topology: Build, tmp_path: Path, scheme: str) -> None:
+    forest = build(scheme, topology("bcube(n=2,k=2)"), [3, 5, 7])
+    save(forest, tmp_path / "forest")
+    again = load(tmp_path / "forest")
+    for name in ("scheme", "nodes", "workers", "aligned"):
+        assert getattr(again, name) == getattr(forest, name)
+    for name in ("share", "reduce", "broadcast"):
+        assert np.array_equal(getattr(again, name), getattr(forest, name))
+        assert getattr(again, name).dtype == getattr(forest, name).dtype
+
+
+def test_json(topology: Build) -> None:
+    text = json.dumps(to_json(build("ring", topology("star(hosts=3)"), [])))
+    assert json.loads(text) == {
+        "scheme": "ring",
+        "workers": ["h0", "h1", "h2"],
+        "aligned": False,
+        "classes": [
+            {
+                "share": 1,
+                "reduce": {"h0": None, "h1": "h2", "h2": "h0"},
+                "broadcast": {"h0": None, "h1": "h0", "h2": "h1"},
+            },
+            {
+                "share": 1,
+                "reduce": {"h0": "h1", "h1": None, "h2": "h0"},
+                "broadcast": {"h0": "h2", "h1": None, "h2": "h1"},
+            },
+            {
+                "share": 1,
+                "reduce": {"h0": "h1", "h1": "h2", "h2": None},
+                "broadcast": {"h0": "h2", "h1": "h0", "h2": None},
+            },
+        ],
+    }
+
+
+def test_texts(topology: Build, tmp_path: Path) -> None:
+    forest = build("ring", topology("star(hosts=3)"), [])
+    with pytest.raises(OutputError, match=r"cannot write the forest .*: No such file or directory"):
+        save(forest, tmp_path / "nowhere" / "forest")
+    with pytest.raises(OutputError, match="as a forest"):
+        load(tmp_path / "absent")
+    (tmp_path / "text").write_text("no forest")
+    with pytest.raises(OutputError, match="as a forest"):
+        load(tmp_path / "text")
+    np.savez(tmp_path / "other.npz", version=99)
+    with pytest.raises(OutputError, match="version 99, not 1"):
+        load(tmp_path / "other.npz")

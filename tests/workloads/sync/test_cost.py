@@ -1,0 +1,80 @@
+"""The cost model against the papers' formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from topologies.model import Topology
+from workloads.sync.cost import cost, depth, goodput
+from workloads.sync.schemes import build
+
+Build = Callable[..., Topology]
+GRADIENT_BYTES = 12.5e6
+T_F = GRADIENT_BYTES * 8 / 1e9
+
+
+@pytest.mark.parametrize("hosts", [2, 4, 8, 9, 16])
+@pytest.mark.parametrize("scheme", ["ps", "ring"])
+def test_ps_and_ring_on_a_star(topology: Build, scheme: str, hosts: int) -> None:
+    """2(N-1)/N x T_F (BML section 2)."""
+    net = topology(f"star(hosts={hosts})")
+    found = cost(build(scheme, net, []), net, GRADIENT_BYTES)
+    assert found.bound_s() == pytest.approx(2 * (hosts - 1) / hosts * T_F)
+    assert found.wire_bytes == pytest.approx(2 * (hosts - 1) * GRADIENT_BYTES)
+    assert found.rounds == (2 if scheme == "ps" else 2 * (hosts - 1))
+    assert len(found.busiest()) == 2 * hosts
+
+
+@pytest.mark.parametrize(("n", "k"), [(3, 1), (3, 2), (4, 2), (2, 3), (3, 3), (8, 2)])
+def test_bml_on_bcube(topology: Build, n: int, k: int) -> None:
+    """2(N-1)/(kN) x T_F in 2k steps, with every link of the network equally busy (BML section 3.2)."""
+    net = topology(f"bcube(n={n},k={k})")
+    found = cost(build("bml", net, []), net, GRADIENT_BYTES)
+    count = n**k
+    assert found.bound_s() == pytest.approx(2 * (count - 1) / (k * count) * T_F)
+    assert found.rounds == 2 * k
+    assert found.link_s == pytest.approx(np.full(2 * len(net.links), found.bound_s()))
+
+
+def test_bml_is_half_of_ps_on_the_quickstarts_networks(topology: Build) -> None:
+    star, cube = topology("star(hosts=9)"), topology("bcube(n=3,k=2)")
+    ps = cost(build("ps", star, []), star, GRADIENT_BYTES)
+    bml = cost(build("bml", cube, []), cube, GRADIENT_BYTES)
+    assert bml.bound_s() / ps.bound_s() == pytest.approx(0.5)
+
+
+def test_ps_and_ring_on_a_fat_tree(topology: Build) -> None:
+    """A fat-tree is non-blocking: 2(N-1)/N x T_F; only the last host of a rack sends around the ring out of it."""
+    net = topology("fat_tree(k=4)")
+    ps = cost(build("ps", net, []), net, GRADIENT_BYTES)
+    ring = cost(build("ring", net, []), net, GRADIENT_BYTES)
+    assert ps.bound_s() == pytest.approx(2 * 15 / 16 * T_F)
+    assert ring.bound_s() == pytest.approx(2 * 15 / 16 * T_F)
+    assert ring.cross_rack_bytes == pytest.approx(8 * 2 * 15 / 16 * GRADIENT_BYTES)
+
+
+def test_goodput_is_what_the_headers_leave() -> None:
+    assert goodput(1500) == pytest.approx(1448 / 1514)
+    assert goodput(9000) == pytest.approx(8948 / 9014)
+
+
+def test_the_bound_grows_by_the_goodput(topology: Build) -> None:
+    net = topology("star(hosts=2)")
+    found = cost(build("ring", net, []), net, GRADIENT_BYTES)
+    assert found.bound_s(0.5) == pytest.approx(2 * found.bound_s())
+
+
+def test_one_worker_sends_nothing(topology: Build) -> None:
+    net = topology("star(hosts=1)")
+    found = cost(build("ring", net, []), net, GRADIENT_BYTES)
+    assert (found.rounds, found.wire_bytes, found.bound_s(), found.busiest()) == (0, 0.0, 0.0, [])
+
+
+def test_depth_by_doubling() -> None:
+    chain = [-1, 0, 1, 2, 3, 4, 5]
+    star = [-1, 0, 0, 0, 0, 0, -2]
+    alone = [-2, -2, -1, -2, -2, -2, -2]
+    assert depth(np.array([chain, star, alone], np.int32)).tolist() == [6, 1, 0]

@@ -1,0 +1,292 @@
+"""The engine over real TCP: exact sums, overlapping iterations, and errors that name the neighbour."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import random
+import signal
+import socket
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from testbed.errors import TrialTimeoutError, WorkerError
+from topologies.model import Topology
+from workloads.job import Peer
+from workloads.sync.chunks import ChunkTable, cut
+from workloads.sync.engine import Engine
+from workloads.sync.forest import Forest
+from workloads.sync.schemes import build
+from workloads.sync.transport import connect
+
+Build = Callable[..., Topology]
+OnEveryNode = Callable[..., dict[int, object]]
+Sockets = dict[int, socket.socket]
+LIMIT_S = 30.0
+
+
+def gradient_of(worker: int, iteration: int, floats: int) -> np.ndarray:
+    """Small integers, so that float32 sums are exact in any order."""
+    return np.random.default_rng((worker, iteration)).integers(-99, 99, floats).astype(np.float32)
+
+
+def trains(forest: Forest, table: ChunkTable, iterations: int, seed: int) -> Callable[[int, Sockets], object]:
+    """A worker that checks every sum, with random pauses before buckets and barriers now and then."""
+
+    def work(node: int, sockets: Sockets) -> object:
+        pause, common = random.Random(seed * 1000 + node), random.Random(seed)
+        is_worker = node in forest.workers
+        gradient = np.empty(table.total_floats, np.float32)
+        engine = Engine(node, forest, table, sockets, gradient if is_worker else None)
+        engine.barrier(LIMIT_S)
+        for i in range(iterations):
+            gradient[:] = gradient_of(node, i, table.total_floats)
+            ready = 0.0
+            for bucket in range(table.buckets):
+                if pause.random() < 0.3:
+                    engine.poll(pause.choice([0.0, 0.003]))
+                if pause.random() < 0.2:
+                    time.sleep(0.004)
+                ready = time.monotonic()
+                engine.start(bucket)
+            complete = engine.wait(LIMIT_S)
+            assert complete <= time.monotonic()
+            if is_worker:
+                assert ready <= complete
+                expected = sum(gradient_of(worker, i, table.total_floats) for worker in forest.workers)
+                assert np.array_equal(gradient, expected), f"iteration {i}"
+            if common.random() < 0.3:
+                engine.barrier(LIMIT_S)
+        return engine.wire_bytes
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("scheme", "network", "floats", "chunk_bytes"),
+    [
+        ("ring", "star(hosts=1)", 10, 8),
+        ("ring", "star(hosts=2)", 100_003, 4096),
+        ("ring", "star(hosts=5)", 50_001, 1000),
+        ("ps", "star(hosts=4)", 80_000, 32768),
+        ("ps(place=tensor)", "star(hosts=3)", 30_000, 5000),
+        ("bml", "bcube(n=3,k=2)", 40_000, 1024),
+        ("bml", "bcube(n=2,k=3)", 24, 4),
+        ("ps", "star(hosts=3)", 1_500_000, 1 << 20),
+    ],
+)
+def test_sums_are_exact(
+    topology: Build, on_every_node: OnEveryNode, scheme: str, network: str, floats: int, chunk_bytes: int
+) -> None:
+    net = topology(network)
+    forest = build(scheme, net, [floats // 2, floats // 10, floats - floats // 2 - floats // 10])
+    table = cut(forest, floats, [(0, floats)], chunk_bytes)
+    results = on_every_node(forest, list(net.hosts), trains(forest, table, 4, seed=1))
+    payload = 2 * (net.host_count - 1) * 4 * floats
+    sent = results.values()
+    assert all(isinstance(count, int) for count in sent), sent
+    assert sum(count for count in sent if isinstance(count, int)) >= 4 * payload
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_forests_chunks_and_delays(
+    random_forest: Callable[..., Forest], on_every_node: OnEveryNode, seed: int
+) -> None:
+    """Random trees (with hosts that only add), buckets in random order, many iterations, ranks out of step."""
+    draw = random.Random(seed)
+    hosts = draw.randint(2, 7)
+    forest = random_forest(seed, hosts, draw.randint(1, hosts), draw.randint(1, 6))
+    floats = draw.choice([60, 999, 40_000, 300_000])
+    edges = sorted({0, floats, *(draw.randrange(1, floats) for _ in range(draw.randint(0, 4)))})
+    buckets = list(itertools.pairwise(edges))[::-1]
+    table = cut(forest, floats, buckets, max(4, floats // draw.randint(1, 60)))
+    results = on_every_node(forest, list(range(hosts)), trains(forest, table, 25, seed))
+    assert all(isinstance(count, int) for count in results.values()), results
+
+
+def test_bytes_on_the_wire_are_the_cost_models_and_the_headers(topology: Build, on_every_node: OnEveryNode) -> None:
+    net = topology("star(hosts=3)")
+    forest = build("ring", net, [])
+    table = cut(forest, 3000, [(0, 3000)], 400)
+
+    def work(node: int, sockets: Sockets) -> object:
+        engine = Engine(node, forest, table, sockets, np.zeros(3000, np.float32))
+        engine.start(0)
+        engine.wait(LIMIT_S)
+        return engine.wire_bytes
+
+    assert on_every_node(forest, [0, 1, 2], work) == dict.fromkeys(range(3), 2 * 2 * (4000 + 4 * 10))
+
+
+def test_a_bucket_is_not_touched_before_it_is_started(topology: Build, on_every_node: OnEveryNode) -> None:
+    """Rank 1 completes bucket 1 late, when all that the others have of it has long arrived."""
+    forest = build("ps", topology("star(hosts=3)"), [])
+    table = cut(forest, 200_000, [(100_000, 200_000), (0, 100_000)], 4096)
+
+    def work(node: int, sockets: Sockets) -> object:
+        gradient = np.full(200_000, node + 1, np.float32)
+        engine = Engine(node, forest, table, sockets, gradient)
+        engine.start(0)
+        if node == 1:
+            engine.poll(0.5)
+            untouched = bool((gradient[:100_000] == 2).all())
+        engine.start(1)
+        engine.wait(LIMIT_S)
+        return bool((gradient == 6).all()) and (node != 1 or untouched)
+
+    assert on_every_node(forest, [0, 1, 2], work) == {0: True, 1: True, 2: True}
+
+
+def test_a_neighbour_that_closes_is_named(topology: Build, on_every_node: OnEveryNode) -> None:
+    forest = build("ring", topology("star(hosts=3)"), [])
+    table = cut(forest, 900_000, [(0, 900_000)], 4096)
+
+    def work(node: int, sockets: Sockets) -> object:
+        engine = Engine(node, forest, table, sockets, np.zeros(900_000, np.float32))
+        engine.start(0)
+        if node == 1:
+            engine.close()
+            return None
+        return engine.wait(LIMIT_S)
+
+    results = on_every_node(forest, [0, 1, 2], work)
+    errors = {node: str(result) for node, result in results.items() if isinstance(result, WorkerError)}
+    assert set(errors) == {0, 2}
+    assert any(text.startswith("lost the connection to h1: ") for text in errors.values())
+
+
+def test_a_neighbour_that_left_before_the_iteration_is_named(topology: Build, on_every_node: OnEveryNode) -> None:
+    forest = build("ring", topology("star(hosts=2)"), [])
+    table = cut(forest, 100, [(0, 100)], 64)
+
+    def work(node: int, sockets: Sockets) -> object:
+        engine = Engine(node, forest, table, sockets, np.zeros(100, np.float32))
+        engine.barrier(LIMIT_S)
+        if node == 1:
+            return None
+        engine.poll(0.3)
+        with pytest.raises(WorkerError, match="lost the connection to h1: it was closed"):
+            engine.start(0)
+        return "named"
+
+    assert on_every_node(forest, [0, 1], work)[0] == "named"
+
+
+def test_ends_one_after_another_without_an_error(topology: Build, on_every_node: OnEveryNode) -> None:
+    """A rank that is done may close while its neighbours still finish the last iteration."""
+    forest = build("ps", topology("star(hosts=5)"), [])
+    table = cut(forest, 100_000, [(0, 100_000)], 2048)
+
+    def work(node: int, sockets: Sockets) -> object:
+        gradient = np.ones(100_000, np.float32)
+        engine = Engine(node, forest, table, sockets, gradient)
+        for _ in range(5):
+            gradient[:] = 1
+            engine.start(0)
+            engine.wait(LIMIT_S)
+        engine.close()
+        return float(gradient.sum())
+
+    assert on_every_node(forest, list(range(5)), work) == dict.fromkeys(range(5), 500_000.0)
+
+
+def test_who_is_waited_for(topology: Build, on_every_node: OnEveryNode) -> None:
+    forest = build("ps", topology("star(hosts=3)"), [])
+    table = cut(forest, 300, [(0, 300)], 64)
+
+    def work(node: int, sockets: Sockets) -> object:
+        engine = Engine(node, forest, table, sockets, np.zeros(300, np.float32))
+        engine.barrier(LIMIT_S)
+        if node == 2:
+            time.sleep(1.5)
+            return None
+        engine.start(0)
+        return engine.wait(LIMIT_S if node else 0.4)
+
+    results = on_every_node(forest, [0, 1, 2], work)
+    assert isinstance(results[0], TrialTimeoutError)
+    assert results[0].problem == "h0 made no progress for 0.4 s; it waits for chunks from h1, h2"
+
+
+def test_a_barrier_waits_for_the_last(topology: Build, on_every_node: OnEveryNode) -> None:
+    forest = build("bml", topology("bcube(n=2,k=2)"), [])
+    table = cut(forest, 80, [(0, 80)], 64)
+
+    def work(node: int, sockets: Sockets) -> object:
+        engine = Engine(node, forest, table, sockets, np.zeros(80, np.float32))
+        engine.barrier(LIMIT_S)
+        if node == 3:
+            time.sleep(0.3)
+        called = time.monotonic()
+        engine.barrier(LIMIT_S)
+        return called, time.monotonic()
+
+    times = list(on_every_node(forest, [0, 1, 2, 3], work).values())
+    assert all(isinstance(pair, tuple) for pair in times), times
+    last_call = max(pair[0] for pair in times if isinstance(pair, tuple))
+    assert all(pair[1] >= last_call for pair in times if isinstance(pair, tuple))
+
+
+@pytest.mark.parametrize("chunk", [0, 3])
+def test_a_chunk_that_does_not_belong_here_is_named(topology: Build, chunk: int) -> None:
+    """Chunk 0 starts at this node, so nobody may send a part of it; chunk 3 does not exist."""
+    forest = build("ring", topology("star(hosts=2)"), [])
+    table = cut(forest, 2, [(0, 2)], 64)
+    here, there = socket.socketpair()
+    with here, there:
+        engine = Engine(1, forest, table, {0: here}, np.zeros(2, np.float32))
+        engine.start(0)
+        there.sendall(chunk.to_bytes(4, "big") + bytes(4))
+        with pytest.raises(WorkerError) as caught:
+            engine.wait(2.0)
+    assert caught.value.problem == f"h1 got chunk {chunk} from h0, and does not expect it"
+
+
+def test_misuse_is_refused(topology: Build) -> None:
+    forest = build("ring", topology("star(hosts=1)"), [])
+    table = cut(forest, 8, [(0, 4), (4, 8)], 64)
+    with pytest.raises(ValueError, match="gradient is float64"):
+        Engine(0, forest, table, {}, np.zeros(8))
+    engine = Engine(0, forest, table, {}, np.zeros(8, np.float32))
+    engine.start(0)
+    with pytest.raises(ValueError, match="started twice"):
+        engine.start(0)
+    with pytest.raises(ValueError, match="before every bucket"):
+        engine.wait(1.0)
+    with pytest.raises(ValueError, match="a barrier within"):
+        engine.barrier(1.0)
+
+
+def _killed_member(node: int, forest: Forest, peers: tuple[Peer, ...], told: multiprocessing.SimpleQueue) -> None:
+    table = cut(forest, 600_000, [(0, 600_000)], 65536)
+    engine = Engine(node, forest, table, connect(node, peers, "reno", 20.0), np.zeros(600_000, np.float32))
+    engine.barrier(LIMIT_S)
+    if node == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        while True:
+            engine.start(0)
+            engine.wait(LIMIT_S)
+    except WorkerError as error:
+        told.put((node, error.problem))
+
+
+def test_a_killed_process_is_named(topology: Build, loopback_peers: Callable[..., tuple[Peer, ...]]) -> None:
+    forest = build("ps", topology("star(hosts=3)"), [])
+    context = multiprocessing.get_context("spawn")
+    told = context.SimpleQueue()
+    members = [
+        context.Process(target=_killed_member, args=(node, forest, loopback_peers(forest, node), told))
+        for node in range(3)
+    ]
+    for member in members:
+        member.start()
+    for member in members:
+        member.join(60)
+    assert [member.exitcode for member in members] == [0, 0, -signal.SIGKILL]
+    problems = dict(told.get() for _ in range(2))
+    assert any("lost the connection to h2" in problem for problem in problems.values()), problems

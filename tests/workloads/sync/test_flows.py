@@ -1,0 +1,48 @@
+"""Who sends how much to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from topologies.model import Topology
+from workloads.sync.flows import flows, neighbours, pairs
+from workloads.sync.forest import Forest
+from workloads.sync.schemes import build
+
+
+def test_two_servers_of_unequal_tensors(topology: Callable[..., Topology]) -> None:
+    forest = build("ps(place=tensor)", topology("star(hosts=2)"), [1, 3])
+    assert flows(forest, 400.0)[:2, :2].tolist() == [[0.0, 400.0], [400.0, 0.0]]
+
+
+def test_ring(topology: Callable[..., Topology]) -> None:
+    traffic = flows(build("ring", topology("star(hosts=4)"), []), 400.0)
+    assert traffic[0].tolist() == pytest.approx([0.0, 600.0, 0.0, 0.0, 0.0])
+    assert traffic.sum() == pytest.approx(2400.0)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 8))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_against_edges_one_by_one(random_forest: Callable[..., Forest], seed: int, hosts: int) -> None:
+    forest = random_forest(seed, hosts, hosts, 3)
+    expected: dict[tuple[int, int], float] = {}
+    for c in range(3):
+        share = 1000.0 * forest.share[c] / forest.share.sum()
+        for node in range(hosts):
+            up, down = int(forest.reduce[c, node]), int(forest.broadcast[c, node])
+            if up >= 0:
+                expected[node, up] = expected.get((node, up), 0.0) + share
+            if down >= 0:
+                expected[down, node] = expected.get((down, node), 0.0) + share
+    traffic = flows(forest, 1000.0)
+    assert pairs(forest) == sorted(expected)
+    assert traffic.sum() == pytest.approx(sum(expected.values()))
+    for (src, dst), count in expected.items():
+        assert traffic[src, dst] == pytest.approx(count)
+    for node in range(hosts):
+        near = {a for a, b in expected if b == node} | {b for a, b in expected if a == node}
+        assert neighbours(forest, node) == sorted(near)
