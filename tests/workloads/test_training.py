@@ -1,0 +1,194 @@
+"""Batches, gradient views, hooks, optimiser, and equality of distributed and single-process training."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.functional import cross_entropy
+
+from testbed.errors import SpecError
+from workloads import training
+from workloads.job import Training
+from workloads.models import model
+from workloads.reference import accuracy, reference_weights, relative_error
+from workloads.training import Replica, global_batch, initial_weights, rank_batch
+
+SETTINGS = Training("lenet5", "digits", batch=8, iterations=3, learning_rate=0.05, momentum=0.9, seed=7)
+
+counts = st.integers(1, 200)
+
+
+@settings(deadline=None)  # the first example pays for imports
+@given(seed=st.integers(0, 9), iteration=st.integers(0, 30), batch=counts, world=st.integers(1, 12), count=counts)
+def test_ranks_partition_the_global_batch(seed: int, iteration: int, batch: int, world: int, count: int) -> None:
+    slices = [rank_batch(seed, iteration, batch, world, rank, count) for rank in range(world)]
+    assert all(len(piece) == batch for piece in slices)
+    assert np.array_equal(np.concatenate(slices), global_batch(seed, iteration, world * batch, count))
+
+
+@given(seed=st.integers(0, 9), size=counts, count=counts, epochs=st.integers(1, 3))
+def test_iterations_read_whole_epochs(seed: int, size: int, count: int, epochs: int) -> None:
+    iterations = -(-epochs * count // size)
+    stream = np.concatenate([global_batch(seed, i, size, count) for i in range(iterations)])
+    for epoch in range(epochs):
+        assert sorted(stream[epoch * count : (epoch + 1) * count]) == list(range(count))
+
+
+def test_batches_do_not_depend_on_how_many_ranks_share_them() -> None:
+    one = rank_batch(5, 4, 36, 1, 0, 1437)
+    many = [rank_batch(5, 4, 4, 9, rank, 1437) for rank in range(9)]
+    assert np.array_equal(one, np.concatenate(many))
+
+
+def test_epochs_are_shuffled_anew() -> None:
+    assert not np.array_equal(global_batch(1, 0, 50, 50), global_batch(1, 1, 50, 50))
+
+
+def test_initial_weights_are_he_uniform_and_follow_the_seed() -> None:
+    net = model("lenet5")
+    flat = initial_weights(net, 1)
+    fc1 = flat[10_250 : 10_250 + 1024 * 3136]
+    assert np.abs(fc1).max() <= np.sqrt(6 / 3136) * (1 + 1e-6)
+    assert fc1.std() == pytest.approx(np.sqrt(2 / 3136), rel=0.01)
+    assert abs(fc1.mean()) < 1e-4
+    assert not flat[10_240:10_250].any()  # fc2.bias
+    assert np.array_equal(flat, initial_weights(net, 1))
+    assert not np.array_equal(flat, initial_weights(net, 2))
+
+
+def test_tensors_and_gradients_view_the_flat_buffers() -> None:
+    replica = Replica(SETTINGS)
+    replica.compute(*replica.samples(0, 0, 1))
+    base, start = replica.gradient.ctypes.data, 0
+    parameters = dict(replica.module.named_parameters())
+    for name, shape in model("lenet5").tensors():
+        tensor = parameters[name]
+        assert tensor.grad is not None
+        assert tensor.grad.data_ptr() == base + 4 * start
+        assert tensor.data_ptr() == replica.weights.ctypes.data + 4 * start
+        assert tuple(tensor.shape) == shape
+        start += tensor.numel()
+    assert start == len(replica.gradient)
+
+
+def test_gradient_is_overwritten_not_accumulated() -> None:
+    replica = Replica(SETTINGS)
+    samples = replica.samples(0, 0, 1)
+    replica.compute(*samples)
+    first = replica.gradient.copy()
+    replica.compute(*samples)
+    assert np.array_equal(replica.gradient, first)
+    assert np.linalg.norm(first) > 0
+
+
+def test_gradient_is_that_of_a_plain_module() -> None:
+    replica = Replica(SETTINGS)
+    samples = replica.samples(0, 0, 1)
+    plain = model("lenet5").build()
+    plain.load_state_dict(replica.module.state_dict())
+    loss = cross_entropy(plain(samples[0]), samples[1])
+    loss.backward()
+    assert replica.compute(*samples) == pytest.approx(float(loss.detach()))
+    parts = [dict(plain.named_parameters())[name].grad for name, _ in model("lenet5").tensors()]
+    expected = torch.cat([part.flatten() for part in parts if part is not None]).numpy()
+    assert np.allclose(replica.gradient, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_buckets_become_ready_in_their_order_and_complete() -> None:
+    replica = Replica(SETTINGS)
+    samples = replica.samples(0, 0, 1)
+    replica.compute(*samples)
+    whole = replica.gradient.copy()
+    seen: list[int] = []
+
+    def on_ready(bucket: int) -> None:
+        start, stop = replica.buckets[bucket]
+        assert np.array_equal(replica.gradient[start:stop], whole[start:stop])
+        seen.append(bucket)
+
+    replica.on_ready = on_ready
+    for _ in range(2):
+        seen.clear()
+        replica.compute(*samples)
+        assert seen == [0, 1, 2, 3]
+
+
+def test_an_error_in_a_hook_reaches_the_caller() -> None:
+    replica = Replica(SETTINGS)
+
+    def on_ready(bucket: int) -> None:
+        raise ConnectionError(f"bucket {bucket}")
+
+    replica.on_ready = on_ready
+    with pytest.raises(ConnectionError, match="bucket 0"):
+        replica.compute(*replica.samples(0, 0, 1))
+
+
+def test_step_is_that_of_torch_sgd() -> None:
+    replica = Replica(SETTINGS)
+    parameter = torch.from_numpy(replica.weights.copy()).requires_grad_()
+    optimiser = torch.optim.SGD([parameter], lr=SETTINGS.learning_rate, momentum=SETTINGS.momentum)
+    for seed in range(3):
+        total = np.random.default_rng(seed).standard_normal(len(replica.weights), np.float32)
+        parameter.grad = torch.from_numpy(total / 4)
+        optimiser.step()
+        replica.gradient[:] = total
+        replica.step(world=4)
+    assert relative_error(replica.weights, parameter.detach().numpy()) < 1e-6
+
+
+@pytest.mark.parametrize("world", [1, 3, 9])
+def test_distributed_training_ends_with_the_reference_weights(world: int) -> None:
+    replica = Replica(SETTINGS)
+    for iteration in range(SETTINGS.iterations):
+        total = np.zeros_like(replica.gradient)
+        for rank in range(world):
+            replica.compute(*replica.samples(iteration, rank, world))
+            total += replica.gradient
+        replica.gradient[:] = total
+        replica.step(world)
+    assert relative_error(replica.weights, reference_weights(SETTINGS, world)) < 1e-5
+    assert relative_error(replica.weights, initial_weights(model("lenet5"), SETTINGS.seed)) > 1e-3
+
+
+def test_reference_of_mode_none_is_one_step() -> None:
+    once = reference_weights(dataclasses.replace(SETTINGS, iterations=1), 2)
+    assert np.array_equal(reference_weights(SETTINGS, 2, "none"), once)
+
+
+def test_reference_is_kept_and_read_only() -> None:
+    weights = reference_weights(SETTINGS, 2, "none")
+    assert reference_weights(SETTINGS, 2, "none") is weights
+    with pytest.raises(ValueError, match="read-only"):
+        weights[0] = 1
+
+
+def test_training_learns_the_digits() -> None:
+    job = Training("lenet5", "digits", batch=8, iterations=20, learning_rate=0.005, momentum=0.9, seed=1)
+    before, loss_before = accuracy(job, initial_weights(model("lenet5"), 1))
+    after, loss_after = accuracy(job, reference_weights(job, 9))
+    assert before < 0.3
+    assert after > 0.85
+    assert loss_after < loss_before / 3
+
+
+def test_a_batch_above_the_training_set_wraps_around() -> None:
+    replica = Replica(dataclasses.replace(SETTINGS, batch=1500))
+    images, labels = replica.samples(0, 0, 1)
+    assert images.shape == (1500, 1, 28, 28)
+    assert labels.shape == (1500,)
+
+
+def test_model_and_dataset_must_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(training.datasets.DATASETS, "small", lambda: (torch.zeros(40, 1, 8, 8), torch.arange(40) % 4))
+    with pytest.raises(SpecError) as caught:
+        Replica(dataclasses.replace(SETTINGS, dataset="small"))
+    assert str(caught.value) == (
+        "model 'lenet5' takes (1, 28, 28) and knows 10 classes, dataset 'small' has (1, 8, 8) and 4\n"
+        "  fix: choose a model and a dataset that fit each other"
+    )

@@ -1,0 +1,104 @@
+"""When the gradient of an iteration is there: computed in real time, paced like a profile, or at once.
+
+Problem: nine workers on two cores finish computing when the machine lets them, not when the experiment says. Pacing
+computes the real gradient and then holds it back until the profile's time has passed, so all workers are ready
+together, provided that the machine can compute faster than the pace; where it cannot, that is counted (``overrun_s``).
+
+With gradients leaving layer by layer, each layer has its own due time: the pace is divided over the forward pass and
+the layers' backward passes in proportion to what they really take, measured before training starts (the least of
+:data:`PROFILE_RUNS` runs of each piece, for other workers use the same cores at that time).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from workloads.job import Compute
+from workloads.training import Replica
+
+PROFILE_RUNS = 3
+
+
+@dataclass(frozen=True)
+class Computed:
+    """One iteration's computing.
+
+    ``compute_s`` is the wall-clock time it really took, without waits and communication; ``overrun_s`` by how much the
+    latest bucket missed its due time (0 unless paced).
+    """
+
+    loss: float
+    compute_s: float
+    overrun_s: float
+
+
+class Accelerator:
+    """Puts the gradient of each iteration into the replica, and releases it when it is due.
+
+    ``release(bucket)`` is called once a bucket, in order: a bucket is a layer if ``layered``, else all is bucket 0.
+    While a layered gradient waits for its due time ``poll(seconds)`` is called, so that communication goes on.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        compute: Compute,
+        rank: int,
+        world: int,
+        layered: bool,
+        release: Callable[[int], None],
+        poll: Callable[[float], None],
+    ) -> None:
+        """Computes once, so that the first iteration finds memory and caches as the later ones do."""
+        self._replica, self._compute, self._rank, self._world = replica, compute, rank, world
+        self._layered, self._release = layered, release
+        self._wait = poll if layered else time.sleep
+        self._loss = replica.compute(*replica.samples(0, rank, world))
+        self._repeated = replica.gradient.copy() if compute.mode == "none" else None
+        self._due = np.ones(1)
+        if layered:
+            self._due = self._profile() if compute.mode == "paced" else np.ones(len(replica.buckets))
+            replica.on_ready = self._ready
+
+    def _profile(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """float64[buckets]: when each bucket is ready, as a share of the time that the whole takes."""
+        moments: list[float] = []
+        self._replica.on_ready = lambda _bucket: moments.append(time.monotonic())
+        samples = self._replica.samples(0, self._rank, self._world)
+        runs = []
+        for _ in range(PROFILE_RUNS):
+            moments[:] = [time.monotonic()]
+            self._replica.compute(*samples)
+            runs.append(np.diff(moments))
+        ready = np.cumsum(np.min(runs, axis=0))
+        shares: np.ndarray[tuple[int], np.dtype[np.float64]] = ready / ready[-1]
+        return shares
+
+    def run(self, iteration: int, start_s: float) -> Computed:
+        """Compute the iteration that began at ``start_s`` (``time.monotonic``); returns when all is released."""
+        if self._repeated is not None:
+            self._replica.gradient[:] = self._repeated
+            for bucket in range(len(self._due)):
+                self._release(bucket)
+            return Computed(self._loss, 0.0, 0.0)
+        self._start_s, self._paused_s, self._compute_s, self._overrun_s = start_s, 0.0, 0.0, 0.0
+        loss = self._replica.compute(*self._replica.samples(iteration, self._rank, self._world))
+        if not self._layered:
+            self._ready(0)
+        return Computed(loss, self._compute_s, self._overrun_s)
+
+    def _ready(self, bucket: int) -> None:
+        """A bucket's gradient is computed: wait for its due time if it has one, then release it."""
+        now = time.monotonic()
+        self._compute_s = now - self._start_s - self._paused_s
+        if self._compute.mode == "paced":
+            early = self._start_s + self._compute.pace_s * float(self._due[bucket]) - now
+            self._overrun_s = max(self._overrun_s, -early)
+            if early > 0:
+                self._wait(early)
+        self._release(bucket)
+        self._paused_s += time.monotonic() - now

@@ -1,0 +1,76 @@
+"""Labelled images to train on. Loaded once per process and shared by processes forked after that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from workloads.registry import lookup
+
+TEST_SHARE = 0.2
+"""Share of each class that is kept for the test."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Images float32[n, channels, height, width], labels int64[n], and which of the n are for training and testing."""
+
+    name: str
+    images: Tensor
+    labels: Tensor
+    outputs: int
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one image."""
+        return tuple(self.images.shape[1:])
+
+    def select(self, indices: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """Copies of the images and labels at ``indices``."""
+        rows = torch.from_numpy(indices)
+        return self.images[rows], self.labels[rows]
+
+
+@cache
+def digits() -> tuple[Tensor, Tensor]:
+    """The 1,797 handwritten digits that scikit-learn ships (UCI ML, 8x8, 0 to 16), as 28x28 images from -1 to 1."""
+    bunch = load_digits()
+    small = torch.from_numpy(bunch.images.astype(np.float32)).unsqueeze(1) / 8 - 1
+    images = interpolate(small, size=(28, 28), mode="bilinear", align_corners=False)
+    return images, torch.from_numpy(bunch.target.astype(np.int64))
+
+
+DATASETS: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {"digits": digits}
+
+
+@cache
+def load(name: str, seed: int) -> Dataset:
+    """The data set called ``name``, split into training and test images by ``seed``.
+
+    Raises:
+        SpecError: no such data set.
+    """
+    images, labels = lookup("dataset", name, DATASETS)()
+    train, test = split(labels.numpy(), seed)
+    return Dataset(name, images, labels, int(labels.max()) + 1, train, test)
+
+
+def split(labels: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Indices for training and for testing, each sorted; ``TEST_SHARE`` of every class, at random, is for testing."""
+    random = np.random.default_rng(seed)
+    test = []
+    for label in np.unique(labels):
+        members = random.permutation(np.flatnonzero(labels == label))
+        test.append(members[: round(TEST_SHARE * len(members))])
+    chosen = np.sort(np.concatenate(test))
+    return np.setdiff1d(np.arange(len(labels)), chosen), chosen

@@ -1,0 +1,80 @@
+"""The models that can be trained, by name. Shapes are plain data, so that planning a run does not import torch.
+
+A model's parameters live in one flat float32 buffer in *gradient order*: layers from the last to the first, which is
+the order in which the backward pass completes them, and within a layer the tensors as declared (weight, bias).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from workloads.models import lenet5
+from workloads.registry import lookup
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Layer = tuple[tuple[str, tuple[int, ...]], ...]
+"""The tensors of one layer: name as in the module's ``state_dict`` and shape."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network and the shapes of its tensors, ``layers`` in the order of the forward pass."""
+
+    name: str
+    doc: str
+    input_shape: tuple[int, ...]
+    outputs: int
+    layers: tuple[Layer, ...]
+    build: Callable[[], nn.Module]
+
+    def tensors(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Name and shape of each tensor in gradient order."""
+        return [tensor for layer in reversed(self.layers) for tensor in layer]
+
+    def buckets(self) -> list[tuple[int, int]]:
+        """For each layer the span (start, stop) of floats in the flat buffer, in the order they become ready."""
+        spans, start = [], 0
+        for layer in reversed(self.layers):
+            stop = start + sum(prod(shape) for _, shape in layer)
+            spans.append((start, stop))
+            start = stop
+        return spans
+
+    def floats(self) -> int:
+        """Number of parameters."""
+        return self.buckets()[-1][1]
+
+
+MODELS: dict[str, Model] = {
+    "lenet5": Model(
+        "lenet5",
+        "LeNet-5 as BML trained it: two convolutions, two fully connected layers, 3,274,634 parameters (12.5 MiB)",
+        lenet5.INPUT_SHAPE,
+        lenet5.OUTPUTS,
+        lenet5.LAYERS,
+        lenet5.build,
+    ),
+}
+
+
+def model(name: str) -> Model:
+    """The model called ``name``.
+
+    Raises:
+        SpecError: no such model.
+    """
+    return lookup("model", name, MODELS)
+
+
+def tensor_sizes(name: str) -> list[tuple[str, int]]:
+    """Name and number of floats of each tensor, in gradient order.
+
+    Raises:
+        SpecError: no such model.
+    """
+    return [(tensor, prod(shape)) for tensor, shape in model(name).tensors()]

@@ -1,0 +1,166 @@
+"""What the links really carry: before training, every NIC sends at full speed and receives at full speed at once.
+
+Each NIC sends for ``duration_s`` and then ends its stream; the receiver reads to the end, so that nothing is left in
+any queue when training starts. The rate is taken at the receiver, over the window from :data:`SETTLE` of the duration
+after its first byte to the whole duration after it, which leaves out slow start and the bucket's initial burst.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from testbed.errors import WorkerError
+from workloads.job import Probe
+
+SETTLE = 0.3
+GRACE_S = 3.0
+"""How long after the burst's duration a late neighbour or a draining queue is waited for."""
+_UNSENT_BYTES = 1 << 17
+"""Unsent bytes that the kernel holds: little, so that the stream's end follows the duration closely."""
+_ZEROS = memoryview(bytes(1 << 17))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Payload that arrived at one NIC: rate in the window, and all bytes of the burst. 0 bit/s if nothing came."""
+
+    port_address: str
+    rate_bps: float
+    asked_bps: int
+    bytes: int
+
+
+class Bursts:
+    """All bursts of one host. Construct (which opens the listeners), let every host do so, then :meth:`run`."""
+
+    def __init__(self, probes: Sequence[Probe], congestion_control: str) -> None:
+        """
+        Raises:
+            WorkerError: an address cannot be used.
+        """
+        self._selector = selectors.DefaultSelector()
+        self._probes, self._control = probes, congestion_control
+        self._receivers = [_Receiver(probe, self._selector) for probe in probes]
+
+    def __enter__(self) -> Bursts:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for key in list(self._selector.get_map().values()):
+            sock = key.fileobj
+            assert isinstance(sock, socket.socket)
+            sock.close()
+        self._selector.close()
+
+    def run(self) -> list[Measured]:
+        """Send and receive; takes ``duration_s`` and the time to drain, ``GRACE_S`` more at most.
+
+        Raises:
+            WorkerError: a neighbour cannot be reached.
+        """
+        for probe in self._probes:
+            _Sender(probe, self._control, self._selector)
+        deadline = time.monotonic() + max((p.duration_s for p in self._probes), default=0) + GRACE_S
+        while self._selector.get_map() and (left := deadline - time.monotonic()) > 0:
+            for key, _ in self._selector.select(left):
+                key.data.move()
+        return [receiver.measured() for receiver in self._receivers]
+
+
+class _Receiver:
+    """Accepts one stream, reads it to its end, and remembers the first and last read within the window."""
+
+    def __init__(self, probe: Probe, selector: selectors.BaseSelector) -> None:
+        self._probe, self._selector = probe, selector
+        self._buffer = bytearray(1 << 20)
+        self._bytes = 0
+        self._first_s = 0.0
+        self._marks: list[tuple[float, int]] = []  # (time, bytes so far): at first and last read in the window
+        self._stream: socket.socket | None = None
+        self._listener = socket.socket()
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._listener.setblocking(False)
+        try:
+            self._listener.bind((probe.local, probe.listen_port))
+        except OSError as error:
+            self._listener.close()
+            place = f"{probe.local}:{probe.listen_port}"
+            raise WorkerError(
+                f"cannot listen at {place}: {error.strerror}", fix="see that the address is on this host and free"
+            ) from error
+        self._listener.listen(1)
+        selector.register(self._listener, selectors.EVENT_READ, self)
+
+    def move(self) -> None:
+        """Accept, or read once."""
+        if self._stream is None:
+            self._stream, _ = self._listener.accept()
+            self._stream.setblocking(False)
+            self._selector.unregister(self._listener)
+            self._listener.close()
+            self._selector.register(self._stream, selectors.EVENT_READ, self)
+            return
+        try:
+            count = self._stream.recv_into(self._buffer)
+        except ConnectionError:  # the sender died; what came so far is the answer
+            count = 0
+        if count:
+            self._count(count, time.monotonic())
+        else:
+            self._selector.unregister(self._stream)
+            self._stream.close()
+
+    def _count(self, count: int, now: float) -> None:
+        self._bytes += count
+        if not self._first_s:
+            self._first_s = now
+        since = now - self._first_s
+        if SETTLE * self._probe.duration_s <= since <= self._probe.duration_s:
+            self._marks = [*self._marks[:1], (now, self._bytes)]
+
+    def measured(self) -> Measured:
+        rate = 0.0
+        if len(self._marks) == 2:
+            (begin, before), (end, after) = self._marks
+            rate = 8 * (after - before) / (end - begin)
+        return Measured(self._probe.local, rate, self._probe.rate_bps, self._bytes)
+
+
+class _Sender:
+    """Connects, sends zeros for the duration, ends the stream."""
+
+    def __init__(self, probe: Probe, congestion_control: str, selector: selectors.BaseSelector) -> None:
+        self._probe, self._selector = probe, selector
+        self._end_s = 0.0
+        self._sock = socket.socket()
+        self._sock.setblocking(False)
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion_control.encode())
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
+        self._sock.bind((probe.local, 0))
+        self._sock.connect_ex((probe.remote, probe.send_port))
+        selector.register(self._sock, selectors.EVENT_WRITE, self)
+
+    def move(self) -> None:
+        """Finish connecting, send once, or end the stream."""
+        now = time.monotonic()
+        self._end_s = self._end_s or now + self._probe.duration_s
+        try:
+            if now < self._end_s:
+                self._sock.send(_ZEROS)
+                return
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise WorkerError(
+                f"the burst to {self._probe.remote}:{self._probe.send_port} broke off: {error.strerror}",
+                fix="see the log of the worker at that address",
+            ) from error
+        self._selector.unregister(self._sock)
+        self._sock.close()  # what is unsent still goes out, then the stream's end

@@ -1,0 +1,24 @@
+"""Looking up what a user named: the thing, or an error that says which names there are and which was probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+from testbed.errors import SpecError
+
+T = TypeVar("T")
+
+
+def lookup(kind: str, name: str, known: Mapping[str, T]) -> T:
+    """The entry called ``name``; ``kind`` ("model", "dataset") is what the error calls it.
+
+    Raises:
+        SpecError: there is none of that name.
+    """
+    if name in known:
+        return known[name]
+    nearest = get_close_matches(name, known, n=1, cutoff=0.5)
+    fix = f"did you mean {nearest[0]!r}?" if nearest else f"use {' or '.join(sorted(known))}"
+    raise SpecError(f"unknown {kind} {name!r}; there is {', '.join(sorted(known))}", fix=fix)

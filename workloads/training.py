@@ -1,0 +1,174 @@
+"""Synchronous data-parallel SGD: which samples, which gradient, which step.
+
+A replica keeps weights and gradient each in one flat float32 buffer that the module's tensors view, so that a sync
+scheme can send and receive any span of the gradient without copying it.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from testbed.errors import SpecError
+from workloads import datasets
+from workloads.datasets import Dataset
+from workloads.job import Training
+from workloads.models import Model, model
+
+Floats = NDArray[np.float32]
+
+
+@lru_cache(maxsize=4)
+def _permutation(seed: int, epoch: int, count: int) -> NDArray[np.int64]:
+    return np.random.default_rng([seed, epoch]).permutation(count)
+
+
+def global_batch(seed: int, iteration: int, size: int, count: int) -> NDArray[np.int64]:
+    """Positions, in a training set of ``count``, of the ``size`` samples that all ranks together take.
+
+    Iterations read one endless stream, each epoch of which is a new permutation of the training set. A batch may
+    therefore straddle epochs, and one larger than the training set holds some samples more than once.
+    """
+    stream = np.arange(iteration * size, (iteration + 1) * size)
+    epochs = range(stream[0] // count, stream[-1] // count + 1)
+    return np.concatenate([_permutation(seed, e, count)[stream[stream // count == e] - e * count] for e in epochs])
+
+
+def rank_batch(seed: int, iteration: int, batch: int, world: int, rank: int, count: int) -> NDArray[np.int64]:
+    """Positions of the ``batch`` samples that ``rank`` takes: its contiguous slice of the global batch."""
+    return global_batch(seed, iteration, world * batch, count)[rank * batch : (rank + 1) * batch]
+
+
+def initial_weights(net: Model, seed: int) -> Floats:
+    """float32[parameters] in gradient order: weights uniform after He et al. 2015 (eq. 10, fan in), biases zero."""
+    random = np.random.default_rng(seed)
+    flat = np.zeros(net.floats(), np.float32)
+    start = 0
+    for _, shape in net.tensors():
+        stop = start + prod(shape)
+        if len(shape) > 1:
+            limit = np.float32(np.sqrt(6 / prod(shape[1:])))
+            random.random(out=flat[start:stop], dtype=np.float32)
+            flat[start:stop] *= 2 * limit
+            flat[start:stop] -= limit
+        start = stop
+    return flat
+
+
+class Replica:
+    """One copy of the model, its gradient and its optimiser.
+
+    Attributes:
+        weights, gradient: float32[parameters] in gradient order; the module's tensors view them.
+        buckets: spans (start, stop) of ``gradient``, one per layer, in the order in which they become ready.
+        on_ready: called with a bucket's index, during :meth:`compute`, as soon as that bucket is complete.
+    """
+
+    def __init__(self, training: Training) -> None:
+        """
+        Raises:
+            SpecError: unknown model or data set, or the two do not fit.
+        """
+        net = model(training.model)
+        self.data: Dataset = datasets.load(training.dataset, training.seed)
+        _check_fit(net, self.data)
+        self.training = training
+        self.weights = initial_weights(net, training.seed)
+        self.gradient: Floats = np.zeros(net.floats(), np.float32)
+        self.velocity: Floats = np.zeros(net.floats(), np.float32)  # costs no memory until the first step
+        self.buckets = net.buckets()
+        self.on_ready: Callable[[int], None] = lambda _bucket: None
+        self._missing = [0] * len(self.buckets)
+        self.module = self._viewing_module(net)
+
+    def _viewing_module(self, net: Model) -> nn.Module:
+        """The network with weights and ``.grad`` viewing the flat buffers, and a hook on every tensor."""
+        with torch.device("meta"):  # shapes only: the default initialisation would cost 30 ms and be overwritten
+            module = net.build()
+        weights, gradients = self._views(net, self.weights), self._views(net, self.gradient)
+        module.load_state_dict(weights, assign=True)
+        bucket_of = {name: b for b, layer in enumerate(reversed(net.layers)) for name, _ in layer}
+        self._sizes = [len(layer) for layer in reversed(net.layers)]
+        for name, parameter in module.named_parameters():
+            parameter.grad = gradients[name]
+            hook = self._counter(bucket_of[name])
+            parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+        return module
+
+    def _counter(self, bucket: int) -> Callable[[Tensor], None]:
+        def hook(_parameter: Tensor) -> None:
+            self._missing[bucket] -= 1
+            if self._missing[bucket] == 0:
+                self.on_ready(bucket)
+
+        return hook
+
+    @staticmethod
+    def _views(net: Model, flat: Floats) -> dict[str, Tensor]:
+        whole, start, views = torch.from_numpy(flat), 0, {}
+        for name, shape in net.tensors():
+            stop = start + prod(shape)
+            views[name] = whole[start:stop].view(shape)
+            start = stop
+        return views
+
+    def samples(self, iteration: int, rank: int, world: int) -> tuple[Tensor, Tensor]:
+        """Images float32[batch, ...] and labels int64[batch] of ``rank`` in ``iteration``."""
+        job = self.training
+        positions = rank_batch(job.seed, iteration, job.batch, world, rank, len(self.data.train))
+        return self.data.select(self.data.train[positions])
+
+    def compute(self, images: Tensor, labels: Tensor) -> float:
+        """Overwrite ``gradient`` with that of the mean loss over the samples; returns the loss."""
+        self.gradient.fill(0)  # in place: setting .grad to None would lose the view
+        self._missing[:] = self._sizes
+        loss = cross_entropy(self.module(images), labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return float(loss.detach())
+
+    def step(self, world: int) -> None:
+        """One step of SGD with momentum, from ``gradient`` holding the sum over ``world`` ranks.
+
+        velocity = momentum * velocity + sum / world; weights -= learning_rate * velocity (as torch.optim.SGD).
+        """
+        velocity = torch.from_numpy(self.velocity)
+        velocity.mul_(self.training.momentum).add_(torch.from_numpy(self.gradient), alpha=1 / world)
+        torch.from_numpy(self.weights).sub_(velocity, alpha=self.training.learning_rate)
+
+    def evaluate(self) -> tuple[float, float]:
+        """Share of test images classified right, and the mean test loss."""
+        images, labels = self.data.select(self.data.test)
+        with torch.no_grad():
+            scores = self.module(images)
+            right = (scores.argmax(1) == labels).double().mean()
+            return float(right), float(cross_entropy(scores, labels))
+
+
+def _check_fit(net: Model, data: Dataset) -> None:
+    if (net.input_shape, net.outputs) != (data.input_shape, data.outputs):
+        raise SpecError(
+            f"model {net.name!r} takes {net.input_shape} and knows {net.outputs} classes, "
+            f"dataset {data.name!r} has {data.input_shape} and {data.outputs}",
+            fix="choose a model and a dataset that fit each other",
+        )
+
+
+def warm_up(model_name: str = "lenet5", dataset: str = "digits", batch: int = 16, seed: int = 1) -> None:
+    """Do once, in a process that will fork workers, what each worker would else do for itself.
+
+    Imports, data, and oneDNN's generated kernels are then shared. One thread only: a forked child has none of its
+    parent's threads, and would wait for them.
+    """
+    torch.set_num_threads(1)
+    replica = Replica(Training(model_name, dataset, batch, 1, 0.0, 0.0, seed))
+    replica.compute(*replica.samples(0, 0, 1))
+    gc.collect()
+    gc.freeze()  # so that a child's collector does not write to, and thereby copy, the pages shared with us
