@@ -1,0 +1,213 @@
+"""What to build, as plain data: for each node its ports, addresses, neighbours and routes.
+
+Made in the caller's process from a topology (whose router may be any function), then sent to the sandbox, which
+needs nothing else. Numbers that the kernel would choose are chosen here, so that nothing has to be looked up:
+
+- the interface of the port from which directed link ``d`` leaves is ``eth<port>`` with index ``FIRST_INDEX + d`` and
+  MAC address ``02:00`` + ``d``. Both are unique in the lab; the kernel treats a veth pair whose ends share an index
+  as one whose carrier changes may wait up to a second.
+- every node knows the MAC address of every neighbour, and every bridge where each of them is. So no ARP request and no
+  flooded frame disturbs a measurement, and the kernel's limit of 1,024 learnt neighbours does not limit the lab.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.errors import SpecError
+from testbed.lab.base import LinkSettings
+from testbed.lab.netns.shaping import MAX_RATE_BPS
+from topologies import addressing, routing
+from topologies.addressing import Addresses
+from topologies.model import Topology
+
+FIRST_INDEX = 1000
+BRIDGE = "br0"
+BRIDGE_INDEX = 999
+
+Mode = Literal["host", "bridge", "route"]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An interface: the egress of ``directed_link``. ``address`` is None on a bridge's port."""
+
+    directed_link: int
+    name: str
+    rate_bps: int
+    delay_s: float
+    address: str | None
+    prefix: int
+
+    @property
+    def index(self) -> int:
+        """The interface's number in its namespace."""
+        return FIRST_INDEX + self.directed_link
+
+    @property
+    def mac(self) -> bytes:
+        """Six bytes, locally administered."""
+        return b"\x02\x00" + self.directed_link.to_bytes(4, "big")
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """``address`` is at ``mac`` through the interface ``index``; on a bridge there is no address."""
+
+    index: int
+    mac: bytes
+    address: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StaticRoute:
+    """To ``destination`` (one address) through any of the hops (interface index, gateway or None where on-link)."""
+
+    destination: str
+    hops: tuple[tuple[int, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """One namespace."""
+
+    name: str
+    mode: Mode
+    forwards: bool
+    ports: tuple[Port, ...]
+    neighbours: tuple[Neighbour, ...] = ()
+    routes: tuple[StaticRoute, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """The whole network. ``ends[d]`` is (node, position among its ports) that directed link ``d`` leaves from."""
+
+    nodes: tuple[NodePlan, ...]
+    ends: tuple[tuple[int, int], ...]
+    settings: LinkSettings
+    hosts_file: str
+
+    def port(self, directed_link: int) -> Port:
+        """The port that a directed link leaves from."""
+        node, position = self.ends[directed_link]
+        return self.nodes[node].ports[position]
+
+    def label(self, directed_link: int) -> str:
+        """The directed link for a reader: ``h0:eth0 -> s0:eth3``."""
+        (a, _), (b, _) = self.ends[directed_link], self.ends[directed_link ^ 1]
+        there, back = self.port(directed_link), self.port(directed_link ^ 1)
+        return f"{self.nodes[a].name}:{there.name} -> {self.nodes[b].name}:{back.name}"
+
+
+def blueprint(
+    topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]], *, every_address: bool = False
+) -> Blueprint:
+    """Plan ``topology`` with routes between each (source, destination) pair of hosts.
+
+    ``every_address``: hosts of a pair reach each other at all their addresses, not only at those of the path between
+    them, so that ``ping NAME`` works whichever address the name stands for.
+
+    Raises:
+        SpecError: a link is faster than can be emulated.
+        TopologyError: two hosts of a pair have no route.
+    """
+    for link in topology.links:
+        _check_rate(topology, link.a, link.b, link.rate_bps)
+    addresses = addressing.plan(topology)
+    ports = [_port(topology, addresses, directed) for directed in range(2 * len(topology.links))]
+    routes = routing.routes(topology, pairs, addresses=addresses, every_address=every_address)
+    static = _static_routes(topology, ports, routes)
+    forwarding = _forwarders(topology, ports, static)
+    nodes = tuple(
+        NodePlan(
+            node.name,
+            _mode(addresses, i),
+            _mode(addresses, i) == "route" or i in forwarding,
+            tuple(ports[directed] for directed in topology.ports[i]),
+            tuple(_neighbours(topology, addresses, ports, i)),
+            tuple(static[i]),
+        )
+        for i, node in enumerate(topology.nodes)
+    )
+    return Blueprint(nodes, _ends(topology), settings, _hosts_file(nodes))
+
+
+def _check_rate(topology: Topology, a: int, b: int, rate_bps: int) -> None:
+    ends = f"{topology.nodes[a].name} - {topology.nodes[b].name}"
+    if not 0 < rate_bps <= MAX_RATE_BPS:
+        raise SpecError(
+            f"link {ends}: {rate_bps / 1e9:g} Gbit/s cannot be emulated; a rate is above 0 and at most "
+            f"{MAX_RATE_BPS / 1e9:.2f} Gbit/s, where the kernel's 32-bit rates (bytes per second) end",
+            fix="scale rates and bytes down alike: times stay the same",
+        )
+
+
+def _mode(addresses: Addresses, node: int) -> Mode:
+    return addresses.mode.get(node, "host")
+
+
+def _port(topology: Topology, addresses: Addresses, directed: int) -> Port:
+    node, port = topology.tail(directed), topology.port_at_tail(directed)
+    link = topology.links[directed // 2]
+    given = addresses.host.get((node, port)) or addresses.port.get((node, port))
+    address, prefix = given or (None, 0)
+    return Port(directed, f"eth{port}", link.rate_bps, link.delay_s, address, prefix)
+
+
+def _ends(topology: Topology) -> tuple[tuple[int, int], ...]:
+    ends = [(0, 0)] * (2 * len(topology.links))
+    for node, directed_links in enumerate(topology.ports):
+        for position, directed in enumerate(directed_links):
+            ends[directed] = (node, position)
+    return tuple(ends)
+
+
+def _neighbours(topology: Topology, addresses: Addresses, ports: list[Port], node: int) -> Iterator[Neighbour]:
+    """Who can be met without a router on each port: the far end, or everyone else on a bridge."""
+    for leaving in topology.ports[node]:
+        far_end, far = leaving ^ 1, topology.head(leaving)
+        if _mode(addresses, far) == "bridge":
+            beyond = [directed ^ 1 for directed in topology.ports[far] if directed != far_end]
+        else:
+            beyond = [far_end]
+        for directed in beyond:
+            address = None if _mode(addresses, node) == "bridge" else ports[directed].address
+            yield Neighbour(ports[leaving].index, ports[directed].mac, address)
+
+
+def _static_routes(
+    topology: Topology, ports: list[Port], routes: Iterable[routing.Route]
+) -> defaultdict[int, list[StaticRoute]]:
+    index = {(topology.tail(d), topology.port_at_tail(d)): port.index for d, port in enumerate(ports)}
+    static: defaultdict[int, list[StaticRoute]] = defaultdict(list)
+    for route in routes:
+        hops = tuple((index[route.node, port], via) for port, via in route.hops)
+        static[route.node].append(StaticRoute(route.destination_address, hops))
+    return static
+
+
+def _forwarders(topology: Topology, ports: list[Port], static: dict[int, list[StaticRoute]]) -> set[int]:
+    """Nodes that some route names as the gateway to an address that is not their own."""
+    owner = {port.address: topology.tail(d) for d, port in enumerate(ports) if port.address is not None}
+    return {
+        owner[via]
+        for routes in static.values()
+        for route in routes
+        for _, via in route.hops
+        if via is not None and owner[via] != owner[route.destination]
+    }
+
+
+def _hosts_file(nodes: Sequence[NodePlan]) -> str:
+    """``/etc/hosts``: each node by name at its first address, each interface as ``<node>-<interface>``."""
+    lines = ["127.0.0.1 localhost"]
+    for node in nodes:
+        addressed = [port for port in node.ports if port.address is not None]
+        for port in addressed:
+            alias = f" {node.name}" if port is addressed[0] else ""
+            lines.append(f"{port.address}{alias} {node.name}-{port.name}")
+    return "\n".join(lines) + "\n"

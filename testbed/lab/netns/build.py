@@ -1,0 +1,149 @@
+"""Build a blueprint: namespaces, then links between them, then what each node holds.
+
+Order matters for speed and for correctness:
+
+1. a namespace per node, its sysctls (cheap while it has no interface), its bridge;
+2. veth pairs, made straight in both namespaces, down;
+3. per node: shapers while the interfaces are down (grafting onto a running one waits for every CPU), then up,
+   addresses, neighbours;
+4. routes last, when both ends of each link are up: a route through a link without carrier is held back.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Callable, Iterator
+
+from testbed.errors import LabError
+from testbed.lab.netns import kernel, rtnetlink, shaping, sysctls
+from testbed.lab.netns.blueprint import BRIDGE, BRIDGE_INDEX, FIRST_INDEX, Blueprint, NodePlan
+from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket
+
+SPARE_FILES = 64
+"""Open files the sandbox needs besides one per namespace."""
+LOOPBACK_INDEX = 1
+OWN_NAMESPACE = "/proc/self/ns/net"
+
+
+class Network:
+    """The namespaces of one blueprint, each held by an open file; ``close`` lets go of them all."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        self.blueprint = blueprint
+        self.namespaces: list[int] = []
+        self._home = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
+
+    def build(self) -> None:
+        """Do it all.
+
+        Raises:
+            LabError: the kernel refused something; it is named.
+        """
+        _allow_files(len(self.blueprint.nodes) + SPARE_FILES)
+        try:
+            self._make_namespaces()
+            with RouteSocket() as netlink:
+                netlink.send(list(_veths(self.blueprint, self.namespaces)))
+            self.on_every_node(lambda node, netlink: netlink.send(list(_furnish(self.blueprint, node))))
+            self.on_every_node(lambda node, netlink: netlink.send(_routes(node)))
+        except NetlinkError as error:
+            raise LabError(f"the kernel refused to {error.strerror}") from error
+
+    def on_every_node(self, action: Callable[[NodePlan, RouteSocket], None]) -> None:
+        """Call ``action`` inside each node's namespace, then come back to the sandbox's own."""
+        try:
+            for node, namespace in zip(self.blueprint.nodes, self.namespaces, strict=True):
+                kernel.setns(namespace, kernel.CLONE_NEWNET)
+                with RouteSocket() as netlink:
+                    action(node, netlink)
+        finally:
+            kernel.setns(self._home, kernel.CLONE_NEWNET)
+
+    def close(self) -> None:
+        """Let go; the kernel frees namespaces and interfaces when no process is left in them."""
+        for fd in [*self.namespaces, self._home]:
+            os.close(fd)
+        self.namespaces = []
+
+    def _make_namespaces(self) -> None:
+        has_ipv6 = sysctls.has_ipv6()
+        try:
+            for node in self.blueprint.nodes:
+                _unshare_network(len(self.namespaces), len(self.blueprint.nodes))
+                self.namespaces.append(os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC))
+                sysctls.write(sysctls.wanted(node, has_ipv6))
+                with RouteSocket() as netlink:
+                    netlink.send(_foundation(node, self.blueprint.settings.mtu))
+        finally:
+            kernel.setns(self._home, kernel.CLONE_NEWNET)
+
+
+def _unshare_network(made: int, needed: int) -> None:
+    try:
+        kernel.unshare(kernel.CLONE_NEWNET)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise LabError(
+            f"the kernel allows no more network namespaces: {made} of {needed} made",
+            fix=f"sysctl -w user.max_net_namespaces={2 * needed}",
+        ) from error
+
+
+def _allow_files(needed: int) -> None:
+    """Raise the soft limit of open files as far as needed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= needed:
+        return
+    if hard < needed:
+        raise LabError(
+            f"this network needs {needed} open files, the limit is {hard}",
+            fix=f"raise the hard limit: ulimit -Hn {needed} (as root), or nofile in /etc/security/limits.conf",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def _foundation(node: NodePlan, mtu: int) -> list[Request]:
+    """Loopback, and the bridge if there is one: links are made as its ports."""
+    requests = [rtnetlink.set_up(LOOPBACK_INDEX, f"{node.name}:lo")]
+    if node.mode == "bridge":
+        requests.append(rtnetlink.create_bridge(BRIDGE_INDEX, BRIDGE, mtu))
+    return requests
+
+
+def _veths(blueprint: Blueprint, namespaces: list[int]) -> Iterator[Request]:
+    for first in range(0, len(blueprint.ends), 2):
+        ends = []
+        for directed in (first, first + 1):
+            node, _ = blueprint.ends[directed]
+            port = blueprint.port(directed)
+            bridge = BRIDGE_INDEX if blueprint.nodes[node].mode == "bridge" else None
+            ends.append(rtnetlink.VethEnd(namespaces[node], port.index, port.name, port.mac, bridge))
+        # Only the end that is named first can be made a bridge's port at once; never are both (a bridge has hosts).
+        ends.sort(key=lambda end: end.bridge_index is None)
+        yield rtnetlink.create_veth(ends[0], ends[1], blueprint.settings.mtu, blueprint.label(first))
+
+
+def _furnish(blueprint: Blueprint, node: NodePlan) -> Iterator[Request]:
+    """Shapers, interfaces up, addresses, neighbours: all that one node holds but routes."""
+    settings = blueprint.settings
+    for port in node.ports:
+        what = f"{node.name}:{port.name}"
+        if settings.shaped:
+            wanted = shaping.shape(port.rate_bps, settings.mtu, settings.queue_bytes)
+            yield from shaping.install(port.index, wanted, blueprint.label(port.directed_link))
+        yield rtnetlink.set_up(port.index, what)
+        if port.address is not None:
+            yield rtnetlink.add_address(port.index, port.address, port.prefix, what)
+    for neighbour in node.neighbours:
+        what = f"{node.name}:{blueprint.port(neighbour.index - FIRST_INDEX).name}"
+        if neighbour.address is None:
+            yield rtnetlink.add_forwarding(neighbour.index, neighbour.mac, what)
+        else:
+            yield rtnetlink.add_neighbour(neighbour.index, neighbour.address, neighbour.mac, what)
+
+
+def _routes(node: NodePlan) -> list[Request]:
+    return [rtnetlink.add_route(route.destination, route.hops, node.name) for route in node.routes]

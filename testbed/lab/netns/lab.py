@@ -1,0 +1,162 @@
+"""The ``netns`` lab: the caller's side. Everything real happens in the sandbox, a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, cast
+
+import testbed
+from testbed.errors import LabError
+from testbed.lab.base import Completed, Counters, Exit, Launch, LinkSettings
+from testbed.lab.netns.attached import Attached, run_and_collect
+from testbed.lab.netns.blueprint import blueprint
+from testbed.lab.netns.channel import Channel, ChannelClosedError
+from topologies.model import Topology
+
+LAUNCHER = "testbed.lab.netns.launcher"
+STOP_TIMEOUT_S = 30.0
+
+
+class NetnsLab:
+    """A network in private namespaces of this machine (see :class:`testbed.lab.base.Lab`).
+
+    Needs Linux and either root or unprivileged user namespaces. When this process ends, however it ends, the kernel
+    removes processes, interfaces and namespaces. Methods may be called from several threads.
+
+    Args:
+        every_address: make every pair of hosts reach each other at all their addresses, so that ``ping NAME`` works
+            (for poking around; training needs only the addresses of the paths).
+
+    Raises:
+        PrivilegeError: the kernel does not let this user make namespaces.
+    """
+
+    def __init__(self, *, every_address: bool = False) -> None:
+        self._every_address = every_address
+        self._lock = threading.Lock()
+        self._description: dict[str, Any] = {}
+        ours, theirs = socket.socketpair()
+        self._process = _start(theirs)
+        theirs.close()
+        self._channel = Channel(ours)
+        self._receive()
+
+    def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
+        plan = blueprint(topology, settings, pairs, every_address=self._every_address)
+        self._description = cast(dict[str, Any], self._ask("up", plan))
+
+    def verify(self) -> None:
+        """Read the network back again.
+
+        Raises:
+            LabError: it is no longer what was asked for.
+        """
+        self._description = cast(dict[str, Any], self._ask("verify"))
+
+    def prepare(self) -> None:
+        """Import PyTorch in the process that workers are forked from, unless that was done."""
+        self._ask("prepare")
+
+    def launch(self, workers: Sequence[Launch]) -> None:
+        self._ask("launch", [Launch(w.node, str(Path(w.job).absolute()), str(Path(w.log).absolute())) for w in workers])
+
+    def exits(self) -> list[Exit]:
+        return cast(list[Exit], self._ask("exits"))
+
+    def kill(self) -> None:
+        self._ask("kill")
+
+    def counters(self) -> list[Counters]:
+        return cast(list[Counters], self._ask("counters"))
+
+    def congestion_controls(self) -> list[str]:
+        """TCP congestion controls that workers may choose in this lab."""
+        return cast(list[str], self._ask("congestion_controls"))
+
+    def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
+        """Run one command on a node, without input, and wait for it.
+
+        Raises:
+            LabError: it did not end in time (it was killed), or the lab ended.
+        """
+        return run_and_collect(lambda files: self.attach(node, command, files), command, timeout_s)
+
+    def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:
+        """Start one command on a node with the given standard input, output and error (the caller keeps them).
+
+        If the input is a terminal that no session controls yet (a fresh pty), the command controls it.
+        """
+        status, theirs = socket.socketpair()
+        with theirs:
+            pid = self._ask("run", node, list(command), files=(*files, theirs.fileno()))
+        return Attached(status, lambda number: self._ask("signal", pid, number))
+
+    def describe(self) -> dict[str, Any]:
+        return self._description
+
+    def down(self) -> None:
+        self._ask("down")
+        self._description = {}
+
+    def close(self) -> None:
+        self._channel.close()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> NetnsLab:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, name: str, *arguments: Any, files: Sequence[int] = ()) -> Any:
+        """Have the sandbox do something and return its result. Raises what the sandbox raised."""
+        with self._lock:
+            try:
+                self._channel.send((name, arguments), files)
+            except ChannelClosedError:
+                raise self._ended() from None
+            return self._receive()
+
+    def _receive(self) -> Any:
+        try:
+            answer, _ = self._channel.receive()
+        except ChannelClosedError:
+            raise self._ended() from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _ended(self) -> LabError:
+        status = self._process.wait()
+        how = f"exit status {status}" if status >= 0 else signal.Signals(-status).name
+        return LabError(
+            f"the lab's process ended ({how}), and everything in the lab with it", fix="start the lab again"
+        )
+
+
+def _start(channel: socket.socket) -> subprocess.Popen[bytes]:
+    """Start the launcher in a session of its own, so that Ctrl-C at a terminal reaches only the caller."""
+    code = Path(testbed.__file__).parents[1]
+    paths = [str(code), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", LAUNCHER, str(channel.fileno()), str(os.getpid())],
+        pass_fds=[channel.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )

@@ -1,0 +1,147 @@
+"""Processes on the nodes: started by the sandbox's first process, which is also the one that must reap them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import struct
+import sys
+import termios
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NoReturn
+
+from testbed.lab.base import Exit, Launch
+from testbed.lab.netns import kernel
+
+COMMAND_NOT_STARTED = 127
+STATUS = struct.Struct("=i")
+"""How an exit status travels: the status, or minus the signal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process runs: a node's name and its network namespace."""
+
+    name: str
+    namespace: int
+
+
+class Processes:
+    """Every process that was started on a node and has not ended, and how the workers among them ended."""
+
+    def __init__(self) -> None:
+        self._workers: dict[int, int] = {}
+        self._commands: dict[int, int] = {}
+        self._exits: list[Exit] = []
+
+    def run(self, place: Place, command: Sequence[str], files: Sequence[int]) -> int:
+        """Start a command on a node and return its PID.
+
+        ``files`` are standard input, output, error, and a stream on which the exit status is reported.
+        """
+        stdio, status = list(files[:3]), files[3]
+        pid = os.fork()
+        if pid == 0:
+            _in_child(place, stdio, lambda: os.execvp(command[0], list(command)))
+        for fd in stdio:
+            os.close(fd)
+        self._commands[pid] = status
+        return pid
+
+    def launch(self, worker: Launch, place: Place, body: Callable[[str], int]) -> None:
+        """Fork one worker: ``body(job)`` runs on the node with its output in the log; its result is the status."""
+        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        log = os.open(worker.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        pid = os.fork()
+        if pid == 0:
+            _in_child(place, [null, log, log], lambda: body(worker.job))
+        os.close(null)
+        os.close(log)
+        self._workers[pid] = worker.node
+
+    def reap(self) -> None:
+        """Collect every process that has ended, orphans included."""
+        while True:
+            try:
+                pid, raw = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._ended(pid, os.waitstatus_to_exitcode(raw))
+
+    def exits(self) -> list[Exit]:
+        """Workers that ended since the last call."""
+        found, self._exits = self._exits, []
+        return found
+
+    def signal(self, pid: int, number: int) -> None:
+        """Signal a command started by :meth:`run` and the processes it started."""
+        if pid in self._commands:
+            os.killpg(pid, number)
+
+    def kill_workers(self) -> None:
+        """End every worker now; those that this ends are not reported as exits."""
+        self.reap()
+        for pid in self._workers:
+            os.killpg(pid, signal.SIGKILL)
+        for pid in list(self._workers):
+            os.waitpid(pid, 0)
+        self._workers.clear()
+
+    def kill_all(self) -> None:
+        """End every process of the sandbox but the caller, and forget workers' exits."""
+        while self._workers or self._commands:
+            os.kill(-1, signal.SIGKILL)
+            pid, raw = os.waitpid(-1, 0)
+            self._ended(pid, os.waitstatus_to_exitcode(raw))
+        self._exits.clear()
+
+    def _ended(self, pid: int, status: int) -> None:
+        if pid in self._workers:
+            self._exits.append(Exit(self._workers.pop(pid), status))
+        elif pid in self._commands:
+            with socket.socket(fileno=self._commands.pop(pid)) as stream:
+                stream.send(STATUS.pack(status), socket.MSG_NOSIGNAL)
+
+
+def _in_child(place: Place, stdio: Sequence[int], body: Callable[[], int]) -> NoReturn:
+    """The rest of a forked child's life: enter the node, put files in place, run ``body`` and exit with its result."""
+    status = COMMAND_NOT_STARTED
+    try:
+        kernel.setns(place.namespace, kernel.CLONE_NEWNET)
+        kernel.unshare(kernel.CLONE_NEWUTS)
+        kernel.sethostname(place.name)
+        _take_files(stdio)
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        status = body()
+    except SystemExit as wish:
+        status = wish.code if isinstance(wish.code, int) else int(wish.code is not None)
+    except OSError as error:
+        os.write(2, f"{place.name}: {error}\n".encode())
+    except BaseException:
+        status = 1
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _take_files(stdio: Sequence[int]) -> None:
+    """Make ``stdio`` files 0, 1, 2, close all others, and lead a session (with the terminal, if it is one)."""
+    spare = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in stdio]
+    for number, fd in enumerate(spare):
+        os.dup2(fd, number)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.setsid()
+    if os.isatty(0):
+        with suppress(PermissionError):  # another session's terminal can be used, but job control stays there
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -1,0 +1,232 @@
+"""Compare what the kernel holds with what was asked for; count what it has counted.
+
+A link that is silently unshaped, or shaped otherwise, makes every number measured on it worthless. So nothing that was
+requested is believed until the kernel has said it back.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections import Counter
+from typing import Any
+
+from testbed.errors import LabError
+from testbed.lab.base import Counters
+from testbed.lab.netns import rtnetlink, shaping, sysctls
+from testbed.lab.netns.blueprint import BRIDGE_INDEX, FIRST_INDEX, Blueprint, NodePlan, Port
+from testbed.lab.netns.build import Network
+from testbed.lab.netns.netlink import NetlinkError, RouteSocket, attributes
+
+CARRIER_TIMEOUT_S = 5.0
+CARRIER_POLL_S = 0.002
+FIX = "take the lab down and up again; if it happens again, the kernel lacks what the link needs (testbed doctor)"
+TCP_CONGESTION_CANDIDATES = ("cubic", "reno", "bbr", "dctcp")
+
+
+def verify(network: Network) -> dict[str, Any]:
+    """Read everything back and return it summarised, for the run's ``env.json``.
+
+    Raises:
+        LabError: something differs; the link or node, what was asked and what was found are named.
+    """
+    summary = _Summary(network.blueprint)
+    try:
+        network.on_every_node(summary.check)
+    except NetlinkError as error:
+        raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
+    return summary.result()
+
+
+class _Summary:
+    """Checks node after node and keeps what was seen."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        self.blueprint = blueprint
+        self.settings = blueprint.settings
+        self.shapes: Counter[shaping.Shape] = Counter()
+        self.routes = 0
+        self.neighbours = 0
+        self.sysctls: dict[str, Counter[str]] = {}
+        self.has_ipv6 = sysctls.has_ipv6()
+
+    def check(self, node: NodePlan, netlink: RouteSocket) -> None:
+        self._check_interfaces(node, netlink)
+        self._check_qdiscs(node, netlink)
+        self._check_addresses(node, netlink)
+        self._check_routes(node, netlink)
+        self._check_neighbours(node, netlink)
+        self._check_sysctls(node)
+
+    def _check_interfaces(self, node: NodePlan, netlink: RouteSocket) -> None:
+        deadline = time.monotonic() + CARRIER_TIMEOUT_S
+        while True:  # carrier is announced by a kernel thread, a moment after both ends are up
+            found = {i.index: i for i in map(rtnetlink.read_link, netlink.dump(rtnetlink.list_links()))}
+            missing = [p for p in node.ports if p.index not in found or not found[p.index].is_up]
+            if not missing:
+                break
+            if time.monotonic() > deadline:
+                _differs(self.blueprint.label(missing[0].directed_link), "state", "up", "down or gone")
+            time.sleep(CARRIER_POLL_S)
+        master = BRIDGE_INDEX if node.mode == "bridge" else 0
+        for port in node.ports:
+            interface, link = found[port.index], self.blueprint.label(port.directed_link)
+            _compare(link, "mtu", self.settings.mtu, interface.mtu)
+            _compare(link, "bridge of the port", master, interface.master)
+
+    def _check_qdiscs(self, node: NodePlan, netlink: RouteSocket) -> None:
+        listed = [shaping.read_qdisc(body) for body in netlink.dump(shaping.list_qdiscs())]
+        kinds = {(q.index, q.parent): q for q in listed}
+        if not self.settings.shaped:
+            for port in node.ports:
+                root = kinds.get((port.index, shaping.TC_H_ROOT))
+                _compare(self.blueprint.label(port.directed_link), "shaper", "noqueue", root and root.kind)
+            return
+        for port in node.ports:
+            self._check_kinds(port, kinds)
+        asked = [shaping.ask_class(port.index, self.blueprint.label(port.directed_link)) for port in node.ports]
+        for port, body in zip(node.ports, netlink.ask(asked), strict=True):
+            limit = int.from_bytes(kinds[port.index, shaping.CLASS_HANDLE].options, "little")
+            self._check_shape(port, shaping.read_shape(body, limit))
+
+    def _check_kinds(self, port: Port, found: dict[tuple[int, int], shaping.Qdisc]) -> None:
+        link = self.blueprint.label(port.directed_link)
+        for parent, kind in ((shaping.TC_H_ROOT, "htb"), (shaping.CLASS_HANDLE, "bfifo")):
+            qdisc = found.get((port.index, parent))
+            _compare(link, "shaper" if kind == "htb" else "queue", kind, qdisc and qdisc.kind)
+
+    def _check_shape(self, port: Port, found: shaping.Shape) -> None:
+        wanted = shaping.shape(port.rate_bps, self.settings.mtu, self.settings.queue_bytes)
+        link = self.blueprint.label(port.directed_link)
+        _compare(link, "rate (bit/s)", 8 * wanted.rate_bytes_per_s, 8 * found.rate_bytes_per_s)
+        _compare(link, "ceiling (bit/s)", 8 * wanted.ceil_bytes_per_s, 8 * found.ceil_bytes_per_s)
+        _compare(link, "burst (bytes)", round(wanted.burst_bytes), round(found.burst_bytes))
+        _compare(link, "queue (bytes)", wanted.queue_bytes, found.queue_bytes)
+        _compare(link, "shape", wanted, found)
+        self.shapes[found] += 1
+
+    def _check_addresses(self, node: NodePlan, netlink: RouteSocket) -> None:
+        found = {rtnetlink.read_address(body) for body in netlink.dump(rtnetlink.list_addresses())}
+        for port in node.ports:
+            if port.address is not None and (port.index, port.address, port.prefix) not in found:
+                have = [f"{a}/{p}" for index, a, p in found if index == port.index]
+                _differs(f"{node.name}:{port.name}", "address", f"{port.address}/{port.prefix}", have)
+
+    def _check_routes(self, node: NodePlan, netlink: RouteSocket) -> None:
+        listed = [rtnetlink.read_route(body) for body in netlink.dump(rtnetlink.list_routes())]
+        found = dict(route for route in listed if route is not None)
+        for route in node.routes:
+            _compare(
+                f"{node.name}, route to {route.destination}", "hops", route.hops, found.pop(route.destination, None)
+            )
+        if found:
+            _differs(node.name, "routes", "none but its own", sorted(found))
+        self.routes += len(node.routes)
+
+    def _check_neighbours(self, node: NodePlan, netlink: RouteSocket) -> None:
+        is_bridge = node.mode == "bridge"
+        family, state = (
+            (rtnetlink.AF_BRIDGE, rtnetlink.NUD_NOARP) if is_bridge else (rtnetlink.AF_INET, rtnetlink.NUD_PERMANENT)
+        )
+        found = set(map(rtnetlink.read_neighbour, netlink.dump(rtnetlink.list_neighbours(family))))
+        for neighbour in node.neighbours:
+            if (neighbour.index, state, neighbour.mac, neighbour.address) not in found:
+                port = self.blueprint.port(neighbour.index - FIRST_INDEX)
+                wanted = f"{neighbour.address or 'a host'} at {neighbour.mac.hex(':')}"
+                _differs(f"{node.name}:{port.name}", "neighbour", wanted, "none such")
+        self.neighbours += len(node.neighbours)
+
+    def _check_sysctls(self, node: NodePlan) -> None:
+        for name, value in sysctls.wanted(node, self.has_ipv6).items():
+            found = sysctls.read(name)
+            _compare(node.name, f"sysctl {name}", value, found)
+            self.sysctls.setdefault(name, Counter())[found] += 1
+        for name in sysctls.REPORTED:
+            self.sysctls.setdefault(name, Counter())[sysctls.read(name)] += 1
+
+    def result(self) -> dict[str, Any]:
+        """The summary: every distinct value with the number of links or nodes that have it."""
+        modes = Counter(node.mode for node in self.blueprint.nodes)
+        shapes = [
+            {
+                "directed_links": count,
+                "rate_bps": 8 * shape.rate_bytes_per_s,
+                "burst_bytes": round(shape.burst_bytes),
+                "queue_bytes": shape.queue_bytes,
+                "qdisc": "htb, one class, bfifo leaf",
+            }
+            for shape, count in sorted(self.shapes.items(), key=lambda item: item[0].rate_bytes_per_s)
+        ]
+        return {
+            "lab": "netns",
+            "nodes": dict(modes),
+            "forwarding_hosts": sum(n.forwards and n.mode == "host" for n in self.blueprint.nodes),
+            "directed_links": len(self.blueprint.ends),
+            "mtu": self.settings.mtu,
+            "shaped": self.settings.shaped,
+            "shapes": shapes,
+            "routes": self.routes,
+            "static_neighbours": self.neighbours,
+            "sysctls": {name: dict(values) for name, values in self.sysctls.items()},
+            "congestion_controls": congestion_controls(),
+        }
+
+
+def _compare(where: str, what: str, asked: object, found: object) -> None:
+    if asked != found:
+        _differs(where, what, asked, found)
+
+
+def _differs(where: str, what: str, asked: object, found: object) -> None:
+    raise LabError(f"{where}: {what}: asked for {asked}, the kernel has {found}", fix=FIX)
+
+
+def counters(network: Network) -> list[Counters]:
+    """What left through each directed link, in order.
+
+    Bytes include Ethernet headers; packets are those on the wire, after segmentation. Drops are those of the queue
+    plus those of the veth pair, whose far end refused a packet.
+    """
+    found: list[Counters] = []
+    shaped = network.blueprint.settings.shaped
+
+    def count(node: NodePlan, netlink: RouteSocket) -> None:
+        links = {_index(body): _link_counters(body) for body in netlink.dump(rtnetlink.list_link_counters())}
+        roots = {}
+        if shaped:
+            listed = map(shaping.read_qdisc, netlink.dump(shaping.list_qdiscs()))
+            roots = {q.index: q for q in listed if q.parent == shaping.TC_H_ROOT}
+        for port in node.ports:
+            packets, sent, veth_drops = links[port.index]
+            if shaped:
+                root = roots[port.index]
+                packets, sent, veth_drops = root.packets, root.bytes, veth_drops + root.drops
+            found.append(Counters(port.directed_link, sent, packets, veth_drops))
+
+    network.on_every_node(count)
+    return sorted(found, key=lambda one: one.directed_link)
+
+
+def _index(body: bytes) -> int:
+    return int(rtnetlink.IFINFOMSG.unpack_from(body)[2])
+
+
+def _link_counters(body: bytes) -> tuple[int, int, int]:
+    """Packets and bytes sent, and packets the far end refused."""
+    stats = attributes(body, rtnetlink.IFINFOMSG.size)[rtnetlink.IFLA_STATS64]
+    numbers = struct.unpack_from("=8Q", stats)
+    return numbers[1], numbers[3], numbers[rtnetlink.LINK_STATS64_TX_DROPPED]
+
+
+def congestion_controls() -> list[str]:
+    """TCP congestion controls that a socket in the calling thread's namespace may choose."""
+    allowed = []
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        for name in TCP_CONGESTION_CANDIDATES:
+            try:
+                probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+            except OSError:
+                continue  # not in this kernel, or not for us: exactly what is asked here
+            allowed.append(name)
+    return allowed

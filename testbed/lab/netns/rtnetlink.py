@@ -1,0 +1,229 @@
+"""Route-netlink verbs: interfaces, addresses, routes, neighbours. Each returns a request, or parses an answer.
+
+Numbers and layouts are those of ``linux/rtnetlink.h``, ``linux/if_link.h`` and ``linux/neighbour.h``.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_EXCL, Request, attribute, attributes, text, u32
+
+RTM_NEWLINK, RTM_GETLINK = 16, 18
+RTM_NEWADDR, RTM_GETADDR = 20, 22
+RTM_NEWROUTE, RTM_GETROUTE = 24, 26
+RTM_NEWNEIGH, RTM_GETNEIGH = 28, 30
+
+AF_INET = socket.AF_INET
+AF_BRIDGE = 7
+IFF_UP = 0x1
+NESTED = 0x8000
+
+IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_MASTER, IFLA_OPERSTATE = 1, 3, 4, 10, 16
+IFLA_LINKINFO, IFLA_STATS64, IFLA_NET_NS_FD, IFLA_EXT_MASK = 18, 23, 28, 29
+IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES = 31, 32
+IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
+VETH_INFO_PEER = 1
+IFLA_BR_FORWARD_DELAY, IFLA_BR_STP_STATE, IFLA_BR_MCAST_SNOOPING = 1, 5, 23
+RTEXT_FILTER_SKIP_STATS = 8
+IF_OPER_UP = 6
+
+IFA_ADDRESS, IFA_LOCAL = 1, 2
+RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH = 1, 4, 5, 9
+RT_TABLE_MAIN, RTPROT_STATIC, RTN_UNICAST = 254, 4, 1
+RT_SCOPE_UNIVERSE, RT_SCOPE_LINK = 0, 253
+NDA_DST, NDA_LLADDR = 1, 2
+NUD_NOARP, NUD_PERMANENT = 0x40, 0x80
+NTF_MASTER = 0x04
+
+IFINFOMSG = struct.Struct("=BxHiII")  # family, type, index, flags, change
+IFADDRMSG = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, index
+RTMSG = struct.Struct("=BBBBBBBBI")  # family, dst_len, src_len, tos, table, protocol, scope, type, flags
+RTNEXTHOP = struct.Struct("=HBBi")  # length, flags, weight - 1, index
+NDMSG = struct.Struct("=BxxxiHBB")  # family, index, state, flags, type
+LINK_STATS64_TX_DROPPED = 7
+"""Position of ``tx_dropped`` in struct rtnl_link_stats64, which is all 64-bit numbers."""
+
+Hops = tuple[tuple[int, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VethEnd:
+    """One end of a veth pair: the namespace (open file) it is made in, and what it is called there."""
+
+    namespace: int
+    index: int
+    name: str
+    mac: bytes
+    bridge_index: int | None = None
+
+
+def create_veth(a: VethEnd, b: VethEnd, mtu: int, link: str) -> Request:
+    """Make a pair, down, straight in both namespaces; ``a`` may be a port of a bridge there."""
+    peer = attribute(VETH_INFO_PEER | NESTED, _veth_end(b, mtu))
+    body = _veth_end(a, mtu)
+    if a.bridge_index is not None:
+        body += u32(IFLA_MASTER, a.bridge_index)
+    body += attribute(IFLA_LINKINFO | NESTED, text(IFLA_INFO_KIND, "veth") + attribute(IFLA_INFO_DATA | NESTED, peer))
+    return Request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body, f"make link {link}")
+
+
+def _veth_end(end: VethEnd, mtu: int) -> bytes:
+    return (
+        IFINFOMSG.pack(0, 0, end.index, 0, 0)
+        + text(IFLA_IFNAME, end.name)
+        + attribute(IFLA_ADDRESS, end.mac)
+        + u32(IFLA_MTU, mtu)
+        + u32(IFLA_NUM_TX_QUEUES, 1)
+        + u32(IFLA_NUM_RX_QUEUES, 1)
+        + u32(IFLA_NET_NS_FD, end.namespace)
+    )
+
+
+def create_bridge(index: int, name: str, mtu: int) -> Request:
+    """Make a learning bridge, up, without spanning tree, forward delay or multicast snooping."""
+    data = u32(IFLA_BR_FORWARD_DELAY, 0) + u32(IFLA_BR_STP_STATE, 0) + attribute(IFLA_BR_MCAST_SNOOPING, b"\0")
+    info = attribute(IFLA_LINKINFO | NESTED, text(IFLA_INFO_KIND, "bridge") + attribute(IFLA_INFO_DATA | NESTED, data))
+    body = IFINFOMSG.pack(0, 0, index, IFF_UP, IFF_UP) + text(IFLA_IFNAME, name) + u32(IFLA_MTU, mtu) + info
+    return Request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body, f"make bridge {name}")
+
+
+def set_up(index: int, what: str) -> Request:
+    """Bring an interface up."""
+    return Request(RTM_NEWLINK, 0, IFINFOMSG.pack(0, 0, index, IFF_UP, IFF_UP), f"bring up {what}")
+
+
+def add_address(index: int, address: str, prefix: int, what: str) -> Request:
+    """Give an interface an IPv4 address."""
+    packed = socket.inet_aton(address)
+    body = IFADDRMSG.pack(AF_INET, prefix, 0, RT_SCOPE_UNIVERSE, index)
+    body += attribute(IFA_LOCAL, packed) + attribute(IFA_ADDRESS, packed)
+    return Request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, body, f"give {what} the address {address}/{prefix}")
+
+
+def add_route(destination: str, hops: Hops, what: str) -> Request:
+    """To one address, through one hop (interface index, gateway or None) or balanced over several."""
+    scope = RT_SCOPE_UNIVERSE if any(gateway for _, gateway in hops) else RT_SCOPE_LINK
+    body = RTMSG.pack(AF_INET, 32, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, scope, RTN_UNICAST, 0)
+    body += attribute(RTA_DST, socket.inet_aton(destination))
+    if len(hops) == 1:
+        index, gateway = hops[0]
+        body += u32(RTA_OIF, index) + _gateway(gateway)
+    else:
+        body += attribute(RTA_MULTIPATH, b"".join(_next_hop(index, gateway) for index, gateway in hops))
+    return Request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, body, f"route at {what} to {destination}")
+
+
+def _gateway(gateway: str | None) -> bytes:
+    return b"" if gateway is None else attribute(RTA_GATEWAY, socket.inet_aton(gateway))
+
+
+def _next_hop(index: int, gateway: str | None) -> bytes:
+    rest = _gateway(gateway)
+    return RTNEXTHOP.pack(RTNEXTHOP.size + len(rest), 0, 0, index) + rest
+
+
+def add_neighbour(index: int, address: str, mac: bytes, what: str) -> Request:
+    """State for good which MAC address an IPv4 address has."""
+    body = NDMSG.pack(AF_INET, index, NUD_PERMANENT, 0, 0)
+    body += attribute(NDA_DST, socket.inet_aton(address)) + attribute(NDA_LLADDR, mac)
+    return Request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_EXCL, body, f"tell {what} where {address} is")
+
+
+def add_forwarding(index: int, mac: bytes, what: str) -> Request:
+    """State for good behind which port of a bridge a MAC address is."""
+    body = NDMSG.pack(AF_BRIDGE, index, NUD_NOARP, NTF_MASTER, 0) + attribute(NDA_LLADDR, mac)
+    return Request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_EXCL, body, f"tell {what} where {mac.hex(':')} is")
+
+
+def list_links() -> Request:
+    """Ask for every interface, without statistics."""
+    return Request(RTM_GETLINK, 0, IFINFOMSG.pack(0, 0, 0, 0, 0) + u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS), "list")
+
+
+def list_link_counters() -> Request:
+    """Ask for every interface, with statistics."""
+    return Request(RTM_GETLINK, 0, IFINFOMSG.pack(0, 0, 0, 0, 0), "list counters")
+
+
+def list_addresses() -> Request:
+    """Ask for every IPv4 address."""
+    return Request(RTM_GETADDR, 0, IFADDRMSG.pack(AF_INET, 0, 0, 0, 0), "list addresses")
+
+
+def list_routes() -> Request:
+    """Ask for every IPv4 route."""
+    return Request(RTM_GETROUTE, 0, RTMSG.pack(AF_INET, 0, 0, 0, 0, 0, 0, 0, 0), "list routes")
+
+
+def list_neighbours(family: int) -> Request:
+    """Ask for every neighbour (``AF_INET``) or bridge forwarding entry (``AF_BRIDGE``)."""
+    return Request(RTM_GETNEIGH, 0, NDMSG.pack(family, 0, 0, 0, 0), "list neighbours")
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """An interface as listed."""
+
+    index: int
+    name: str
+    mtu: int
+    is_up: bool
+    master: int
+    attributes: dict[int, bytes]
+
+
+def read_link(body: bytes) -> Interface:
+    """Parse one item of :func:`list_links`."""
+    _, _, index, flags, _ = IFINFOMSG.unpack_from(body)
+    found = attributes(body, IFINFOMSG.size)
+    is_up = bool(flags & IFF_UP) and found[IFLA_OPERSTATE][0] == IF_OPER_UP
+    name = found[IFLA_IFNAME].rstrip(b"\0").decode()
+    return Interface(index, name, _number(found, IFLA_MTU), is_up, _number(found, IFLA_MASTER), found)
+
+
+def read_address(body: bytes) -> tuple[int, str, int]:
+    """Interface index, address and prefix length of one item of :func:`list_addresses`."""
+    _, prefix, _, _, index = IFADDRMSG.unpack_from(body)
+    return index, socket.inet_ntoa(attributes(body, IFADDRMSG.size)[IFA_LOCAL]), prefix
+
+
+def read_route(body: bytes) -> tuple[str, Hops] | None:
+    """Destination and hops of one item of :func:`list_routes`; None for routes that are not ours."""
+    _, length, _, _, table, protocol, _, _, _ = RTMSG.unpack_from(body)
+    if length != 32 or table != RT_TABLE_MAIN or protocol != RTPROT_STATIC:
+        return None
+    found = attributes(body, RTMSG.size)
+    destination = socket.inet_ntoa(found[RTA_DST])
+    if RTA_MULTIPATH in found:
+        return destination, tuple(_read_next_hops(found[RTA_MULTIPATH]))
+    return destination, ((_number(found, RTA_OIF), _read_gateway(found)),)
+
+
+def _read_next_hops(data: bytes) -> Sequence[tuple[int, str | None]]:
+    hops = []
+    start = 0
+    while start < len(data):
+        length, _, _, index = RTNEXTHOP.unpack_from(data, start)
+        hops.append((index, _read_gateway(attributes(data[start : start + length], RTNEXTHOP.size))))
+        start += (length + 3) & ~3
+    return hops
+
+
+def _read_gateway(found: dict[int, bytes]) -> str | None:
+    return socket.inet_ntoa(found[RTA_GATEWAY]) if RTA_GATEWAY in found else None
+
+
+def read_neighbour(body: bytes) -> tuple[int, int, bytes, str | None]:
+    """Interface index, state, MAC and IPv4 address (None on a bridge) of one item of :func:`list_neighbours`."""
+    family, index, state, _, _ = NDMSG.unpack_from(body)
+    found = attributes(body, NDMSG.size)
+    address = socket.inet_ntoa(found[NDA_DST]) if family == AF_INET else None
+    return index, state, found.get(NDA_LLADDR, b""), address
+
+
+def _number(found: dict[int, bytes], kind: int) -> int:
+    return int.from_bytes(found.get(kind, b""), "little")

@@ -1,0 +1,161 @@
+"""The sandbox's first process: owns every namespace, builds the network, starts and reaps all processes.
+
+It serves requests from the caller one by one. When it ends, the kernel ends every process in its PID namespace and,
+with the last descriptor closed, frees every network namespace and all interfaces in them.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from testbed.errors import LabError, PrivilegeError, TestbedError
+from testbed.lab.base import Counters, Exit, Launch
+from testbed.lab.netns import kernel, readback
+from testbed.lab.netns.blueprint import Blueprint
+from testbed.lab.netns.build import Network
+from testbed.lab.netns.channel import Channel, ChannelClosedError
+from testbed.lab.netns.processes import Place, Processes
+from testbed.lab.netns.zygote import worker_body
+
+ETC_HOSTS = "/etc/hosts"
+
+
+def main(channel: Channel, alive: int) -> NoReturn:
+    """Serve until the channel ends. ``alive`` is a pipe that is open as long as the launcher lives."""
+    kernel.die_with_parent()
+    if select.select([alive], [], [], 0)[0]:
+        os._exit(1)
+    try:
+        _enter_namespaces()
+        channel.send(None)
+        Sandbox(channel).serve()
+    except ChannelClosedError:
+        os._exit(0)
+    except OSError as error:
+        channel.send(PrivilegeError(f"the kernel does not let us make the lab: {error}", fix="run as root"))
+    finally:
+        os._exit(1)
+
+
+def _enter_namespaces() -> None:
+    """Private mounts with a /proc of our own and a writable /etc/hosts; network, IPC and host name of our own."""
+    kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS)
+    kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
+    # The file lives in memory that no path leads to: /proc is only lent as a mount point.
+    kernel.mount("tmpfs", "/proc", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV)
+    Path("/proc/hosts").write_text("127.0.0.1 localhost\n")
+    kernel.mount("/proc/hosts", ETC_HOSTS, "", kernel.MS_BIND)
+    kernel.unmount("/proc")
+    kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
+
+
+class Sandbox:
+    """What the caller can ask for: every public method but ``serve`` is a request."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._network: Network | None = None
+        self._processes = Processes()
+        self._wake, wake = socket.socketpair()
+        self._wake.setblocking(False)
+        wake.setblocking(False)
+        self._wake_writer = wake
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+
+    def serve(self) -> NoReturn:
+        """Answer requests and reap children. Raises ChannelClosedError when the caller is gone."""
+        channel, wake = self._channel.fileno(), self._wake.fileno()
+        while True:
+            ready, _, _ = select.select([channel, wake], [], [])
+            if wake in ready:
+                self._wake.recv(4096)
+                self._processes.reap()
+            if channel in ready:
+                (name, arguments), files = self._channel.receive()
+                self._channel.send(self._answer(name, arguments, files))
+
+    def _answer(self, name: str, arguments: tuple[Any, ...], files: list[int]) -> Any:
+        """The result, or the error, of one request."""
+        try:
+            method: Callable[..., Any] = getattr(self, name)
+            return method(*arguments, *([files] if files else []))
+        except TestbedError as error:
+            return error
+        except Exception as error:
+            return LabError(f"{name}: {error!r}\n{traceback.format_exc()}")
+
+    def up(self, blueprint: Blueprint) -> dict[str, Any]:
+        """Build and read back; what was read is returned summarised."""
+        self.down()
+        self._network = Network(blueprint)
+        try:
+            self._network.build()
+            Path(ETC_HOSTS).write_text(blueprint.hosts_file)
+            return self.verify()
+        except BaseException:
+            self.down()
+            raise
+
+    def verify(self) -> dict[str, Any]:
+        """Read the network back again and compare it with what was asked for."""
+        return readback.verify(self._up())
+
+    def down(self) -> None:
+        """End all processes and let go of the network."""
+        self._processes.kill_all()
+        if self._network is not None:
+            self._network.close()
+            self._network = None
+            Path(ETC_HOSTS).write_text("127.0.0.1 localhost\n")
+
+    def run(self, node: int, command: Sequence[str], files: list[int]) -> int:
+        """Start a command; files: standard input, output, error, and the stream for its status."""
+        return self._processes.run(self._place(node), command, files)
+
+    def signal(self, pid: int, number: int) -> None:
+        """Signal a command and its children."""
+        self._processes.signal(pid, number)
+
+    def prepare(self) -> None:
+        """Import what workers need, so that they start at once."""
+        worker_body()
+
+    def launch(self, workers: Sequence[Launch]) -> None:
+        """Fork the workers."""
+        body = worker_body()
+        for worker in workers:
+            self._processes.launch(worker, self._place(worker.node), body)
+
+    def exits(self) -> list[Exit]:
+        """Workers that ended since the last call."""
+        self._processes.reap()
+        return self._processes.exits()
+
+    def kill(self) -> None:
+        """End every worker."""
+        self._processes.kill_workers()
+
+    def counters(self) -> list[Counters]:
+        """Per directed link."""
+        return readback.counters(self._up())
+
+    def congestion_controls(self) -> list[str]:
+        """What a worker may choose."""
+        return readback.congestion_controls()
+
+    def _up(self) -> Network:
+        if self._network is None:
+            raise LabError("no network is up", fix="call up() first")
+        return self._network
+
+    def _place(self, node: int) -> Place:
+        network = self._up()
+        return Place(network.blueprint.nodes[node].name, network.namespaces[node])

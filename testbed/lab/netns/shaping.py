@@ -1,0 +1,127 @@
+"""A link's rate and queue at one egress: an HTB with one class and a FIFO that is limited in bytes.
+
+HTB sends a packet whenever its bucket is not overdrawn, whatever the packet's size, so the bucket need not hold a
+whole (GSO) packet; it only has to cover the time by which the kernel's timer is late. A deeper one would let a
+link exceed its rate for longer. One class per interface suffices: everything that leaves belongs to it.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, Request, attribute, attributes, text, u32
+
+MAX_RATE_BPS = 8 * (2**32 - 1)
+"""The field for a rate in HTB's parameters is 32 bits of bytes per second."""
+BURST_S = 0.0005
+"""Depth of the bucket in time at the link's rate: at most 5 % more than the rate over any 10 ms."""
+BURST_PACKETS = 2
+"""The least depth in full packets, for slow links."""
+QUANTUM_BYTES = 60_000
+"""Share of a turn; with one class it only silences the warning that the default is too large."""
+NS_PER_TICK = 64
+"""The packet scheduler's unit of time (PSCHED_SHIFT = 6 in include/net/pkt_sched.h)."""
+ETHERNET_HEADER_BYTES = 14
+
+RTM_NEWQDISC, RTM_GETQDISC = 36, 38
+RTM_NEWTCLASS, RTM_GETTCLASS = 40, 42
+TC_H_ROOT = 0xFFFFFFFF
+ROOT_HANDLE = 0x00010000  # 1:
+CLASS_HANDLE = 0x00010001  # 1:1
+LEAF_HANDLE = 0x00100000  # 10:
+TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
+TCA_HTB_PARMS, TCA_HTB_INIT = 1, 2
+TCA_STATS_BASIC, TCA_STATS_QUEUE = 1, 3
+
+TCMSG = struct.Struct("=BxxxiIII")  # struct tcmsg: family, interface, handle, parent, info
+RATESPEC = struct.Struct("=BBHhHI")  # struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate
+HTB_OPT = struct.Struct("=12s12sIIIII")  # struct tc_htb_opt: rate, ceil, buffer, cbuffer, quantum, level, prio
+HTB_GLOB = struct.Struct("=IIIII")  # struct tc_htb_glob: version, rate2quantum, default class, debug, direct packets
+STATS_BASIC = struct.Struct("=QI")  # struct gnet_stats_basic: bytes, packets
+STATS_QUEUE = struct.Struct("=IIIII")  # struct gnet_stats_queue: qlen, backlog, drops, requeues, overlimits
+LINKLAYER_ETHERNET = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An egress as the kernel holds it: rate in bytes per second, bucket in scheduler ticks, queue in bytes."""
+
+    rate_bytes_per_s: int
+    ceil_bytes_per_s: int
+    burst_ticks: int
+    cburst_ticks: int
+    quantum_bytes: int
+    queue_bytes: int
+
+    @property
+    def burst_bytes(self) -> float:
+        """The bucket's depth."""
+        return self.burst_ticks * NS_PER_TICK * self.rate_bytes_per_s / 1e9
+
+
+def shape(rate_bps: int, mtu: int, queue_bytes: int) -> Shape:
+    """What an egress of ``rate_bps`` should look like."""
+    rate = rate_bps // 8
+    burst_bytes = max(rate * BURST_S, BURST_PACKETS * (mtu + ETHERNET_HEADER_BYTES))
+    ticks = round(burst_bytes * 1e9 / rate / NS_PER_TICK)
+    return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, queue_bytes)
+
+
+def install(index: int, wanted: Shape, link: str) -> list[Request]:
+    """Requests that put ``wanted`` at the egress of interface ``index`` (which should be down: it is faster so)."""
+    create = NLM_F_CREATE | NLM_F_EXCL
+    glob = HTB_GLOB.pack(3, 10, CLASS_HANDLE & 0xFFFF, 0, 0)
+    root = text(TCA_KIND, "htb") + attribute(TCA_OPTIONS, attribute(TCA_HTB_INIT, glob))
+    rate = RATESPEC.pack(0, LINKLAYER_ETHERNET, 0, 0, 0, wanted.rate_bytes_per_s)
+    ceil = RATESPEC.pack(0, LINKLAYER_ETHERNET, 0, 0, 0, wanted.ceil_bytes_per_s)
+    options = HTB_OPT.pack(rate, ceil, wanted.burst_ticks, wanted.cburst_ticks, wanted.quantum_bytes, 0, 0)
+    only = text(TCA_KIND, "htb") + attribute(TCA_OPTIONS, attribute(TCA_HTB_PARMS, options))
+    leaf = text(TCA_KIND, "bfifo") + u32(TCA_OPTIONS, wanted.queue_bytes)
+    return [
+        Request(RTM_NEWQDISC, create, TCMSG.pack(0, index, ROOT_HANDLE, TC_H_ROOT, 0) + root, f"shape {link}"),
+        Request(RTM_NEWTCLASS, create, TCMSG.pack(0, index, CLASS_HANDLE, ROOT_HANDLE, 0) + only, f"rate of {link}"),
+        Request(RTM_NEWQDISC, create, TCMSG.pack(0, index, LEAF_HANDLE, CLASS_HANDLE, 0) + leaf, f"queue of {link}"),
+    ]
+
+
+def list_qdiscs() -> Request:
+    """Ask for every queueing discipline of the namespace."""
+    return Request(RTM_GETQDISC, 0, TCMSG.pack(0, 0, 0, 0, 0), "list queues")
+
+
+def ask_class(index: int, link: str) -> Request:
+    """Ask for the one class of interface ``index`` (the kernel answers the asker only if told to echo)."""
+    return Request(RTM_GETTCLASS, NLM_F_ECHO, TCMSG.pack(0, index, CLASS_HANDLE, 0, 0), f"read the rate of {link}")
+
+
+@dataclass(frozen=True, slots=True)
+class Qdisc:
+    """A queueing discipline as listed: where it is, what it is, what it has counted."""
+
+    index: int
+    handle: int
+    parent: int
+    kind: str
+    options: bytes
+    bytes: int
+    packets: int
+    drops: int
+
+
+def read_qdisc(body: bytes) -> Qdisc:
+    """Parse one item of :func:`list_qdiscs`."""
+    _, index, handle, parent, _ = TCMSG.unpack_from(body)
+    found = attributes(body, TCMSG.size)
+    stats = attributes(found.get(TCA_STATS2, b""), 0)
+    sent_bytes, sent_packets = STATS_BASIC.unpack_from(stats[TCA_STATS_BASIC])
+    drops = STATS_QUEUE.unpack_from(stats[TCA_STATS_QUEUE])[2]
+    kind = found[TCA_KIND].rstrip(b"\0").decode()
+    return Qdisc(index, handle, parent, kind, found.get(TCA_OPTIONS, b""), sent_bytes, sent_packets, drops)
+
+
+def read_shape(class_body: bytes, queue_bytes: int) -> Shape:
+    """Parse the answer to :func:`ask_class`, beside the leaf's limit (its option is just that number)."""
+    options = attributes(attributes(class_body, TCMSG.size)[TCA_OPTIONS], 0)
+    rate, ceil, burst, cburst, quantum, _, _ = HTB_OPT.unpack_from(options[TCA_HTB_PARMS])
+    return Shape(RATESPEC.unpack(rate)[5], RATESPEC.unpack(ceil)[5], burst, cburst, quantum, queue_bytes)

@@ -1,0 +1,59 @@
+"""Kernel settings of each node's namespace, written and read through ``/proc/sys/net`` of the namespace one is in."""
+
+from __future__ import annotations
+
+import os
+
+from testbed.lab.netns.blueprint import NodePlan
+
+ROOT = "/proc/sys/net/"
+
+QUIET = {
+    # No router advertisements, duplicate-address checks or multicast reports among the traffic that is measured.
+    "ipv6/conf/all/disable_ipv6": "1",
+    "ipv6/conf/default/disable_ipv6": "1",
+}
+FORWARDING = {
+    "ipv4/ip_forward": "1",
+    "ipv4/fib_multipath_hash_policy": "1",  # by addresses and ports: connections spread, packets of one do not
+    "ipv4/conf/all/send_redirects": "0",
+    "ipv4/conf/default/send_redirects": "0",
+}
+EVERYWHERE = {
+    "ipv4/conf/all/rp_filter": "0",  # answers may take another NIC than questions
+    "ipv4/conf/default/rp_filter": "0",
+    "ipv4/tcp_no_metrics_save": "1",  # a connection learns nothing from the one before
+}
+REPORTED = ("ipv4/tcp_rmem", "ipv4/tcp_wmem", "ipv4/tcp_congestion_control")
+MACHINE_WIDE = ("core/rmem_max", "core/wmem_max", "core/netdev_max_backlog")
+
+
+def wanted(node: NodePlan, has_ipv6: bool) -> dict[str, str]:
+    """What a node's namespace should be set to."""
+    quiet = QUIET if has_ipv6 else {}
+    forwarding = {**FORWARDING} if node.forwards else {"ipv4/ip_forward": "0"}
+    return {**quiet, **forwarding, **EVERYWHERE}
+
+
+def has_ipv6() -> bool:
+    """Whether the kernel has IPv6 at all."""
+    return os.path.exists(ROOT + "ipv6")  # noqa: PTH110 - pathlib costs more than the call, a thousand times over
+
+
+def write(values: dict[str, str]) -> None:
+    """Set values in the calling thread's network namespace. Raises OSError."""
+    for name, value in values.items():
+        fd = os.open(ROOT + name, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, value.encode())
+        finally:
+            os.close(fd)
+
+
+def read(name: str) -> str:
+    """A value in the calling thread's network namespace, blanks made single. Raises OSError."""
+    fd = os.open(ROOT + name, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return " ".join(os.read(fd, 4096).decode().split())
+    finally:
+        os.close(fd)
