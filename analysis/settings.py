@@ -63,7 +63,7 @@ def _merged(name: str, items: Sequence[Any]) -> Iterator[tuple[str, str]]:
         for key, value in _pairs(item):
             merged.setdefault(key, []).append(value)
     for key, values in merged.items():
-        yield f"{name}[{len(items)}].{key}", _summary(values)
+        yield f"{name}.*.{key}", _summary(values)
 
 
 def _summary(values: Sequence[Any]) -> str:

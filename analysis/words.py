@@ -63,9 +63,9 @@ def jct(run: Run) -> list[str]:
         first = run.first_arm(best)
         over = first.metrics.jct_s if first else None
         against = f", {ratio(time / over)} of {arm(first)}" if first and over and first is not best else ""
-        shares = listed(f"{sync / whole:.0%} for {arm(t)}" for t, whole, sync in known)
-        lead = f"{arm(best)} finished first, in {_time(time)}{against}" if len(known) > 1 else _time(time)
-        sentences.append(f"Batch {batch}: {lead}; of that, synchronisation is {shares}.")
+        shares = listed(f"{sync / whole:.0%} of JCT for {arm(t)}" for t, whole, sync in known)
+        lead = f"{arm(best)} finished first, in {_time(time)}{against}" if len(known) > 1 else f"JCT is {_time(time)}"
+        sentences.append(f"Batch {batch}: {lead}. Synchronisation is {shares}.")
     return sentences
 
 
@@ -123,10 +123,11 @@ def loss_curve(trial: Trial) -> pd.DataFrame | None:
     """Columns ``time_s``, when the last worker ended the iteration, and ``loss``, the mean over the workers."""
     if trial.samples is None or trial.samples.empty:
         return None
-    iterations = trial.samples.groupby("iteration")
-    begin = trial.samples["start_s"].min()
-    curve = pd.DataFrame({"time_s": iterations["end_s"].max() - begin, "loss": iterations["loss"].mean()})
-    return curve.dropna() if curve["loss"].notna().any() else None
+    samples = trial.samples.assign(loss=pd.to_numeric(trial.samples["loss"], errors="coerce"))
+    iterations = samples.groupby("iteration")
+    time_s = iterations["end_s"].max() - samples["start_s"].min()
+    curve = pd.DataFrame({"time_s": time_s, "loss": iterations["loss"].mean()}).dropna()
+    return None if curve.empty else curve
 
 
 def name(trial: Trial) -> str:
@@ -172,7 +173,7 @@ def _alone(trials: Sequence[Trial]) -> str:
     """The finding where no two arms can be compared."""
     trial = trials[0]
     if trial.metrics.gst_median_s is None:
-        return f"{name(trial)} finished; there is no other arm to compare it with."
+        return f"{name(trial)} finished; there is nothing to compare it with."
     against = "" if trial.metrics.gst_ratio is None else f", {ratio(trial.metrics.gst_ratio)} what theory says"
     return f"{name(trial)} synchronised in {_time(trial.metrics.gst_median_s)} (median){against}."
 

@@ -1,0 +1,169 @@
+"""report.html as a document: one file, nothing fetched, everything escaped, the same bytes each time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis import report
+from testbed.errors import OutputError
+
+Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
+
+LOADING = {"src", "srcset", "href", "action", "data", "poster", "xlink:href"}
+"""Attributes that make a browser fetch something."""
+
+
+class Page(HTMLParser):
+    """What a page holds: its tags with their attributes, its text, and the text of its scripts."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.texts: list[str] = []
+        self._inside = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = tag
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "script":
+            self.scripts[-1] += data
+        elif self._inside != "style":
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+def page(run_dir: Path) -> Page:
+    return Page(report.write(run_dir).read_text())
+
+
+def test_it_lands_in_the_run_directory(run_dir: Path) -> None:
+    path = report.write(run_dir)
+    assert path == run_dir / "report.html"
+    assert path.stat().st_size < 8e6
+    assert [left.name for left in run_dir.iterdir() if left.name.startswith(".")] == []
+
+
+def test_the_same_run_gives_the_same_bytes(run_dir: Path) -> None:
+    first = report.write(run_dir).read_bytes()
+    assert report.write(run_dir).read_bytes() == first
+
+
+def test_plotly_is_there_once_and_nothing_is_fetched(run_dir: Path) -> None:
+    found = page(run_dir)
+    assert sum("plotly.js v" in script for script in found.scripts) == 1
+    assert [(tag, attrs) for tag, attrs in found.tags if LOADING & attrs.keys()] == []
+    assert "link" not in {tag for tag, _ in found.tags}
+    html = (run_dir / "report.html").read_text()
+    styles = "".join(re.findall(r"<style>(.*?)</style>", html, re.DOTALL))
+    assert styles
+    assert "url(" not in styles
+    assert "@import" not in styles
+
+
+def test_every_figure_has_its_place_and_its_data(run_dir: Path) -> None:
+    found = page(run_dir)
+    places = [attrs["id"] for _, attrs in found.tags if attrs.get("class") == "plot"]
+    data = [attrs["data-plot"] for tag, attrs in found.tags if tag == "script" and "data-plot" in attrs]
+    assert places == data
+    assert places == [
+        *("jct-16", "jct-64"),
+        *("gst-16", "gst-ratio-16", "gst-64", "gst-ratio-64"),
+        *("loss-16", "loss-64"),
+    ]
+
+
+def test_the_finding_comes_first_and_the_verdicts_next(run_dir: Path) -> None:
+    text = page(run_dir).text
+    places = [
+        text.index(words) for words in ("BML on BCube took 0.50×", "Verdict", "Job completion time", "Environment")
+    ]
+    assert places == sorted(places)
+
+
+def test_an_invalid_trial_is_said_to_be_with_its_reason(run_dir: Path) -> None:
+    text = page(run_dir).text
+    assert "Ring on fat-tree at batch 64 is INVALID: comparisons with it mean nothing." in text
+    assert "Ring on fat-tree is INVALID cpu: share of both cores in use while synchronising" in text
+
+
+def test_a_failed_trial_is_listed_with_its_error(run_dir: Path) -> None:
+    assert "FAILED h3: worker ended with status -9 last lines of its log: <none>" in page(run_dir).text
+
+
+def test_what_comes_from_a_spec_is_text_everywhere(run_dir: Path, edit: Edit) -> None:
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
+    for scheme in ("ps", "ring", "bml"):
+        edit(run_dir / "trials" / f"{scheme}-b16.json", lambda trial: trial.update(label=evil + trial["scheme"]))
+    edit(run_dir / "trials" / "ps-b64.json", lambda trial: trial.update(label=evil, error=evil, scheme=evil))
+    check = {"name": evil, "ok": False, "value": 1, "limit": 2, "unit": evil, "detail": evil}
+    edit(
+        run_dir / "trials" / "bml-b64.json",
+        lambda trial: trial.update(topology=evil, fidelity={"verdict": "INVALID", "checks": [check]}),
+    )
+    edit(run_dir / "env.json", lambda env: env.update({"kernel": evil, evil: 1, "lab": {evil: {evil: evil}}}))
+    edit(run_dir / "resolved.json", lambda resolved: resolved.update(name=evil, arms=[{"label": evil + "ps"}]))
+    (run_dir / "spec.yaml").write_text(evil)
+    before = {tag for tag, _ in Page(report.write(run_dir).read_text()).tags}
+    found = page(run_dir)
+    assert "img" not in before
+    assert not [attrs for _, attrs in found.tags if any(name.startswith("on") for name in attrs)]
+    assert not [script for script in found.scripts if script.startswith("alert")]
+    assert evil in "".join(found.texts)
+    figures = [script for script in found.scripts if script.startswith('{"data"')]
+    assert figures
+    assert not [script for script in figures if "<" in script]
+    assert any("\\u003cscript" not in script and "&lt;\\u002fscript&gt;" in script for script in figures)
+
+
+def test_fields_that_may_be_missing(run_dir: Path, edit: Edit) -> None:
+    for path in (run_dir / "trials").glob("*.json"):
+        edit(
+            path, lambda trial: trial.update(metrics={}, accuracy=None, fidelity=None, links=[], loss=None, error=None)
+        )
+        edit(path, lambda trial: trial.pop("duration_s"))
+    (run_dir / "spec.yaml").unlink()
+    text = page(run_dir).text
+    assert "PS on fat-tree at batch 16 finished; there is nothing to compare it with." in text
+    assert "not judged" in text
+    assert "Bytes per link" not in text
+
+
+def test_a_run_without_a_finished_trial_has_its_table_only(run_dir: Path) -> None:
+    for name in ("ps-b16", "ring-b16", "bml-b16", "ring-b64", "bml-b64"):
+        (run_dir / "trials" / f"{name}.json").unlink()
+    found = page(run_dir)
+    assert "No trial finished" in found.text
+    assert "1 trial: 0 VALID, 1 failed. 5 of 6 planned have not run." in found.text
+    assert "FAILED h3" in found.text
+    assert found.scripts == []
+
+
+def test_a_network_that_cannot_be_built_here_is_not_drawn_but_told(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "trials" / "bml-b16.json", lambda trial: trial.update(topology="./gone.py:network"))
+    text = page(run_dir).text
+    assert "Not drawn: " in text
+    assert "gone.py" in text
+
+
+def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="not a run directory"):
+        report.write(tmp_path)
