@@ -22,11 +22,14 @@ from testbed.lab.base import LinkSettings
 from testbed.lab.netns.shaping import MAX_RATE_BPS
 from topologies import addressing, routing
 from topologies.addressing import Addresses
-from topologies.model import Topology
+from topologies.model import Link, Topology
 
 FIRST_INDEX = 1000
 BRIDGE = "br0"
 BRIDGE_INDEX = 999
+
+MTU_RANGE = (68, 65535)
+"""What IPv4 needs (RFC 791), and what a veth pair can carry."""
 
 Mode = Literal["host", "bridge", "route"]
 
@@ -115,8 +118,9 @@ def blueprint(
         SpecError: a link is faster than can be emulated.
         TopologyError: two hosts of a pair have no route.
     """
+    _check_settings(settings)
     for link in topology.links:
-        _check_rate(topology, link.a, link.b, link.rate_bps)
+        _check_link(topology, link, settings)
     addresses = addressing.plan(topology)
     ports = [_port(topology, addresses, directed) for directed in range(2 * len(topology.links))]
     routes = routing.routes(topology, pairs, addresses=addresses, every_address=every_address)
@@ -136,13 +140,27 @@ def blueprint(
     return Blueprint(nodes, _ends(topology), settings, _hosts_file(nodes))
 
 
-def _check_rate(topology: Topology, a: int, b: int, rate_bps: int) -> None:
-    ends = f"{topology.nodes[a].name} - {topology.nodes[b].name}"
-    if not 0 < rate_bps <= MAX_RATE_BPS:
+def _check_settings(settings: LinkSettings) -> None:
+    for name, value, low, high in (
+        ("mtu", settings.mtu, *MTU_RANGE),
+        ("queue_bytes", settings.queue_bytes, settings.mtu, 2**32 - 1),
+    ):
+        if not low <= value <= high:
+            raise SpecError(f"{name} is {value:,}; a link can have {low:,} to {high:,}", fix="choose one within")
+
+
+def _check_link(topology: Topology, link: Link, settings: LinkSettings) -> None:
+    ends = f"{topology.nodes[link.a].name} - {topology.nodes[link.b].name}"
+    if not 0 < link.rate_bps <= MAX_RATE_BPS:
         raise SpecError(
-            f"link {ends}: {rate_bps / 1e9:g} Gbit/s cannot be emulated; a rate is above 0 and at most "
+            f"link {ends}: {link.rate_bps / 1e9:g} Gbit/s cannot be emulated; a rate is above 0 and at most "
             f"{MAX_RATE_BPS / 1e9:.2f} Gbit/s, where the kernel's 32-bit rates (bytes per second) end",
             fix="scale rates and bytes down alike: times stay the same",
+        )
+    if link.delay_s and not settings.shaped:
+        raise SpecError(
+            f"link {ends}: a delay of {link.delay_s * 1e3:g} ms on a link that is not shaped",
+            fix="shape the links, or set the delay to 0",
         )
 
 

@@ -132,7 +132,7 @@ def _furnish(blueprint: Blueprint, node: NodePlan) -> Iterator[Request]:
     for port in node.ports:
         what = f"{node.name}:{port.name}"
         if settings.shaped:
-            wanted = shaping.shape(port.rate_bps, settings.mtu, settings.queue_bytes)
+            wanted = shaping.shape(port.rate_bps, port.delay_s, settings)
             yield from shaping.install(port.index, wanted, blueprint.label(port.directed_link))
         yield rtnetlink.set_up(port.index, what)
         if port.address is not None:

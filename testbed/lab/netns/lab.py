@@ -81,6 +81,10 @@ class NetnsLab:
         """TCP congestion controls that workers may choose in this lab."""
         return cast(list[str], self._ask("congestion_controls"))
 
+    def has_qdisc(self, kind: str) -> bool:
+        """Whether the kernel knows the queueing discipline ``htb`` (rates) or ``netem`` (delays)."""
+        return cast(bool, self._ask("has_qdisc", kind))
+
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         """Run one command on a node, without input, and wait for it.
 

@@ -6,7 +6,6 @@ requested is believed until the kernel has said it back.
 
 from __future__ import annotations
 
-import socket
 import struct
 import time
 from collections import Counter
@@ -17,12 +16,13 @@ from testbed.lab.base import Counters
 from testbed.lab.netns import rtnetlink, shaping, sysctls
 from testbed.lab.netns.blueprint import BRIDGE_INDEX, FIRST_INDEX, Blueprint, NodePlan, Port
 from testbed.lab.netns.build import Network
+from testbed.lab.netns.capabilities import congestion_controls
 from testbed.lab.netns.netlink import NetlinkError, RouteSocket, attributes
 
 CARRIER_TIMEOUT_S = 5.0
 CARRIER_POLL_S = 0.002
 FIX = "take the lab down and up again; if it happens again, the kernel lacks what the link needs (testbed doctor)"
-TCP_CONGESTION_CANDIDATES = ("cubic", "reno", "bbr", "dctcp")
+QUEUE_UNIT = {"bfifo": "bytes", "netem": "packets"}
 
 
 def verify(network: Network) -> dict[str, Any]:
@@ -87,22 +87,23 @@ class _Summary:
             self._check_kinds(port, kinds)
         asked = [shaping.ask_class(port.index, self.blueprint.label(port.directed_link)) for port in node.ports]
         for port, body in zip(node.ports, netlink.ask(asked), strict=True):
-            limit = int.from_bytes(kinds[port.index, shaping.CLASS_HANDLE].options, "little")
-            self._check_shape(port, shaping.read_shape(body, limit))
+            self._check_shape(port, shaping.read_shape(body, kinds[port.index, shaping.CLASS_HANDLE]))
 
     def _check_kinds(self, port: Port, found: dict[tuple[int, int], shaping.Qdisc]) -> None:
         link = self.blueprint.label(port.directed_link)
-        for parent, kind in ((shaping.TC_H_ROOT, "htb"), (shaping.CLASS_HANDLE, "bfifo")):
+        leaf = "netem" if port.delay_s else "bfifo"
+        for parent, kind in ((shaping.TC_H_ROOT, "htb"), (shaping.CLASS_HANDLE, leaf)):
             qdisc = found.get((port.index, parent))
             _compare(link, "shaper" if kind == "htb" else "queue", kind, qdisc and qdisc.kind)
 
     def _check_shape(self, port: Port, found: shaping.Shape) -> None:
-        wanted = shaping.shape(port.rate_bps, self.settings.mtu, self.settings.queue_bytes)
+        wanted = shaping.shape(port.rate_bps, port.delay_s, self.settings)
         link = self.blueprint.label(port.directed_link)
         _compare(link, "rate (bit/s)", 8 * wanted.rate_bytes_per_s, 8 * found.rate_bytes_per_s)
         _compare(link, "ceiling (bit/s)", 8 * wanted.ceil_bytes_per_s, 8 * found.ceil_bytes_per_s)
         _compare(link, "burst (bytes)", round(wanted.burst_bytes), round(found.burst_bytes))
-        _compare(link, "queue (bytes)", wanted.queue_bytes, found.queue_bytes)
+        _compare(link, "delay (ns)", wanted.delay_ns, found.delay_ns)
+        _compare(link, f"queue ({QUEUE_UNIT[found.leaf]})", wanted.queue_limit, found.queue_limit)
         _compare(link, "shape", wanted, found)
         self.shapes[found] += 1
 
@@ -153,8 +154,9 @@ class _Summary:
                 "directed_links": count,
                 "rate_bps": 8 * shape.rate_bytes_per_s,
                 "burst_bytes": round(shape.burst_bytes),
-                "queue_bytes": shape.queue_bytes,
-                "qdisc": "htb, one class, bfifo leaf",
+                f"queue_{QUEUE_UNIT[shape.leaf]}": shape.queue_limit,
+                "delay_s": shape.delay_ns / 1e9,
+                "qdisc": f"htb, one class, {shape.leaf} leaf",
             }
             for shape, count in sorted(self.shapes.items(), key=lambda item: item[0].rate_bytes_per_s)
         ]
@@ -217,16 +219,3 @@ def _link_counters(body: bytes) -> tuple[int, int, int]:
     stats = attributes(body, rtnetlink.IFINFOMSG.size)[rtnetlink.IFLA_STATS64]
     numbers = struct.unpack_from("=8Q", stats)
     return numbers[1], numbers[3], numbers[rtnetlink.LINK_STATS64_TX_DROPPED]
-
-
-def congestion_controls() -> list[str]:
-    """TCP congestion controls that a socket in the calling thread's namespace may choose."""
-    allowed = []
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        for name in TCP_CONGESTION_CANDIDATES:
-            try:
-                probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
-            except OSError:
-                continue  # not in this kernel, or not for us: exactly what is asked here
-            allowed.append(name)
-    return allowed

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from testbed.errors import LabError, PrivilegeError, TestbedError
 from testbed.lab.base import Counters, Exit, Launch
-from testbed.lab.netns import kernel, readback
+from testbed.lab.netns import capabilities, kernel, readback
 from testbed.lab.netns.blueprint import Blueprint
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.channel import Channel, ChannelClosedError
@@ -95,6 +95,7 @@ class Sandbox:
     def up(self, blueprint: Blueprint) -> dict[str, Any]:
         """Build and read back; what was read is returned summarised."""
         self.down()
+        _require(blueprint)
         self._network = Network(blueprint)
         try:
             self._network.build()
@@ -149,7 +150,11 @@ class Sandbox:
 
     def congestion_controls(self) -> list[str]:
         """What a worker may choose."""
-        return readback.congestion_controls()
+        return capabilities.congestion_controls()
+
+    def has_qdisc(self, kind: str) -> bool:
+        """Whether the kernel can shape or delay so."""
+        return capabilities.has_qdisc(kind)
 
     def _up(self) -> Network:
         if self._network is None:
@@ -159,3 +164,14 @@ class Sandbox:
     def _place(self, node: int) -> Place:
         network = self._up()
         return Place(network.blueprint.nodes[node].name, network.namespaces[node])
+
+
+def _require(blueprint: Blueprint) -> None:
+    """Raises LabError if the kernel lacks what the links need."""
+    if not blueprint.settings.shaped:
+        return
+    capabilities.require_qdisc("htb", "a link's rate")
+    delayed = [port for node in blueprint.nodes for port in node.ports if port.delay_s]
+    if delayed:
+        link = blueprint.label(delayed[0].directed_link)
+        capabilities.require_qdisc("netem", f"link {link}: a delay of {delayed[0].delay_s * 1e3:g} ms")

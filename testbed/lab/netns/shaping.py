@@ -1,4 +1,4 @@
-"""A link's rate and queue at one egress: an HTB with one class and a FIFO that is limited in bytes.
+"""A link's rate, queue and delay at one egress: an HTB with one class, and a FIFO (or netem, for a delay) as its leaf.
 
 HTB sends a packet whenever its bucket is not overdrawn, whatever the packet's size, so the bucket need not hold a
 whole (GSO) packet; it only has to cover the time by which the kernel's timer is late. A deeper one would let a
@@ -10,7 +10,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, Request, attribute, attributes, text, u32
+from testbed.lab.base import LinkSettings
+from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, Request, attribute, attributes, text
 
 MAX_RATE_BPS = 8 * (2**32 - 1)
 """The field for a rate in HTB's parameters is 32 bits of bytes per second."""
@@ -33,11 +34,13 @@ LEAF_HANDLE = 0x00100000  # 10:
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 TCA_HTB_PARMS, TCA_HTB_INIT = 1, 2
 TCA_STATS_BASIC, TCA_STATS_QUEUE = 1, 3
+TCA_NETEM_LATENCY64 = 10
 
 TCMSG = struct.Struct("=BxxxiIII")  # struct tcmsg: family, interface, handle, parent, info
 RATESPEC = struct.Struct("=BBHhHI")  # struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate
 HTB_OPT = struct.Struct("=12s12sIIIII")  # struct tc_htb_opt: rate, ceil, buffer, cbuffer, quantum, level, prio
 HTB_GLOB = struct.Struct("=IIIII")  # struct tc_htb_glob: version, rate2quantum, default class, debug, direct packets
+NETEM_OPT = struct.Struct("=IIIIII")  # struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter
 STATS_BASIC = struct.Struct("=QI")  # struct gnet_stats_basic: bytes, packets
 STATS_QUEUE = struct.Struct("=IIIII")  # struct gnet_stats_queue: qlen, backlog, drops, requeues, overlimits
 LINKLAYER_ETHERNET = 1
@@ -45,27 +48,39 @@ LINKLAYER_ETHERNET = 1
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """An egress as the kernel holds it: rate in bytes per second, bucket in scheduler ticks, queue in bytes."""
+    """An egress as the kernel holds it: rate in bytes per second, bucket in scheduler ticks.
+
+    The queue's limit is in bytes; with a delay it is in packets, which is all that netem can count.
+    """
 
     rate_bytes_per_s: int
     ceil_bytes_per_s: int
     burst_ticks: int
     cburst_ticks: int
     quantum_bytes: int
-    queue_bytes: int
+    queue_limit: int
+    delay_ns: int = 0
 
     @property
     def burst_bytes(self) -> float:
         """The bucket's depth."""
         return self.burst_ticks * NS_PER_TICK * self.rate_bytes_per_s / 1e9
 
+    @property
+    def leaf(self) -> str:
+        """The kind of queue below the class."""
+        return "netem" if self.delay_ns else "bfifo"
 
-def shape(rate_bps: int, mtu: int, queue_bytes: int) -> Shape:
+
+def shape(rate_bps: int, delay_s: float, settings: LinkSettings) -> Shape:
     """What an egress of ``rate_bps`` should look like."""
     rate = rate_bps // 8
-    burst_bytes = max(rate * BURST_S, BURST_PACKETS * (mtu + ETHERNET_HEADER_BYTES))
+    frame_bytes = settings.mtu + ETHERNET_HEADER_BYTES
+    burst_bytes = max(rate * BURST_S, BURST_PACKETS * frame_bytes)
     ticks = round(burst_bytes * 1e9 / rate / NS_PER_TICK)
-    return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, queue_bytes)
+    delay_ns = round(delay_s * 1e9)
+    limit = max(1, settings.queue_bytes // frame_bytes) if delay_ns else settings.queue_bytes
+    return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, limit, delay_ns)
 
 
 def install(index: int, wanted: Shape, link: str) -> list[Request]:
@@ -77,12 +92,25 @@ def install(index: int, wanted: Shape, link: str) -> list[Request]:
     ceil = RATESPEC.pack(0, LINKLAYER_ETHERNET, 0, 0, 0, wanted.ceil_bytes_per_s)
     options = HTB_OPT.pack(rate, ceil, wanted.burst_ticks, wanted.cburst_ticks, wanted.quantum_bytes, 0, 0)
     only = text(TCA_KIND, "htb") + attribute(TCA_OPTIONS, attribute(TCA_HTB_PARMS, options))
-    leaf = text(TCA_KIND, "bfifo") + u32(TCA_OPTIONS, wanted.queue_bytes)
+    leaf = text(TCA_KIND, wanted.leaf) + attribute(TCA_OPTIONS, _leaf_options(wanted))
     return [
         Request(RTM_NEWQDISC, create, TCMSG.pack(0, index, ROOT_HANDLE, TC_H_ROOT, 0) + root, f"shape {link}"),
         Request(RTM_NEWTCLASS, create, TCMSG.pack(0, index, CLASS_HANDLE, ROOT_HANDLE, 0) + only, f"rate of {link}"),
         Request(RTM_NEWQDISC, create, TCMSG.pack(0, index, LEAF_HANDLE, CLASS_HANDLE, 0) + leaf, f"queue of {link}"),
     ]
+
+
+def _leaf_options(wanted: Shape) -> bytes:
+    if not wanted.delay_ns:
+        return struct.pack("=I", wanted.queue_limit)
+    delay = attribute(TCA_NETEM_LATENCY64, struct.pack("=q", wanted.delay_ns))
+    return NETEM_OPT.pack(0, wanted.queue_limit, 0, 0, 0, 0) + delay
+
+
+def probe(kind: str, index: int) -> Request:
+    """A request without the options that htb and netem must have: refused as invalid, or as unknown (ENOENT)."""
+    body = TCMSG.pack(0, index, ROOT_HANDLE, TC_H_ROOT, 0) + text(TCA_KIND, kind)
+    return Request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, body, f"look for {kind}")
 
 
 def list_qdiscs() -> Request:
@@ -120,8 +148,17 @@ def read_qdisc(body: bytes) -> Qdisc:
     return Qdisc(index, handle, parent, kind, found.get(TCA_OPTIONS, b""), sent_bytes, sent_packets, drops)
 
 
-def read_shape(class_body: bytes, queue_bytes: int) -> Shape:
-    """Parse the answer to :func:`ask_class`, beside the leaf's limit (its option is just that number)."""
+def read_shape(class_body: bytes, leaf: Qdisc) -> Shape:
+    """Parse the answer to :func:`ask_class`, and the class's leaf."""
     options = attributes(attributes(class_body, TCMSG.size)[TCA_OPTIONS], 0)
     rate, ceil, burst, cburst, quantum, _, _ = HTB_OPT.unpack_from(options[TCA_HTB_PARMS])
-    return Shape(RATESPEC.unpack(rate)[5], RATESPEC.unpack(ceil)[5], burst, cburst, quantum, queue_bytes)
+    rates = RATESPEC.unpack(rate)[5], RATESPEC.unpack(ceil)[5]
+    return Shape(*rates, burst, cburst, quantum, *_read_leaf(leaf))
+
+
+def _read_leaf(leaf: Qdisc) -> tuple[int, int]:
+    """Limit and delay (ns)."""
+    if leaf.kind != "netem":
+        return int.from_bytes(leaf.options, "little"), 0
+    delay = attributes(leaf.options, NETEM_OPT.size)[TCA_NETEM_LATENCY64]
+    return int(NETEM_OPT.unpack_from(leaf.options)[1]), int.from_bytes(delay, "little")
