@@ -106,6 +106,8 @@ def overrun(samples: pd.DataFrame, pace_s: float, limits: Limits = LIMITS) -> Ch
 def run_queue(samples: pd.DataFrame, limits: Limits = LIMITS) -> Check:
     """For how much of the synchronisation the worst worker waited for a core; median over iterations."""
     by = samples.groupby("iteration")
+    if samples["wait_s"].isna().any():
+        return Check("run queue", None, limits.run_queue, "of GST", True, "this kernel does not count run-queue waits")
     window = by["sum_s"].max() - by["ready_s"].max()
     share = float((by["wait_s"].max() / window).median())
     detail = f"a worker waited for a core during {share:.0%} of a synchronisation"

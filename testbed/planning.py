@@ -31,7 +31,7 @@ def plan(source: Source) -> dict[str, Any]:
 
 
 def predict(trial: Trial) -> dict[str, Any]:
-    """One trial's prediction: GST is the most loaded link's bytes over its goodput (a lower bound), JCT adds the pace."""
+    """One trial's prediction: GST is at least the most loaded link's bytes over its goodput; JCT adds the pace."""
     network = trial.network
     topology = network.topology
     return {

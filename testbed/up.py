@@ -94,7 +94,8 @@ class Doorway:
         node = find_node(self._topology, request["node"])
         stdin, stdout, stderr = files
         command = self._lab.attach(node, request["command"], (stdin, stdout, stderr))
-        while command not in (ready := select.select([command, connection], [], [])[0]):
+        waiting: list[Command | socket.socket] = [command, connection]
+        while command not in (ready := select.select(waiting, [], [])[0]):
             if connection in ready:
                 number = connection.recv(1)
                 command.signal(number[0] if number else signal.SIGKILL)
