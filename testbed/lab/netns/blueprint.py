@@ -77,12 +77,12 @@ class StaticRoute:
 class NodePlan:
     """One namespace."""
 
+    index: int
     name: str
     mode: Mode
     forwards: bool
     ports: tuple[Port, ...]
-    neighbours: tuple[Neighbour, ...] = ()
-    routes: tuple[StaticRoute, ...] = ()
+    routes: tuple[StaticRoute, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,18 @@ class Blueprint:
         """The port that a directed link leaves from."""
         node, position = self.ends[directed_link]
         return self.nodes[node].ports[position]
+
+    def neighbours(self, node: NodePlan) -> Iterator[Neighbour]:
+        """Who can be met without a router on each port of a node: the far end, or everyone else on a bridge."""
+        for port in node.ports:
+            far_end = port.directed_link ^ 1
+            far = self.nodes[self.ends[far_end][0]]
+            if far.mode == "bridge":
+                beyond = [p.directed_link ^ 1 for p in far.ports if p.directed_link != far_end]
+            else:
+                beyond = [far_end]
+            for met in map(self.port, beyond):
+                yield Neighbour(port.index, met.mac, None if node.mode == "bridge" else met.address)
 
     def label(self, directed_link: int) -> str:
         """The directed link for a reader: ``h0:eth0 -> s0:eth3``."""
@@ -128,11 +140,11 @@ def blueprint(
     forwarding = _forwarders(topology, ports, static)
     nodes = tuple(
         NodePlan(
+            i,
             node.name,
             _mode(addresses, i),
             _mode(addresses, i) == "route" or i in forwarding,
             tuple(ports[directed] for directed in topology.ports[i]),
-            tuple(_neighbours(topology, addresses, ports, i)),
             tuple(static[i]),
         )
         for i, node in enumerate(topology.nodes)
@@ -182,19 +194,6 @@ def _ends(topology: Topology) -> tuple[tuple[int, int], ...]:
         for position, directed in enumerate(directed_links):
             ends[directed] = (node, position)
     return tuple(ends)
-
-
-def _neighbours(topology: Topology, addresses: Addresses, ports: list[Port], node: int) -> Iterator[Neighbour]:
-    """Who can be met without a router on each port: the far end, or everyone else on a bridge."""
-    for leaving in topology.ports[node]:
-        far_end, far = leaving ^ 1, topology.head(leaving)
-        if _mode(addresses, far) == "bridge":
-            beyond = [directed ^ 1 for directed in topology.ports[far] if directed != far_end]
-        else:
-            beyond = [far_end]
-        for directed in beyond:
-            address = None if _mode(addresses, node) == "bridge" else ports[directed].address
-            yield Neighbour(ports[leaving].index, ports[directed].mac, address)
 
 
 def _static_routes(

@@ -137,7 +137,7 @@ def _furnish(blueprint: Blueprint, node: NodePlan) -> Iterator[Request]:
         yield rtnetlink.set_up(port.index, what)
         if port.address is not None:
             yield rtnetlink.add_address(port.index, port.address, port.prefix, what)
-    for neighbour in node.neighbours:
+    for neighbour in blueprint.neighbours(node):
         what = f"{node.name}:{blueprint.port(neighbour.index - FIRST_INDEX).name}"
         if neighbour.address is None:
             yield rtnetlink.add_forwarding(neighbour.index, neighbour.mac, what)

@@ -83,23 +83,25 @@ class Processes:
     def signal(self, pid: int, number: int) -> None:
         """Signal a command started by :meth:`run` and the processes it started."""
         if pid in self._commands:
-            os.killpg(pid, number)
+            _signal_group(pid, number)
 
     def kill_workers(self) -> None:
         """End every worker now; those that this ends are not reported as exits."""
         self.reap()
         for pid in self._workers:
-            os.killpg(pid, signal.SIGKILL)
+            _signal_group(pid, signal.SIGKILL)
         for pid in list(self._workers):
             os.waitpid(pid, 0)
         self._workers.clear()
 
     def kill_all(self) -> None:
         """End every process of the sandbox but the caller, and forget workers' exits."""
-        while self._workers or self._commands:
+        with suppress(ProcessLookupError):  # there may be none
             os.kill(-1, signal.SIGKILL)
-            pid, raw = os.waitpid(-1, 0)
-            self._ended(pid, os.waitstatus_to_exitcode(raw))
+        with suppress(ChildProcessError):  # the last one has gone
+            while True:
+                pid, raw = os.waitpid(-1, 0)
+                self._ended(pid, os.waitstatus_to_exitcode(raw))
         self._exits.clear()
 
     def _ended(self, pid: int, status: int) -> None:
@@ -108,6 +110,14 @@ class Processes:
         elif pid in self._commands:
             with socket.socket(fileno=self._commands.pop(pid)) as stream:
                 stream.send(STATUS.pack(status), socket.MSG_NOSIGNAL)
+
+
+def _signal_group(pid: int, number: int) -> None:
+    """Signal a session's processes, or the child alone while it does not lead a session yet."""
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        os.kill(pid, number)
 
 
 def _in_child(place: Place, stdio: Sequence[int], body: Callable[[], int]) -> NoReturn:

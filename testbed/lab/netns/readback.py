@@ -49,6 +49,7 @@ class _Summary:
         self.routes = 0
         self.neighbours = 0
         self.sysctls: dict[str, Counter[str]] = {}
+        self.inherited: dict[str, str] = {}
         self.has_ipv6 = sysctls.has_ipv6()
 
     def check(self, node: NodePlan, netlink: RouteSocket) -> None:
@@ -126,25 +127,28 @@ class _Summary:
         self.routes += len(node.routes)
 
     def _check_neighbours(self, node: NodePlan, netlink: RouteSocket) -> None:
-        is_bridge = node.mode == "bridge"
-        family, state = (
-            (rtnetlink.AF_BRIDGE, rtnetlink.NUD_NOARP) if is_bridge else (rtnetlink.AF_INET, rtnetlink.NUD_PERMANENT)
-        )
-        found = set(map(rtnetlink.read_neighbour, netlink.dump(rtnetlink.list_neighbours(family))))
-        for neighbour in node.neighbours:
+        """Neighbours one by one: listing one namespace's walks through those of the whole machine."""
+        wanted = list(self.blueprint.neighbours(node))
+        state = rtnetlink.NUD_NOARP if node.mode == "bridge" else rtnetlink.NUD_PERMANENT
+        if node.mode == "bridge":
+            answers = netlink.dump(rtnetlink.list_forwarding())
+        else:
+            answers = netlink.ask([rtnetlink.ask_neighbour(n.index, n.address, node.name) for n in wanted if n.address])
+        found = set(map(rtnetlink.read_neighbour, answers))
+        for neighbour in wanted:
             if (neighbour.index, state, neighbour.mac, neighbour.address) not in found:
                 port = self.blueprint.port(neighbour.index - FIRST_INDEX)
-                wanted = f"{neighbour.address or 'a host'} at {neighbour.mac.hex(':')}"
-                _differs(f"{node.name}:{port.name}", "neighbour", wanted, "none such")
-        self.neighbours += len(node.neighbours)
+                asked = f"{neighbour.address or 'a host'} at {neighbour.mac.hex(':')}"
+                _differs(f"{node.name}:{port.name}", "neighbour", asked, "another or none")
+        self.neighbours += len(wanted)
 
     def _check_sysctls(self, node: NodePlan) -> None:
         for name, value in sysctls.wanted(node, self.has_ipv6).items():
             found = sysctls.read(name)
             _compare(node.name, f"sysctl {name}", value, found)
             self.sysctls.setdefault(name, Counter())[found] += 1
-        for name in sysctls.REPORTED:
-            self.sysctls.setdefault(name, Counter())[sysctls.read(name)] += 1
+        if node.index == 0:  # what is not set is inherited by all alike
+            self.inherited = {name: sysctls.read(name) for name in sysctls.REPORTED}
 
     def result(self) -> dict[str, Any]:
         """The summary: every distinct value with the number of links or nodes that have it."""
@@ -171,6 +175,7 @@ class _Summary:
             "routes": self.routes,
             "static_neighbours": self.neighbours,
             "sysctls": {name: dict(values) for name, values in self.sysctls.items()},
+            "inherited_sysctls": self.inherited,
             "congestion_controls": congestion_controls(),
         }
 

@@ -159,9 +159,15 @@ def list_routes() -> Request:
     return Request(RTM_GETROUTE, 0, RTMSG.pack(AF_INET, 0, 0, 0, 0, 0, 0, 0, 0), "list routes")
 
 
-def list_neighbours(family: int) -> Request:
-    """Ask for every neighbour (``AF_INET``) or bridge forwarding entry (``AF_BRIDGE``)."""
-    return Request(RTM_GETNEIGH, 0, NDMSG.pack(family, 0, 0, 0, 0), "list neighbours")
+def ask_neighbour(index: int, address: str, what: str) -> Request:
+    """Ask which MAC address an IPv4 address has."""
+    body = NDMSG.pack(AF_INET, index, 0, 0, 0) + attribute(NDA_DST, socket.inet_aton(address))
+    return Request(RTM_GETNEIGH, 0, body, f"ask {what} where {address} is")
+
+
+def list_forwarding() -> Request:
+    """Ask for every entry of the bridges' forwarding tables."""
+    return Request(RTM_GETNEIGH, 0, NDMSG.pack(AF_BRIDGE, 0, 0, 0, 0), "list forwarding entries")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +224,7 @@ def _read_gateway(found: dict[int, bytes]) -> str | None:
 
 
 def read_neighbour(body: bytes) -> tuple[int, int, bytes, str | None]:
-    """Interface index, state, MAC and IPv4 address (None on a bridge) of one item of :func:`list_neighbours`."""
+    """Interface index, state, MAC and IPv4 address (None on a bridge) of one answer to the two above."""
     family, index, state, _, _ = NDMSG.unpack_from(body)
     found = attributes(body, NDMSG.size)
     address = socket.inet_ntoa(found[NDA_DST]) if family == AF_INET else None
