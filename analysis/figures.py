@@ -19,13 +19,15 @@ from analysis.load import Run, Trial
 
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8f6b3d", "#7a68b3", "#9aa02c")
 """Okabe and Ito's colours, which colour-blind readers tell apart, without the red that means INVALID here."""
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid", "dash")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+"""Six to eight colours: together they tell 24 arms apart."""
 COMPUTE = "#a7aeb8"
 INVALID = "#d9453a"
 
 _ROW_PX = 54
 _MARGIN = {"l": 8, "r": 12, "t": 8, "b": 44}
-_LABEL_WIDTH = 16
+_LABEL_WIDTH = 20
+_LEAST_MARGIN = 0.01
 _ROOM_FOR_TEXT = 1.3
 """The axis of a bar chart is this much longer than its longest bar, at whose end there is a number."""
 
@@ -57,7 +59,7 @@ def jct(run: Run, batch: int) -> str:
         )
     longest = max((t.metrics.jct_s or 0.0 for t in run.finished), default=0.0)
     figure.update_layout(barmode="stack")
-    return _rows(figure, trials, "JCT (s)", (0, _ROOM_FOR_TEXT * longest))
+    return _rows(figure, trials, "JCT (s)", (0, _ROOM_FOR_TEXT * longest or 1))
 
 
 def _bar(trial: Trial, shade: str, part: str) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def _gst(run: Run, trials: Sequence[Trial], units: Sequence[float], title: str) 
             figure.add_shape(type="line", x0=theory, x1=theory, y0=row - 0.42, y1=row + 0.42, line=line)
         lowest, highest = min(lowest, values.min(), theory or math.inf), max(highest, values.max(), theory)
     relative = any(unit != 1.0 for unit in units)
-    margin = 0.08 * (highest - lowest)
+    margin = 0.08 * (highest - lowest) or _LEAST_MARGIN
     return _rows(figure, trials, title, (lowest - margin if relative else 0.0, highest + margin))
 
 

@@ -88,6 +88,7 @@ def render(run: Run) -> str:
     return environment.get_template("report.html").render(
         run=run,
         finding=words.finding(run),
+        believable=words.is_believable(run),
         doubts=words.doubts(run),
         counts=words.counts(run),
         keys=[Key(label, figures.colour(run, label), _DASH_SVG[figures.dash(run, label)]) for label in run.labels],
@@ -118,7 +119,8 @@ def _sections(run: Run) -> dict[str, Section]:
     sync: list[Figure] = []
     for n in batches:
         sync.append(_figure(f"gst-{n}", f"{_per_worker(n)}: seconds", figures.gst(run, n)))
-        sync.append(_figure(f"gst-ratio-{n}", f"{_per_worker(n)}: over theory", figures.gst_over_theory(run, n)))
+        if any(trial.metrics.gst_theory_s for trial in run.finished if trial.batch == n):
+            sync.append(_figure(f"gst-ratio-{n}", f"{_per_worker(n)}: over theory", figures.gst_over_theory(run, n)))
     return {
         "jct": Section(
             tuple(_figure(f"jct-{n}", _per_worker(n), figures.jct(run, n)) for n in batches), tuple(words.jct(run))

@@ -1,9 +1,8 @@
-"""What a run depended on besides its spec, as short lists of names and values; many like values become one line."""
+"""What a run depended on besides its spec, as lists of names and values."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from analysis.load import Run
@@ -11,8 +10,6 @@ from testbed.units import size_text
 
 Pairs = tuple[tuple[str, str], ...]
 
-_MOST_VALUES = 4
-"""Of more distinct values than this, only their number and range are told."""
 _APART = ("schema", "lab", "packages", "sysctls")
 
 
@@ -31,65 +28,37 @@ def labs(run: Run) -> tuple[tuple[str, Pairs], ...]:
     alike: dict[Pairs, list[str]] = {}
     for trial, lab in (run.environment.get("lab") or {}).items():
         if lab:
-            alike.setdefault(tuple(_pairs(lab)), []).append(trial)
+            alike.setdefault(_lab(lab), []).append(trial)
     return tuple((", ".join(trials), pairs) for pairs, trials in alike.items())
+
+
+def _lab(lab: Mapping[str, Any]) -> Pairs:
+    """Its settings; a sysctl is given as each value and at how many nodes it is."""
+    rest = {key: value for key, value in lab.items() if key != "sysctls"}
+    nodes = {
+        name: ", ".join(f"{value} (at {count})" for value, count in values.items())
+        for name, values in (lab.get("sysctls") or {}).items()
+    }
+    return (*_pairs(rest), *_pairs(nodes))
 
 
 def _pairs(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for key, inner in value.items():
         name = f"{prefix}{key}"
-        if isinstance(inner, Mapping) and not _is_collection(inner):
+        if isinstance(inner, Mapping):
             yield from _pairs(inner, f"{name}.")
-        elif isinstance(inner, Mapping):
-            yield from _merged(name, list(inner.values()))
-        elif isinstance(inner, list):
-            yield from _merged(name, inner)
+        elif isinstance(inner, list) and inner and all(isinstance(item, Mapping) for item in inner):
+            for i, item in enumerate(inner):
+                yield from _pairs(item, f"{name}.{i}.")
         else:
             yield name, _text(inner)
 
 
-def _is_collection(value: Mapping[str, Any]) -> bool:
-    """Whether its keys are names of like things (nodes, interfaces) rather than of settings."""
-    return len(value) > 1 and all(isinstance(inner, Mapping) for inner in value.values())
-
-
-def _merged(name: str, items: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    """Like things, setting by setting."""
-    if not items or not all(isinstance(item, Mapping) for item in items):
-        yield name, _summary(items)
-        return
-    merged: dict[str, list[Any]] = {}
-    for item in items:
-        for key, value in _pairs(item):
-            merged.setdefault(key, []).append(value)
-    for key, values in merged.items():
-        yield f"{name}.*.{key}", _summary(values)
-
-
-def _summary(values: Sequence[Any]) -> str:
-    """``1500 (all 18)``, ``a (12), b (6)``, or ``18 values, 0 to 35``."""
-    count = Counter(_text(value) for value in values)
-    if not count:
-        return "none"
-    if len(count) == 1:
-        (only,) = count
-        return f"{only} (all {len(values)})" if len(values) > 1 else only
-    if len(count) == len(values) <= _MOST_VALUES:
-        return ", ".join(count)
-    if len(count) <= _MOST_VALUES:
-        return ", ".join(f"{text} ({n})" for text, n in count.items())
-    ordered = sorted(count, key=_as_number)
-    return f"{len(count)} values, {ordered[0]} to {ordered[-1]}"
-
-
-def _as_number(text: str) -> tuple[float, str]:
-    try:
-        return float(text.replace(",", "")), text
-    except ValueError:
-        return float("inf"), text
-
-
 def _text(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "not known"}[value]
-    return " ".join(str(value).split())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "not known"
+    if isinstance(value, list):
+        return ", ".join(map(_text, value)) or "none"
+    return f"{value:,}" if isinstance(value, int) else " ".join(str(value).split())

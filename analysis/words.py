@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from statistics import geometric_mean
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
 
 import pandas as pd
 
@@ -13,6 +13,9 @@ from testbed.units import size_text, time_text
 _SAME_LOSS = 1e-3
 """Losses of two arms that differ by less than this, relatively, are called the same."""
 
+_MOST_NAMED = 4
+"""Sentences name at most so many trials one by one."""
+
 
 def finding(run: Run) -> str:
     """The run in one sentence: the arm that synchronised fastest, against the first arm."""
@@ -21,13 +24,22 @@ def finding(run: Run) -> str:
     ratios = _gst_ratios(run)
     if not ratios:
         return _alone(run.finished)
-    label = min(ratios, key=lambda name: geometric_mean([gst for gst, _ in ratios[name]]))
+    label = min(ratios, key=lambda name: median([gst for gst, _ in ratios[name]]))
     gst = _span(gst for gst, _ in ratios[label])
     jct = _span(jct for _, jct in ratios[label])
     first = run.labels[0]
-    if geometric_mean([value for value, _ in ratios[label]]) >= 0.995:
+    if median([value for value, _ in ratios[label]]) >= 0.995:
         return f"No arm synchronised faster than {first}; {label} came closest with {gst} its time."
     return f"{label} took {gst} the synchronisation time of {first}, and {jct} its job completion time."
+
+
+def is_believable(run: Run) -> bool:
+    """Whether the finding rests on a VALID trial, or on two where it compares."""
+    if not run.finished:
+        return True
+    pairs = [(trial, run.first_arm(trial)) for trial in run.finished if trial.label != run.labels[0]]
+    compared = [trial.valid and first.valid for trial, first in pairs if first]
+    return any(compared) if compared else any(trial.valid for trial in run.finished)
 
 
 def doubts(run: Run) -> str | None:
@@ -35,8 +47,12 @@ def doubts(run: Run) -> str | None:
     invalid = [name(trial) for trial in run.finished if not trial.valid]
     if not invalid:
         return None
-    verb = "is" if len(invalid) == 1 else "are"
-    return f"{listed(invalid)} {verb} INVALID: comparisons with {'it' if verb == 'is' else 'them'} mean nothing."
+    if len(invalid) == len(run.finished):
+        return "No finished trial is VALID: comparisons mean nothing."
+    if len(invalid) > _MOST_NAMED:
+        return f"{len(invalid)} trials are INVALID: comparisons with them mean nothing."
+    verb, them = ("is", "it") if len(invalid) == 1 else ("are", "them")
+    return f"{listed(invalid)} {verb} INVALID: comparisons with {them} mean nothing."
 
 
 def counts(run: Run) -> str:
@@ -63,7 +79,7 @@ def jct(run: Run) -> list[str]:
         first = run.first_arm(best)
         over = first.metrics.jct_s if first else None
         against = f", {ratio(time / over)} of {arm(first)}" if first and over and first is not best else ""
-        shares = listed(f"{sync / whole:.0%} of JCT for {arm(t)}" for t, whole, sync in known)
+        shares = _each([(sync / whole, t) for t, whole, sync in known], "{:.0%} of JCT".format)
         lead = f"{arm(best)} finished first, in {_time(time)}{against}" if len(known) > 1 else f"JCT is {_time(time)}"
         sentences.append(f"Batch {batch}: {lead}. Synchronisation is {shares}.")
     return sentences
@@ -94,10 +110,8 @@ def loss(run: Run) -> list[str]:
         if not curves:
             continue
         goal = max(float(curve["loss"].min()) for _, curve in curves)
-        reached = listed(
-            f"{_time(float(curve.loc[curve['loss'] <= goal, 'time_s'].iloc[0]))} for {arm(trial)}"
-            for trial, curve in curves
-        )
+        times = [(float(curve.loc[curve["loss"] <= goal, "time_s"].iloc[0]), trial) for trial, curve in curves]
+        reached = _each(times, _time)
         begin = float(curves[0][1]["loss"].iloc[0])
         same = _same_losses([curve["loss"] for _, curve in curves])
         sentences.append(f"Batch {batch}: {same}from {begin:.3g} down to {goal:.3g} it took {reached}.")
@@ -171,7 +185,7 @@ def _gst_ratios(run: Run) -> dict[str, list[tuple[float, float]]]:
 
 def _alone(trials: Sequence[Trial]) -> str:
     """The finding where no two arms can be compared."""
-    trial = trials[0]
+    trial = next((trial for trial in trials if trial.valid), trials[0])
     if trial.metrics.gst_median_s is None:
         return f"{name(trial)} finished; there is nothing to compare it with."
     against = "" if trial.metrics.gst_ratio is None else f", {ratio(trial.metrics.gst_ratio)} what theory says"
@@ -190,6 +204,14 @@ def _same_losses(losses: Sequence[pd.Series[float]]) -> str:
         len(other) == len(first) and ((other - first).abs() <= _SAME_LOSS * first.abs()).all() for other in losses
     )
     return "every arm went through the same losses; " if same else "the arms went through different losses; "
+
+
+def _each(values: Sequence[tuple[float, Trial]], as_text: Callable[[float], str]) -> str:
+    """Every trial's value, or, of many, only the least and the greatest."""
+    if len(values) <= _MOST_NAMED:
+        return listed(f"{as_text(value)} for {arm(trial)}" for value, trial in values)
+    (low, least), *_, (high, greatest) = sorted(values, key=lambda row: row[0])
+    return f"{as_text(low)} for {arm(least)} to {as_text(high)} for {arm(greatest)}"
 
 
 def _time(seconds: float) -> str:

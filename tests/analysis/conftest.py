@@ -92,8 +92,11 @@ def _environment() -> dict[str, Any]:
         "seed": 1,
         "lab": {
             "ps-b16": {
+                "nodes": {"host": 9},
                 "mtu": 1500,
-                "links": [{"link": i, "rate_bps": 200_000_000, "burst_bytes": 16_000} for i in range(18)],
+                "shapes": [{"rate_bps": 200_000_000, "qdisc": "htb, one class, bfifo leaf"}],
+                "sysctls": {"ipv4/ip_forward": {"0": 9, "1": 1}},
+                "congestion_controls": ["cubic", "reno"],
             }
         },
     }

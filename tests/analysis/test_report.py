@@ -105,6 +105,17 @@ def test_an_invalid_trial_is_said_to_be_with_its_reason(run_dir: Path) -> None:
     assert "Ring on fat-tree is INVALID cpu: share of both cores in use while synchronising" in text
 
 
+def test_a_finding_from_invalid_trials_is_red(run_dir: Path, edit: Edit) -> None:
+    def doubt(trial: dict[str, Any]) -> None:
+        trial["fidelity"] = {"verdict": "INVALID", "checks": []}
+
+    for scheme in ("ps", "ring", "bml"):
+        edit(run_dir / "trials" / f"{scheme}-b16.json", doubt)
+    found = page(run_dir)
+    assert ("h1", {"class": "bad"}) in found.tags
+    assert "its job completion time. This is not to be believed." in found.text
+
+
 def test_a_failed_trial_is_listed_with_its_error(run_dir: Path) -> None:
     assert "FAILED h3: worker ended with status -9 last lines of its log: <none>" in page(run_dir).text
 

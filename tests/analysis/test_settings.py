@@ -1,4 +1,4 @@
-"""Settings as names and values: many like values become one line."""
+"""Settings as names and values."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ def test_the_machine_the_kernel_and_the_packages(run_dir: Path) -> None:
     assert dict(parts["Packages"])["torch"] == "2.13.0+cpu"
 
 
-def test_like_links_become_one_line_a_setting(run_dir: Path) -> None:
+def test_what_the_kernel_said_of_a_network(run_dir: Path) -> None:
     ((trial, pairs),) = settings.labs(load(run_dir))
     assert trial == "ps-b16"
-    assert dict(pairs) == {
-        "mtu": "1500",
-        "links.*.link": "18 values, 0 to 17",
-        "links.*.rate_bps": "200000000 (all 18)",
-        "links.*.burst_bytes": "16000 (all 18)",
-    }
+    assert pairs == (
+        ("nodes.host", "9"),
+        ("mtu", "1,500"),
+        ("shapes.0.rate_bps", "200,000,000"),
+        ("shapes.0.qdisc", "htb, one class, bfifo leaf"),
+        ("congestion_controls", "cubic, reno"),
+        ("ipv4/ip_forward", "0 (at 9), 1 (at 1)"),
+    )
 
 
 def test_trials_whose_networks_were_the_same_share_an_entry(run_dir: Path, edit: Edit) -> None:
@@ -38,12 +40,8 @@ def test_trials_whose_networks_were_the_same_share_an_entry(run_dir: Path, edit:
     assert [trials for trials, _ in settings.labs(load(run_dir))] == ["ps-b16, ring-b16"]
 
 
-def test_things_with_names_are_merged_too(run_dir: Path, edit: Edit) -> None:
-    interfaces = {"h0": {"rate": 1, "queue": None}, "h1": {"rate": 2, "queue": None}, "h2": {"rate": 1, "queue": None}}
-    edit(run_dir / "env.json", lambda env: env.update(lab={"a": {"ports": interfaces, "none": []}}))
-    ((_, pairs),) = settings.labs(load(run_dir))
-    assert dict(pairs) == {
-        "ports.*.rate": "1 (2), 2 (1)",
-        "ports.*.queue": "not known (all 3)",
-        "none": "none",
-    }
+def test_what_is_empty_or_unknown_is_said_to_be(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "env.json", lambda env: env.update(git=None, lab={"a": {"routes": []}}))
+    run = load(run_dir)
+    assert ("git", "not known") in dict(settings.environment(run))["Machine"]
+    assert settings.labs(run) == (("a", (("routes", "none"),)),)

@@ -85,6 +85,25 @@ def test_counts_and_doubts(run: Run) -> None:
     assert words.doubts(run) == "Ring on fat-tree at batch 64 is INVALID: comparisons with it mean nothing."
     assert words.counts(only(run, "ps-b16")) == "1 trial: 1 VALID. 5 of 6 planned have not run."
     assert words.doubts(only(run, "ps-b16")) is None
+    assert words.doubts(only(run, "ring-b64")) == "No finished trial is VALID: comparisons mean nothing."
+
+
+def test_a_finding_rests_on_valid_trials(run: Run) -> None:
+    assert words.is_believable(run)  # at batch 16 both are VALID
+    assert not words.is_believable(only(run, "ring-b64"))
+    invalid = tuple(replace(trial, verdict="INVALID") if trial.id == "ps-b16" else trial for trial in run.trials)
+    assert not words.is_believable(replace(run, trials=invalid))
+    assert words.is_believable(only(run, "ps-b64"))  # it says that nothing finished
+
+
+def test_of_many_trials_only_the_extremes_are_named(run: Run) -> None:
+    first = with_metrics(only(run, "ps-b16"), "ps-b16", jct_s=10.0).trials[0]
+    many = tuple(
+        replace(first, label=f"arm {n}", metrics=replace(first.metrics, sync_s=float(n), jct_s=10.0))
+        for n in range(1, 6)
+    )
+    (sentence,) = words.jct(replace(run, trials=many))
+    assert sentence.endswith(" Synchronisation is 10% of JCT for arm 1 to 50% of JCT for arm 5.")
 
 
 def test_jct_tells_the_first_and_the_shares(run: Run) -> None:
