@@ -71,7 +71,7 @@ def plan(topology: Topology) -> Addresses:
         TopologyError: the network needs more addresses than there are.
     """
     mode: dict[int, Literal["bridge", "route"]] = {
-        switch: "bridge" if _is_bridge(topology, switch) else "route" for switch in topology.switches
+        switch: "bridge" if is_bridge(topology, switch) else "route" for switch in topology.switches
     }
     given: dict[Port, tuple[str, int]] = {}
     free = 0
@@ -91,8 +91,11 @@ def plan(topology: Topology) -> Addresses:
     return Addresses(topology, hosts, {port: given[port] for port in given.keys() - hosts.keys()}, mode)
 
 
-def _is_bridge(topology: Topology, switch: int) -> bool:
-    """All ports lead to hosts, and no host is there twice (which of its two NICs would answer would be left to ARP)."""
+def is_bridge(topology: Topology, switch: int) -> bool:
+    """Whether a switch forwards by MAC address: all its ports lead to hosts, and no two of them to the same one.
+
+    Were a host there twice, ARP would pick the NIC, and not the topology.
+    """
     heads = [topology.head(directed) for directed in topology.ports[switch]]
     return all(head < topology.host_count for head in heads) and len(set(heads)) == len(heads)
 

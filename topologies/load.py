@@ -27,7 +27,7 @@ def load_function(name: str, error: type[SpecError]) -> Callable[..., object]:
     """
     path_text, _, function_name = name.rpartition(":")
     if not path_text or not function_name:
-        raise error(f"{name!r} names a file but no function in it", fix=f"write it as {name.strip(':')}:FUNCTION")
+        raise error(f"{name!r} does not name both a file and a function in it", fix="write it as ./FILE.py:FUNCTION")
     path = Path(path_text)
     if not path.is_file():
         raise error(f"there is no file {path_text!r} (looked in {Path.cwd()})", fix="correct the path before the colon")

@@ -29,7 +29,7 @@ class Parameter:
     required: bool = True
 
     def __str__(self) -> str:
-        return self.name if self.required else f"{self.name}={as_text(self.default)}"
+        return f"{self.name}={'...' if self.required else as_text(self.default)}"
 
 
 def parameters_of(function: Callable[..., object], skip: int) -> tuple[Parameter, ...]:
@@ -110,5 +110,6 @@ def check_size(family: str, links: int, **values: Any) -> None:
     if links > MOST_LINKS:
         sizes = ", ".join(f"{name}={value}" for name, value in values.items())
         raise TopologyError(
-            f"{family} with {sizes} has {links:,} links; at most {MOST_LINKS:,} can be built", fix="make it smaller"
+            f"{family} with {sizes} has more than {MOST_LINKS:,} links, the most that can be built",
+            fix="make it smaller",
         )

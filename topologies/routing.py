@@ -7,6 +7,7 @@ Neighbours on one subnet reach each other without a route.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -43,7 +44,8 @@ def routes(
             :meth:`Addresses.flow` names them need only the NIC at which the path arrives; ``ping NAME`` needs any.
 
     Raises:
-        TopologyError: a pair has no route, or the paths of two pairs contradict each other.
+        TopologyError: a pair has no route, the paths of two pairs contradict each other, or the weights of a pair's
+            paths are not what an even split at each node gives.
     """
     table = _Table(topology, addresses or plan(topology))
     for low, high in {(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]}:
@@ -73,6 +75,7 @@ class _Table:
         for path in paths:
             for node, hop in self._steps(path):
                 next_hops.setdefault(node, set()).add(hop)
+        self._check_weights(src, dst, paths, next_hops)
         for address in wanted:
             for node, hops in next_hops.items():
                 towards: set[Hop] = {(port, None if via == address else via) for port, via in hops}
@@ -103,6 +106,18 @@ class _Table:
             if self.addresses.mode.get(head) != "bridge":
                 yield node, (port, self.addresses.of(head, topology.port_at_tail(directed ^ 1)))
                 port = None
+
+    def _check_weights(self, src: int, dst: int, paths: tuple[Path, ...], next_hops: dict[int, set[Hop]]) -> None:
+        """The kernel gives each next hop the same share; theory must count on nothing else."""
+        for path in paths if len(paths) > 1 else ():
+            share = 1 / math.prod(len(next_hops[node]) for node, _ in self._steps(path))
+            if not math.isclose(share, path.weight):
+                names = self.topology.nodes
+                raise TopologyError(
+                    f"{self.topology.expression}: a path from {names[src].name} to {names[dst].name} has weight "
+                    f"{path.weight:g}, but would carry {share:g}",
+                    fix="split traffic evenly at each node, over hops that some path takes",
+                )
 
     def _refuse(self, node: int, dst: int) -> None:
         names = self.topology.nodes

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from testbed.errors import TopologyError
+from topologies.addressing import is_bridge
 from topologies.model import Path, Topology
 
 
@@ -13,8 +14,8 @@ class ShortestPaths:
     """A router that takes a shortest path; make one for each topology, since it remembers distances.
 
     Args:
-        ecmp: let every shortest path carry traffic, split evenly at each node among its next hops, as the kernel does;
-            otherwise every node takes the lowest of its ports that lead nearer.
+        ecmp: let every shortest path carry traffic, split evenly at each node among its next hops, as the kernel does
+            (a bridge is no hop, what lies behind it is); otherwise every node takes the lowest port that leads nearer.
     """
 
     def __init__(self, *, ecmp: bool = False) -> None:
@@ -37,11 +38,22 @@ class ShortestPaths:
         if here == dst:
             yield Path(())
             return
-        nearer = [link for link in topology.ports[here] if distance[topology.head(link)] == distance[here] - 1]
-        chosen = nearer if self.ecmp else nearer[:1]
-        for link in chosen:
-            for rest in self._walk(topology, distance, topology.head(link), dst):
-                yield Path((link, *rest.links), rest.weight / len(chosen))
+        hops = list(self._hops(topology, distance, here))
+        chosen = hops if self.ecmp else hops[:1]
+        for hop in chosen:
+            for rest in self._walk(topology, distance, topology.head(hop[-1]), dst):
+                yield Path((*hop, *rest.links), rest.weight / len(chosen))
+
+    def _hops(self, topology: Topology, distance: list[int], here: int) -> Iterator[tuple[int, ...]]:
+        """The links to each next node that is nearer and decides for itself."""
+        for link in topology.ports[here]:
+            head = topology.head(link)
+            if distance[head] != distance[here] - 1:
+                continue
+            if topology.nodes[head].kind == "switch" and is_bridge(topology, head):
+                yield from ((link, *hop) for hop in self._hops(topology, distance, head))
+            else:
+                yield (link,)
 
 
 def _distances(topology: Topology, dst: int) -> list[int]:

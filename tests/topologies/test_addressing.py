@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import ip_interface, ip_network
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import pytest
 
@@ -32,9 +32,9 @@ def planned(expression: str) -> Addresses:
     return plan(build(expression, rate_bps=1000))
 
 
-def network(addresses: list[Link], *, hosts: int, switches: int) -> Topology:
+def network(links: list[Link], *, hosts: int, switches: int) -> Topology:
     nodes = [Node(f"h{h}", "host", 0) for h in range(hosts)] + [Node(f"s{s}", "switch", 1) for s in range(switches)]
-    return Topology("mine", {}, tuple(nodes), tuple(addresses), ShortestPaths())
+    return Topology("mine", {}, tuple(nodes), tuple(links), ShortestPaths())
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
@@ -63,12 +63,11 @@ def test_subnets_are_disjoint_and_hold_the_ports_that_reach_each_other(expressio
     for switch, mode in addresses.mode.items():
         if mode == "bridge":
             expected.append({(topology.head(d), topology.port_at_tail(d ^ 1)) for d in topology.ports[switch]})
-    for link in topology.links:
-        if addresses.mode.get(link.b) != "bridge":
-            expected.append({(link.a, link.a_port), (link.b, link.b_port)})
+    routed = [link for link in topology.links if addresses.mode.get(link.b) != "bridge"]
+    expected += [{(link.a, link.a_port), (link.b, link.b_port)} for link in routed]
     assert sorted(map(sorted, members.values())) == sorted(map(sorted, expected))
     subnets = sorted(ip_network(text) for text in members)
-    for lower, higher in zip(subnets, subnets[1:], strict=False):
+    for lower, higher in pairwise(subnets):
         assert lower.broadcast_address < higher.network_address
 
 

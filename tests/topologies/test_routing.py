@@ -124,7 +124,7 @@ def networks(draw: st.DrawFn) -> Topology:
     return Topology("any", {}, tuple(nodes), tuple(links), ShortestPaths(ecmp=draw(st.booleans())))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(networks())
 def test_routes_give_exactly_the_shortest_paths_of_any_network(topology: Topology) -> None:
     assert_routes_give_paths(topology, list(combinations(topology.hosts, 2)))
@@ -181,11 +181,25 @@ def test_a_router_that_looks_at_the_source_is_refused() -> None:
     )
 
 
+def test_weights_that_no_even_split_gives_are_refused() -> None:
+    """Two spines, one to carry three times the traffic of the other."""
+
+    def uneven(topology: Topology, src: int, dst: int) -> tuple[Path, ...]:
+        low, high = ShortestPaths(ecmp=True)(topology, src, dst)
+        return Path(low.links, 0.25), Path(high.links, 0.75)
+
+    leaf = build("spine_leaf(racks=2,hosts_per_rack=1,spines=2)", rate_bps=1000)
+    with pytest.raises(TopologyError) as error:
+        routes(Topology("mine", {}, leaf.nodes, leaf.links, uneven), [(0, 1)])
+    assert str(error.value) == (
+        "mine(): a path from h0 to h1 has weight 0.25, but would carry 0.5\n"
+        "  fix: split traffic evenly at each node, over hops that some path takes"
+    )
+
+
 def test_unlinked_hosts_have_no_route() -> None:
     nodes = (Node("h0", "host", 0), Node("h1", "host", 0), Node("s0", "switch", 1))
     topology = Topology("mine", {}, nodes, (Link(0, 0, 2, 0, 1000),), ShortestPaths())
     with pytest.raises(TopologyError) as error:
         routes(topology, [(0, 1)])
-    assert str(error.value) == (
-        "mine(): no route leads from h0 to h1\n  fix: link them, over switches or directly"
-    )
+    assert str(error.value) == ("mine(): no route leads from h0 to h1\n  fix: link them, over switches or directly")

@@ -1,0 +1,69 @@
+"""Counts, and bisection against the worst of all halves."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations, product
+
+import pytest
+
+from topologies.build import build
+from topologies.describe import bisection_bps, describe
+from topologies.model import Topology
+
+
+def test_description() -> None:
+    described = describe(build("bcube(n=4,k=2)", rate_bps=1000))
+    assert json.loads(json.dumps(described)) == {
+        "expression": "bcube(n=4,k=2)",
+        "family": "bcube",
+        "hosts": 16,
+        "switches": 8,
+        "switches_by_level": {"1": 4, "2": 4},
+        "links": 32,
+        "nics_per_host": [2],
+        "racks": 4,
+        "link_rates_bps": [1000],
+        "bisection_bps": 8000.0,
+    }
+
+
+def worst_cut(topology: Topology) -> int:
+    """The least capacity between two halves of the hosts, over every choice of halves and of sides for the switches."""
+    hosts = topology.host_count
+    worst = sum(link.rate_bps for link in topology.links)
+    for half in combinations(range(1, hosts), hosts // 2):
+        chosen = set(half)
+        for sides in product((False, True), repeat=len(topology.switches)):
+            far = [node in chosen for node in topology.hosts] + list(sides)
+            worst = min(worst, sum(link.rate_bps for link in topology.links if far[link.a] != far[link.b]))
+    return worst
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "star(hosts=2)",
+        "star(hosts=6)",
+        "bcube(n=2,k=1)",
+        "bcube(n=2,k=2)",
+        "bcube(n=4,k=1)",
+        "fat_tree(k=2)",
+        "spine_leaf(racks=2,hosts_per_rack=2,spines=2)",
+        "spine_leaf(racks=2,hosts_per_rack=3,spines=2,oversubscription=2)",
+        "spine_leaf(racks=2,hosts_per_rack=2,spines=2,oversubscription=0.5)",
+        "spine_leaf(racks=4,hosts_per_rack=2,spines=1,oversubscription=2)",
+    ],
+)
+def test_bisection_is_the_worst_cut(expression: str) -> None:
+    topology = build(expression, rate_bps=600)
+    assert bisection_bps(topology) == worst_cut(topology)
+
+
+def test_bisection_of_a_fat_tree_is_full() -> None:
+    assert bisection_bps(build("fat_tree(k=4)", rate_bps=1000)) == 8 * 1000
+
+
+@pytest.mark.parametrize("expression", ["bcube(n=3,k=2)", "spine_leaf(racks=3,hosts_per_rack=2,spines=1)"])
+def test_bisection_without_a_closed_form(expression: str) -> None:
+    assert bisection_bps(build(expression, rate_bps=1000)) is None
