@@ -1,19 +1,22 @@
-"""Labelled images to train on. Loaded once per process and shared by processes forked after that."""
+"""Labelled images to train on. Loaded once per process and shared by processes forked after that.
+
+Importing this does not import torch or scikit-learn, so that planning a run can check a data set's name quickly.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
-from torch import Tensor
-from torch.nn.functional import interpolate
 
 from workloads.registry import lookup
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TEST_SHARE = 0.2
 """Share of each class that is kept for the test."""
@@ -37,6 +40,8 @@ class Dataset:
 
     def select(self, indices: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """Copies of the images and labels at ``indices``."""
+        import torch
+
         rows = torch.from_numpy(indices)
         return self.images[rows], self.labels[rows]
 
@@ -44,6 +49,10 @@ class Dataset:
 @cache
 def digits() -> tuple[Tensor, Tensor]:
     """The 1,797 handwritten digits that scikit-learn ships (UCI ML, 8x8, 0 to 16), as 28x28 images from -1 to 1."""
+    import torch
+    from sklearn.datasets import load_digits
+    from torch.nn.functional import interpolate
+
     bunch = load_digits()
     small = torch.from_numpy(bunch.images.astype(np.float32)).unsqueeze(1) / 8 - 1
     images = interpolate(small, size=(28, 28), mode="bilinear", align_corners=False)
