@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -21,6 +22,15 @@ from workloads.training import Replica, global_batch, initial_weights, rank_batc
 SETTINGS = Training("lenet5", "digits", batch=8, iterations=3, learning_rate=0.05, momentum=0.9, seed=7)
 
 counts = st.integers(1, 200)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """As in a worker; several test processes with as many threads as cores would wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @settings(deadline=None)  # the first example pays for imports

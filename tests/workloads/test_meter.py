@@ -1,0 +1,50 @@
+"""CPU time and run-queue waits of this process."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from workloads.meter import Meter
+
+
+def test_busy_time_is_cpu_time() -> None:
+    meter = Meter()
+    begin = meter.now()
+    while time.process_time() - begin.cpu_s < 0.05:
+        pass
+    cpu_s, _ = meter.now().since(begin)
+    assert 0.05 <= cpu_s < 0.5
+    meter.close()
+
+
+def test_sleeping_is_not() -> None:
+    meter = Meter()
+    begin = meter.now()
+    time.sleep(0.1)
+    cpu_s, _ = meter.now().since(begin)
+    assert cpu_s < 0.05
+    meter.close()
+
+
+def test_waits_are_the_second_field(tmp_path: Path) -> None:
+    file = tmp_path / "schedstat"
+    file.write_text("500 1000000000 3\n")
+    meter = Meter(file)
+    assert meter.counts_waits
+    begin = meter.now()
+    file.write_text("900 1250000000 4\n")
+    assert meter.now().since(begin)[1] == pytest.approx(0.25)
+    meter.close()
+
+
+@pytest.mark.parametrize("text", [None, "0 0 9\n"])
+def test_a_kernel_that_does_not_count_gives_none(tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "schedstat"
+    if text is not None:
+        file.write_text(text)
+    meter = Meter(file)
+    assert not meter.counts_waits
+    assert meter.now().since(meter.now())[1] is None

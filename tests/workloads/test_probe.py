@@ -1,0 +1,93 @@
+"""The burst over loopback: what is counted, and neighbours that are late, silent or absent."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import threading
+import time
+
+import pytest
+
+from testbed.errors import WorkerError
+from workloads.job import Probe
+from workloads.probe import GRACE_S, SETTLE, Bursts
+
+_ports = itertools.count(24_000 + os.getpid() % 700 * 10, 5)
+
+
+def ring(count: int, duration_s: float) -> list[Probe]:
+    """NICs 127.78.0.1 .. count, each of which sends to the next one."""
+    port = next(_ports)
+    name = [f"127.78.0.{i + 1}" for i in range(count)]
+    return [Probe(name[i], name[(i + 1) % count], port, name[i - 1], port, 10**9, duration_s) for i in range(count)]
+
+
+def test_every_nic_reports_what_arrived() -> None:
+    probes = ring(3, 0.3)
+    with Bursts(probes, "reno") as bursts:
+        begin = time.monotonic()
+        found = bursts.run()
+        took = time.monotonic() - begin
+    assert [one.port_address for one in found] == [probe.local for probe in probes]
+    for one in found:
+        assert one.asked_bps == 10**9
+        assert one.rate_bps > 10**7
+        window_bytes = one.rate_bps / 8 * 0.3 * (1 - SETTLE)
+        assert one.bytes > 0.8 * window_bytes
+    assert 0.3 <= took < 0.3 + GRACE_S
+
+
+def test_the_rate_is_that_of_the_window() -> None:
+    """A sender of 1 MB at once and then 100 kB/s: the burst at the start is not counted, the rest is."""
+    (probe,) = ring(1, 1.0)
+    probe = Probe("127.78.0.1", "127.78.0.2", probe.send_port, "127.78.0.3", probe.listen_port, 10**6, 1.0)
+
+    def send() -> None:
+        with socket.create_connection((probe.local, probe.listen_port)) as sock:
+            sock.sendall(bytes(1_000_000))
+            for _ in range(12):
+                time.sleep(0.1)
+                sock.sendall(bytes(10_000))
+
+    with socket.create_server((probe.remote, probe.send_port)), Bursts([probe], "reno") as bursts:
+        thread = threading.Thread(target=send)
+        thread.start()
+        (found,) = bursts.run()
+        thread.join()
+    assert found.bytes == 1_120_000
+    assert 8 * 30_000 < found.rate_bps < 8 * 300_000  # with the burst it would be above 8 * 1_000_000
+
+
+def test_a_source_that_never_sends_is_zero_and_bounded() -> None:
+    (probe,) = ring(1, 0.1)
+    probe = Probe("127.78.0.1", "127.78.0.2", probe.send_port, "127.78.0.3", probe.listen_port, 10**9, 0.1)
+    with socket.create_server((probe.remote, probe.send_port)), Bursts([probe], "reno") as bursts:
+        begin = time.monotonic()
+        (found,) = bursts.run()
+        assert time.monotonic() - begin < 0.1 + GRACE_S + 0.5
+    assert (found.rate_bps, found.bytes) == (0, 0)
+
+
+def test_no_probes_take_no_time() -> None:
+    with Bursts([], "reno") as bursts:
+        begin = time.monotonic()
+        assert bursts.run() == []
+        assert time.monotonic() - begin < 0.5
+
+
+def test_a_target_that_does_not_listen_is_named() -> None:
+    (probe,) = ring(1, 0.1)
+    probe = Probe("127.78.0.1", "127.78.0.2", probe.send_port, "127.78.0.3", probe.listen_port, 10**9, 0.1)
+    with Bursts([probe], "reno") as bursts, pytest.raises(WorkerError, match=r"burst to 127\.78\.0\.2:.*refused"):
+        bursts.run()
+
+
+def test_a_taken_port_is_named() -> None:
+    (probe,) = ring(1, 0.1)
+    with (
+        socket.create_server((probe.local, probe.listen_port)),
+        pytest.raises(WorkerError, match=rf"cannot listen at {probe.local}:{probe.listen_port}"),
+    ):
+        Bursts([probe], "reno")

@@ -1,0 +1,309 @@
+"""Real worker processes over loopback: every scheme, overlap and compute mode, and what happens when one dies."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from topologies.addressing import plan
+from topologies.build import build as build_topology
+from workloads import training, worker
+from workloads.job import Compute, Job, Peer, Probe, Training
+from workloads.models import tensor_sizes
+from workloads.reference import reference_weights, relative_error
+from workloads.sync import codec, schemes
+from workloads.sync.flows import neighbours
+from workloads.sync.forest import ABSENT, ROOT, Forest
+from workloads.sync.transport import connect
+
+TRAINING = Training("lenet5", "digits", batch=4, iterations=3, learning_rate=0.02, momentum=0.9, seed=3)
+PACE_S = 0.15
+
+_ports = itertools.count(10_000 + os.getpid() % 700 * 20, 20)
+"""First port of each trial, by process, so that tests can run beside each other (below the ephemeral ports)."""
+
+
+class Cluster:
+    """Worker processes forked from this one, as a lab does it, on addresses in 127.0.0.0/8."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.jobs: list[Job] = []
+        self.pids: dict[int, int] = {}
+
+    def write(self, topology: str, scheme: str, **changes: Any) -> None:
+        """One job a host of ``topology``; ``changes`` are fields of Job."""
+        network = build_topology(topology, rate_bps=10**9)
+        forest = schemes.build(scheme, network, [floats for _, floats in tensor_sizes("lenet5")])
+        flow = plan(network).flow
+        first = next(_ports)
+
+        def peer(node: int, other: int) -> Peer:
+            local, remote = ("127" + address.removeprefix("10") for address in flow(node, other))
+            return Peer(other, local, remote, first + min(node, other))
+
+        peers = {node: tuple(peer(node, other) for other in neighbours(forest, node)) for node in forest.workers}
+        self.write_jobs(forest, peers, **changes)
+
+    def write_jobs(self, forest: Forest, peers: dict[int, tuple[Peer, ...]], **changes: Any) -> None:
+        codec.save(forest, self.directory / "forest.npz")
+        rank = {node: r for r, node in enumerate(forest.workers)}
+        for node, theirs in peers.items():
+            job = Job(
+                trial="t",
+                node=node,
+                name=forest.nodes[node],
+                rank=rank.get(node),
+                world=len(rank),
+                forest=str(self.directory / "forest.npz"),
+                peers=theirs,
+                training=TRAINING,
+                compute=Compute("real"),
+                overlap="none",
+                chunk_bytes=1 << 16,
+                congestion_control="reno",
+                timeout_s=20,
+                samples=str(self.directory / f"{node}.jsonl"),
+                weights=str(self.directory / "weights.npy") if rank.get(node) == 0 else None,
+            )
+            self.jobs.append(dataclasses.replace(job, **changes))
+
+    def start(self) -> None:
+        for job in self.jobs:
+            path = self.directory / f"{job.node}.json"
+            job.save(path)
+            self.pids[job.node] = self._fork(path, self.directory / f"{job.node}.log")
+
+    def _fork(self, job: Path, log: Path) -> int:
+        pid = os.fork()
+        if pid == 0:
+            output = os.open(log, os.O_WRONLY | os.O_CREAT, 0o644)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", 1)  # pytest has put others here
+            os._exit(worker.main([str(job)]))
+        return pid
+
+    def wait(self) -> dict[int, int]:
+        """Exit status of each process, negative for a signal."""
+        return {node: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for node, pid in self.pids.items()}
+
+    def run(self) -> dict[int, list[dict[str, Any]]]:
+        self.start()
+        assert self.wait() == dict.fromkeys(self.pids, 0), self.logs()
+        return {node: self.lines(node) for node in self.pids}
+
+    def lines(self, node: int) -> list[dict[str, Any]]:
+        """What a process has written; nothing before it has begun."""
+        path = self.directory / f"{node}.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def logs(self) -> str:
+        return "\n".join(path.read_text() for path in sorted(self.directory.glob("*.log")))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm() -> None:
+    training.warm_up()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    yield made
+    for pid in made.pids.values():
+        try:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            continue  # ended and waited for
+
+
+def of(kind: str, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [line for line in lines if line["kind"] == kind]
+
+
+def check_samples(lines: list[dict[str, Any]], mode: str) -> None:
+    """The lines of one worker, in order and in time."""
+    assert [line["kind"] for line in lines] == ["hello", *["iteration"] * TRAINING.iterations, "done"]
+    assert lines[0]["congestion_control"] == "reno"
+    before = lines[0]["time"]
+    for i, line in enumerate(of("iteration", lines)):
+        assert line["i"] == i
+        assert before <= line["start"] <= line["ready"] <= line["sum"] <= line["end"]
+        assert line["cpu_s"] >= 0
+        assert line["wait_s"] is None or line["wait_s"] >= 0
+        assert (line["compute_s"] == 0) == (mode == "none")
+        before = line["end"]
+    assert lines[-1]["max_rss_bytes"] > 2**20
+
+
+@pytest.mark.parametrize("mode", ["real", "paced", "none"])
+@pytest.mark.parametrize("overlap", ["none", "layer"])
+@pytest.mark.parametrize(
+    ("topology", "scheme"), [("star(hosts=3)", "ps"), ("star(hosts=3)", "ring"), ("bcube(n=2,k=2)", "bml")]
+)
+def test_workers_train_as_one(cluster: Cluster, topology: str, scheme: str, overlap: str, mode: str) -> None:
+    cluster.write(topology, scheme, overlap=overlap, compute=Compute(mode, PACE_S if mode == "paced" else 0.0))  # type: ignore[arg-type]
+    seen = cluster.run()
+    for lines in seen.values():
+        check_samples(lines, mode)
+    done = [lines[-1] for lines in seen.values()]
+    assert len({line["weights_sha256"] for line in done}) == 1
+    world = len(seen)
+    weights = np.load(cluster.directory / "weights.npy")
+    assert relative_error(weights, reference_weights(TRAINING, world, mode)) < 1e-5  # type: ignore[arg-type]
+    # every scheme here moves 2 (N - 1) gradients an iteration, plus 4-byte headers and barriers
+    least = TRAINING.iterations * 2 * (world - 1) * 4 * len(weights)
+    assert least < sum(line["wire_bytes"] for line in done) < 1.001 * least
+
+
+@pytest.mark.parametrize("overlap", ["none", "layer"])
+def test_paced_gradients_are_ready_at_the_pace_or_say_so(cluster: Cluster, overlap: str) -> None:
+    cluster.write("star(hosts=3)", "ring", overlap=overlap, compute=Compute("paced", PACE_S))
+    for lines in cluster.run().values():
+        for line in of("iteration", lines):
+            late = line["ready"] - line["start"] - PACE_S
+            assert late > -1e-4
+            assert line["overrun_s"] > 0 or line["compute_s"] <= PACE_S
+
+
+def test_a_pace_that_is_too_fast_is_counted(cluster: Cluster) -> None:
+    cluster.write("star(hosts=2)", "ring", compute=Compute("paced", 1e-6))
+    for lines in cluster.run().values():
+        for line in of("iteration", lines):
+            assert line["overrun_s"] == pytest.approx(line["compute_s"] - 1e-6)
+
+
+def test_mode_none_says_that_its_loss_is_constant(cluster: Cluster) -> None:
+    cluster.write("star(hosts=2)", "ring", compute=Compute("none"))
+    for lines in cluster.run().values():
+        assert len({line["loss"] for line in of("iteration", lines)}) == 1
+
+
+def test_loss_falls(cluster: Cluster) -> None:
+    longer = dataclasses.replace(TRAINING, batch=16, iterations=15, learning_rate=0.01)
+    cluster.write("star(hosts=3)", "ps", training=longer)
+    seen = cluster.run()
+    loss = np.mean([[line["loss"] for line in of("iteration", lines)] for lines in seen.values()], axis=0)
+    assert loss[-3:].mean() < loss[0] / 2
+
+
+def test_one_worker_alone_trains(cluster: Cluster) -> None:
+    alone = Forest(
+        "alone", ("h0",), (0,), np.array([1]), np.full((1, 1), ROOT, np.int32), np.full((1, 1), ROOT, np.int32)
+    )
+    cluster.write_jobs(alone, {0: ()})
+    lines = cluster.run()[0]
+    check = np.load(cluster.directory / "weights.npy")
+    assert relative_error(check, reference_weights(TRAINING, 1)) < 1e-6
+    assert of("done", lines)[0]["wire_bytes"] == 0
+
+
+def test_a_node_without_a_rank_adds_and_passes_on(cluster: Cluster) -> None:
+    """Two workers below a switch that sums: the tree's root has no gradient of its own."""
+    up, down = np.array([[2, 2, ROOT]], np.int32), np.array([[2, 2, ROOT]], np.int32)
+    forest = Forest("switch", ("h0", "h1", "s0"), (0, 1), np.array([1]), up, down)
+    assert not (forest.reduce == ABSENT).any()
+    port = next(_ports)
+    peers = {
+        0: (Peer(2, "127.0.0.1", "127.0.0.3", port),),
+        1: (Peer(2, "127.0.0.2", "127.0.0.3", port + 1),),
+        2: (Peer(0, "127.0.0.3", "127.0.0.1", port), Peer(1, "127.0.0.3", "127.0.0.2", port + 1)),
+    }
+    cluster.write_jobs(forest, peers, overlap="layer")
+    seen = cluster.run()
+    weights = np.load(cluster.directory / "weights.npy")
+    assert relative_error(weights, reference_weights(TRAINING, 2)) < 1e-5
+    assert [line["kind"] for line in seen[2]] == ["hello", "done"]
+    assert seen[2][-1]["weights_sha256"] is None
+
+
+def test_links_are_probed_before_training(cluster: Cluster) -> None:
+    cluster.write("star(hosts=2)", "ring")
+    port = cluster.jobs[0].peers[0].port + 10
+    ends = ("127.77.0.1", "127.77.0.2")
+    for node, job in enumerate(cluster.jobs):
+        probe = Probe(ends[node], ends[1 - node], port, ends[1 - node], port, 10**9, 0.2)
+        cluster.jobs[node] = dataclasses.replace(job, probes=(probe,))
+    for node, lines in cluster.run().items():
+        assert [line["kind"] for line in lines[:3]] == ["hello", "probe", "iteration"]
+        assert lines[1]["port_address"] == ends[node]
+        assert lines[1]["asked_bps"] == 10**9
+        assert lines[1]["rate_bps"] > 10**8
+        assert lines[1]["bytes"] > 10**6
+
+
+def test_a_killed_peer_is_named(cluster: Cluster) -> None:
+    cluster.write("star(hosts=3)", "ring", training=dataclasses.replace(TRAINING, iterations=100_000))
+    cluster.start()
+    deadline = time.monotonic() + 20
+    while not of("iteration", cluster.lines(1)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(cluster.pids[1], signal.SIGKILL)
+    assert cluster.wait() == {0: 1, 1: -signal.SIGKILL, 2: 1}
+    for node in (0, 2):
+        last = cluster.lines(node)[-1]
+        assert last["kind"] == "error"
+    said = cluster.lines(0)[-1]["error"] + cluster.lines(2)[-1]["error"]
+    assert "h1" in said
+    assert "Traceback" in cluster.logs()
+
+
+def test_sigterm_ends_a_worker_at_once(cluster: Cluster) -> None:
+    cluster.write("star(hosts=2)", "ring", training=dataclasses.replace(TRAINING, iterations=100_000))
+    cluster.start()
+    deadline = time.monotonic() + 20
+    while not of("iteration", cluster.lines(0)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    for pid in cluster.pids.values():
+        os.kill(pid, signal.SIGTERM)
+    assert cluster.wait() == {0: -signal.SIGTERM, 1: -signal.SIGTERM}
+
+
+def test_a_worker_whose_peer_never_comes_says_so(cluster: Cluster) -> None:
+    cluster.write("star(hosts=2)", "ring", timeout_s=0.3)
+    del cluster.jobs[1]
+    cluster.start()
+    assert cluster.wait() == {0: 1}
+    assert "could not reach node 1" in cluster.lines(0)[-1]["error"]
+
+
+def test_a_silent_peer_is_named_after_the_timeout(cluster: Cluster) -> None:
+    cluster.write("star(hosts=2)", "ring", timeout_s=1)
+    silent = cluster.jobs.pop()
+    cluster.start()
+    sockets = connect(1, silent.peers, "reno", 10)
+    assert cluster.wait() == {0: 1}
+    assert "h1" in cluster.lines(0)[-1]["error"]
+    for sock in sockets.values():
+        sock.close()
+
+
+def test_an_unknown_model_is_an_error_line(cluster: Cluster) -> None:
+    cluster.write("star(hosts=2)", "ring", training=dataclasses.replace(TRAINING, model="lenet6"))
+    del cluster.jobs[1]
+    cluster.start()
+    assert cluster.wait() == {0: 1}
+    assert cluster.lines(0)[-1]["error"].startswith("unknown model 'lenet6'")
+
+
+def test_a_missing_job_file_fails_with_a_traceback(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    try:
+        assert worker.main([str(tmp_path / "none.json")]) == 1
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGINT, before[1])
+    assert "none.json" in capsys.readouterr().err
