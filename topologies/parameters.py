@@ -7,13 +7,13 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 from testbed.errors import SpecError, TopologyError
 from topologies.call import Value, as_text
 
 MOST_LINKS = 2**21
-"""A network of more links is refused: its addresses would not fit 10.0.0.0/8, nor its description in memory."""
+"""Eight times BCube(16,4); building more would take minutes and gigabytes, and no lab could hold it."""
 
 _KINDS: dict[object, str] = {int: "an integer", float: "a number", bool: "true or false", str: "a word"}
 
@@ -101,7 +101,7 @@ def at_least(family: str, minimum: int, **values: int) -> None:
             raise TopologyError(f"{family}: {name} is {value}", fix=f"give {name} at least {minimum}")
 
 
-def check_size(family: str, links: int, **values: Any) -> None:
+def check_size(family: str, links: int, **values: object) -> None:
     """Refuse a network of more than ``MOST_LINKS`` links before memory is spent on it.
 
     Raises:

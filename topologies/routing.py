@@ -72,10 +72,14 @@ class _Table:
             last = paths[0].links[-1]
             wanted = [self.addresses.of(dst, self.topology.port_at_tail(last ^ 1))]
         next_hops: dict[int, set[Hop]] = {}
+        deciding: list[list[int]] = []
         for path in paths:
-            for node, hop in self._steps(path):
+            steps = list(self._steps(path))
+            deciding.append([node for node, _ in steps])
+            for node, hop in steps:
                 next_hops.setdefault(node, set()).add(hop)
-        self._check_weights(src, dst, paths, next_hops)
+        shares = [1 / math.prod(len(next_hops[node]) for node in nodes) for nodes in deciding]
+        self._check_weights(src, dst, paths, shares)
         for address in wanted:
             for node, hops in next_hops.items():
                 towards: set[Hop] = {(port, None if via == address else via) for port, via in hops}
@@ -85,7 +89,7 @@ class _Table:
     def routes(self) -> list[Route]:
         """Leaves out what a connected subnet already says."""
         return [
-            Route(node, address, tuple(sorted(hops, key=lambda hop: hop[0])))
+            Route(node, address, tuple(sorted(hops, key=lambda hop: (hop[0], hop[1] or ""))))
             for (node, address), hops in sorted(self.hops.items())
             if len(hops) > 1 or all(via is not None for _, via in hops)
         ]
@@ -107,10 +111,9 @@ class _Table:
                 yield node, (port, self.addresses.of(head, topology.port_at_tail(directed ^ 1)))
                 port = None
 
-    def _check_weights(self, src: int, dst: int, paths: tuple[Path, ...], next_hops: dict[int, set[Hop]]) -> None:
+    def _check_weights(self, src: int, dst: int, paths: tuple[Path, ...], shares: list[float]) -> None:
         """The kernel gives each next hop the same share; theory must count on nothing else."""
-        for path in paths if len(paths) > 1 else ():
-            share = 1 / math.prod(len(next_hops[node]) for node, _ in self._steps(path))
+        for path, share in zip(paths, shares, strict=True):
             if not math.isclose(share, path.weight):
                 names = self.topology.nodes
                 raise TopologyError(
