@@ -33,10 +33,9 @@ def spine_leaf(
     Raises:
         TopologyError: a count is less than 1, or the oversubscription is not positive or leaves no bandwidth.
     """
-    at_least("spine_leaf", 1, racks=racks, hosts_per_rack=hosts_per_rack, spines=spines)
-    check_size(
-        "spine_leaf", racks * (hosts_per_rack + spines), racks=racks, hosts_per_rack=hosts_per_rack, spines=spines
-    )
+    counts = {"racks": racks, "hosts_per_rack": hosts_per_rack, "spines": spines}
+    at_least("spine_leaf", 1, **counts)
+    check_size("spine_leaf", racks * (hosts_per_rack + spines), **counts)
     uplink_bps = _uplink_bps(rate_bps, hosts_per_rack, spines, oversubscription)
     hosts = racks * hosts_per_rack
     nodes = [Node(f"h{h}", "host", 0, rack=h // hosts_per_rack) for h in range(hosts)]
@@ -48,11 +47,8 @@ def spine_leaf(
         for r in range(racks)
         for s in range(spines)
     ]
-    params: dict[str, object] = {"racks": racks, "hosts_per_rack": hosts_per_rack, "spines": spines}
-    if oversubscription != 1:
-        params["oversubscription"] = oversubscription
-    if routing != "by_destination":
-        params["routing"] = routing
+    chosen = {"oversubscription": (oversubscription, 1), "routing": (routing, "by_destination")}
+    params = counts | {name: value for name, (value, default) in chosen.items() if value != default}
     router = partial(_by_destination if routing == "by_destination" else _ecmp, hosts_per_rack, spines)
     return Topology("spine_leaf", params, tuple(nodes), tuple(links), router)
 
