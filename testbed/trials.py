@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from testbed.errors import OutputError, SpecError
+from testbed.errors import SpecError
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.model import EMULATED_LIMIT_BPS
 from testbed.units import rate_text
@@ -19,8 +19,10 @@ from topologies.build import build as build_topology
 from topologies.call import parse
 from topologies.load import is_in_file
 from topologies.model import Topology
+from workloads.datasets import DATASETS
 from workloads.job import Compute, Training
 from workloads.models import tensor_sizes
+from workloads.registry import lookup
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, cost, goodput
 from workloads.sync.forest import Forest
@@ -162,12 +164,11 @@ def locate(expression: str, folder: Path) -> str:
 def _networks(source: Source) -> list[Network]:
     spec = source.spec
     problems: list[SpecError] = []
-    sizes = _said(f"{source.name}: workload.model", lambda: tensor_sizes(spec.workload.model), problems)
-    if sizes is None:
-        raise problems[0]
-    tensors = [floats for _, floats in sizes]
+    sizes = _said(f"{source.name}: workload.model", partial(tensor_sizes, spec.workload.model), problems)
+    _said(f"{source.name}: workload.dataset", partial(lookup, "dataset", spec.workload.dataset, DATASETS), problems)
     found = []
-    for i, arm in enumerate(spec.arms):
+    for i, arm in enumerate(spec.arms if sizes else ()):
+        tensors = [floats for _, floats in sizes or ()]
         built = _said(f"{source.name}: arms.{i}", partial(network, arm, spec, tensors, source.folder), problems)
         found += [built] if built else []
     if problems:
@@ -179,7 +180,7 @@ def _said(where: str, make: Callable[[], _T], problems: list[SpecError]) -> _T |
     """What ``make`` returns; its error is noted with the place in the spec that it is about."""
     try:
         return make()
-    except (SpecError, OutputError) as error:
+    except SpecError as error:
         problems.append(SpecError(f"{where}: {error.problem}", fix=error.fix))
         return None
 

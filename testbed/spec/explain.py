@@ -54,7 +54,8 @@ def _describe(item: Any, path: Path) -> tuple[str, str]:
         return f"{_short(value)} is impossible", f"give {sign} {context[key]}"
     if kind == "too_short":
         return "an empty list", f"give at least {context['min_length']}"
-    return f"{_short(value)} is not {_KINDS[kind.split('_')[0]]}", f"write it as {path[-1]}: {_example(path)}"
+    form = _example(path) if isinstance(path[-1], int) else f"{path[-1]}: {_example(path)}"
+    return f"{_short(value)} is not {_KINDS[kind.split('_')[0]]}", f"write it as {form}"
 
 
 _LIMITS = {
@@ -94,6 +95,8 @@ def _field(group: type[BaseModel], key: str) -> Any:
 
 
 def _example(path: Path) -> str:
+    if isinstance(path[-1], int):
+        return _example(path[:-1]).strip("[]")
     words = [key for key in path if isinstance(key, str)]
     group = _group(tuple(words[:-1]))
     field = _field(group, words[-1]) if group else None
@@ -103,7 +106,7 @@ def _example(path: Path) -> str:
         return str(field.examples[0])
     if isinstance(field.default, str | int | float) and field.default != "":
         return str(field.default)
-    return "{...}"
+    return f"{{{', '.join(f'{key}: ...' for key in known_keys(path))}}}"
 
 
 def _short(value: object) -> str:

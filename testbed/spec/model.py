@@ -164,6 +164,17 @@ class Spec(_Group):
     """A trial fails when none of its workers gets anything done for this long."""
 
     @model_validator(mode="after")
+    def _pace_within_timeout(self) -> Spec:
+        slowest_s = max((self.workload.compute.pace_s.get(batch, 0) for batch in self.workload.batch), default=0)
+        if slowest_s >= self.timeout_s:
+            raise refuse(
+                f"the timeout of {units.time_text(self.timeout_s)} would end an iteration that computes for "
+                f"{units.time_text(slowest_s)}",
+                "give a longer timeout",
+            )
+        return self
+
+    @model_validator(mode="after")
     def _arms_differ(self) -> Spec:
         seen: dict[Any, int] = {}
         for i, arm in enumerate(self.arms):

@@ -1,0 +1,80 @@
+"""A small experiment to change and break, and the command line as a user calls it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from testbed.spec import Source, read
+from testbed.trials import Trial, trials
+
+SPEC = """\
+name: small
+seed: 1
+links: {rate: 200 Mbit/s}
+workload:
+  model: lenet5
+  dataset: digits
+  batch: [2]
+  iterations: 3
+  compute: none
+arms:
+  - {label: PS, topology: star(hosts=3), scheme: ps}
+  - {label: ring, topology: star(hosts=3), scheme: ring}
+timeout: 20 s
+"""
+
+
+@pytest.fixture
+def spec_file(tmp_path: Path) -> Path:
+    """``spec.yaml`` in the test's own directory."""
+    path = tmp_path / "spec.yaml"
+    path.write_text(SPEC)
+    return path
+
+
+@pytest.fixture
+def source() -> Source:
+    """The same, read."""
+    return read(SPEC, "spec.yaml", Path())
+
+
+@pytest.fixture
+def trial(source: Source) -> Trial:
+    """The first trial: PS on three hosts."""
+    return trials(source)[0]
+
+
+@dataclass(frozen=True)
+class Called:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def testbed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., Called]:
+    """Run the command line in this process, in the test's own directory."""
+    from testbed.cli import main
+
+    def call(*arguments: str) -> Called:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["testbed", *arguments])
+        capsys.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        printed = capsys.readouterr()
+        return Called(code, printed.out, printed.err)
+
+    return call

@@ -1,0 +1,83 @@
+"""Jobs: both ends of each connection agree, and the burst uses every NIC once each way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from testbed import jobs
+from testbed.jobs import Files
+from testbed.spec import Source, read
+from testbed.trials import Trial, trials
+from topologies.build import build
+from workloads.job import Job
+
+from .conftest import SPEC
+
+NETWORKS = ["star(hosts=9)", "bcube(n=3,k=2)", "fat_tree(k=4)", "spine_leaf(racks=2,hosts_per_rack=4,spines=1)"]
+
+
+@pytest.mark.parametrize("expression", NETWORKS)
+def test_the_burst_loads_every_nic_once_each_way_and_no_link_twice(expression: str) -> None:
+    topology = build(expression, rate_bps=10**9)
+    found = jobs.bursts(topology)
+    nics = {link for host in topology.hosts for link in topology.ports[host]}
+    assert {burst.src_link for burst in found} == nics
+    assert {burst.dst_link ^ 1 for burst in found} == nics
+    load = Counter(link for b in found for path in topology.paths(b.src, b.dst) for link in path.links)
+    assert max(load.values()) == 1
+
+
+def test_hosts_that_reach_no_other_through_a_switch_have_no_burst() -> None:
+    assert jobs.bursts(build("star(hosts=1)", rate_bps=10**9)) == []
+
+
+@pytest.fixture(params=["star(hosts=4)|ring", "bcube(n=3,k=2)|bml", "fat_tree(k=4)|ps"])
+def any_trial(request: pytest.FixtureRequest) -> Trial:
+    topology, scheme = request.param.split("|")
+    arms = f'[{{topology: "{topology}", scheme: {scheme}}}]'
+    return trials(read(SPEC, "spec.yaml", Path(), [f"arms={arms}"]))[0]
+
+
+@pytest.fixture
+def written(any_trial: Trial, tmp_path: Path) -> list[Job]:
+    files = Files(tmp_path / "work", tmp_path / "logs")
+    files.work.mkdir()
+    launches = jobs.write(any_trial, files, "reno")
+    return [Job.load(Path(launch.job)) for launch in launches]
+
+
+def test_both_ends_of_a_connection_agree_on_addresses_and_port(written: list[Job]) -> None:
+    ends = {(job.node, peer.node): peer for job in written for peer in job.peers}
+    assert ends
+    for (node, other), peer in ends.items():
+        back = ends[other, node]
+        assert (peer.local, peer.remote, peer.port) == (back.remote, back.local, back.port)
+
+
+def test_no_two_listeners_of_a_host_share_a_port(written: list[Job]) -> None:
+    for job in written:
+        listening = [(peer.local, peer.port) for peer in job.peers if peer.node < job.node]
+        listening += [(probe.local, probe.listen_port) for probe in job.probes]
+        assert len(set(listening)) == len(listening)
+
+
+def test_every_burst_is_sent_to_a_listener_that_expects_it(written: list[Job]) -> None:
+    listeners = {(probe.local, probe.listen_port): probe for job in written for probe in job.probes}
+    sent = {(probe.remote, probe.send_port): probe for job in written for probe in job.probes}
+    assert sent.keys() == listeners.keys()
+    for place, probe in sent.items():
+        assert listeners[place].source == probe.local
+
+
+def test_ranks_are_hosts_and_the_first_keeps_the_weights(written: list[Job]) -> None:
+    assert [job.rank for job in written] == list(range(len(written)))
+    assert [job.weights is not None for job in written] == [True] + [False] * (len(written) - 1)
+    assert {job.congestion_control for job in written} == {"reno"}
+
+
+def test_routes_are_asked_for_both_ways_and_for_bursts(source: Source) -> None:
+    network = trials(source)[1].network  # a ring on three hosts
+    assert jobs.host_pairs(network) == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
