@@ -87,4 +87,6 @@ def named_errors(path: Path) -> Iterator[None]:
                 fix="free some space, then go on with testbed run --resume; finished trials are kept",
             ) from None
         reason = (error.strerror or str(error)).lower()
-        raise OutputError(f"{path}: cannot be written: {reason}", fix="choose another directory with --out") from None
+        raise OutputError(
+            f"{path}: cannot be written: {reason}", fix="choose another place, or make that one writable"
+        ) from None

@@ -20,8 +20,8 @@ SYNC_PORT = 10_000
 """A connection's port is this plus the index of the node that opens it: below Linux's ephemeral range (32768)."""
 PROBE_PORT = 9_000
 """A NIC listens for its burst at this plus its port number on the host."""
-PROBE_S = 0.5
-"""Long enough for every burst to be at full rate most of the time, short beside a trial."""
+PROBE_S = 1.0
+"""Long enough that a core taken away for a tick or two does not decide the rate, short beside a trial."""
 
 
 @dataclass(frozen=True)

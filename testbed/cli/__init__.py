@@ -34,7 +34,7 @@ app.command("exec", context_settings={"ignore_unknown_options": True})(hold.exec
 def main() -> None:
     """Run the command line; a mistake of the user's ends with a message and an exit code of ``testbed.exits``."""
     try:
-        app()
+        app(prog_name="testbed")
     except TestbedError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(code_for(error))

@@ -68,9 +68,9 @@ _LIMITS = {
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
-    """``did you mean 'iterations'?``, or the list of what is known where nothing is near."""
+    """``did you mean 'iterations'?``, or the list of what there is where nothing is near."""
     near = difflib.get_close_matches(word.lower(), known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    return f"did you mean {near[0]!r}?" if near else f"use one of: {', '.join(known)}"
 
 
 def known_keys(path: Path) -> list[str]:

@@ -156,8 +156,8 @@ class Spec(_Group):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60, examples=["quickstart"])
     seed: Whole = Field(1, ge=0, lt=2**31)
     lab: Literal["netns"] = "netns"
-    links: Links
-    workload: Workload
+    links: Links = Field(examples=["{rate: 200 Mbit/s}"])
+    workload: Workload = Field(examples=["{model: lenet5, dataset: digits, batch: 16, iterations: 20}"])
     arms: list[Arm] = Field(min_length=1, examples=['[{topology: "star(hosts=9)", scheme: ring}]'])
     repeats: Whole = Field(1, ge=1, le=1000)
     timeout_s: Time = Field(60.0, alias="timeout", gt=0)

@@ -1,0 +1,198 @@
+"""What a user reads after a mistake, word for word: each case's text and exit code are in golden/NAME.txt.
+
+Set GOLDEN=write to write them anew, and read the difference before keeping it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .conftest import SPEC, Called
+
+GOLDEN = Path(__file__).parent / "golden"
+
+CHANGES: dict[str, tuple[str, str]] = {
+    "unknown_key": ("iterations: 3", "iteratons: 3"),
+    "unknown_key_far_from_all": ("iterations: 3", "iterations: 3\n  zzz: 1"),
+    "missing_key": ("  iterations: 3\n", ""),
+    "missing_links": ("links: {rate: 200 Mbit/s}\n", ""),
+    "wrong_type": ("iterations: 3", "iterations: many"),
+    "text_for_a_group": ("links: {rate: 200 Mbit/s}", "links: fast"),
+    "number_for_a_list_entry": ("  - {label: PS", "  - 7\n  - {label: PS"),
+    "true_for_a_number": ("iterations: 3", "iterations: true"),
+    "iterations_0": ("iterations: 3", "iterations: 0"),
+    "batch_0": ("batch: [2]", "batch: [2, 0]"),
+    "batch_empty": ("batch: [2]", "batch: []"),
+    "batch_twice": ("batch: [2]", "batch: [2, 2]"),
+    "warmup_of_all": ("iterations: 3", "iterations: 3\n  warmup: 3"),
+    "learning_rate_negative": ("compute: none", "compute: none\n  learning_rate: -0.1"),
+    "learning_rate_nan": ("compute: none", "compute: none\n  learning_rate: .nan"),
+    "momentum_1": ("compute: none", "compute: none\n  momentum: 1"),
+    "rate_without_unit": ("200 Mbit/s", "200"),
+    "rate_negative": ("200 Mbit/s", "-200 Mbit/s"),
+    "rate_above_the_emulated": ("200 Mbit/s", "40 Gbit/s"),
+    "uplink_above_the_emulated": (
+        "rate: 200 Mbit/s}",
+        "rate: 20 Gbit/s}  # an uplink must carry four hosts",
+    ),
+    "delay_negative": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, delay: -1 ms"),
+    "mtu_tiny": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, mtu: 60"),
+    "congestion_control_unknown": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, congestion_control: cubik"),
+    "lab_unknown": ("seed: 1", "seed: 1\nlab: netsn"),
+    "seed_negative": ("seed: 1", "seed: -1"),
+    "name_is_a_path": ("name: small", "name: ../small"),
+    "timeout_0": ("timeout: 20 s", "timeout: 0 s"),
+    "chunk_cuts_a_float": ("compute: none", "compute: none\n  chunk: 1002 B"),
+    "compute_unknown": ("compute: none", "compute: pased"),
+    "real_with_a_pace": ("compute: none", "compute: {mode: real, pace: {2: 0.1 s}}"),
+    "paced_without_a_pace": ("compute: none", "compute: paced"),
+    "pace_missing_for_a_batch": (
+        "batch: [2]\n  iterations: 3\n  compute: none",
+        "batch: [2, 4]\n  iterations: 3\n  compute: {mode: paced, pace: {2: 0.1 s}}",
+    ),
+    "pace_above_the_timeout": ("compute: none", "compute: {mode: paced, pace: {2: 30 s}}"),
+    "model_unknown": ("model: lenet5", "model: lenet"),
+    "dataset_unknown": ("dataset: digits", "dataset: digit"),
+    "topology_unreadable": ("topology: star(hosts=3), scheme: ps", "topology: star(3), scheme: ps"),
+    "topology_unknown": ("topology: star(hosts=3), scheme: ps", "topology: stra(hosts=3), scheme: ps"),
+    "bcube_k_0": ("topology: star(hosts=3), scheme: ps", 'topology: "bcube(n=3,k=0)", scheme: ps'),
+    "scheme_unknown": ("scheme: ring", "scheme: rign"),
+    "scheme_unknown_parameter": ("scheme: ring", "scheme: ring(depth=2)"),
+    "scheme_on_a_wrong_topology": ("scheme: ring", "scheme: bml"),
+    "scheme_file_missing": ("scheme: ring", "scheme: ./mine.py:my_scheme"),
+    "scheme_that_is_wrong": ("scheme: ring", "scheme: ./wrong.py:forgets_one"),
+    "more_classes_than_floats": ("scheme: ring", "scheme: ./wrong.py:too_many"),
+    "arms_the_same": ("{label: ring, topology: star(hosts=3), scheme: ring}", "{topology: star(hosts=3), scheme: ps}"),
+    "labels_the_same": ("label: ring", "label: PS"),
+    "several_arms_wrong": ("star(hosts=3)", "star(hosts=0)"),
+    "key_twice": ("seed: 1", "seed: 1\nseed: 2"),
+    "alias": ("seed: 1", "seed: &s 1\nrepeats: *s"),
+    "python_tag": ("seed: 1", "seed: !!python/object/apply:os.getpid []"),
+    "not_yaml": ("links: {rate", "links: {{rate"),
+}
+"""What is replaced in a spec that is right, and by what."""
+
+WRONG = """
+import numpy as np
+from workloads.sync.forest import ABSENT, ROOT, Forest
+
+def forest(topology, share, trees):
+    names = tuple(node.name for node in topology.nodes)
+    return Forest("mine", names, tuple(topology.hosts), np.array(share), np.array(trees, np.int32),
+                  np.array([[ROOT, 0, 0, ABSENT]] * len(share), np.int32))
+
+def forgets_one(topology, tensor_sizes):
+    return forest(topology, [1], [[ROOT, 0, ABSENT, ABSENT]])
+
+def too_many(topology, tensor_sizes):
+    classes = sum(tensor_sizes) + 1
+    return forest(topology, [1] * classes, [[ROOT, 0, 0, ABSENT]] * classes)
+"""
+
+
+def check(name: str, called: Called) -> None:
+    """Compare with the golden text; nothing may have been printed for programs to read."""
+    text = f"{called.err}exit code {called.code}\n".replace(str(Path.cwd()), "HERE")
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+    assert called.out == ""
+    assert "Traceback" not in called.err
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_spec_with_a_mistake(name: str, testbed: Callable[..., Called], spec_file: Path) -> None:
+    old, new = CHANGES[name]
+    assert old in SPEC
+    text = SPEC.replace(old, new, 1 if name != "several_arms_wrong" else -1)
+    if name == "uplink_above_the_emulated":
+        text = text.replace("star(hosts=3)", '"spine_leaf(racks=2,hosts_per_rack=4,spines=1)"')
+    spec_file.write_text(text)
+    (spec_file.parent / "wrong.py").write_text(WRONG)
+    called = testbed("plan", "spec.yaml")
+    check(name, called)
+    assert called.code == 2
+
+
+CALLS: dict[str, list[str]] = {
+    "set_without_value": ["plan", "spec.yaml", "--set", "seed"],
+    "set_unknown_key": ["plan", "spec.yaml", "--set", "workload.iteratons=3"],
+    "set_beyond_a_list": ["plan", "spec.yaml", "--set", "arms.5.scheme=ring"],
+    "set_through_a_value": ["plan", "spec.yaml", "--set", "seed.x=3"],
+    "set_two_mistakes": ["plan", "spec.yaml", "--set", "seed=x", "--set", "links.rate=fast"],
+    "no_such_file": ["plan", "absent.yaml"],
+    "a_directory": ["plan", "."],
+    "run_without_spec": ["run"],
+    "run_out_and_resume": ["run", "spec.yaml", "--out", "a", "--resume", "b"],
+    "run_set_and_resume": ["run", "--set", "seed=2", "--resume", "b"],
+    "resume_no_run": ["run", "spec.yaml", "--resume", "."],
+    "report_no_run": ["report", "."],
+    "forest_two_sizes": ["forest", "ring", "star(hosts=3)", "--model", "lenet5", "--bytes", "400"],
+    "forest_bml_on_a_star": ["forest", "bml", "star(hosts=9)"],
+    "topo_rate_without_unit": ["topo", "star(hosts=3)", "--rate", "5"],
+    "topo_draw_into_nowhere": ["topo", "star(hosts=3)", "--draw", "absent/net.svg"],
+    "exec_with_nothing_up": ["exec", "h0", "--", "true"],
+    "up_unknown_arm": ["up", "spec.yaml", "--arm", "rnig"],
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_command_line_with_a_mistake(name: str, testbed: Callable[..., Called], spec_file: Path) -> None:
+    assert spec_file.exists()
+    called = testbed(*CALLS[name])
+    check(name, called)
+    assert called.code == 2
+
+
+def test_every_golden_text_belongs_to_a_case() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == CHANGES.keys() | CALLS.keys()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["plan"], ["run", "--nope"], ["nope"], ["forest", "ring"], ["topo", "star(hosts=3)", "extra"]]
+)
+def test_a_malformed_command_line_ends_with_usage_and_2(arguments: list[str], testbed: Callable[..., Called]) -> None:
+    called = testbed(*arguments)
+    assert called.code == 2
+    assert "Usage: testbed" in called.err
+    assert "Traceback" not in called.err
+
+
+def test_a_huge_file_is_not_read(testbed: Callable[..., Called], spec_file: Path) -> None:
+    spec_file.write_text("#" * (1 << 21))
+    called = testbed("plan", "spec.yaml")
+    assert called.code == 2
+    assert "2,097,152 bytes" in called.err
+
+
+def test_deep_nesting_is_refused(testbed: Callable[..., Called], spec_file: Path) -> None:
+    spec_file.write_text("a: " + "[" * 5000)
+    called = testbed("plan", "spec.yaml")
+    assert called.code == 2
+    assert called.err.startswith("error: spec.yaml")
+
+
+def test_an_unreadable_byte_is_named(testbed: Callable[..., Called], spec_file: Path) -> None:
+    spec_file.write_bytes(b"name: \xff\xfe")
+    called = testbed("plan", "spec.yaml")
+    assert (called.code, called.err) == (
+        2,
+        "error: spec.yaml: not a text file (invalid start byte at byte 6)\n  fix: save it as UTF-8\n",
+    )
+
+
+def test_an_out_directory_with_something_in_it_is_left_alone(testbed: Callable[..., Called], spec_file: Path) -> None:
+    out = spec_file.parent / "full"
+    out.mkdir()
+    (out / "mine.txt").write_text("keep")
+    called = testbed("run", "spec.yaml", "--out", "full")
+    assert called.code == 2
+    assert called.err == (
+        "error: full: is not empty\n  fix: name another with --out, or go on with it: testbed run --resume full\n"
+    )
+    assert [path.name for path in out.iterdir()] == ["mine.txt"]
