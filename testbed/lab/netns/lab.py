@@ -77,6 +77,10 @@ class NetnsLab:
     def counters(self) -> list[Counters]:
         return cast(list[Counters], self._ask("counters"))
 
+    def memory_bytes(self) -> int:
+        """Memory of every process in the lab, what they share counted once (proportional set sizes added up)."""
+        return cast(int, self._ask("memory_bytes"))
+
     def congestion_controls(self) -> list[str]:
         """TCP congestion controls that workers may choose in this lab."""
         return cast(list[str], self._ask("congestion_controls"))

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn
 
 from testbed.lab.base import Exit, Launch
@@ -155,3 +156,13 @@ def _take_files(stdio: Sequence[int]) -> None:
     if os.isatty(0):
         with suppress(PermissionError):  # another session's terminal can be used, but job control stays there
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def memory_bytes() -> int:
+    """Proportional set sizes of every process in this PID namespace, added up."""
+    total = 0
+    for rollup in Path("/proc").glob("[0-9]*/smaps_rollup"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            fields = dict(line.split(":") for line in rollup.read_text().splitlines()[1:])
+            total += int(fields["Pss"].split()[0]) * 1024
+    return total

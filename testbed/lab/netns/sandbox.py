@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from testbed.errors import LabError, PrivilegeError, TestbedError
 from testbed.lab.base import Counters, Exit, Launch
-from testbed.lab.netns import capabilities, kernel, readback
+from testbed.lab.netns import capabilities, kernel, processes, readback
 from testbed.lab.netns.blueprint import Blueprint
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.channel import Channel, ChannelClosedError
@@ -147,6 +147,10 @@ class Sandbox:
     def counters(self) -> list[Counters]:
         """Per directed link."""
         return readback.counters(self._up())
+
+    def memory_bytes(self) -> int:
+        """Proportional set sizes of all processes, added up."""
+        return processes.memory_bytes()
 
     def congestion_controls(self) -> list[str]:
         """What a worker may choose."""

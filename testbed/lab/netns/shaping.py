@@ -15,8 +15,12 @@ from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, Requ
 
 MAX_RATE_BPS = 8 * (2**32 - 1)
 """The field for a rate in HTB's parameters is 32 bits of bytes per second."""
-BURST_S = 0.0005
-"""Depth of the bucket in time at the link's rate: at most 5 % more than the rate over any 10 ms."""
+BURST_S = 0.001
+"""Depth of the bucket in time at the link's rate: no 10 ms carry more than 10 % above the rate.
+
+How late the timer may be without loss of rate. Measured on two virtual cores, 200 Mbit/s and 1 Gbit/s: a link carries
+99.6 % of its rate with 0.5 ms, 99.8 to 99.9 % with 1 ms, all of it with 2 ms.
+"""
 BURST_PACKETS = 2
 """The least depth in full packets, for slow links."""
 QUANTUM_BYTES = 60_000

@@ -1,0 +1,130 @@
+"""How fast 64 workers start, and how much memory each needs of its own.
+
+Usage: ``python benchmarks/workers_start.py``
+
+In a lab that has imported PyTorch once, 64 LeNet-5 workers on BCube(8,2) are launched. Time: from the launch to the
+moment the last one has its gradient of iteration 0. Memory: by how much the proportional set size of all the lab's
+processes grew, per worker, once all have been through iteration 0 (so what they share with the parent counts once).
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from testbed.jobs import peer
+from testbed.lab.base import Launch, LinkSettings
+from testbed.lab.netns import NetnsLab
+from topologies.addressing import plan
+from topologies.build import build as build_topology
+from topologies.model import Topology
+from workloads.job import Compute, Job, Training
+from workloads.models import model
+from workloads.sync import codec, flows, schemes
+from workloads.sync.forest import Forest
+
+TOPOLOGY = "bcube(n=8,k=2)"
+SCHEME = "ring"
+MODEL = "lenet5"
+RATE_BPS = 200_000_000
+REPEATS = 3
+TARGET_S = 3.0
+TARGET_BYTES = 80_000_000
+TIMEOUT_S = 60.0
+
+
+def main() -> int:
+    topology = build_topology(TOPOLOGY, rate_bps=RATE_BPS)
+    sizes = [floats for _, floats in _tensor_sizes()]
+    forest = schemes.build(SCHEME, topology, sizes)
+    times_s, own_bytes = [], []
+    with NetnsLab() as lab:
+        started = time.monotonic()
+        lab.prepare()
+        print(f"importing PyTorch and warming it up, once: {time.monotonic() - started:.2f} s")
+        for _ in range(REPEATS):
+            lab.up(topology, LinkSettings(), flows.pairs(forest))
+            with tempfile.TemporaryDirectory() as folder:
+                seconds, size = _start(lab, topology, forest, Path(folder))
+            lab.down()
+            times_s.append(seconds)
+            own_bytes.append(size)
+    return _report(topology.host_count, statistics.median(times_s), statistics.median(own_bytes))
+
+
+def _tensor_sizes() -> Iterator[tuple[str, int]]:
+    for name, shape in model(MODEL).tensors():
+        floats = 1
+        for extent in shape:
+            floats *= extent
+        yield name, floats
+
+
+def _start(lab: NetnsLab, topology: Topology, forest: Forest, folder: Path) -> tuple[float, float]:
+    """Launch all workers; seconds until the last has its first gradient, and own bytes of each."""
+    launches = list(_jobs(topology, forest, folder))
+    before = lab.memory_bytes()
+    started = time.monotonic()
+    lab.launch(launches)
+    ready = [_first_ready(lab, Path(launch.job).with_suffix(".jsonl")) for launch in launches]
+    own = (lab.memory_bytes() - before) / len(launches)
+    lab.kill()
+    return max(ready) - started, own
+
+
+def _jobs(topology: Topology, forest: Forest, folder: Path) -> Iterator[Launch]:
+    codec.save(forest, folder / "forest.npz")
+    addresses = plan(topology)
+    training = Training(MODEL, "digits", 16, 1000, 0.05, 0.9, 1)
+    for rank, node in enumerate(forest.workers):
+        name = forest.nodes[node]
+        job = Job(
+            trial="start",
+            node=node,
+            name=name,
+            rank=rank,
+            world=len(forest.workers),
+            forest=str(folder / "forest.npz"),
+            peers=tuple(peer(addresses, node, other) for other in flows.neighbours(forest, node)),
+            training=training,
+            compute=Compute("real"),
+            overlap="none",
+            chunk_bytes=65536,
+            congestion_control="cubic",
+            timeout_s=TIMEOUT_S,
+            samples=str(folder / f"{name}.jsonl"),
+        )
+        job.save(folder / f"{name}.json")
+        yield Launch(node, str(folder / f"{name}.json"), str(folder / f"{name}.log"))
+
+
+def _first_ready(lab: NetnsLab, samples: Path) -> float:
+    """The moment at which a worker had its gradient of iteration 0, once it has said so."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        for line in samples.read_text().splitlines() if samples.exists() else []:
+            if '"iteration"' in line and line.endswith("}"):
+                return float(json.loads(line)["ready"])
+        if lab.exits():
+            break
+        time.sleep(0.02)
+    log = samples.with_suffix(".log")
+    raise SystemExit(f"{samples.stem} did not get through iteration 0:\n{log.read_text() if log.exists() else ''}")
+
+
+def _report(workers: int, seconds: float, own: float) -> int:
+    print(f"{workers} workers, {MODEL}, {SCHEME} on {TOPOLOGY}; medians of {REPEATS}")
+    print(f"  launch to last first gradient  {seconds:6.2f} s    target {TARGET_S:.2f} s or less")
+    print(f"  own memory of each             {own / 1e6:6.1f} MB   target {TARGET_BYTES / 1e6:.0f} MB or less")
+    reached = seconds <= TARGET_S and own <= TARGET_BYTES
+    print("reached" if reached else "NOT REACHED")
+    return 0 if reached else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
