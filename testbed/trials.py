@@ -104,6 +104,7 @@ class Trial:
         """A digest of every setting that this trial's result depends on."""
         settings: dict[str, Any] = self.spec.model_dump(include={"lab", "links", "workload", "seed"})
         settings["workload"] |= {"batch": self.batch, "compute": vars(self.compute)}
+        settings["arm"] = [self.network.arm.topology, self.network.arm.scheme]
         forest, topology = self.network.forest, self.network.topology
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         digest.update(repr((topology.nodes, topology.links, forest.workers, forest.aligned)).encode())
