@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
+from torch.nn.functional import interpolate
 
-from testbed.errors import SpecError
+from testbed.errors import MissingToolError, SpecError
+from workloads import datasets
 from workloads.datasets import TEST_SHARE, digits, load, split
 
 
@@ -19,6 +22,22 @@ def test_digits_are_the_real_ones_in_the_models_shape() -> None:
     assert float(images.max()) <= 1
     assert sorted(labels.unique().tolist()) == list(range(10))
     assert torch.bincount(labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+
+
+def test_digits_are_those_of_scikit_learn() -> None:
+    theirs = load_digits()
+    small = torch.from_numpy(theirs.images.astype(np.float32)).unsqueeze(1) / 8 - 1
+    assert torch.equal(digits()[0], interpolate(small, size=(28, 28), mode="bilinear", align_corners=False))
+    assert digits()[1].tolist() == theirs.target.tolist()
+
+
+def test_without_scikit_learn_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets, "find_spec", lambda _name: None)
+    with pytest.raises(MissingToolError) as caught:
+        digits.__wrapped__()
+    assert str(caught.value) == (
+        "dataset 'digits' is part of scikit-learn, which is not installed\n  fix: pip install scikit-learn"
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 1, 12345])
