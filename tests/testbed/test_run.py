@@ -1,0 +1,306 @@
+"""The whole way in a real lab: spec, trials, workers, samples, run directory, report; and each way it can break off."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from testbed.results import COLUMNS
+
+from .conftest import SPEC
+
+pytestmark = pytest.mark.lab
+
+FAST = SPEC.replace("200 Mbit/s", "1 Gbit/s")
+LONG = FAST.replace("iterations: 3", "iterations: 400")
+COMMAND = [sys.executable, "-c", "from testbed.cli import main; main()"]
+PATIENCE_S = 60.0
+
+
+def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line to its end."""
+    return subprocess.run([*COMMAND, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+class Started:
+    """A run that goes on beside the test, ended with it."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.out = folder / "out"
+        self.process = subprocess.Popen(
+            [*COMMAND, "run", *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def until(self, reached: Callable[[], bool]) -> None:
+        """Wait for something that the run does."""
+        end = time.monotonic() + PATIENCE_S
+        while not reached():
+            assert time.monotonic() < end, "the run did not get there in time"
+            assert self.process.poll() is None, self.process.communicate()
+            time.sleep(0.05)
+
+    def lines(self, trial: str, host: str) -> list[dict]:
+        """What a worker has written so far."""
+        path = self.out / "work" / trial / f"{host}.jsonl"
+        if not path.exists():
+            return []
+        return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
+
+    def trains(self, trial: str) -> bool:
+        """Whether a trial has got past its first iterations."""
+        return sum(line["kind"] == "iteration" for line in self.lines(trial, "h0")) > 2
+
+    def worker(self, trial: str, host: str) -> int:
+        """PID, as we see it, of a worker that says what its PID is in the lab."""
+        inside = str(self.lines(trial, host)[0]["pid"])
+        (pid,) = [pid for pid, spaces in family(self.process.pid).items() if len(spaces) > 1 and spaces[-1] == inside]
+        return pid
+
+    def end(self) -> tuple[int, str, str]:
+        """Exit code and output, once it has ended."""
+        out, err = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, out, err
+
+
+def family(pid: int) -> dict[int, list[str]]:
+    """A process and all that descend from it, each with its PIDs in the namespaces it is in, outermost first."""
+    parents, spaces = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                status = dict(
+                    line.split(":\t", 1) for line in (entry / "status").read_text().splitlines() if ":\t" in line
+                )
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            parents[int(entry.name)], spaces[int(entry.name)] = int(status["PPid"]), status["NSpid"].split()
+    found = {pid} & parents.keys()
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return {one: spaces[one] for one in found}
+
+
+def all_gone(pids: list[int]) -> bool:
+    """Whether none of the processes is left, other than as a zombie that somebody else must reap."""
+    return not any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Started]]:
+    """Start runs of ``spec.yaml`` in the test's own directory."""
+    running: list[Started] = []
+
+    def begin(spec: str, *arguments: str) -> Started:
+        (tmp_path / "spec.yaml").write_text(spec)
+        running.append(Started(tmp_path, "spec.yaml", "--out", "out", *arguments))
+        return running[-1]
+
+    yield begin
+    for one in running:
+        one.process.kill()
+        one.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """A run of both arms, to look at."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "spec.yaml").write_text(FAST)
+    done = call(folder, "run", "spec.yaml", "--out", "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "out", done
+
+
+def test_the_run_says_what_came_out_and_where_the_report_is(finished) -> None:
+    out, done = finished
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("[1/2] ps-star3-b2: GST ")
+    assert lines[1].startswith("[2/2] ring-star3-b2: GST ")
+    assert lines[3].split()[:4] == ["arm", "batch", "GST", "theory"]
+    assert lines[-1] == "report: out/report.html"
+    assert (out / "report.html").stat().st_size > 100_000
+    assert done.stderr == ""
+
+
+def test_the_run_directory_holds_what_it_should_and_no_more(finished) -> None:
+    out, _ = finished
+    found = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+    assert found == {
+        *("spec.yaml", "resolved.json", "env.json", "results.csv", "report.html"),
+        *(
+            f"{folder}/{trial}.{end}"
+            for trial in ("ps-star3-b2", "ring-star3-b2")
+            for folder, end in (("trials", "json"), ("samples", "parquet"))
+        ),
+        *(f"logs/{trial}/h{i}.log" for trial in ("ps-star3-b2", "ring-star3-b2") for i in range(3)),
+    }
+    assert (out / "spec.yaml").read_text() == FAST
+
+
+def test_a_trial_has_its_metrics_and_the_weights_of_single_process_sgd(finished) -> None:
+    out, _ = finished
+    record = json.loads((out / "trials" / "ring-star3-b2.json").read_text())
+    assert (record["status"], record["error"], record["world"], record["schema"]) == ("done", None, 3, 1)
+    assert record["accuracy"]["weights_equal"] is True
+    assert record["accuracy"]["weights_error"] <= 1e-4
+    assert 0 <= record["accuracy"]["test_accuracy"] <= 1
+    found = record["metrics"]
+    assert found["gst_ratio"] == pytest.approx(found["gst_median_s"] / found["gst_theory_s"])
+    assert found["compute_s"] + found["sync_s"] == pytest.approx(found["jct_s"])
+    assert found["throughput_sps"] == pytest.approx(3 * 2 * 3 / found["jct_s"])
+    assert found["wire_bytes"] == pytest.approx(found["wire_bytes_theory"], rel=0.01)
+    assert record["fidelity"]["verdict"] in ("VALID", "INVALID")
+
+
+def test_the_kernel_counts_the_bytes_of_the_forest(finished) -> None:
+    out, _ = finished
+    for path in (out / "trials").iterdir():
+        links = json.loads(path.read_text())["links"]
+        assert len(links) == 6
+        for link in links:
+            assert link["bytes"] == pytest.approx(link["theory_bytes"], rel=0.03)
+
+
+def test_samples_are_a_row_for_each_rank_and_iteration(finished) -> None:
+    out, _ = finished
+    samples = pd.read_parquet(out / "samples" / "ps-star3-b2.parquet")
+    assert list(zip(samples["rank"], samples["iteration"], strict=True)) == [(r, i) for r in range(3) for i in range(3)]
+    assert samples["start_s"].min() == 0
+    assert (samples["start_s"] <= samples["ready_s"]).all()
+    assert (samples["ready_s"] < samples["sum_s"]).all()
+    assert (samples["sum_s"] <= samples["end_s"]).all()
+
+
+def test_results_are_a_row_a_trial(finished) -> None:
+    out, _ = finished
+    with (out / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == COLUMNS
+    assert [(row["trial"], row["status"]) for row in rows] == [("ps-star3-b2", "done"), ("ring-star3-b2", "done")]
+    assert float(rows[0]["gst_median_s"]) > 0
+
+
+def test_the_environment_is_recorded_and_no_variable_of_it(finished) -> None:
+    out, _ = finished
+    text = (out / "env.json").read_text()
+    found = json.loads(text)
+    assert found["kernel"] == os.uname().release
+    assert found["cpu"]["cores"] >= 1
+    assert found["packages"]["torch"]
+    assert found["lab"].keys() == {"ps-star3-b2", "ring-star3-b2"}
+    shapes = found["lab"]["ps-star3-b2"]["shapes"]
+    assert [(shape["rate_bps"], shape["directed_links"]) for shape in shapes] == [(10**9, 6)]
+    assert os.environ["PATH"] not in text
+
+
+def test_a_run_that_is_complete_is_not_run_again(finished, tmp_path: Path) -> None:
+    out, _ = finished
+    copy = shutil.copytree(out, tmp_path / "copy")
+    before = {path: path.read_bytes() for path in (copy / "trials").iterdir()}
+    done = call(tmp_path, "run", "--resume", "copy", "--json")
+    assert done.returncode == 0, done.stderr
+    assert {path: path.read_bytes() for path in (copy / "trials").iterdir()} == before
+    printed = json.loads(done.stdout)
+    assert [trial["id"] for trial in printed["trials"]] == ["ps-star3-b2", "ring-star3-b2"]
+    assert printed["run"] == "copy"
+
+
+def test_a_run_does_not_go_on_with_another_spec(finished, tmp_path: Path) -> None:
+    out, _ = finished
+    shutil.copytree(out, tmp_path / "copy")
+    (tmp_path / "spec.yaml").write_text(FAST.replace("iterations: 3", "iterations: 4"))
+    done = call(tmp_path, "run", "spec.yaml", "--resume", "copy")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: copy holds ps-star3-b2, run with other settings than the spec has now\n"
+        "  fix: run into a new directory, without --resume\n"
+    )
+
+
+def test_a_worker_that_dies_fails_its_trial_and_the_next_goes_on(start) -> None:
+    run = start(FAST.replace("iterations: 3", "iterations: 60"))
+    run.until(lambda: run.trains("ps-star3-b2"))
+    os.kill(run.worker("ps-star3-b2", "h1"), signal.SIGKILL)
+    code, out, _ = run.end()
+    assert code == 1
+    assert "[1/2] ps-star3-b2: FAILED: the worker on h1 was killed by SIGKILL" in out
+    assert "[2/2] ring-star3-b2: GST " in out
+    records = {path.stem: json.loads(path.read_text()) for path in (run.out / "trials").iterdir()}
+    assert records["ps-star3-b2"]["status"] == "failed"
+    assert "h1.log" in records["ps-star3-b2"]["error"]
+    assert records["ring-star3-b2"]["status"] == "done"
+    assert not (run.out / "work").exists()
+    assert (run.out / "logs" / "ps-star3-b2" / "h1.log").exists()
+    with (run.out / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["status"] for row in rows] == ["failed", "done"]
+    assert "SIGKILL" in rows[0]["reasons"]
+
+
+def test_a_worker_that_hangs_is_noticed_within_the_timeout(start) -> None:
+    run = start(
+        LONG.replace("timeout: 20 s", "timeout: 2 s"), "--set", "arms=[{topology: star(hosts=3), scheme: ring}]"
+    )
+    run.until(lambda: run.trains("ring-star3-b2"))
+    os.kill(run.worker("ring-star3-b2", "h1"), signal.SIGSTOP)
+    began_s = time.monotonic()
+    code, out, _ = run.end()
+    assert code == 1
+    assert time.monotonic() - began_s < 20
+    assert "h1" in out
+    assert "FAILED" in out
+
+
+def test_ctrl_c_keeps_what_is_finished_and_resume_goes_on(start, tmp_path: Path) -> None:
+    run = start(FAST.replace("iterations: 3", "iterations: 30"))
+    run.until(lambda: run.trains("ring-star3-b2"))
+    others = list(family(run.process.pid))
+    run.process.send_signal(signal.SIGINT)
+    code, _, err = run.end()
+    assert code == 130
+    assert err == ("interrupted: 1 of 2 trials are finished and kept in out\n  go on with: testbed run --resume out\n")
+    assert all_gone(others)
+    first = (run.out / "trials" / "ps-star3-b2.json").read_bytes()
+    done = call(tmp_path, "run", "--resume", "out")
+    assert done.returncode == 0, done.stderr
+    assert (run.out / "trials" / "ps-star3-b2.json").read_bytes() == first
+    assert json.loads((run.out / "trials" / "ring-star3-b2.json").read_text())["status"] == "done"
+    assert "[1/1] ring-star3-b2" in done.stdout
+    assert not (run.out / "work").exists()
+
+
+def test_nothing_is_left_after_kill_9(start) -> None:
+    run = start(LONG)
+    run.until(lambda: run.trains("ps-star3-b2"))
+    others = list(family(run.process.pid))
+    assert len(others) > 5
+    run.process.kill()
+    run.process.communicate()
+    end = time.monotonic() + 10
+    while not all_gone(others) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert all_gone(others)
+
+
+def test_a_full_disk_ends_the_run_with_a_message(tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(FAST)
+    (tmp_path / "small").mkdir()
+    mount = 'mount -t tmpfs -o size=4m none small && exec "$@"'
+    script = ["unshare", "-Urm", "sh", "-c", mount, "sh", *COMMAND, "run", "spec.yaml", "--out", "small/out"]
+    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1, done.stderr
+    problem, fix = done.stderr.splitlines()
+    assert problem.startswith("error: small/out: ")
+    assert "are left on the disk, the next trial needs" in problem
+    assert fix == "  fix: free some space, then go on with testbed run --resume; finished trials are kept"
