@@ -69,7 +69,10 @@ class Engine:
         ]
         self._scratch: Floats = np.empty(_SCRATCH_BYTES // FLOAT_BYTES, np.float32)
         self._scratch_bytes = self._scratch.data.cast("B")
-        self._connections = [Connection(peer, forest.nodes[peer], sock) for peer, sock in sorted(sockets.items())]
+        # Each node serves the neighbour after itself first: if all began with the lowest, that one's link would be the
+        # only one in use, and the last one's would idle at the start.
+        order = sorted(sockets, key=lambda peer: (peer - node) % len(forest.nodes))
+        self._connections = [Connection(peer, forest.nodes[peer], sockets[peer]) for peer in order]
         self._by_node = {connection.node: connection for connection in self._connections}
         self._by_descriptor = {connection.sock.fileno(): connection for connection in self._connections}
         self._forward = [[self._by_node[peer] for peer in peers] for peers in self._plan.forward]
