@@ -2,7 +2,9 @@
 
 Each NIC sends for ``duration_s`` and then ends its stream; the receiver reads to the end, so that nothing is left in
 any queue when training starts. The rate is taken at the receiver, over the window from :data:`SETTLE` of the duration
-after its first byte to the whole duration after it, which leaves out slow start and the bucket's initial burst.
+after its first byte to the whole duration after it, which leaves out slow start and the bucket's initial burst. It is
+the median over :data:`SLICES` of the window: what is asked is what the link carries, and one stall of a sender (a
+retransmission timer takes 0.2 s) says nothing about that.
 """
 
 from __future__ import annotations
@@ -14,10 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
+import numpy as np
+
 from testbed.errors import WorkerError
 from workloads.job import Probe
 
 SETTLE = 0.3
+SLICES = 10
 GRACE_S = 3.0
 """How long after the burst's duration a late neighbour or a draining queue is waited for."""
 _UNSENT_BYTES = 1 << 17
@@ -75,14 +80,14 @@ class Bursts:
 
 
 class _Receiver:
-    """Accepts one stream, reads it to its end, and remembers the first and last read within the window."""
+    """Accepts one stream, reads it to its end, and remembers the reads within the window."""
 
     def __init__(self, probe: Probe, selector: selectors.BaseSelector) -> None:
         self._probe, self._selector = probe, selector
         self._buffer = bytearray(1 << 20)
         self._bytes = 0
         self._first_s = 0.0
-        self._marks: list[tuple[float, int]] = []  # (time, bytes so far): at first and last read in the window
+        self._marks: list[tuple[float, int]] = []  # (time, bytes so far) at each read in the window
         self._stream: socket.socket | None = None
         self._listener = socket.socket()
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -123,13 +128,15 @@ class _Receiver:
             self._first_s = now
         since = now - self._first_s
         if SETTLE * self._probe.duration_s <= since <= self._probe.duration_s:
-            self._marks = [*self._marks[:1], (now, self._bytes)]
+            self._marks.append((now, self._bytes))
 
     def measured(self) -> Measured:
         rate = 0.0
-        if len(self._marks) == 2:
-            (begin, before), (end, after) = self._marks
-            rate = 8 * (after - before) / (end - begin)
+        if len(self._marks) > 1:
+            times, counts = zip(*self._marks, strict=True)
+            edges = np.linspace(times[0], times[-1], SLICES + 1)
+            arrived = np.diff(np.interp(edges, times, counts))
+            rate = 8 * float(np.median(arrived)) / float(edges[1] - edges[0])
         return Measured(self._probe.local, rate, self._probe.rate_bps, self._bytes)
 
 
