@@ -98,6 +98,7 @@ def blank(trial: Trial) -> dict[str, Any]:
         "accuracy": None,
         "loss": None,
         "fidelity": None,
+        "probes": [],
         "links": [],
         "links_settings": trial.spec.links.model_dump(),
     }
@@ -132,6 +133,7 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
         "metrics": results.measure(trial, samples, sum(line["wire_bytes"] for line in seen.of("done"))),
         "loss": [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": link_counts,
+        "probes": [{key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")} for line in probes],
         "fidelity": results.judge(trial, samples, probes, nics, link_counts, seen.cpu),
         "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello")}),
         "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done")),
