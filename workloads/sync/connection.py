@@ -15,7 +15,7 @@ from itertools import islice
 from testbed.errors import WorkerError
 
 HEADER_BYTES = 4
-_BUFFERS_PER_SEND = 2
+_BUFFERS_PER_SEND = 8
 """Buffers (two a message) handed to one sendmsg: enough to make system calls rare, few enough to stay fair."""
 
 
