@@ -159,9 +159,9 @@ def check_weights(found: Mapping[str, Any]) -> None:
         )
     if not found["weights_error"] <= TOLERANCE:  # also true for NaN
         raise TrialError(
-            f"the weights differ from those of {REFERENCE} by {found['weights_error']:.2g} (relative norm; "
+            f"the weights differ from those of {REFERENCE} by {found['weights_error']:.3g} (relative norm; "
             f"{TOLERANCE:g} allowed)",
-            fix="lower the learning rate if the loss diverges; otherwise the scheme's sums are wrong",
+            fix="take a lower learning rate if the loss rose on its way, for then rounding grows; else mend the scheme",
         )
 
 

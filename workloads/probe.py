@@ -131,13 +131,20 @@ class _Receiver:
             self._marks.append((now, self._bytes))
 
     def measured(self) -> Measured:
-        rate = 0.0
-        if len(self._marks) > 1:
-            times, counts = zip(*self._marks, strict=True)
-            edges = np.linspace(times[0], times[-1], SLICES + 1)
-            arrived = np.diff(np.interp(edges, times, counts))
-            rate = 8 * float(np.median(arrived)) / float(edges[1] - edges[0])
-        return Measured(self._probe.local, rate, self._probe.rate_bps, self._bytes)
+        return Measured(self._probe.local, median_rate_bps(self._marks), self._probe.rate_bps, self._bytes)
+
+
+def median_rate_bps(marks: Sequence[tuple[float, int]]) -> float:
+    """Median over :data:`SLICES` equal slices of the time that ``marks``, (seconds, bytes so far), cover.
+
+    Between two marks bytes arrive evenly. 0 for fewer than two marks.
+    """
+    if len(marks) < 2:
+        return 0.0
+    times, counts = zip(*marks, strict=True)
+    edges = np.linspace(times[0], times[-1], SLICES + 1)
+    arrived = np.diff(np.interp(edges, times, counts))
+    return 8 * float(np.median(arrived)) / float(edges[1] - edges[0])
 
 
 class _Sender:
