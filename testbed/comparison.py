@@ -7,24 +7,27 @@ from typing import Any
 
 from testbed.units import time_text
 
-HEADER = (*("arm", "batch", "GST", "theory", "ratio", "JCT", "samples/s", "speed-up", "accuracy", "verdict"),)
+HEADER = ("arm", "batch", "GST", "theory", "ratio", "JCT", "samples/s", "speed-up", "accuracy", "verdict")
 MISSING = "-"
 
 
 def rows(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Cells as text; a trial that failed has none but its name. Speed-up is the first arm's JCT over the trial's."""
-    first: dict[int, float] = {}
+    """Cells as text; a trial that failed has none but its name.
+
+    Speed-up is the JCT of the first arm over the trial's; where the first arm failed there is none.
+    """
+    first: dict[int, Mapping[str, Any]] = {}
     for record in records:
-        if record["status"] == "done":
-            first.setdefault(record["batch"], record["metrics"]["jct_s"])
-    return [_row(record, first.get(record["batch"])) for record in records]
+        first.setdefault(record["batch"], record)
+    return [_row(record, first[record["batch"]]) for record in records]
 
 
-def _row(record: Mapping[str, Any], first_jct_s: float | None) -> list[str]:
+def _row(record: Mapping[str, Any], first: Mapping[str, Any]) -> list[str]:
     name = [str(record["label"]), str(record["batch"])]
-    if record["status"] == "failed" or first_jct_s is None:
+    if record["status"] == "failed":
         return [*name, *[MISSING] * (len(HEADER) - 3), "FAILED"]
     found = record["metrics"]
+    known = first["status"] == "done"
     return [
         *name,
         time_text(found["gst_median_s"]),
@@ -32,7 +35,7 @@ def _row(record: Mapping[str, Any], first_jct_s: float | None) -> list[str]:
         f"{found['gst_ratio']:.3f}",
         time_text(found["jct_s"]),
         f"{found['throughput_sps']:.0f}",
-        f"{first_jct_s / found['jct_s']:.2f}x",
+        f"{first['metrics']['jct_s'] / found['jct_s']:.2f}x" if known else MISSING,
         f"{record['accuracy']['test_accuracy']:.1%}",
         record["fidelity"]["verdict"],
     ]

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from testbed.errors import LabError, TestbedError, UsageError
 from topologies.model import Topology
 
+NAME_VARIABLE = "TESTBED_UP"
 LARGEST_MESSAGE = 128 * 2**10
 _NOT_UP = "start one in another terminal: testbed up experiments/quickstart.yaml"
 
@@ -41,8 +42,9 @@ class Attachable(Protocol):
 
 
 def address(uid: int) -> str:
-    """Where a user's lab listens."""
-    return f"\0testbed-up-{uid}"
+    """Where a user's lab listens; a name in ``TESTBED_UP`` lets one user hold several labs."""
+    name = os.environ.get(NAME_VARIABLE, "")
+    return f"\0testbed-up-{uid}" + (f"-{name}" if name else "")
 
 
 class Doorway:

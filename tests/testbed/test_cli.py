@@ -1,0 +1,105 @@
+"""What the commands that run nothing print."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .conftest import Called
+
+CLI = Callable[..., Called]
+
+
+def test_help_is_quick() -> None:
+    """Half a second is what a person does not notice; the best of three, for others use this machine too."""
+    times = []
+    for _ in range(3):
+        begin = time.monotonic()
+        command = [sys.executable, "-c", "from testbed.cli import main; main()", "--help"]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        times.append(time.monotonic() - begin)
+    assert min(times) < 0.5
+    for name in ("run", "plan", "topo", "forest", "schemes", "up", "exec", "report", "doctor"):
+        assert f"\n  {name} " in text
+
+
+def test_plan_predicts_and_touches_nothing(testbed: CLI, spec_file: Path) -> None:
+    called = testbed("plan", "spec.yaml", "--json")
+    assert called.code == 0
+    found = json.loads(called.out)
+    assert [trial["trial"] for trial in found["trials"]] == ["ps-star3-b2", "ring-star3-b2"]
+    first = found["trials"][0]
+    assert first["gst_theory_s"] == pytest.approx(4 / 3 * 8 * 13_098_536 / (200e6 * first["goodput"]))
+    assert first["jct_theory_s"] == pytest.approx(3 * first["gst_theory_s"])
+    assert first["builds"] == {
+        "namespaces": 4,
+        "hosts": 3,
+        "switches": 1,
+        "links": 3,
+        "processes": 3,
+        "rate_bps": 200_000_000,
+    }
+    assert [path.name for path in spec_file.parent.iterdir()] == ["spec.yaml"]
+    text = testbed("plan", "spec.yaml").out
+    assert text.startswith("small: 2 trials in lab netns, links at 200 Mbit/s, about ")
+    assert "ring-star3-b2" in text
+
+
+def test_topo_describes_and_draws(testbed: CLI, tmp_path: Path) -> None:
+    found = json.loads(testbed("topo", "bcube(n=3,k=2)", "--json").out)
+    assert (found["hosts"], found["switches"], found["links"]) == (9, 6, 18)
+    called = testbed("topo", "star(hosts=3)", "--draw", "net.svg")
+    assert called.code == 0
+    assert "hosts" in called.out
+    assert (tmp_path / "net.svg").read_text().startswith("<svg")
+
+
+def test_forest_lists_each_class_so_that_others_can_check_it(testbed: CLI) -> None:
+    found = json.loads(testbed("forest", "bml", "bcube(n=3,k=2)", "--rate", "200 Mbit/s", "--json").out)
+    assert found["verified"] is True
+    classes = found["forest"]["classes"]
+    assert len(classes) == 18  # k * N
+    for one in classes:
+        assert one["share"] == classes[0]["share"]
+        assert set(one["reduce"]) == set(one["broadcast"]) == {f"h{i}" for i in range(9)}
+        assert list(one["reduce"].values()).count(None) == 1
+    assert found["cost"]["bound_s"] == pytest.approx(2 * 8 / (2 * 9) * 8 * 13_098_536 / (200e6 * 1448 / 1514))
+    text = testbed("forest", "bml", "bcube(n=3,k=2)").out
+    assert "verified     yes" in text
+    assert "h0 -> s0.0" in text
+
+
+def test_forest_says_why_a_forest_is_wrong(testbed: CLI, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\nfrom workloads.sync.forest import ABSENT as A, ROOT as R, Forest\n"
+        "def mine(topology, tensor_sizes):\n"
+        "    names = tuple(node.name for node in topology.nodes)\n"
+        "    tree, short = np.array([[R, 0, 0, A]], np.int32), np.array([[R, 0, A, A]], np.int32)\n"
+        "    return Forest('mine', names, (0, 1, 2), np.array([1]), tree, short)\n"
+    )
+    called = testbed("forest", "./mine.py:mine", "star(hosts=3)", "--json")
+    assert called.code == 2
+    found = json.loads(called.out)
+    assert (found["verified"], found["cost"]) == (False, None)
+    assert "h2" in found["problem"]
+
+
+def test_schemes_are_listed(testbed: CLI) -> None:
+    found = json.loads(testbed("schemes", "--json").out)
+    assert [one["name"] for one in found] == ["ps", "ring", "bml"]
+    text = testbed("schemes").out
+    assert all(one["name"] in text and one["doc"] in text for one in found)
+
+
+def test_doctor_says_what_is_there(testbed: CLI) -> None:
+    found = json.loads(testbed("doctor", "--json").out)
+    assert found
+    assert all({"name", "ok", "detail", "fix"} == one.keys() for one in found)
+    text = testbed("doctor").out
+    assert all(one["name"] in text for one in found)

@@ -1,0 +1,100 @@
+"""Holding a lab, and reaching it from elsewhere."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testbed import up
+from testbed.errors import UsageError
+from topologies.build import build
+
+from .conftest import SPEC
+
+COMMAND = [sys.executable, "-c", "from testbed.cli import main; main()"]
+
+
+def test_the_nearest_node_is_suggested() -> None:
+    topology = build("bcube(n=3,k=2)", rate_bps=10**9)
+    assert up.find_node(topology, "h3") == 3
+    with pytest.raises(UsageError) as error:
+        up.find_node(topology, "h33")
+    assert str(error.value) == "bcube(n=3,k=2) has no node 'h33'\n  fix: did you mean 'h3'?"
+    with pytest.raises(UsageError, match=r"h8, s0\.0, s0\.1, s0\.2 and 3 more"):
+        up.find_node(topology, "server")
+
+
+@pytest.fixture
+def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
+    """A lab of three hosts, up, where no other test and no person meets it."""
+    monkeypatch.setenv(up.NAME_VARIABLE, tmp_path.name)
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    process = subprocess.Popen(
+        [*COMMAND, "up", "spec.yaml"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "star(hosts=3) is up: hosts h0 to h2, 1 switches\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def execute(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, "exec", *arguments], input=given, capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+@pytest.mark.lab
+def test_commands_run_on_nodes_with_the_callers_input_output_and_status(held: subprocess.Popen[str]) -> None:
+    assert execute("h0", "--", "cat", given="hello\n").stdout == "hello\n"
+    assert execute("h1", "--", "sh", "-c", "echo oops >&2; exit 7").stderr == "oops\n"
+    assert execute("h1", "--", "sh", "-c", "exit 7").returncode == 7
+    assert execute("h2", "--", "sh", "-c", "kill -9 $$").returncode == 128 + 9
+    ping = execute("h0", "--", "ping", "-c", "1", "h2")
+    assert "1 received" in ping.stdout
+    unknown = execute("h7", "--", "true")
+    assert (unknown.returncode, unknown.stderr) == (
+        2,
+        "error: star(hosts=3) has no node 'h7'\n  fix: the nodes are h0, h1, h2, s0\n",
+    )
+    assert held.poll() is None
+
+
+@pytest.mark.lab
+def test_a_second_lab_is_refused_and_ctrl_c_takes_the_first_down(held: subprocess.Popen[str], tmp_path: Path) -> None:
+    second = subprocess.run(
+        [*COMMAND, "up", "spec.yaml"], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert second.returncode == 2
+    assert second.stderr == "error: a lab is up already\n  fix: end the other testbed up with Ctrl-C first\n"
+    held.send_signal(signal.SIGINT)
+    out, _ = held.communicate(timeout=10)
+    assert held.returncode == 0
+    assert out.endswith("the lab is gone\n")
+    assert execute("h0", "--", "true").stderr.startswith("error: no lab is up\n")
+
+
+@pytest.mark.lab
+def test_a_command_ends_with_its_caller_and_the_address_with_the_lab(held: subprocess.Popen[str]) -> None:
+    caller = subprocess.Popen([*COMMAND, "exec", "h0", "--", "sleep", "4321"], stdin=subprocess.DEVNULL)
+    wait_for(lambda: "4321" in execute("h0", "--", "pgrep", "-fa", "^sleep").stdout)
+    caller.kill()
+    caller.wait()
+    wait_for(lambda: "4321" not in execute("h0", "--", "pgrep", "-fa", "^sleep").stdout)
+    held.kill()
+    held.communicate()
+    assert execute("h0", "--", "true").stderr.startswith("error: no lab is up\n")
+
+
+def wait_for(reached) -> None:
+    end = time.monotonic() + 10
+    while not reached():
+        assert time.monotonic() < end
+        time.sleep(0.1)

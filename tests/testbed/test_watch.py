@@ -1,0 +1,89 @@
+"""Waiting for workers, with a lab that only says who ended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from testbed import watch
+from testbed.errors import TrialError, TrialTimeoutError, WorkerError
+from testbed.jobs import Files
+from testbed.lab.base import Exit, Launch
+
+NAMES = ["h0", "h1", "h2"]
+LAUNCHES = [Launch(i, "", "") for i in range(3)]
+
+
+class Ends:
+    """A lab in which workers end as told, one list of exits a look."""
+
+    def __init__(self, *looks: list[Exit]) -> None:
+        self.looks = list(looks)
+
+    def exits(self) -> list[Exit]:
+        return self.looks.pop(0) if self.looks else []
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    monkeypatch.setattr(watch, "POLL_S", 0.001)
+    monkeypatch.setattr(watch, "GRACE_S", 0.05)
+    return Files(tmp_path, tmp_path)
+
+
+def say(files: Files, name: str, *lines: dict) -> None:
+    files.samples(name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def wait(lab: Ends, files: Files, timeout_s: float = 5.0) -> list[int]:
+    ticks: list[int] = []
+    watch.wait(lab, LAUNCHES, NAMES, files, timeout_s, ticks.append)  # type: ignore[arg-type]
+    return ticks
+
+
+def test_it_returns_when_all_have_ended_well_and_counts_iterations(files: Files) -> None:
+    say(files, "h0", {"kind": "hello"}, {"kind": "iteration"}, {"kind": "iteration"})
+    assert wait(Ends([Exit(1, 0)], [], [Exit(0, 0), Exit(2, 0)]), files) == [2]
+
+
+def test_the_worker_that_a_signal_ended_is_named_before_those_that_missed_it(files: Files) -> None:
+    say(files, "h0", {"kind": "error", "error": "neighbour h2 is gone"})
+    files.log("h2").write_text("".join(f"line {i}\n" for i in range(20)))
+    with pytest.raises(WorkerError) as error:
+        wait(Ends([Exit(0, 1), Exit(2, -9)]), files)
+    text = str(error.value)
+    assert text.startswith("the worker on h2 was killed by SIGKILL\n    | line 8\n")
+    assert text.endswith(f"    | line 19\n  fix: read {files.log('h2')}")
+
+
+def test_what_a_worker_said_before_it_ended_is_told(files: Files) -> None:
+    say(files, "h1", {"kind": "hello"}, {"kind": "error", "error": "SpecError: no such thing"})
+    with pytest.raises(WorkerError, match="the worker on h1 ended with exit status 1: SpecError: no such thing"):
+        wait(Ends([Exit(1, 1)]), files)
+
+
+def test_silence_is_noticed_and_the_furthest_behind_named(files: Files) -> None:
+    say(files, "h0", {"kind": "iteration"}, {"kind": "iteration"})
+    say(files, "h1", {"kind": "iteration"})
+    say(files, "h2", {"kind": "iteration"}, {"kind": "iteration"})
+    with pytest.raises(TrialTimeoutError, match=r"for 0\.05 s; furthest behind, at iteration 1: h1"):
+        wait(Ends(), files, timeout_s=0.05)
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [(3, "ended with exit status 3"), (-15, "was killed by SIGTERM"), (-99, "was killed by signal 99")],
+)
+def test_endings_in_words(status: int, text: str) -> None:
+    assert watch.ending(status) == text
+
+
+def test_a_line_cut_short_is_left_out_and_a_damaged_one_is_not(files: Files) -> None:
+    path = files.samples("h0")
+    path.write_text('{"kind": "hello"}\n{"kind": "iter')
+    assert watch.read(path) == [{"kind": "hello"}]
+    path.write_text('{"kind": "hel\n{"kind": "iteration"}\n')
+    with pytest.raises(TrialError, match=r"h0\.jsonl: damaged"):
+        watch.read(path)
