@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from testbed import comparison, progress
-from testbed.trials import Trial
+from testbed.spec import Source
+from testbed.trials import Trial, trials
 
 
 def record(trial: str, label: str, jct_s: float, **changes: object) -> dict:
@@ -58,21 +59,19 @@ def test_why_a_trial_is_invalid_is_said_at_once() -> None:
     assert line.endswith(", INVALID (CPU headroom: 3% idle)")
 
 
-def test_a_terminal_shows_how_much_time_is_left(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_how_much_time_is_left(source: Source) -> None:
+    first, second = trials(source)
     out = io.StringIO()
-    console = Console(file=out, width=100, force_terminal=True)
-    clock = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
-    with progress.reporter([trial, trial], console) as live:
+    with progress.reporter([first, second], Console(file=out, width=100, force_terminal=True)) as live:
         assert isinstance(live, progress.Live)
-        live.started(trial)
-        live.advanced(trial.spec.workload.iterations // 2)
-        clock[0] += 2 * progress.expected_s(trial)
-        live.finished(record(trial.id, "PS", 1.0))
+        live.started(first)
+        live.finished(record(first.id, "PS", 1.0))
+        live.started(second)
+        live.advanced(1)
     shown = out.getvalue()
-    assert f"{trial.id} 0/3" in shown
-    assert "left" in shown
-    assert f"[1/2] {trial.id}: GST" in shown
+    assert f"[1/2] {first.id}: GST" in shown
+    assert f"{second.id} 1/3" in shown
+    assert "about 0 s left" in shown  # the first took no time at all, so it is expected of the second
 
 
 def test_a_guess_is_the_theory_and_some_overhead(trial: Trial) -> None:
