@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from testbed.run import Experiment, Run
 
+WIDE = 100
+"""Characters in a line from which the table has every column; the ratio says what theory would."""
+
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")]
 Overrides = Annotated[
     list[str],
@@ -111,7 +114,9 @@ def _print_comparison(done: Run, console: Console) -> None:
 
     print()
     if console.is_terminal:
-        console.print(rich_table(HEADER, rows(done.records)))
+        shown = [i for i, name in enumerate(HEADER) if name != "theory" or console.width >= WIDE]
+        cells = [[row[i] for i in shown] for row in rows(done.records)]
+        console.print(rich_table([HEADER[i] for i in shown], cells))
     else:
         print(columns(HEADER, rows(done.records)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,14 +19,21 @@ def print_json(value: object) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def rich_table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
-    """The same as a table for a terminal; VALID and INVALID in colour."""
+COLOURS = {"VALID": "[green]VALID[/]", "INVALID": "[red]INVALID[/]", "FAILED": "[bold red]FAILED[/]"}
+
+
+def rich_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Table:
+    """Rows as a table for a terminal; verdicts in colour. Where it is narrow, the first column wraps."""
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for i, name in enumerate(header):
-        table.add_column(name, justify="left" if i < left else "right", no_wrap=i >= left)
-    colour = {"VALID": "[green]VALID[/]", "INVALID": "[red]INVALID[/]", "FAILED": "[bold red]FAILED[/]"}
+        widest = max([len(name), *(len(row[i]) for row in rows)])
+        if i < left:
+            table.add_column(name, min_width=min(widest, 12), overflow="fold")
+        else:
+            table.add_column(name, justify="right", min_width=widest)
     for row in rows:
-        table.add_row(*(colour.get(cell, cell.replace("[", r"\[")) for cell in row))
+        table.add_row(*(COLOURS.get(cell, escape(cell)) for cell in row))
     return table
