@@ -29,7 +29,7 @@ from workloads.sync import codec, flows, schemes
 from workloads.sync.forest import Forest
 
 TOPOLOGY = "bcube(n=8,k=2)"
-SCHEME = "ring"
+SCHEME = "bml"
 MODEL = "lenet5"
 RATE_BPS = 200_000_000
 REPEATS = 3

@@ -6,8 +6,8 @@ needs nothing else. Numbers that the kernel would choose are chosen here, so tha
 - the interface of the port from which directed link ``d`` leaves is ``eth<port>`` with index ``FIRST_INDEX + d`` and
   MAC address ``02:00`` + ``d``. Both are unique in the lab; the kernel treats a veth pair whose ends share an index
   as one whose carrier changes may wait up to a second.
-- every node knows the MAC address of every neighbour, and every bridge where each of them is. So no ARP request and no
-  flooded frame disturbs a measurement, and the kernel's limit of 1,024 learnt neighbours does not limit the lab.
+- every host and router knows the MAC address of every neighbour. So no ARP request disturbs a measurement, and the
+  kernel's limit of 1,024 learnt neighbours does not limit the lab.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from topologies.addressing import Addresses
 from topologies.model import Link, Topology
 
 FIRST_INDEX = 1000
-BRIDGE = "br0"
-BRIDGE_INDEX = 999
 
 MTU_RANGE = (68, 65535)
 """What IPv4 needs (RFC 791), and what a veth pair can carry."""
@@ -36,7 +34,7 @@ Mode = Literal["host", "bridge", "route"]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An interface: the egress of ``directed_link``. ``address`` is None on a bridge's port."""
+    """An interface: the egress of ``directed_link``. ``address`` is None on a bridging switch."""
 
     directed_link: int
     name: str
@@ -58,11 +56,11 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """``address`` is at ``mac`` through the interface ``index``; on a bridge there is no address."""
+    """``address`` is at ``mac`` through the interface ``index``."""
 
     index: int
     mac: bytes
-    address: str | None
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +98,21 @@ class Blueprint:
         return self.nodes[node].ports[position]
 
     def neighbours(self, node: NodePlan) -> Iterator[Neighbour]:
-        """Who can be met without a router on each port of a node: the far end, or everyone else on a bridge."""
+        """Who a host or router meets without another on the way, on each port: the far end, or all behind a bridge."""
         for port in node.ports:
             far_end = port.directed_link ^ 1
             far = self.nodes[self.ends[far_end][0]]
             if far.mode == "bridge":
-                beyond = [p.directed_link ^ 1 for p in far.ports if p.directed_link != far_end]
+                met = [self.port(p.directed_link ^ 1) for p in far.ports if p.directed_link != far_end]
             else:
-                beyond = [far_end]
-            for met in map(self.port, beyond):
-                yield Neighbour(port.index, met.mac, None if node.mode == "bridge" else met.address)
+                met = [self.port(far_end)]
+            yield from (Neighbour(port.index, one.mac, one.address) for one in met if one.address is not None)
+
+    def switch_table(self, node: NodePlan) -> list[tuple[bytes, Port]]:
+        """For a bridging switch, the MAC address that is reached through each of its ports."""
+        if node.mode != "bridge":
+            return []
+        return [(self.port(port.directed_link ^ 1).mac, port) for port in node.ports]
 
     def label(self, directed_link: int) -> str:
         """The directed link for a reader: ``h0:eth0 -> s0:eth3``."""

@@ -2,10 +2,10 @@
 
 Order matters for speed and for correctness:
 
-1. a namespace per node, its sysctls (cheap while it has no interface), its bridge;
+1. a namespace per node, its sysctls (cheap while it has no interface), its loopback;
 2. veth pairs, made straight in both namespaces, down;
 3. per node: shapers while the interfaces are down (grafting onto a running one waits for every CPU), then up,
-   addresses, neighbours;
+   addresses, neighbours, and a switch's table;
 4. routes last, when both ends of each link are up: a route through a link without carrier is held back.
 """
 
@@ -17,8 +17,8 @@ import resource
 from collections.abc import Callable, Iterator
 
 from testbed.errors import LabError
-from testbed.lab.netns import kernel, rtnetlink, shaping, sysctls
-from testbed.lab.netns.blueprint import BRIDGE, BRIDGE_INDEX, FIRST_INDEX, Blueprint, NodePlan
+from testbed.lab.netns import kernel, rtnetlink, shaping, switching, sysctls
+from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan
 from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket
 
 SPARE_FILES = 64
@@ -75,7 +75,7 @@ class Network:
                 self.namespaces.append(os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC))
                 sysctls.write(sysctls.wanted(node, has_ipv6))
                 with RouteSocket() as netlink:
-                    netlink.send(_foundation(node, self.blueprint.settings.mtu))
+                    netlink.send([rtnetlink.set_up(LOOPBACK_INDEX, f"{node.name}:lo")])
         finally:
             kernel.setns(self._home, kernel.CLONE_NEWNET)
 
@@ -105,24 +105,13 @@ def _allow_files(needed: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
-def _foundation(node: NodePlan, mtu: int) -> list[Request]:
-    """Loopback, and the bridge if there is one: links are made as its ports."""
-    requests = [rtnetlink.set_up(LOOPBACK_INDEX, f"{node.name}:lo")]
-    if node.mode == "bridge":
-        requests.append(rtnetlink.create_bridge(BRIDGE_INDEX, BRIDGE, mtu))
-    return requests
-
-
 def _veths(blueprint: Blueprint, namespaces: list[int]) -> Iterator[Request]:
     for first in range(0, len(blueprint.ends), 2):
         ends = []
         for directed in (first, first + 1):
             node, _ = blueprint.ends[directed]
             port = blueprint.port(directed)
-            bridge = BRIDGE_INDEX if blueprint.nodes[node].mode == "bridge" else None
-            ends.append(rtnetlink.VethEnd(namespaces[node], port.index, port.name, port.mac, bridge))
-        # Only the end that is named first can be made a bridge's port at once; never are both (a bridge has hosts).
-        ends.sort(key=lambda end: end.bridge_index is None)
+            ends.append(rtnetlink.VethEnd(namespaces[node], port.index, port.name, port.mac))
         yield rtnetlink.create_veth(ends[0], ends[1], blueprint.settings.mtu, blueprint.label(first))
 
 
@@ -139,10 +128,10 @@ def _furnish(blueprint: Blueprint, node: NodePlan) -> Iterator[Request]:
             yield rtnetlink.add_address(port.index, port.address, port.prefix, what)
     for neighbour in blueprint.neighbours(node):
         what = f"{node.name}:{blueprint.port(neighbour.index - FIRST_INDEX).name}"
-        if neighbour.address is None:
-            yield rtnetlink.add_forwarding(neighbour.index, neighbour.mac, what)
-        else:
-            yield rtnetlink.add_neighbour(neighbour.index, neighbour.address, neighbour.mac, what)
+        yield rtnetlink.add_neighbour(neighbour.index, neighbour.address, neighbour.mac, what)
+    table = blueprint.switch_table(node)
+    yield from (switching.receive(port.index, f"{node.name}:{port.name}") for _, port in table)
+    yield from (switching.forward(mac, port.index, node.name) for mac, port in table)
 
 
 def _routes(node: NodePlan) -> list[Request]:

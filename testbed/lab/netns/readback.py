@@ -13,8 +13,8 @@ from typing import Any
 
 from testbed.errors import LabError
 from testbed.lab.base import Counters
-from testbed.lab.netns import rtnetlink, shaping, sysctls
-from testbed.lab.netns.blueprint import BRIDGE_INDEX, FIRST_INDEX, Blueprint, NodePlan, Port
+from testbed.lab.netns import rtnetlink, shaping, switching, sysctls
+from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.capabilities import congestion_controls
 from testbed.lab.netns.netlink import NetlinkError, RouteSocket, attributes
@@ -58,6 +58,7 @@ class _Summary:
         self._check_addresses(node, netlink)
         self._check_routes(node, netlink)
         self._check_neighbours(node, netlink)
+        self._check_switch_table(node, netlink)
         self._check_sysctls(node)
 
     def _check_interfaces(self, node: NodePlan, netlink: RouteSocket) -> None:
@@ -70,11 +71,8 @@ class _Summary:
             if time.monotonic() > deadline:
                 _differs(self.blueprint.label(missing[0].directed_link), "state", "up", "down or gone")
             time.sleep(CARRIER_POLL_S)
-        master = BRIDGE_INDEX if node.mode == "bridge" else 0
         for port in node.ports:
-            interface, link = found[port.index], self.blueprint.label(port.directed_link)
-            _compare(link, "mtu", self.settings.mtu, interface.mtu)
-            _compare(link, "bridge of the port", master, interface.master)
+            _compare(self.blueprint.label(port.directed_link), "mtu", self.settings.mtu, found[port.index].mtu)
 
     def _check_qdiscs(self, node: NodePlan, netlink: RouteSocket) -> None:
         listed = [shaping.read_qdisc(body) for body in netlink.dump(shaping.list_qdiscs())]
@@ -127,20 +125,27 @@ class _Summary:
         self.routes += len(node.routes)
 
     def _check_neighbours(self, node: NodePlan, netlink: RouteSocket) -> None:
-        """Neighbours one by one: listing one namespace's walks through those of the whole machine."""
+        """One by one: listing one namespace's walks through those of the whole machine."""
         wanted = list(self.blueprint.neighbours(node))
-        state = rtnetlink.NUD_NOARP if node.mode == "bridge" else rtnetlink.NUD_PERMANENT
-        if node.mode == "bridge":
-            answers = netlink.dump(rtnetlink.list_forwarding())
-        else:
-            answers = netlink.ask([rtnetlink.ask_neighbour(n.index, n.address, node.name) for n in wanted if n.address])
-        found = set(map(rtnetlink.read_neighbour, answers))
-        for neighbour in wanted:
-            if (neighbour.index, state, neighbour.mac, neighbour.address) not in found:
-                port = self.blueprint.port(neighbour.index - FIRST_INDEX)
-                asked = f"{neighbour.address or 'a host'} at {neighbour.mac.hex(':')}"
-                _differs(f"{node.name}:{port.name}", "neighbour", asked, "another or none")
+        asked = [rtnetlink.ask_neighbour(n.index, n.address, node.name) for n in wanted]
+        for neighbour, answer in zip(wanted, netlink.ask(asked), strict=True):
+            _, state, mac, _ = rtnetlink.read_neighbour(answer)
+            if (mac, state) != (neighbour.mac, rtnetlink.NUD_PERMANENT):
+                name = self.blueprint.port(neighbour.index - FIRST_INDEX).name
+                what = f"neighbour {neighbour.address}"
+                _differs(f"{node.name}:{name}", what, f"{neighbour.mac.hex(':')} for good", mac.hex(":"))
         self.neighbours += len(wanted)
+
+    def _check_switch_table(self, node: NodePlan, netlink: RouteSocket) -> None:
+        table = self.blueprint.switch_table(node)
+        if not table:
+            return
+        blocks = dict(filter(None, map(switching.read_block, netlink.dump(shaping.list_qdiscs()))))
+        listed = map(switching.read_entry, netlink.dump(switching.list_table()))
+        found = dict(entry for entry in listed if entry is not None)
+        for mac, port in table:
+            _compare(f"{node.name}:{port.name}", "switch's table", switching.BLOCK, blocks.get(port.index))
+            _compare(node.name, f"port of {mac.hex(':')}", port.index, found.get(mac[2:]))
 
     def _check_sysctls(self, node: NodePlan) -> None:
         for name, value in sysctls.wanted(node, self.has_ipv6).items():

@@ -18,16 +18,14 @@ RTM_NEWROUTE, RTM_GETROUTE = 24, 26
 RTM_NEWNEIGH, RTM_GETNEIGH = 28, 30
 
 AF_INET = socket.AF_INET
-AF_BRIDGE = 7
 IFF_UP = 0x1
 NESTED = 0x8000
 
-IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_MASTER, IFLA_OPERSTATE = 1, 3, 4, 10, 16
+IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_OPERSTATE = 1, 3, 4, 16
 IFLA_LINKINFO, IFLA_STATS64, IFLA_NET_NS_FD, IFLA_EXT_MASK = 18, 23, 28, 29
 IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES = 31, 32
 IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
 VETH_INFO_PEER = 1
-IFLA_BR_FORWARD_DELAY, IFLA_BR_STP_STATE, IFLA_BR_MCAST_SNOOPING = 1, 5, 23
 RTEXT_FILTER_SKIP_STATS = 8
 IF_OPER_UP = 6
 
@@ -36,8 +34,7 @@ RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH = 1, 4, 5, 9
 RT_TABLE_MAIN, RTPROT_STATIC, RTN_UNICAST = 254, 4, 1
 RT_SCOPE_UNIVERSE, RT_SCOPE_LINK = 0, 253
 NDA_DST, NDA_LLADDR = 1, 2
-NUD_NOARP, NUD_PERMANENT = 0x40, 0x80
-NTF_MASTER = 0x04
+NUD_PERMANENT = 0x80
 
 IFINFOMSG = struct.Struct("=BxHiII")  # family, type, index, flags, change
 IFADDRMSG = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, index
@@ -58,15 +55,12 @@ class VethEnd:
     index: int
     name: str
     mac: bytes
-    bridge_index: int | None = None
 
 
 def create_veth(a: VethEnd, b: VethEnd, mtu: int, link: str) -> Request:
-    """Make a pair, down, straight in both namespaces; ``a`` may be a port of a bridge there."""
+    """Make a pair, down, straight in both namespaces."""
     peer = attribute(VETH_INFO_PEER | NESTED, _veth_end(b, mtu))
     body = _veth_end(a, mtu)
-    if a.bridge_index is not None:
-        body += u32(IFLA_MASTER, a.bridge_index)
     body += attribute(IFLA_LINKINFO | NESTED, text(IFLA_INFO_KIND, "veth") + attribute(IFLA_INFO_DATA | NESTED, peer))
     return Request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body, f"make link {link}")
 
@@ -81,14 +75,6 @@ def _veth_end(end: VethEnd, mtu: int) -> bytes:
         + u32(IFLA_NUM_RX_QUEUES, 1)
         + u32(IFLA_NET_NS_FD, end.namespace)
     )
-
-
-def create_bridge(index: int, name: str, mtu: int) -> Request:
-    """Make a learning bridge, up, without spanning tree, forward delay or multicast snooping."""
-    data = u32(IFLA_BR_FORWARD_DELAY, 0) + u32(IFLA_BR_STP_STATE, 0) + attribute(IFLA_BR_MCAST_SNOOPING, b"\0")
-    info = attribute(IFLA_LINKINFO | NESTED, text(IFLA_INFO_KIND, "bridge") + attribute(IFLA_INFO_DATA | NESTED, data))
-    body = IFINFOMSG.pack(0, 0, index, IFF_UP, IFF_UP) + text(IFLA_IFNAME, name) + u32(IFLA_MTU, mtu) + info
-    return Request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body, f"make bridge {name}")
 
 
 def set_up(index: int, what: str) -> Request:
@@ -133,12 +119,6 @@ def add_neighbour(index: int, address: str, mac: bytes, what: str) -> Request:
     return Request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_EXCL, body, f"tell {what} where {address} is")
 
 
-def add_forwarding(index: int, mac: bytes, what: str) -> Request:
-    """State for good behind which port of a bridge a MAC address is."""
-    body = NDMSG.pack(AF_BRIDGE, index, NUD_NOARP, NTF_MASTER, 0) + attribute(NDA_LLADDR, mac)
-    return Request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_EXCL, body, f"tell {what} where {mac.hex(':')} is")
-
-
 def list_links() -> Request:
     """Ask for every interface, without statistics."""
     return Request(RTM_GETLINK, 0, IFINFOMSG.pack(0, 0, 0, 0, 0) + u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS), "list")
@@ -165,11 +145,6 @@ def ask_neighbour(index: int, address: str, what: str) -> Request:
     return Request(RTM_GETNEIGH, 0, body, f"ask {what} where {address} is")
 
 
-def list_forwarding() -> Request:
-    """Ask for every entry of the bridges' forwarding tables."""
-    return Request(RTM_GETNEIGH, 0, NDMSG.pack(AF_BRIDGE, 0, 0, 0, 0), "list forwarding entries")
-
-
 @dataclass(frozen=True, slots=True)
 class Interface:
     """An interface as listed."""
@@ -178,8 +153,6 @@ class Interface:
     name: str
     mtu: int
     is_up: bool
-    master: int
-    attributes: dict[int, bytes]
 
 
 def read_link(body: bytes) -> Interface:
@@ -188,7 +161,7 @@ def read_link(body: bytes) -> Interface:
     found = attributes(body, IFINFOMSG.size)
     is_up = bool(flags & IFF_UP) and found[IFLA_OPERSTATE][0] == IF_OPER_UP
     name = found[IFLA_IFNAME].rstrip(b"\0").decode()
-    return Interface(index, name, _number(found, IFLA_MTU), is_up, _number(found, IFLA_MASTER), found)
+    return Interface(index, name, _number(found, IFLA_MTU), is_up)
 
 
 def read_address(body: bytes) -> tuple[int, str, int]:
@@ -223,12 +196,11 @@ def _read_gateway(found: dict[int, bytes]) -> str | None:
     return socket.inet_ntoa(found[RTA_GATEWAY]) if RTA_GATEWAY in found else None
 
 
-def read_neighbour(body: bytes) -> tuple[int, int, bytes, str | None]:
-    """Interface index, state, MAC and IPv4 address (None on a bridge) of one answer to the two above."""
-    family, index, state, _, _ = NDMSG.unpack_from(body)
+def read_neighbour(body: bytes) -> tuple[int, int, bytes, str]:
+    """Interface index, state, MAC and IPv4 address of the answer to :func:`ask_neighbour`."""
+    _, index, state, _, _ = NDMSG.unpack_from(body)
     found = attributes(body, NDMSG.size)
-    address = socket.inet_ntoa(found[NDA_DST]) if family == AF_INET else None
-    return index, state, found.get(NDA_LLADDR, b""), address
+    return index, state, found.get(NDA_LLADDR, b""), socket.inet_ntoa(found[NDA_DST])
 
 
 def _number(found: dict[int, bytes], kind: int) -> int:
