@@ -19,11 +19,19 @@ VALID, INVALID = "VALID", "INVALID"
 
 @dataclass(frozen=True)
 class Limits:
-    """What each check allows."""
+    """What each check allows.
+
+    Set from runs of BML on BCube(3,2) with LeNet-5's gradient on two cores, nothing else running: at 18 x 200 Mbit/s
+    65 to 75 % of CPU time was idle while gradients were on the wire, a worker waited for a core during 5 to 6 % of a
+    synchronisation, every NIC reached 99.7 % of its goodput or more, and GST was 1.02 of theory. At 18 x 1 Gbit/s
+    4 to 6 % was idle, a worker waited during 72 to 79 %, the slowest NIC reached 72 to 79 %, and GST was 1.14 to 1.37 of
+    theory. With others using both cores beside it, 200 Mbit/s looked like that too: 9 to 18 % idle, GST 1.05 to 1.2.
+    The kernel's count of bytes was 0.13 to 0.31 % above the forest's (acknowledgements, chunk headers) in all of them.
+    """
 
     link_rate: float = 0.95
     """Least share of the goodput at the shaped rate that the burst reaches at every NIC."""
-    idle: float = 0.10
+    idle: float = 0.15
     """Least share of CPU time left idle while gradients are on the wire."""
     steal: float = 0.05
     """Most of the CPU time that a hypervisor took away meanwhile."""
@@ -81,7 +89,7 @@ def link_rate(probes: Iterable[Mapping[str, Any]], expected: int, goodput: float
 
 
 def cpu(windows: Sequence[tuple[float, float]], log: CpuLog, limits: Limits = LIMITS) -> list[Check]:
-    """Idle and stolen shares of all cores' time inside ``windows``, (start, end) in seconds on the log's clock."""
+    """Idle and stolen shares of the cores' time inside ``windows``, (start, end) in seconds on the log's clock."""
     total, idle, steal = (_inside(windows, log.at_s, counts) for counts in (log.total_s, log.idle_s, log.steal_s))
     if total <= 0:
         missing = "the CPUs were not observed while gradients were on the wire"

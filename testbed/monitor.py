@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +16,7 @@ PERIOD_S = 0.05
 
 @dataclass
 class CpuLog:
-    """Seconds of CPU time, over all cores, counted since boot: one entry for each reading.
+    """Seconds of CPU time, over all cores that we may use, counted since boot: one entry for each reading.
 
     ``at_s`` is on the clock of time.monotonic, as the workers' samples are.
     """
@@ -32,18 +34,25 @@ class CpuLog:
         self.total_s.append(total_s)
 
 
-def read_cpu(text: str, ticks_per_s: int = 100) -> tuple[float, float, float]:
-    """(idle, steal, total) CPU seconds since boot from the first line of /proc/stat (proc(5)).
+def read_cpu(text: str, cores: Collection[int], ticks_per_s: int = 100) -> tuple[float, float, float]:
+    """(idle, steal, total) CPU seconds since boot, summed over ``cores``, from the text of /proc/stat (proc(5)).
 
     Waiting for a disk is idle; guest time is already part of user time.
     """
-    user, nice, system, idle, iowait, irq, softirq, steal = (int(word) for word in text.split()[1:9])
-    total = user + nice + system + idle + iowait + irq + softirq + steal
-    return (idle + iowait) / ticks_per_s, steal / ticks_per_s, total / ticks_per_s
+    wanted = {f"cpu{core}" for core in cores}
+    idle_ticks = steal_ticks = total_ticks = 0
+    for line in text.splitlines():
+        name, *words = line.split(maxsplit=9)
+        if name in wanted:
+            user, nice, system, idle, iowait, irq, softirq, steal = map(int, words[:8])
+            idle_ticks += idle + iowait
+            steal_ticks += steal
+            total_ticks += user + nice + system + idle + iowait + irq + softirq + steal
+    return idle_ticks / ticks_per_s, steal_ticks / ticks_per_s, total_ticks / ticks_per_s
 
 
 class Monitor:
-    """Reads the CPUs' counters every ``PERIOD_S`` in a thread, from ``with`` to its end."""
+    """Reads the counters of the cores that we may use every ``PERIOD_S`` in a thread, from ``with`` to its end."""
 
     def __init__(self, source: Path = Path("/proc/stat")) -> None:
         self.log = CpuLog()
@@ -62,9 +71,10 @@ class Monitor:
         self._thread.join()
 
     def _run(self) -> None:
+        cores, ticks_per_s = os.sched_getaffinity(0), os.sysconf("SC_CLK_TCK")
         with self._source.open() as file:
             while True:
                 file.seek(0)
-                self.log.add(time.monotonic(), *read_cpu(file.readline()))
+                self.log.add(time.monotonic(), *read_cpu(file.read(), cores, ticks_per_s))
                 if self._stop.wait(PERIOD_S):
                     return

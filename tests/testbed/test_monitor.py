@@ -8,14 +8,22 @@ import pytest
 
 from testbed.monitor import Monitor, read_cpu
 
-STAT = "cpu  100 10 50 800 40 5 15 20 7 3\ncpu0 1 2 3\n"
+STAT = """\
+cpu  201 20 100 1600 80 10 30 40 14 6
+cpu0 100 10 50 800 40 5 15 20 7 3
+cpu1 101 10 50 800 40 5 15 20 7 3
+cpu10 9 9 9 9 9 9 9 9 9 9
+intr 12345 1 2 3
+"""
 
 
-def test_the_first_line_of_proc_stat_is_read_as_the_manual_says() -> None:
-    idle_s, steal_s, total_s = read_cpu(STAT, ticks_per_s=100)
+def test_proc_stat_is_read_as_the_manual_says() -> None:
+    idle_s, steal_s, total_s = read_cpu(STAT, {0})
     assert idle_s == pytest.approx(8.4)  # idle and iowait
     assert steal_s == pytest.approx(0.2)
     assert total_s == pytest.approx(10.4)  # without guest, which is part of user
+    both = read_cpu(STAT, {0, 1})
+    assert both == pytest.approx((16.8, 0.4, 20.81))
 
 
 def test_readings_cover_the_time_inside_with() -> None:
