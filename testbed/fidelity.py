@@ -24,7 +24,7 @@ class Limits:
     Set from runs of BML on BCube(3,2) with LeNet-5's gradient on two cores, nothing else running: at 18 x 200 Mbit/s
     65 to 75 % of CPU time was idle while gradients were on the wire, a worker waited for a core during 5 to 6 % of a
     synchronisation, every NIC reached 99.7 % of its goodput or more, and GST was 1.02 of theory. At 18 x 1 Gbit/s
-    4 to 6 % was idle, a worker waited during 72 to 79 %, the slowest NIC reached 72 to 79 %, and GST was 1.14 to 1.37 of
+    4 to 6 % was idle, a worker waited during 72 to 79 %, the slowest NIC reached 72 to 79 %, GST was 1.14 to 1.37 of
     theory. With others using both cores beside it, 200 Mbit/s looked like that too: 9 to 18 % idle, GST 1.05 to 1.2.
     The kernel's count of bytes was 0.13 to 0.31 % above the forest's (acknowledgements, chunk headers) in all of them.
     """
