@@ -3,8 +3,8 @@
     python benchmarks/ring_vs_gloo.py                             # every place and size; about four minutes
     python benchmarks/ring_vs_gloo.py --place shaped --hosts 9
 
-Places: ``loopback`` (processes side by side), ``unshaped`` and ``shaped`` (a host each on ``star(hosts=N)`` in
-namespaces; links as fast as the machine moves packets, or 200 Mbit/s). The time of one all-reduce is GST: from the
+Places: ``loopback`` (all workers on one host of a lab), ``unshaped`` and ``shaped`` (a host each on ``star(hosts=N)``;
+links as fast as the machine moves packets, or 200 Mbit/s). The time of one all-reduce is GST: from the
 moment the last worker is ready to the moment the last worker has the sum. Both use the same congestion control and
 start from the same barrier, and every sum is checked.
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -41,7 +40,7 @@ RATE_BPS = 200_000_000
 CHUNK_BYTES = 128 * 2**10
 SIZES_BYTES = {2: [25e6], 4: [25e6], 8: [25e6], 9: [12.5e6, 25e6]}
 TARGETS = {"loopback": 1.0, "unshaped": 1.0, "shaped": 1.02}
-ROUNDS = {"loopback": 21, "unshaped": 21, "shaped": 5}
+ROUNDS = {"loopback": 41, "unshaped": 41, "shaped": 5}
 PORT, GLOO_PORT = 10_000, 9_500
 LIMIT_S = 150.0
 CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
@@ -55,8 +54,7 @@ def member(config: dict[str, object], rank: int, floats: Sequence[int], rounds: 
     import torch.distributed as dist
 
     torch.set_num_threads(1)
-    if config["own_namespace"]:
-        CONGESTION_CONTROL.write_text("reno")  # its window grows until the lab's queue is in use, whatever the delay
+    CONGESTION_CONTROL.write_text("reno")  # of this namespace only; Gloo cannot choose its own
     forest = build("ring", build_topology(f"star(hosts={len(addresses)})", rate_bps=RATE_BPS), [])
     os.environ["GLOO_SOCKET_IFNAME"] = str(config["interface"])
     store = f"tcp://{addresses[0]}:{GLOO_PORT}"
@@ -89,7 +87,7 @@ def member(config: dict[str, object], rank: int, floats: Sequence[int], rounds: 
 
 def open_engine(rank: int, forest: Forest, gradient: np.ndarray, addresses: Sequence[str], port: int) -> Engine:
     peers = [Peer(p, addresses[rank], addresses[p], port + min(p, rank)) for p in neighbours(forest, rank)]
-    sockets = connect(rank, peers, CONGESTION_CONTROL.read_text().strip(), LIMIT_S)
+    sockets = connect(rank, peers, "reno", LIMIT_S)
     return Engine(rank, forest, cut(forest, len(gradient), [(0, len(gradient))], CHUNK_BYTES), sockets, gradient)
 
 
@@ -104,48 +102,36 @@ def one(engine: Engine, reduce: Callable[[], float], values: np.ndarray, rank: i
     return [ready, complete]
 
 
-def run_members(place: str, hosts: int, config: dict[str, object], script: list[str]) -> None:
-    """Start every rank at its place and wait for all."""
-    if place == "loopback":
-        config["addresses"] = [f"127.0.77.{rank + 1}" for rank in range(hosts)]
-        path = write_config(config, interface="lo", own_namespace=False)
-        members = [subprocess.Popen([*script, path, "--rank", str(rank)]) for rank in range(hosts)]
-        failed = [rank for rank, process in enumerate(members) if process.wait(LIMIT_S)]
-    else:
-        topology = build_topology(f"star(hosts={hosts})", rate_bps=RATE_BPS)
-        addresses = plan(topology)
-        config["addresses"] = [addresses.host[host, 0][0] for host in topology.hosts]
-        path = write_config(config, interface="eth0", own_namespace=True)
-        everyone = [(src, dst) for src in topology.hosts for dst in topology.hosts if src != dst]
-        with NetnsLab() as lab:
-            lab.up(topology, LinkSettings(shaped=place == "shaped"), everyone)
-            failed = in_lab(lab, hosts, [*script, path])
-    if failed:
-        sys.exit(f"ranks {failed} failed in {place}")
-
-
-def write_config(config: dict[str, object], **more: object) -> str:
+def run_members(place: str, hosts: int, config: dict[str, object]) -> None:
+    """Start every rank at its place in a lab and wait for all."""
+    on_loopback = place == "loopback"
+    topology = build_topology(f"star(hosts={1 if on_loopback else hosts})", rate_bps=RATE_BPS)
+    addresses = plan(topology)
+    config["interface"] = "lo" if on_loopback else "eth0"
+    config["addresses"] = [
+        f"127.0.0.{rank + 1}" if on_loopback else addresses.host[rank, 0][0] for rank in range(hosts)
+    ]
     path = Path(f"{config['out']}.json")
-    path.write_text(json.dumps({**config, **more}))
-    return str(path)
-
-
-def in_lab(lab: NetnsLab, hosts: int, command: list[str]) -> list[int]:
-    """Run one member on each host; the ranks that failed."""
+    path.write_text(json.dumps(config))
+    everyone = [(src, dst) for src in topology.hosts for dst in topology.hosts if src != dst]
     failed: list[int] = []
+    with NetnsLab() as lab:
+        lab.up(topology, LinkSettings(shaped=place == "shaped"), everyone)
 
-    def go(rank: int) -> None:
-        done = lab.execute(rank, [*command, "--rank", str(rank)], LIMIT_S)
-        if done.status:
-            failed.append(rank)
-            sys.stderr.write(done.stderr)
+        def go(rank: int) -> None:
+            command = [sys.executable, __file__, "--member", str(path), "--rank", str(rank)]
+            done = lab.execute(0 if on_loopback else rank, command, LIMIT_S)
+            if done.status:
+                failed.append(rank)
+                sys.stderr.write(done.stderr)
 
-    threads = [threading.Thread(target=go, args=(rank,)) for rank in range(hosts)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return failed
+        threads = [threading.Thread(target=go, args=(rank,)) for rank in range(hosts)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if failed:
+        sys.exit(f"ranks {sorted(failed)} failed in {place}")
 
 
 def compare(place: str, hosts: int) -> bool:
@@ -153,7 +139,7 @@ def compare(place: str, hosts: int) -> bool:
     sizes = [int(size) // 4 for size in SIZES_BYTES[hosts]]
     with tempfile.TemporaryDirectory() as folder:
         config: dict[str, object] = {"out": f"{folder}/times", "floats": sizes, "rounds": ROUNDS[place]}
-        run_members(place, hosts, config, [sys.executable, __file__, "--member"])
+        run_members(place, hosts, config)
         ranks = [json.loads(Path(f"{folder}/times.{rank}").read_text()) for rank in range(hosts)]
     reached = True
     for number, floats in enumerate(sizes):

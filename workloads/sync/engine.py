@@ -195,10 +195,9 @@ class Engine:
     # The loop.
 
     def _step(self, timeout_s: float) -> bool:
-        """One pass over what can move now, or as soon as something can; returns whether anything moved."""
-        if self._move():
-            timeout_s = 0.0
-        for descriptor, events in self._epoll.poll(timeout_s):
+        """Move what can move now, waiting up to ``timeout_s`` if that is nothing; returns whether anything moved."""
+        moved = self._move()
+        for descriptor, events in self._epoll.poll(0.0 if moved else timeout_s):
             connection = self._by_descriptor[descriptor]
             if events & ~select.EPOLLOUT:
                 connection.readable = True
@@ -206,7 +205,7 @@ class Engine:
                 connection.writable = True
             if events & _GONE:
                 connection.hung_up = True
-        return self._move() or timeout_s == 0.0
+        return self._move() or moved
 
     def _move(self) -> bool:
         """Read and write once on each connection that lets us; returns whether anything moved."""
