@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from testbed.lab.base import Exit, Lab, Launch
 POLL_S = 0.1
 GRACE_S = 5.0
 """Workers give up on a silent neighbour after the spec's timeout and can say which; only then do we give up on them."""
+SETTLE_S = 1.0
+"""Workers that lose a neighbour, or wait for the same one in vain, end within this time of each other."""
 TAIL_LINES = 12
 
 
@@ -41,9 +43,9 @@ def wait(
     while True:
         exits = lab.exits()
         failed = [exit for exit in exits if exit.status != 0]
-        if failed:
-            raise died(failed, names, files)
         running -= {exit.node for exit in exits}
+        if failed:
+            raise died(*_settle(lab, failed, running), names, files)
         if not running:
             return
         now, found = time.monotonic(), [_size(path) for path in samples]
@@ -55,12 +57,25 @@ def wait(
         time.sleep(POLL_S)
 
 
-def died(failed: Sequence[Exit], names: Sequence[str], files: Files) -> WorkerError:
+def _settle(lab: Lab, failed: list[Exit], running: set[int]) -> tuple[list[Exit], set[int]]:
+    """Give the others a moment to fail as well: all that failed, and who is still running, which may be who hangs."""
+    end = time.monotonic() + SETTLE_S
+    while running and time.monotonic() < end:
+        time.sleep(POLL_S)
+        exits = lab.exits()
+        failed = failed + [exit for exit in exits if exit.status != 0]
+        running = running - {exit.node for exit in exits}
+    return failed, running
+
+
+def died(failed: Sequence[Exit], running: Collection[int], names: Sequence[str], files: Files) -> WorkerError:
     """The error about the worker that failed first: one that a signal ended, rather than those that then missed it."""
     first = min(failed, key=lambda exit: exit.status >= 0)
     name = names[first.node]
     said = next((line["error"] for line in read(files.samples(name)) if line["kind"] == "error"), None)
     problem = f"the worker on {name} {ending(first.status)}" + (f": {said}" if said else "")
+    if running:
+        problem += f"; still running a moment later: {_some([names[node] for node in sorted(running)])}"
     return WorkerError(f"{problem}\n{tail(files.log(name))}", fix=f"read {files.log(name)}")
 
 
@@ -111,12 +126,15 @@ def _stuck(running: Sequence[int], names: Sequence[str], files: Files, timeout_s
     done = {names[node]: iterations(files.samples(names[node])) for node in running}
     least = min(done.values())
     behind = [name for name, count in done.items() if count == least]
-    shown = ", ".join(behind[:5]) + (f" and {len(behind) - 5} more" if len(behind) > 5 else "")
     return TrialTimeoutError(
-        f"no worker got anything done for {timeout_s:g} s; furthest behind, at iteration {least}: {shown}\n"
+        f"no worker got anything done for {timeout_s:g} s; furthest behind, at iteration {least}: {_some(behind)}\n"
         f"{tail(files.log(behind[0]))}",
         fix=f"read {files.log(behind[0])}, or give a longer timeout",
     )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _size(path: Path) -> int:

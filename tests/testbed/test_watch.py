@@ -30,6 +30,7 @@ class Ends:
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
     monkeypatch.setattr(watch, "POLL_S", 0.001)
     monkeypatch.setattr(watch, "GRACE_S", 0.05)
+    monkeypatch.setattr(watch, "SETTLE_S", 0.05)
     return Files(tmp_path, tmp_path)
 
 
@@ -52,7 +53,7 @@ def test_the_worker_that_a_signal_ended_is_named_before_those_that_missed_it(fil
     say(files, "h0", {"kind": "error", "error": "neighbour h2 is gone"})
     files.log("h2").write_text("".join(f"line {i}\n" for i in range(20)))
     with pytest.raises(WorkerError) as error:
-        wait(Ends([Exit(0, 1), Exit(2, -9)]), files)
+        wait(Ends([Exit(0, 1)], [Exit(2, -9), Exit(1, 1)]), files)
     text = str(error.value)
     assert text.startswith("the worker on h2 was killed by SIGKILL\n    | line 8\n")
     assert text.endswith(f"    | line 19\n  fix: read {files.log('h2')}")
@@ -61,7 +62,15 @@ def test_the_worker_that_a_signal_ended_is_named_before_those_that_missed_it(fil
 def test_what_a_worker_said_before_it_ended_is_told(files: Files) -> None:
     say(files, "h1", {"kind": "hello"}, {"kind": "error", "error": "SpecError: no such thing"})
     with pytest.raises(WorkerError, match="the worker on h1 ended with exit status 1: SpecError: no such thing"):
-        wait(Ends([Exit(1, 1)]), files)
+        wait(Ends([Exit(1, 1), Exit(0, 1), Exit(2, 1)]), files)
+
+
+def test_who_neither_ended_nor_failed_is_named_beside(files: Files) -> None:
+    with pytest.raises(WorkerError) as error:
+        wait(Ends([Exit(0, 1)], [Exit(2, 1)]), files)
+    assert error.value.problem.splitlines()[0] == (
+        "the worker on h0 ended with exit status 1; still running a moment later: h1"
+    )
 
 
 def test_silence_is_noticed_and_the_furthest_behind_named(files: Files) -> None:
