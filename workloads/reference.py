@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from workloads.job import Training
 from workloads.training import Replica, global_batch
 
-PART = 128
-"""Samples per backward pass: a large global batch goes through in parts that stay in the cache."""
-
 
 @cache
 def reference_weights(
@@ -28,16 +25,15 @@ def reference_weights(
         SpecError: unknown model or data set.
     """
     replica = Replica(training)
-    size, train = world * training.batch, replica.data.train
+    train = replica.data.train
     for iteration in range(1 if mode == "none" else training.iterations):
-        positions = train[global_batch(training.seed, iteration, size, len(train))]
+        positions = train[global_batch(training.seed, iteration, world * training.batch, len(train))]
         total = np.zeros_like(replica.gradient)
-        for start in range(0, size, PART):
-            part = positions[start : start + PART]
+        for part in np.split(positions, world):  # a large batch passes in parts: the mean gradient is the same
             replica.compute(*replica.data.select(part))
-            total += replica.gradient * np.float32(len(part) / size)
+            total += replica.gradient
         replica.gradient[:] = total
-        replica.step(world=1)
+        replica.step(world)
     replica.weights.flags.writeable = False
     return replica.weights
 

@@ -25,6 +25,9 @@ from workloads.models import Model, model
 
 Floats = NDArray[np.float32]
 
+LAST_LAYER = 0.1
+"""Initial weights of the last layer, as a share of what He et al. give hidden layers."""
+
 
 @lru_cache(maxsize=4)
 def _permutation(seed: int, epoch: int, count: int) -> NDArray[np.int64]:
@@ -48,14 +51,20 @@ def rank_batch(seed: int, iteration: int, batch: int, world: int, rank: int, cou
 
 
 def initial_weights(net: Model, seed: int) -> Floats:
-    """float32[parameters] in gradient order: weights uniform after He et al. 2015 (eq. 10, fan in), biases zero."""
+    """float32[parameters] in gradient order: weights uniform after He et al. 2015 (eq. 10, fan in), biases zero.
+
+    The last layer starts at ``LAST_LAYER`` of that, so that no class is favoured and the first steps are small: the
+    loss then falls smoothly, and rounding (sums in another order) stays rounding instead of growing.
+    """
     random = np.random.default_rng(seed)
+    last_layer = {name for name, _ in net.layers[-1]}
     flat = np.zeros(net.floats(), np.float32)
     start = 0
-    for _, shape in net.tensors():
+    for name, shape in net.tensors():
         stop = start + prod(shape)
         if len(shape) > 1:
-            limit = np.float32(np.sqrt(6 / prod(shape[1:])))
+            gain = LAST_LAYER if name in last_layer else 1.0
+            limit = np.float32(gain * np.sqrt(6 / prod(shape[1:])))
             random.random(out=flat[start:stop], dtype=np.float32)
             flat[start:stop] *= 2 * limit
             flat[start:stop] -= limit

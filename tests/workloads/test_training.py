@@ -17,9 +17,9 @@ from workloads import training
 from workloads.job import Training
 from workloads.models import model
 from workloads.reference import accuracy, reference_weights, relative_error
-from workloads.training import Replica, global_batch, initial_weights, rank_batch
+from workloads.training import LAST_LAYER, Replica, global_batch, initial_weights, rank_batch
 
-SETTINGS = Training("lenet5", "digits", batch=8, iterations=3, learning_rate=0.05, momentum=0.9, seed=7)
+SETTINGS = Training("lenet5", "digits", batch=8, iterations=3, learning_rate=0.01, momentum=0.9, seed=7)
 
 counts = st.integers(1, 200)
 
@@ -66,6 +66,8 @@ def test_initial_weights_are_he_uniform_and_follow_the_seed() -> None:
     assert np.abs(fc1).max() <= np.sqrt(6 / 3136) * (1 + 1e-6)
     assert fc1.std() == pytest.approx(np.sqrt(2 / 3136), rel=0.01)
     assert abs(fc1.mean()) < 1e-4
+    fc2 = flat[:10_240]
+    assert fc2.std() == pytest.approx(LAST_LAYER * np.sqrt(2 / 1024), rel=0.03)
     assert not flat[10_240:10_250].any()  # fc2.bias
     assert np.array_equal(flat, initial_weights(net, 1))
     assert not np.array_equal(flat, initial_weights(net, 2))
@@ -166,6 +168,22 @@ def test_distributed_training_ends_with_the_reference_weights(world: int) -> Non
     assert relative_error(replica.weights, initial_weights(model("lenet5"), SETTINGS.seed)) > 1e-3
 
 
+def test_the_reference_is_plain_sgd_on_whole_batches() -> None:
+    world, data = 3, Replica(SETTINGS).data
+    module = model("lenet5").build()
+    module.load_state_dict(Replica(SETTINGS).module.state_dict())
+    optimiser = torch.optim.SGD(module.parameters(), lr=SETTINGS.learning_rate, momentum=SETTINGS.momentum)
+    for iteration in range(SETTINGS.iterations):
+        positions = global_batch(SETTINGS.seed, iteration, world * SETTINGS.batch, len(data.train))
+        images, labels = data.select(data.train[positions])
+        optimiser.zero_grad()
+        cross_entropy(module(images), labels).backward()
+        optimiser.step()
+    parameters = module.state_dict()
+    expected = torch.cat([parameters[name].flatten() for name, _ in model("lenet5").tensors()]).numpy()
+    assert relative_error(reference_weights(SETTINGS, world), expected) < 1e-5
+
+
 def test_reference_of_mode_none_is_one_step() -> None:
     once = reference_weights(dataclasses.replace(SETTINGS, iterations=1), 2)
     assert np.array_equal(reference_weights(SETTINGS, 2, "none"), once)
@@ -179,7 +197,7 @@ def test_reference_is_kept_and_read_only() -> None:
 
 
 def test_training_learns_the_digits() -> None:
-    job = Training("lenet5", "digits", batch=8, iterations=20, learning_rate=0.005, momentum=0.9, seed=1)
+    job = Training("lenet5", "digits", batch=8, iterations=20, learning_rate=0.01, momentum=0.9, seed=1)
     before, loss_before = accuracy(job, initial_weights(model("lenet5"), 1))
     after, loss_after = accuracy(job, reference_weights(job, 9))
     assert before < 0.3

@@ -27,7 +27,7 @@ from workloads.sync.flows import neighbours
 from workloads.sync.forest import ABSENT, ROOT, Forest
 from workloads.sync.transport import connect
 
-TRAINING = Training("lenet5", "digits", batch=4, iterations=3, learning_rate=0.02, momentum=0.9, seed=3)
+TRAINING = Training("lenet5", "digits", batch=4, iterations=3, learning_rate=0.01, momentum=0.9, seed=3)
 PACE_S = 0.15
 
 _ports = itertools.count(10_000 + os.getpid() % 700 * 20, 20)
