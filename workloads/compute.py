@@ -5,8 +5,8 @@ computes the real gradient and then holds it back until the profile's time has p
 together, provided that the machine can compute faster than the pace; where it cannot, that is counted (``overrun_s``).
 
 With gradients leaving layer by layer, each layer has its own due time: the pace is divided over the forward pass and
-the layers' backward passes in proportion to what they really take, measured before training starts (the least of
-:data:`PROFILE_RUNS` runs of each piece, for other workers use the same cores at that time).
+the layers' backward passes in proportion to what they really take, measured before training starts: CPU time, for
+other workers use the same cores meanwhile, and the least of :data:`PROFILE_RUNS` runs of each piece.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ class Accelerator:
     def _profile(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """float64[buckets]: when each bucket is ready, as a share of the time that the whole takes."""
         moments: list[float] = []
-        self._replica.on_ready = lambda _bucket: moments.append(time.monotonic())
+        self._replica.on_ready = lambda _bucket: moments.append(time.thread_time())
         samples = self._replica.samples(0, self._rank, self._world)
         runs = []
         for _ in range(PROFILE_RUNS):
-            moments[:] = [time.monotonic()]
+            moments[:] = [time.thread_time()]
             self._replica.compute(*samples)
             runs.append(np.diff(moments))
         ready = np.cumsum(np.min(runs, axis=0))

@@ -32,7 +32,12 @@ class Machine:
         self.gradient = np.zeros(3, np.float32)
         self.buckets = [(0, 1)] * len(BACKWARD_S)
         self.on_ready = lambda _bucket: None
-        monkeypatch.setattr(compute, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self._sleep))
+        monkeypatch.setattr(
+            compute, "time", SimpleNamespace(monotonic=self.clock, thread_time=self.clock, sleep=self._sleep)
+        )
+
+    def clock(self) -> float:
+        return self.now
 
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
