@@ -99,7 +99,7 @@ class Blueprint:
 
     def neighbours(self, node: NodePlan) -> Iterator[Neighbour]:
         """Who a host or router meets without another on the way, on each port: the far end, or all behind a bridge."""
-        for port in node.ports:
+        for port in node.ports if node.mode != "bridge" else ():
             far_end = port.directed_link ^ 1
             far = self.nodes[self.ends[far_end][0]]
             if far.mode == "bridge":

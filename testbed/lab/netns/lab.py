@@ -19,13 +19,14 @@ from testbed.lab.base import Completed, Counters, Exit, Launch, LinkSettings
 from testbed.lab.netns.attached import Attached, run_and_collect
 from testbed.lab.netns.blueprint import blueprint
 from testbed.lab.netns.channel import Channel, ChannelClosedError
+from testbed.lab.netns.launcher import SIGNALLED
 from topologies.model import Topology
 
 LAUNCHER = "testbed.lab.netns.launcher"
 STOP_TIMEOUT_S = 30.0
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-"""Large blocks in huge pages (where the system's setting is madvise): gradients are allocated anew in each iteration, and
-the page faults were a third to half of a LeNet-5 worker's computing time."""
+"""Large blocks in huge pages (where the system's setting is madvise): gradients are allocated anew in each iteration,
+and page faults were a third to half of a LeNet-5 worker's computing time."""
 
 
 class NetnsLab:
@@ -79,6 +80,11 @@ class NetnsLab:
 
     def counters(self) -> list[Counters]:
         return cast(list[Counters], self._ask("counters"))
+
+    @property
+    def launcher_pid(self) -> int:
+        """PID of the process above the sandbox."""
+        return self._process.pid
 
     def memory_bytes(self) -> int:
         """Memory of every process in the lab, what they share counted once (proportional set sizes added up)."""
@@ -153,7 +159,8 @@ class NetnsLab:
 
     def _ended(self) -> LabError:
         status = self._process.wait()
-        how = f"exit status {status}" if status >= 0 else signal.Signals(-status).name
+        number = -status if status < 0 else status - SIGNALLED
+        how = signal.Signals(number).name if number > 0 else f"exit status {status}"
         return LabError(
             f"the lab's process ended ({how}), and everything in the lab with it", fix="start the lab again"
         )

@@ -27,6 +27,8 @@ from testbed.lab.netns import kernel, sandbox
 from testbed.lab.netns.channel import Channel
 
 CAP_SYS_ADMIN = 21
+SIGNALLED = 128
+"""This plus a signal's number is the exit status that tells of a sandbox ended by it (the shell's convention)."""
 
 HOW_TO_ALLOW = (
     "run as root, or allow namespaces to users: sysctl -w user.max_user_namespaces=10000 "
@@ -81,7 +83,8 @@ def _watch(child: int, parent: int) -> int:
     poll.register(os.pidfd_open(child), select.POLLIN)
     if any(fd == parent for fd, _ in poll.poll()):
         os.kill(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return status if status >= 0 else SIGNALLED - status
 
 
 if __name__ == "__main__":

@@ -1,0 +1,69 @@
+"""``kill -9`` of any of the lab's processes, at any moment, leaves nothing: the kernel cleans up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import LabError
+from testbed.lab.base import LinkSettings
+from testbed.lab.netns import NetnsLab
+from topologies.build import build
+
+pytestmark = pytest.mark.lab
+
+PRIVATE = [
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "--net",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+]
+KILL = Path(__file__).with_name("kill.py")
+ROUNDS = 12
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("victim", ["caller", "launcher", "sandbox"])
+def test_nothing_is_left(victim: str, seed: int) -> None:
+    command = [*PRIVATE, sys.executable, str(KILL), victim, str(ROUNDS), str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_left_would_be_seen() -> None:
+    command = [*PRIVATE, sys.executable, str(KILL), "leaky-caller", "1", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert "left over: ['sleep 1000 ']" in done.stderr
+
+
+def sandbox_pid(lab: NetnsLab) -> int:
+    """The launcher's only child."""
+    found = Path(f"/proc/{lab.launcher_pid}/task/{lab.launcher_pid}/children").read_text().split()
+    return int(found[0])
+
+
+def test_the_caller_learns_that_its_lab_is_gone() -> None:
+    topology = build("star(hosts=2)", rate_bps=10**8)
+    with NetnsLab() as lab:
+        lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
+        killer = "import os, signal; os.kill(1, signal.SIGKILL)"
+        # From inside, the kernel protects a namespace's first process; from outside, nothing does.
+        assert lab.execute(0, [sys.executable, "-c", killer], 10).status == 0
+        lab.counters()
+        os.kill(sandbox_pid(lab), signal.SIGKILL)
+        with pytest.raises(LabError, match=r"the lab's process ended \(SIGKILL\)"):
+            lab.counters()
+    with NetnsLab() as fresh:
+        fresh.up(topology, LinkSettings(), [])

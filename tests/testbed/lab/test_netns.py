@@ -1,0 +1,263 @@
+"""The lab on the real kernel: what is built, what runs in it, what is read back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import LabError
+from testbed.lab.base import Exit, Launch, LinkSettings
+from testbed.lab.netns import NetnsLab
+from topologies.build import build
+from topologies.model import Topology
+
+pytestmark = pytest.mark.lab
+
+RATE_BPS = 100_000_000
+RECEIVE = Path(__file__).with_name("receive.py")
+SEND = Path(__file__).with_name("send.py")
+
+
+@pytest.fixture
+def lab() -> Iterator[NetnsLab]:
+    with NetnsLab(every_address=True) as lab:
+        yield lab
+
+
+def up(lab: NetnsLab, expression: str, settings: LinkSettings | None = None, rate_bps: int = RATE_BPS) -> Topology:
+    topology = build(expression, rate_bps=rate_bps)
+    lab.up(topology, settings or LinkSettings(), permutations(topology.hosts, 2))
+    return topology
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "star(hosts=4)",
+        "bcube(n=3,k=2)",
+        "fat_tree(k=4)",
+        "fat_tree(k=4,routing=ecmp)",
+        "spine_leaf(racks=3,hosts_per_rack=2,spines=2)",
+    ],
+)
+def test_every_host_reaches_every_host(lab: NetnsLab, expression: str) -> None:
+    topology = up(lab, expression)
+    names = [topology.nodes[host].name for host in topology.hosts]
+    script = "for name; do ping -q -c 1 -W 2 $name >/dev/null || echo $name; done"
+    for host in (0, 1, topology.host_count - 1):
+        unreached = lab.execute(host, ["sh", "-c", script, "sh", *names], 60)
+        assert (unreached.status, unreached.stdout) == (0, "")
+
+
+def carried_bps(lab: NetnsLab, seconds: float) -> float:
+    """Bits per second of TCP payload from h0 to h1 over the steady part of a burst."""
+    address = lab.execute(1, ["hostname", "-I"], 5).stdout.split()[0]
+    found: list[str] = []
+    receive = [sys.executable, str(RECEIVE), address]
+    thread = threading.Thread(target=lambda: found.append(lab.execute(1, receive, 30).stdout))
+    thread.start()
+    sent = lab.execute(0, [sys.executable, str(SEND), address, str(seconds)], 30)
+    thread.join()
+    assert sent.status == 0, sent.stderr
+    return float(json.loads(found[0]))
+
+
+@pytest.mark.parametrize(("rate_bps", "mtu"), [(50_000_000, 1500), (200_000_000, 1500), (200_000_000, 9000)])
+def test_links_carry_their_rate_and_no_more(lab: NetnsLab, rate_bps: int, mtu: int) -> None:
+    up(lab, "star(hosts=2)", LinkSettings(mtu=mtu), rate_bps)
+    goodput_bps = rate_bps * (mtu - 52) / (mtu + 14)
+    # The shaper bounds it from above, always; how close it comes from below is the machine's doing.
+    assert 0.8 * goodput_bps < carried_bps(lab, 1.0) < 1.01 * goodput_bps
+
+
+def test_unshaped_links_are_far_faster(lab: NetnsLab) -> None:
+    up(lab, "star(hosts=2)", LinkSettings(shaped=False), 1_000_000)
+    assert carried_bps(lab, 0.3) > 100_000_000
+    counters = lab.counters()
+    assert counters[0].bytes > 1_000_000
+    assert lab.describe()["shapes"] == []
+
+
+def test_counters_count_what_leaves(lab: NetnsLab) -> None:
+    up(lab, "star(hosts=3)")
+    assert [c.directed_link for c in lab.counters()] == list(range(6))
+    assert {(c.bytes, c.packets, c.drops) for c in lab.counters()} == {(0, 0, 0)}
+    lab.execute(0, ["ping", "-q", "-c", "5", "-i", "0.01", "-s", "1000", "h2"], 10)
+    by_link = {c.directed_link: c for c in lab.counters()}
+    frame_bytes = 14 + 20 + 8 + 1000
+    # h0 -> s0, s0 -> h2 and back; h1 hears nothing: no ARP, no flooding.
+    for directed in (0, 5, 4, 1):
+        assert (by_link[directed].packets, by_link[directed].bytes) == (5, 5 * frame_bytes)
+    assert by_link[2].packets == by_link[3].packets == 0
+
+
+def test_a_full_queue_drops_and_is_counted(lab: NetnsLab) -> None:
+    up(lab, "star(hosts=2)", LinkSettings(queue_bytes=3000), 1_000_000)
+    lab.execute(0, ["ping", "-q", "-f", "-c", "200", "-l", "200", "-s", "1400", "h1"], 20)
+    assert lab.counters()[0].drops > 100
+
+
+@pytest.mark.parametrize(
+    ("node", "command", "problem"),
+    [
+        ("h0", "tc class change dev eth0 classid 1:1 htb rate 90mbit burst 12k", "h0:eth0 -> s0:eth0: rate (bit/s)"),
+        ("s0", "tc class change dev eth1 classid 1:1 htb rate 100mbit burst 90k", "s0:eth1 -> h1:eth0: burst (bytes)"),
+        (
+            "s0",
+            "tc qdisc replace dev eth0 parent 1:1 handle 10: bfifo limit 99999",
+            "s0:eth0 -> h0:eth0: queue (bytes)",
+        ),
+        ("s0", "tc qdisc del dev eth0 root", "s0:eth0 -> h0:eth0: shaper: asked for htb"),
+        ("h1", "ip link set eth0 mtu 1400", "h1:eth0 -> s0:eth1: mtu: asked for 1500, the kernel has 1400"),
+        (
+            "h1",
+            "ip addr add 10.9.9.9/32 dev eth0; ip addr del $(hostname -I | cut -d' ' -f1)/29 dev eth0",
+            "h1:eth0: addr",
+        ),
+        ("h0", "ip route add 10.9.0.1/32 dev eth0 proto static", "h0: routes: asked for none but its own"),
+        (
+            "h0",
+            "ip neigh replace 10.0.0.2 dev eth0 lladdr 02:00:00:00:99:99 nud permanent",
+            "h0:eth0: neighbour 10.0.0.2",
+        ),
+        ("s0", "tc qdisc del dev eth0 ingress", "s0:eth0: switch's table"),
+        ("h0", "echo 1 > /proc/sys/net/ipv4/ip_forward", "h0: sysctl ipv4/ip_forward: asked for 0, the kernel has 1"),
+    ],
+)
+def test_a_change_is_seen(lab: NetnsLab, node: str, command: str, problem: str) -> None:
+    topology = up(lab, "star(hosts=3)")
+    lab.verify()
+    changed = lab.execute(topology.index[node], ["sh", "-c", command], 10)
+    assert changed.status == 0, changed.stderr
+    with pytest.raises(LabError) as caught:
+        lab.verify()
+    assert caught.value.problem.startswith(problem)
+
+
+def test_a_cut_link_is_seen(lab: NetnsLab) -> None:
+    topology = up(lab, "bcube(n=2,k=2)")
+    lab.execute(topology.index["h3"], ["ip", "link", "del", "eth1"], 5)
+    with pytest.raises(LabError, match=r"state: asked for up, the kernel has down or gone"):
+        lab.verify()
+
+
+def test_what_was_read_back_is_told(lab: NetnsLab) -> None:
+    up(lab, "bcube(n=3,k=2)", LinkSettings(mtu=9000))
+    told = json.loads(json.dumps(lab.describe()))
+    assert told["nodes"] == {"host": 9, "bridge": 6}
+    assert [(s["directed_links"], s["rate_bps"], s["delay_s"]) for s in told["shapes"]] == [(36, RATE_BPS, 0.0)]
+    assert told["mtu"] == 9000
+    assert told["sysctls"]["ipv4/tcp_no_metrics_save"] == {"1": 15}
+    assert set(told["congestion_controls"]) == set(lab.congestion_controls()) >= {"reno"}
+
+
+def test_a_delay_needs_netem(lab: NetnsLab) -> None:
+    topology = build("star(hosts=2)", rate_bps=RATE_BPS, delay_s=0.001)
+    if lab.has_qdisc("netem"):
+        lab.up(topology, LinkSettings(), [(0, 1)])
+        assert lab.describe()["shapes"][0]["delay_s"] == 0.001
+        return
+    with pytest.raises(LabError) as caught:
+        lab.up(topology, LinkSettings(), [(0, 1)])
+    assert str(caught.value) == (
+        "link h0:eth0 -> s0:eth0: a delay of 1 ms needs the kernel module sch_netem, which this kernel does not have\n"
+        "  fix: modprobe sch_netem as root, or a kernel built with CONFIG_NET_SCH_NETEM"
+    )
+
+
+def test_commands_run_on_their_node(lab: NetnsLab) -> None:
+    up(lab, "star(hosts=2)")
+    done = lab.execute(1, ["sh", "-c", "hostname; echo oops >&2; exit 3"], 5)
+    assert (done.status, done.stdout, done.stderr) == (3, "h1\n", "oops\n")
+    assert lab.execute(0, ["sh", "-c", "kill -TERM $$"], 5).status == -signal.SIGTERM
+    missing = lab.execute(0, ["no-such-program"], 5)
+    assert missing.status == 127
+    assert "h0: " in missing.stderr
+    with pytest.raises(LabError, match=r"`sleep 100` did not end within 0.2 s"):
+        lab.execute(0, ["sleep", "100"], 0.2)
+    assert "sleep" not in lab.execute(0, ["ps", "-eo", "comm"], 5).stdout
+
+
+def test_much_output_is_kept(lab: NetnsLab) -> None:
+    up(lab, "star(hosts=2)")
+    assert len(lab.execute(0, ["head", "-c", "3000000", "/dev/zero"], 10).stdout) == 3_000_000
+
+
+def test_attached_commands_use_the_files_given(lab: NetnsLab) -> None:
+    up(lab, "star(hosts=2)")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        cat = lab.attach(0, ["cat"], (theirs.fileno(), theirs.fileno(), theirs.fileno()))
+        ours.sendall(b"through the lab")
+        assert ours.recv(100) == b"through the lab"
+        cat.signal(signal.SIGINT)
+        assert cat.wait() == -signal.SIGINT
+
+
+def test_an_attached_shell_controls_a_fresh_terminal(lab: NetnsLab) -> None:
+    up(lab, "star(hosts=2)")
+    master, slave = os.openpty()
+    shell = lab.attach(1, ["sh", "-c", "echo tty $(tty); sleep 100"], (slave, slave, slave))
+    os.close(slave)
+    seen = b""
+    while b"\n" not in seen:
+        seen += os.read(master, 100)
+    assert seen.startswith(b"tty /dev/pts/") or seen.startswith(b"tty /dev/")
+    os.write(master, b"\x03")  # Ctrl-C, which only a controlling terminal turns into a signal
+    assert shell.wait() in (-signal.SIGINT, 128 + signal.SIGINT)
+    os.close(master)
+
+
+def test_workers_report_how_they_ended(lab: NetnsLab, tmp_path: Path) -> None:
+    up(lab, "star(hosts=2)")
+    lab.launch([Launch(1, str(tmp_path / "none.json"), str(tmp_path / "h1.log"))])
+    deadline = time.monotonic() + 20
+    exits: list[Exit] = []
+    while not exits and time.monotonic() < deadline:
+        exits = lab.exits()
+        time.sleep(0.02)
+    assert exits == [Exit(1, 1)]
+    assert lab.exits() == []
+    assert "none.json" in (tmp_path / "h1.log").read_text()
+
+
+def test_down_ends_everything_and_up_works_again(lab: NetnsLab) -> None:
+    up(lab, "star(hosts=2)")
+    null = os.open(os.devnull, os.O_RDWR)
+    sleeper = lab.attach(0, ["sh", "-c", "setsid sleep 1000 & sleep 1000"], (null, null, null))
+    os.close(null)
+    lab.down()
+    assert sleeper.wait() == -signal.SIGKILL
+    with pytest.raises(LabError, match="no network is up"):
+        lab.counters()
+    up(lab, "bcube(n=2,k=2)")
+    assert lab.execute(0, ["ping", "-q", "-c", "1", "-W", "2", "h3"], 5).status == 0
+    assert "sleep" not in lab.execute(0, ["ps", "-eo", "comm"], 5).stdout
+
+
+def test_two_labs_do_not_see_each_other(lab: NetnsLab) -> None:
+    up(lab, "star(hosts=2)")
+    with NetnsLab(every_address=True) as other:
+        up(other, "star(hosts=2)", rate_bps=2 * RATE_BPS)
+        for one in (lab, other):
+            assert one.execute(0, ["ping", "-q", "-c", "1", "-W", "2", "h1"], 5).status == 0
+        other.execute(0, ["ip", "link", "set", "eth0", "down"], 5)
+        assert lab.execute(0, ["ping", "-q", "-c", "1", "-W", "2", "h1"], 5).status == 0
+    lab.verify()
+
+
+def test_nothing_of_the_machine_changes(lab: NetnsLab) -> None:
+    before = (socket.if_nameindex(), Path("/proc/self/mountinfo").read_text(), Path("/etc/hosts").read_text())
+    up(lab, "bcube(n=3,k=2)")
+    assert "h8" in lab.execute(0, ["cat", "/etc/hosts"], 5).stdout
+    assert (socket.if_nameindex(), Path("/proc/self/mountinfo").read_text(), Path("/etc/hosts").read_text()) == before
