@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -22,6 +23,10 @@ MS_PRIVATE = 0x40000
 MNT_DETACH = 0x2
 
 PR_SET_PDEATHSIG = 1
+CAP_SYS_ADMIN = 21
+
+SIGNALLED = 128
+"""This plus a signal's number is the exit status that tells of an end by that signal (the shell's convention)."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -62,3 +67,10 @@ def sethostname(name: str) -> None:
 def die_with_parent() -> None:
     """Have the kernel kill this process when the thread that forked it ends, however that happens."""
     _checked(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+
+
+def has_capability(number: int) -> bool:
+    """Whether this process has a capability (capabilities(7)) in effect."""
+    status = Path("/proc/self/status").read_text()
+    effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
+    return bool(int(effective, 16) >> number & 1)

@@ -19,7 +19,7 @@ from testbed.lab.base import Completed, Counters, Exit, Launch, LinkSettings
 from testbed.lab.netns.attached import Attached, run_and_collect
 from testbed.lab.netns.blueprint import blueprint
 from testbed.lab.netns.channel import Channel, ChannelClosedError
-from testbed.lab.netns.launcher import SIGNALLED
+from testbed.lab.netns.kernel import SIGNALLED
 from topologies.model import Topology
 
 LAUNCHER = "testbed.lab.netns.launcher"

@@ -26,10 +26,6 @@ from testbed.errors import PrivilegeError
 from testbed.lab.netns import kernel, sandbox
 from testbed.lab.netns.channel import Channel
 
-CAP_SYS_ADMIN = 21
-SIGNALLED = 128
-"""This plus a signal's number is the exit status that tells of a sandbox ended by it (the shell's convention)."""
-
 HOW_TO_ALLOW = (
     "run as root, or allow namespaces to users: sysctl -w user.max_user_namespaces=10000 "
     "(Debian also: kernel.unprivileged_userns_clone=1; Ubuntu: kernel.apparmor_restrict_unprivileged_userns=0)"
@@ -61,20 +57,13 @@ def main(channel_fd: int, parent_pid: int) -> int:
 
 def _enter_namespaces() -> None:
     """New PID namespace for the next child; before that a user namespace in which we are root, unless we are."""
-    if not has_capability(CAP_SYS_ADMIN):
+    if not kernel.has_capability(kernel.CAP_SYS_ADMIN):
         uid, gid = os.geteuid(), os.getegid()
         kernel.unshare(kernel.CLONE_NEWUSER)
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
         Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
     kernel.unshare(kernel.CLONE_NEWPID)
-
-
-def has_capability(number: int) -> bool:
-    """Whether this process has a capability (capabilities(7)) in effect."""
-    status = Path("/proc/self/status").read_text()
-    effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
-    return bool(int(effective, 16) >> number & 1)
 
 
 def _watch(child: int, parent: int) -> int:
@@ -84,7 +73,7 @@ def _watch(child: int, parent: int) -> int:
     if any(fd == parent for fd, _ in poll.poll()):
         os.kill(child, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return status if status >= 0 else SIGNALLED - status
+    return status if status >= 0 else kernel.SIGNALLED - status
 
 
 if __name__ == "__main__":

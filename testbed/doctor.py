@@ -1,0 +1,95 @@
+"""What this machine can do, and the command that enables what it cannot.
+
+Whatever can be tried is tried, in a sandbox that vanishes with the check: a file that says that something is allowed is
+not believed. A check is *needed* if without it no experiment runs, otherwise it enables something that is named.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.errors import TestbedError
+from testbed.lab.netns import NetnsLab
+from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
+
+LEAST_MEMORY_BYTES = 2 * 2**30
+"""PyTorch once (0.4 GB) and nine workers of the quickstart (80 MB each), with room for the rest."""
+TOOLS = {
+    "ping": ("iputils-ping", "latency, by hand, with testbed exec"),
+    "iperf3": ("iperf3", "throughput, by hand, with testbed exec"),
+    "tcpdump": ("tcpdump", "packets, by hand, with testbed exec"),
+    "tc": ("iproute2", "shapers as the kernel shows them, by hand, with testbed exec"),
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at: whether it is as wished, what was found, and what to do if it is not."""
+
+    name: str
+    ok: bool
+    detail: str
+    fix: str | None = None
+    needed: bool = False
+
+
+def checks() -> list[Check]:
+    """Look at everything; takes about half a second."""
+    return [*_machine(), *_lab(), *_pytorch(), *_tools()]
+
+
+def _machine() -> Iterator[Check]:
+    cores = len(os.sched_getaffinity(0))
+    fix = "run on a machine with more cores, or lower the links' rates until trials come out VALID"
+    yield Check("CPU cores", cores >= 2, f"{cores} to use", None if cores >= 2 else fix)
+    fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    available = int(fields["MemAvailable"].split()[0]) * 1024
+    enough = available >= LEAST_MEMORY_BYTES
+    detail = f"{available / 2**30:.1f} GiB available, {LEAST_MEMORY_BYTES / 2**30:.0f} GiB wanted"
+    yield Check("memory", enough, detail, None if enough else "end what uses memory, or run fewer workers")
+    yield Check("kernel", True, f"{platform.system()} {platform.release()}")
+
+
+def _lab() -> Iterator[Check]:
+    root = has_capability(CAP_SYS_ADMIN)
+    how = "as root" if root else f"as user {os.geteuid()}, in a user namespace"
+    try:
+        with NetnsLab() as lab:
+            yield Check("namespaces", True, f"made and left again, {how}", needed=True)
+            yield _qdisc(lab, "htb", "rates of links", needed=True)
+            yield _qdisc(lab, "netem", "delays of links", needed=False)
+            yield _congestion_control(lab.congestion_controls())
+    except TestbedError as error:
+        yield Check("namespaces", False, error.problem, error.fix, needed=True)
+
+
+def _qdisc(lab: NetnsLab, kind: str, what: str, *, needed: bool) -> Check:
+    found = lab.has_qdisc(kind)
+    detail = f"{what}: the kernel {'has' if found else 'has no'} {kind}"
+    fix = f"sudo modprobe sch_{kind} (or a kernel built with CONFIG_NET_SCH_{kind.upper()})"
+    return Check(kind, found, detail, None if found else fix, needed)
+
+
+def _congestion_control(allowed: list[str]) -> Check:
+    fix = None if "cubic" in allowed else "sudo modprobe tcp_cubic"
+    return Check("congestion control", fix is None, f"workers may choose {', '.join(allowed)}", fix)
+
+
+def _pytorch() -> Iterator[Check]:
+    found = importlib.util.find_spec("torch") is not None
+    fix = "make set-up, or: pip install torch==2.13.0"
+    yield Check("PyTorch", found, "installed" if found else "not installed", None if found else fix, needed=True)
+
+
+def _tools() -> Iterator[Check]:
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+    for program, (package, use) in TOOLS.items():
+        where = shutil.which(program, path=path)
+        detail = f"{use}: {where or 'not found'}"
+        yield Check(program, where is not None, detail, None if where else f"sudo apt-get install {package}")

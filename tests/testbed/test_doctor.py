@@ -1,0 +1,51 @@
+"""What the doctor says of this machine, and of machines that lack something."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+
+from testbed import doctor
+from testbed.errors import PrivilegeError
+
+
+@pytest.mark.lab
+def test_this_machine_can_run_experiments() -> None:
+    found = {check.name: check for check in doctor.checks()}
+    assert [name for name, check in found.items() if check.needed and not check.ok] == []
+    assert set(found) >= {"CPU cores", "memory", "namespaces", "htb", "netem", "congestion control", "PyTorch", "ping"}
+    assert all(check.ok or check.fix for check in found.values())
+    assert found["CPU cores"].detail == f"{len(os.sched_getaffinity(0))} to use"
+
+
+@pytest.mark.lab
+def test_congestion_controls_are_those_a_socket_can_have() -> None:
+    detail = next(check.detail for check in doctor.checks() if check.name == "congestion control")
+    for name in detail.removeprefix("workers may choose ").split(", "):
+        with socket.socket() as probe:
+            if os.geteuid() == 0:
+                probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+
+
+def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "TOOLS", {"no-such-iperf3": ("iperf3", "throughput")})
+    (check,) = doctor._tools()
+    assert check == doctor.Check(
+        "no-such-iperf3", False, "throughput: not found", "sudo apt-get install iperf3", needed=False
+    )
+
+
+def test_refused_namespaces_are_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise PrivilegeError("the kernel does not let us make namespaces", fix="run as root")
+
+    monkeypatch.setattr(doctor, "NetnsLab", refuse)
+    (check,) = doctor._lab()
+    assert (check.ok, check.needed, check.fix) == (False, True, "run as root")
+
+
+def test_missing_cubic_is_told() -> None:
+    check = doctor._congestion_control(["reno"])
+    assert (check.ok, check.detail, check.fix) == (False, "workers may choose reno", "sudo modprobe tcp_cubic")
