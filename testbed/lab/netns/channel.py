@@ -18,7 +18,7 @@ MOST_FILES = 8
 
 
 class ChannelClosedError(Exception):
-    """The other side is gone."""
+    """The other side is gone, or this one was closed."""
 
 
 class Channel:
@@ -37,7 +37,7 @@ class Channel:
         try:
             socket.send_fds(self._stream, [_LENGTH.pack(len(data))], list(files))
             self._stream.sendall(data)
-        except (BrokenPipeError, ConnectionResetError) as error:
+        except OSError as error:
             raise ChannelClosedError from error
 
     def receive(self) -> tuple[Any, list[int]]:
@@ -46,7 +46,7 @@ class Channel:
             first, files, _, _ = socket.recv_fds(self._stream, _LENGTH.size, MOST_FILES)
             length = _LENGTH.unpack(first + self._exactly(_LENGTH.size - len(first), at_start=not first))[0]
             return pickle.loads(self._exactly(length)), files
-        except ConnectionResetError as error:
+        except OSError as error:
             raise ChannelClosedError from error
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -125,11 +126,12 @@ class NetnsLab:
 
     def close(self) -> None:
         self._channel.close()
-        try:
-            self._process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        if self._process.poll() is None:
+            ended = os.pidfd_open(self._process.pid)
+            if not select.select([ended], [], [], STOP_TIMEOUT_S)[0]:
+                self._process.kill()
+            os.close(ended)
+        self._process.wait()
 
     def __enter__(self) -> NetnsLab:
         return self

@@ -109,7 +109,7 @@ class Processes:
         if pid in self._workers:
             self._exits.append(Exit(self._workers.pop(pid), status))
         elif pid in self._commands:
-            with socket.socket(fileno=self._commands.pop(pid)) as stream:
+            with socket.socket(fileno=self._commands.pop(pid)) as stream, suppress(BrokenPipeError):  # nobody waits
                 stream.send(STATUS.pack(status), socket.MSG_NOSIGNAL)
 
 

@@ -32,16 +32,21 @@ def main(channel: Channel, alive: int) -> NoReturn:
     kernel.die_with_parent()
     if select.select([alive], [], [], 0)[0]:
         os._exit(1)
+    status = 1
     try:
-        _enter_namespaces()
-        channel.send(None)
-        Sandbox(channel).serve()
+        try:
+            _enter_namespaces()
+        except OSError as error:
+            channel.send(PrivilegeError(f"the kernel does not let us make the lab: {error}", fix="run as root"))
+        else:
+            channel.send(None)
+            Sandbox(channel).serve()
     except ChannelClosedError:
-        os._exit(0)
-    except OSError as error:
-        channel.send(PrivilegeError(f"the kernel does not let us make the lab: {error}", fix="run as root"))
+        status = 0
+    except BaseException:
+        traceback.print_exc()
     finally:
-        os._exit(1)
+        os._exit(status)
 
 
 def _enter_namespaces() -> None:
@@ -80,7 +85,11 @@ class Sandbox:
                 self._processes.reap()
             if channel in ready:
                 (name, arguments), files = self._channel.receive()
-                self._channel.send(self._answer(name, arguments, files))
+                answer = self._answer(name, arguments, files)
+                if isinstance(answer, Exception):
+                    for fd in files:
+                        os.close(fd)
+                self._channel.send(answer)
 
     def _answer(self, name: str, arguments: tuple[Any, ...], files: list[int]) -> Any:
         """The result, or the error, of one request."""

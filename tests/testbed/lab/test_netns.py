@@ -218,6 +218,26 @@ def test_an_attached_shell_controls_a_fresh_terminal(lab: NetnsLab) -> None:
     os.close(master)
 
 
+def test_nobody_needs_to_wait_for_a_command(lab: NetnsLab) -> None:
+    up(lab, "star(hosts=2)")
+    null = os.open(os.devnull, os.O_RDWR)
+    for _ in range(20):
+        lab.attach(0, ["true"], (null, null, null))
+    os.close(null)
+    assert lab.execute(0, ["true"], 5).status == 0
+    open_files = lab.execute(0, ["sh", "-c", "ls /proc/1/fd | wc -l"], 5)
+    assert int(open_files.stdout) < 30
+
+
+def test_a_closed_lab_says_so() -> None:
+    lab = NetnsLab()
+    up(lab, "star(hosts=2)")
+    lab.close()
+    lab.close()
+    with pytest.raises(LabError, match="the lab's process ended"):
+        lab.counters()
+
+
 def test_workers_report_how_they_ended(lab: NetnsLab, tmp_path: Path) -> None:
     up(lab, "star(hosts=2)")
     lab.launch([Launch(1, str(tmp_path / "none.json"), str(tmp_path / "h1.log"))])
