@@ -22,6 +22,9 @@ from testbed.errors import WorkerError
 from workloads.job import Probe
 
 SETTLE = 0.3
+CONGESTION_CONTROL = b"reno"
+"""Whatever the trial uses: in every kernel, and in slow start until a packet is lost. Cubic leaves slow start when delay
+rises (HyStart), and then one burst in thirty was still growing towards the link's rate a second later."""
 SLICES = 10
 GRACE_S = 3.0
 """How long after the burst's duration a late neighbour or a draining queue is waited for."""
@@ -43,13 +46,13 @@ class Measured:
 class Bursts:
     """All bursts of one host. Construct (which opens the listeners), let every host do so, then :meth:`run`."""
 
-    def __init__(self, probes: Sequence[Probe], congestion_control: str) -> None:
+    def __init__(self, probes: Sequence[Probe]) -> None:
         """
         Raises:
             WorkerError: an address cannot be used.
         """
         self._selector = selectors.DefaultSelector()
-        self._probes, self._control = probes, congestion_control
+        self._probes = probes
         self._receivers = [_Receiver(probe, self._selector) for probe in probes]
 
     def __enter__(self) -> Bursts:
@@ -71,7 +74,7 @@ class Bursts:
             WorkerError: a neighbour cannot be reached.
         """
         for probe in self._probes:
-            _Sender(probe, self._control, self._selector)
+            _Sender(probe, self._selector)
         deadline = time.monotonic() + max((p.duration_s for p in self._probes), default=0) + GRACE_S
         while self._selector.get_map() and (left := deadline - time.monotonic()) > 0:
             for key, _ in self._selector.select(left):
@@ -150,12 +153,12 @@ def median_rate_bps(marks: Sequence[tuple[float, int]]) -> float:
 class _Sender:
     """Connects, sends zeros for the duration, ends the stream."""
 
-    def __init__(self, probe: Probe, congestion_control: str, selector: selectors.BaseSelector) -> None:
+    def __init__(self, probe: Probe, selector: selectors.BaseSelector) -> None:
         self._probe, self._selector = probe, selector
         self._end_s = 0.0
         self._sock = socket.socket()
         self._sock.setblocking(False)
-        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion_control.encode())
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CONGESTION_CONTROL)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         self._sock.bind((probe.local, 0))
         self._sock.connect_ex((probe.remote, probe.send_port))

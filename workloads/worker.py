@@ -118,7 +118,7 @@ def _hello(job: Job, sockets: Mapping[int, socket.socket], samples: TextIO) -> N
 
 def _probe(job: Job, engine: Engine, samples: TextIO) -> None:
     """Measure this host's links while everyone does; begins and ends with a barrier."""
-    with Bursts(job.probes, job.congestion_control) as bursts:
+    with Bursts(job.probes) as bursts:
         engine.barrier(job.timeout_s)  # everyone listens
         found = bursts.run()
     for one in found:

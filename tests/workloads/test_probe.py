@@ -26,7 +26,7 @@ def ring(count: int, duration_s: float) -> list[Probe]:
 
 def test_every_nic_reports_what_arrived() -> None:
     probes = ring(3, 0.3)
-    with Bursts(probes, "reno") as bursts:
+    with Bursts(probes) as bursts:
         begin = time.monotonic()
         found = bursts.run()
         took = time.monotonic() - begin
@@ -51,7 +51,7 @@ def test_the_rate_is_that_of_the_window() -> None:
                 time.sleep(0.1)
                 sock.sendall(bytes(10_000))
 
-    with socket.create_server((probe.remote, probe.send_port)), Bursts([probe], "reno") as bursts:
+    with socket.create_server((probe.remote, probe.send_port)), Bursts([probe]) as bursts:
         thread = threading.Thread(target=send)
         thread.start()
         (found,) = bursts.run()
@@ -76,7 +76,7 @@ def test_a_rate_needs_two_moments() -> None:
 def test_a_source_that_never_sends_is_zero_and_bounded() -> None:
     (probe,) = ring(1, 0.1)
     probe = Probe("127.78.0.1", "127.78.0.2", probe.send_port, "127.78.0.3", probe.listen_port, 10**9, 0.1)
-    with socket.create_server((probe.remote, probe.send_port)), Bursts([probe], "reno") as bursts:
+    with socket.create_server((probe.remote, probe.send_port)), Bursts([probe]) as bursts:
         begin = time.monotonic()
         (found,) = bursts.run()
         assert time.monotonic() - begin < 0.1 + GRACE_S + 0.5
@@ -84,7 +84,7 @@ def test_a_source_that_never_sends_is_zero_and_bounded() -> None:
 
 
 def test_no_probes_take_no_time() -> None:
-    with Bursts([], "reno") as bursts:
+    with Bursts([]) as bursts:
         begin = time.monotonic()
         assert bursts.run() == []
         assert time.monotonic() - begin < 0.5
@@ -93,7 +93,7 @@ def test_no_probes_take_no_time() -> None:
 def test_a_target_that_does_not_listen_is_named() -> None:
     (probe,) = ring(1, 0.1)
     probe = Probe("127.78.0.1", "127.78.0.2", probe.send_port, "127.78.0.3", probe.listen_port, 10**9, 0.1)
-    with Bursts([probe], "reno") as bursts, pytest.raises(WorkerError, match=r"burst to 127\.78\.0\.2:.*refused"):
+    with Bursts([probe]) as bursts, pytest.raises(WorkerError, match=r"burst to 127\.78\.0\.2:.*refused"):
         bursts.run()
 
 
@@ -103,4 +103,4 @@ def test_a_taken_port_is_named() -> None:
         socket.create_server((probe.local, probe.listen_port)),
         pytest.raises(WorkerError, match=rf"cannot listen at {probe.local}:{probe.listen_port}"),
     ):
-        Bursts([probe], "reno")
+        Bursts([probe])
