@@ -23,8 +23,8 @@ from workloads.job import Probe
 
 SETTLE = 0.3
 CONGESTION_CONTROL = b"reno"
-"""Whatever the trial uses: in every kernel, and in slow start until a packet is lost. Cubic leaves slow start when delay
-rises (HyStart), and then one burst in thirty was still growing towards the link's rate a second later."""
+"""Whatever the trial uses: in every kernel, and in slow start until a packet is lost. Cubic leaves slow start when
+delay rises (HyStart); then one burst in thirty was still growing towards the link's rate a second later."""
 SLICES = 10
 GRACE_S = 3.0
 """How long after the burst's duration a late neighbour or a draining queue is waited for."""
