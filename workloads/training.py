@@ -6,6 +6,7 @@ scheme can send and receive any span of the gradient without copying it.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from collections.abc import Callable
 from functools import lru_cache
@@ -179,5 +180,7 @@ def warm_up(model_name: str = "lenet5", dataset: str = "digits", batch: int = 16
     torch.set_num_threads(1)
     replica = Replica(Training(model_name, dataset, batch, 1, 0.0, 0.0, seed))
     replica.compute(*replica.samples(0, 0, 1))
+    del replica
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # a child that reuses a freed block would first have to copy its pages
     gc.freeze()  # so that a child's collector does not write to, and thereby copy, the pages shared with us
