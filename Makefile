@@ -6,8 +6,7 @@ demo:
 	@.venv/bin/testbed run experiments/quickstart.yaml
 
 test: check
-	@.venv/bin/pytest -n auto -m "not alone"
-	@.venv/bin/pytest -m alone
+	@.venv/bin/pytest -n auto
 
 check:
 	@./setup.sh test

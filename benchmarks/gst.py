@@ -31,7 +31,7 @@ RATIO, RATIO_WITHIN = 0.50, 0.03
 SPEC = f"""
 name: gst
 links: {{rate: 200 Mbit/s}}
-workload: {{model: lenet5, dataset: digits, batch: 2, iterations: 6, compute: {{mode: paced, pace: {{2: 0.2 s}}}}}}
+workload: {{model: lenet5, dataset: digits, batch: 2, iterations: 6, compute: {{mode: paced, pace: {{2: 0.35 s}}}}}}
 arms:
   - {{label: PS, topology: star(hosts=9), scheme: ps}}
   - {{label: ring, topology: star(hosts=9), scheme: ring}}

@@ -96,7 +96,7 @@ def _jobs(topology: Topology, forest: Forest, folder: Path) -> Iterator[Launch]:
             compute=Compute("real"),
             overlap="none",
             chunk_bytes=65536,
-            congestion_control="cubic",
+            congestion_control="reno",
             timeout_s=TIMEOUT_S,
             samples=str(folder / f"{name}.jsonl"),
         )

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.environment import PREFERRED
 from testbed.errors import TestbedError
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
@@ -77,7 +78,8 @@ def _qdisc(lab: NetnsLab, kind: str, what: str, *, needed: bool) -> Check:
 
 
 def _congestion_control(allowed: list[str]) -> Check:
-    fix = None if "cubic" in allowed else "sudo modprobe tcp_cubic"
+    missing = [name for name in PREFERRED if name not in allowed]
+    fix = " && ".join(f"sudo modprobe tcp_{name}" for name in missing) or None
     return Check("congestion control", fix is None, f"workers may choose {', '.join(allowed)}", fix)
 
 

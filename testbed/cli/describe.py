@@ -52,7 +52,10 @@ def forest(
     mtu: Annotated[int, typer.Option(min=576, max=9000)] = 1500,
     as_json: AsJson = False,
 ) -> None:
-    """What a scheme does on a topology: classes, rounds, bytes, load of each link, and whether its sums are right."""
+    """Say what a scheme does on a topology.
+
+    Classes, rounds, bytes, the load of each link, the least GST, and whether its sums are right.
+    """
     from testbed.errors import UsageError
     from testbed.inspection import inspect, text
     from testbed.units import rate_bps
@@ -91,7 +94,10 @@ def schemes(as_json: AsJson = False) -> None:
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Say what this machine can do, and the command that enables what it cannot."""
+    """Say what this machine can do.
+
+    Beside what it cannot is the command that enables it.
+    """
     from testbed.doctor import checks
 
     found = checks()

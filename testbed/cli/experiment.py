@@ -35,7 +35,10 @@ def run(
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was cut off.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment: every arm with every batch size, then the comparison and the report."""
+    """Run an experiment and write its report.
+
+    Every arm runs with every batch size; then come the comparison and the path of the report.
+    """
     from rich.console import Console
 
     from testbed.progress import reporter
@@ -61,7 +64,10 @@ def plan(
     overrides: Overrides = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Check an experiment and say what it would do: trials, least GST, duration, what would be built."""
+    """Check an experiment and say what it would do.
+
+    Its trials, their least GST and duration, and what would be built; nothing is touched.
+    """
     from testbed import planning
     from testbed.spec import load
 

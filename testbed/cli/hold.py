@@ -15,7 +15,10 @@ def up(
     overrides: Overrides = [],  # noqa: B006  # typer wants the default's type; never changed
     arm: Annotated[str | None, typer.Option(help="Label or number of the arm whose network is built.")] = None,
 ) -> None:
-    """Build the network of one arm (the first) and hold it until Ctrl-C; reach its nodes with testbed exec."""
+    """Build the network of one arm and hold it.
+
+    The first arm, unless --arm says another; until Ctrl-C. Reach its nodes with testbed exec.
+    """
     from testbed import holding
     from testbed.spec import load
 
@@ -32,7 +35,10 @@ def execute(
     node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a host or switch, such as h0.")],
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="What to run there.")],
 ) -> None:
-    """Run a command on a node of the lab that testbed up holds: testbed exec h0 -- ping -c 1 h1."""
+    """Run a command on a node of the held network.
+
+    testbed up holds it, in another terminal: testbed exec h0 -- ping -c 1 h1
+    """
     from testbed import up as doorway
 
     try:

@@ -72,7 +72,7 @@ class Links(_Group):
     delay_s: Time = Field(0.0, alias="delay")
     mtu: Whole = Field(1500, ge=576, le=9000)
     congestion_control: Literal["cubic", "reno", "bbr"] | None = None
-    """None takes cubic where the kernel allows it to this user, else reno; which one ran is recorded."""
+    """None takes reno, see :data:`testbed.environment.PREFERRED`; which one ran is recorded."""
 
 
 class ComputeTime(_Group):
@@ -115,7 +115,8 @@ class Workload(_Group):
     momentum: Number = Field(0.9, ge=0, lt=1)
     compute: Annotated[ComputeTime, BeforeValidator(_compute)] = ComputeTime()
     overlap: Literal["none", "layer"] = "none"
-    chunk_bytes: Size = Field(32 * 2**10, alias="chunk")
+    chunk_bytes: Size = Field(128 * 2**10, alias="chunk")
+    """Large enough that the engine, not its per-chunk cost, keeps unshaped links full; small enough to pipeline."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Workload:
@@ -133,7 +134,7 @@ class Workload(_Group):
                 f"add it, such as pace: {{{missing[0]}: 0.3 s}}",
             )
         if self.chunk_bytes % 4:
-            raise refuse(f"chunk of {self.chunk_bytes} bytes cuts a float32", "give a multiple of 4 B, such as 32 KiB")
+            raise refuse(f"chunk of {self.chunk_bytes} bytes cuts a float32", "give a multiple of 4 B, such as 128 KiB")
         return self
 
 

@@ -46,6 +46,6 @@ def test_refused_namespaces_are_told_with_the_way_out(monkeypatch: pytest.Monkey
     assert (check.ok, check.needed, check.fix) == (False, True, "run as root")
 
 
-def test_missing_cubic_is_told() -> None:
+def test_missing_congestion_control_is_told() -> None:
     check = doctor._congestion_control(["reno"])
     assert (check.ok, check.detail, check.fix) == (False, "workers may choose reno", "sudo modprobe tcp_cubic")
