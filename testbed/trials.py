@@ -193,7 +193,7 @@ def _slug(network: Network) -> str:
 
 def _short(expression: str) -> str:
     call = parse(expression, "ring")
-    name = "-".join(Path(call.name).name.split(".py:")) if is_in_file(call.name) else call.name
+    name = "-".join(dict.fromkeys(Path(call.name).name.split(".py:"))) if is_in_file(call.name) else call.name
     words = name + "-".join(str(value) for value in call.arguments.values())
     return re.sub(r"[^A-Za-z0-9]+", "-", words).strip("-")
 

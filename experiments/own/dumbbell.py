@@ -1,0 +1,18 @@
+"""A topology of one's own: two switches with hosts on each, and one cable between them that all must share."""
+
+from __future__ import annotations
+
+from topologies.model import Link, Node, Topology
+from topologies.shortest import ShortestPaths
+
+
+def dumbbell(rate_bps: int, delay_s: float, *, left: int = 2, right: int = 2) -> Topology:
+    """Hosts 0 to left - 1 on switch ``west``, the others on ``east``; every cable has the same rate."""
+    hosts = left + right
+    west, east = hosts, hosts + 1
+    nodes = [Node(f"h{h}", "host", level=0, rack=int(h >= left)) for h in range(hosts)]
+    nodes += [Node("west", "switch", level=1, rack=0), Node("east", "switch", level=1, rack=1)]
+    links = [Link(h, 0, west, h, rate_bps, delay_s) for h in range(left)]
+    links += [Link(left + h, 0, east, h, rate_bps, delay_s) for h in range(right)]
+    links.append(Link(west, left, east, right, rate_bps, delay_s))
+    return Topology("dumbbell", {"left": left, "right": right}, tuple(nodes), tuple(links), ShortestPaths())
