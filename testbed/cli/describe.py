@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from testbed import exits
 from testbed.cli.output import AsJson, print_json
 from testbed.columns import columns
+
+if TYPE_CHECKING:
+    from testbed.doctor import Check
 
 TopologyText = Annotated[
     str, typer.Argument(metavar="TOPOLOGY", help="Such as 'star(hosts=9)', 'bcube(n=3,k=2)', 'fat_tree(k=4)'.")
@@ -96,19 +101,27 @@ def schemes(as_json: AsJson = False) -> None:
 def doctor(as_json: AsJson = False) -> None:
     """Say what this machine can do.
 
-    Beside what it cannot is the command that enables it.
+    Beside what it cannot is the command that enables it. The exit code is 2 where no experiment can run.
     """
     from testbed.doctor import checks
 
     found = checks()
     if as_json:
-        print_json([{"name": c.name, "ok": c.ok, "detail": c.detail, "fix": c.fix} for c in found])
-        return
+        print_json([asdict(check) for check in found])
+    else:
+        _print_checks(found)
+    if any(check.needed and not check.ok for check in found):
+        raise typer.Exit(exits.BAD_SPEC_OR_USAGE)
+
+
+def _print_checks(found: Sequence[Check]) -> None:
     width = max(len(check.name) for check in found)
     for check in found:
         print(f"{'ok' if check.ok else 'no':3}{check.name.ljust(width)}  {check.detail}")
         if not check.ok and check.fix:
             print(f"{'':3}{'':{width}}  fix: {check.fix}")
+    lacking = [check.name for check in found if check.needed and not check.ok]
+    print(f"\nno experiment can run here: {', '.join(lacking)}" if lacking else "\nexperiments can run here")
 
 
 def _cell(value: object) -> str:

@@ -100,6 +100,6 @@ def test_schemes_are_listed(testbed: CLI) -> None:
 def test_doctor_says_what_is_there(testbed: CLI) -> None:
     found = json.loads(testbed("doctor", "--json").out)
     assert found
-    assert all({"name", "ok", "detail", "fix"} == one.keys() for one in found)
+    assert all({"name", "ok", "detail", "fix", "needed"} == one.keys() for one in found)
     text = testbed("doctor").out
     assert all(one["name"] in text for one in found)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -49,3 +51,19 @@ def test_refused_namespaces_are_told_with_the_way_out(monkeypatch: pytest.Monkey
 def test_missing_congestion_control_is_told() -> None:
     check = doctor._congestion_control(["reno"])
     assert (check.ok, check.detail, check.fix) == (False, "workers may choose reno", "sudo modprobe tcp_cubic")
+
+
+@pytest.mark.lab
+def test_a_machine_without_etc_hosts_is_told_how_to_make_it() -> None:
+    hide_etc = f"mount -t tmpfs none /etc && exec {sys.executable} -m testbed doctor"
+    done = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", hide_etc],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "let us make the lab: [Errno 2] mount /etc/hosts" in done.stdout
+    assert "fix: make the file that is missing, as root: touch /etc/hosts" in done.stdout
+    assert done.stdout.endswith("no experiment can run here: namespaces\n")
+    assert done.returncode == 2

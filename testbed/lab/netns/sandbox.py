@@ -6,6 +6,7 @@ with the last descriptor closed, frees every network namespace and all interface
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -37,7 +38,7 @@ def main(channel: Channel, alive: int) -> NoReturn:
         try:
             _enter_namespaces()
         except OSError as error:
-            channel.send(PrivilegeError(f"the kernel does not let us make the lab: {error}", fix="run as root"))
+            channel.send(PrivilegeError(f"the kernel does not let us make the lab: {error}", fix=_how_to_allow(error)))
         else:
             channel.send(None)
             Sandbox(channel).serve()
@@ -59,6 +60,14 @@ def _enter_namespaces() -> None:
     kernel.mount("/proc/hosts", ETC_HOSTS, "", kernel.MS_BIND)
     kernel.unmount("/proc")
     kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
+
+
+def _how_to_allow(error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        return f"make the file that is missing, as root: touch {ETC_HOSTS}"
+    if error.errno == errno.EINVAL:
+        return "a chroot must be a mount point: before entering it, mount --bind DIR DIR"
+    return "run as root; in a container, give it the right to mount: docker run --privileged"
 
 
 class Sandbox:
