@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
 from testbed.errors import SpecError
+from testbed.referee import TRAINING_TOLERANCE
 from workloads import training
 from workloads.job import Training
 from workloads.models import model
-from workloads.reference import accuracy, reference_weights, relative_error
+from workloads.reference import accuracy, reference_weights, relative_error, training_error
 from workloads.training import LAST_LAYER, Replica, global_batch, initial_weights, rank_batch
 
 SETTINGS = Training("lenet5", "digits", batch=8, iterations=3, learning_rate=0.01, momentum=0.9, seed=7)
@@ -182,6 +183,38 @@ def test_the_reference_is_plain_sgd_on_whole_batches() -> None:
     parameters = module.state_dict()
     expected = torch.cat([parameters[name].flatten() for name, _ in model("lenet5").tensors()]).numpy()
     assert relative_error(reference_weights(SETTINGS, world), expected) < 1e-5
+
+
+def trained(job: Training, fault: str = "") -> np.ndarray:
+    """Weights after training as nine workers whose scheme commits a fault once, half way."""
+    world, at = 9, job.iterations // 2
+    replica, before = Replica(job), np.zeros(0, np.float32)
+    for iteration in range(job.iterations):
+        total = np.zeros_like(replica.gradient)
+        for rank in reversed(range(world)):
+            images, labels = replica.samples(iteration, rank, world)
+            faulty = iteration == at and rank == 4
+            if faulty and fault == "a sample less":
+                replica.compute(images[1:], labels[1:])
+                replica.gradient *= (len(labels) - 1) / len(labels)
+            else:
+                replica.compute(images, labels)
+            own = replica.gradient.copy() if rank == 4 else replica.gradient
+            if not (faulty and fault == "a worker less"):
+                total += before if faulty and fault == "a stale gradient" else own
+            before = own if rank == 4 else before
+        replica.gradient[:] = total
+        replica.step(world)
+    return replica.weights
+
+
+@pytest.mark.parametrize("learning_rate", [0.01, 0.0001])
+def test_one_wrong_sum_is_seen_at_any_learning_rate(learning_rate: float) -> None:
+    job = dataclasses.replace(SETTINGS, batch=4, iterations=4, learning_rate=learning_rate)
+    reference = reference_weights(job, 9)
+    assert training_error(trained(job), reference, job, 4) < TRAINING_TOLERANCE / 10
+    for fault in ("a sample less", "a stale gradient", "a worker less"):
+        assert training_error(trained(job, fault), reference, job, 4) > 3 * TRAINING_TOLERANCE, fault
 
 
 def test_reference_of_mode_none_is_one_step() -> None:

@@ -1,0 +1,43 @@
+"""What makes a trial that ran to its end fail all the same."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import pytest
+
+from testbed.errors import TrialError
+from testbed.execute import check_loss, check_weights
+
+RIGHT = {"weights_equal": True, "weights_error": 3e-7, "training_error": 1e-5}
+
+
+def test_weights_as_near_as_rounding_allows_are_right() -> None:
+    check_weights(RIGHT)
+
+
+@pytest.mark.parametrize(
+    ("found", "problem"),
+    [
+        ({"weights_equal": False}, "the workers ended with different weights"),
+        ({"weights_error": 2e-4}, "the weights differ from those of single-process SGD by 0.0002 of their norm;"),
+        (
+            {"training_error": 0.004},
+            "the weights differ from those of single-process SGD by 0.004 of what training changed;",
+        ),
+        ({"weights_error": math.nan}, "the weights differ from those of single-process SGD by nan of their norm;"),
+    ],
+)
+def test_wrong_weights_fail(found: dict[str, float], problem: str) -> None:
+    with pytest.raises(TrialError) as caught:
+        check_weights(RIGHT | found)
+    assert caught.value.problem.startswith(problem)
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_names_its_iteration(loss: float) -> None:
+    samples = pd.DataFrame({"iteration": [0, 1, 2, 0, 1, 2], "loss": [2.3, 2.1, loss, 2.3, loss, loss]})
+    with pytest.raises(TrialError, match="training diverged: the loss of iteration 1 is not a finite number"):
+        check_loss(samples)
+    check_loss(samples[samples["iteration"] == 0])
