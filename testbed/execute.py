@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,3 +72,167 @@ def execute(
             record |= summary(trial, seen, samples)
             found = accuracy(trial, seen, referee, files)
             record["accuracy"] = storable(found)
+            check_weights(found)
+            record["status"] = "done"
+        except DiskFullError:
+            raise
+        except TrialError as error:
+            lab.close()
+            record["error"] = str(error)
+    record["duration_s"] = round(time.monotonic() - began_s, 3)
+    return Outcome(record, samples, seen.lab if seen else {})
+
+
+def blank(trial: Trial) -> dict[str, Any]:
+    """The record of a trial that has not got anywhere."""
+    return {
+        "schema": results.SCHEMA,
+        "id": trial.id,
+        "identity": trial.identity,
+        "label": trial.label,
+        "topology": trial.network.topology_text,
+        "scheme": trial.network.scheme_text,
+        "batch": trial.batch,
+        "repeat": trial.repeat,
+        "iterations": trial.spec.workload.iterations,
+        "world": trial.network.world,
+        "status": "failed",
+        "error": None,
+        "metrics": None,
+        "accuracy": None,
+        "loss": None,
+        "fidelity": None,
+        "probes": [],
+        "links": [],
+        "links_settings": trial.spec.links.model_dump(),
+    }
+
+
+def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick: Callable[[int], None]) -> Observed:
+    """Build, run and take down; a lab in which that failed is for the caller to close.
+
+    Raises:
+        TrialError: the lab is not as asked, a worker died, or nothing happened for too long.
+    """
+    names = [node.name for node in trial.network.topology.nodes]
+    with named_errors(files.work):
+        launches = jobs.write(trial, files, congestion_control)
+    lab.up(trial.network.topology, LinkSettings(mtu=trial.spec.links.mtu), jobs.host_pairs(trial.network))
+    with Monitor() as monitor:
+        lab.launch(launches)
+        watch.wait(lab, launches, names, files, trial.spec.timeout_s, tick)
+    lines = {names[launch.node]: watch.read(files.samples(names[launch.node])) for launch in launches}
+    seen = Observed(lines, lab.counters(), monitor.log, lab.describe())
+    lab.down()
+    return seen
+
+
+def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, Any]:
+    """Metrics, loss, links and fidelity of a trial whose workers all ended well."""
+    probes = seen.of("probe")
+    link_counts = results.links(trial, seen.counters, probed_bytes(trial, probes))
+    loss = samples.groupby("iteration")["loss"].mean()
+    nics = len(jobs.bursts(trial.network.topology))
+    return {
+        "metrics": results.measure(trial, samples, sum(line["wire_bytes"] for line in seen.of("done"))),
+        "loss": [float(loss.iloc[0]), float(loss.iloc[-1])],
+        "links": link_counts,
+        "probes": [{key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")} for line in probes],
+        "fidelity": results.judge(trial, samples, probes, nics, link_counts, seen.cpu),
+        "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello")}),
+        "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done")),
+    }
+
+
+def accuracy(trial: Trial, seen: Observed, referee: Referee, files: Files) -> dict[str, Any]:
+    """Test accuracy, and how far the weights are from single-process SGD's and from each other."""
+    found = referee.check(trial.training, trial.network.world, trial.compute.mode, files.weights)
+    hashes = {line["weights_sha256"] for line in seen.of("done") if line.get("weights_sha256")}
+    return {**found, "weights_equal": len(hashes) == 1, "reference": REFERENCE}
+
+
+def storable(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with None for what is no finite number, which JSON cannot say."""
+    return {key: None if isinstance(one, float) and not math.isfinite(one) else one for key, one in found.items()}
+
+
+def check_loss(samples: pd.DataFrame) -> None:
+    """
+    Raises:
+        TrialError: training diverged, so that neither losses nor weights are numbers.
+    """
+    lost = samples.loc[~np.isfinite(samples["loss"]), "iteration"]
+    if not lost.empty:
+        raise TrialError(
+            f"training diverged: the loss of iteration {lost.min()} is not a finite number",
+            fix="take a lower workload.learning_rate",
+        )
+
+
+def check_weights(found: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        TrialError: the workers' weights differ from each other, or from single-process SGD's.
+    """
+    if not found["weights_equal"]:
+        raise TrialError(
+            "the workers ended with different weights",
+            fix="the scheme did not give every worker the same sum; read its code",
+        )
+    for name, allowed, whole in (
+        ("weights_error", TOLERANCE, "their norm"),
+        ("training_error", TRAINING_TOLERANCE, "what training changed"),
+    ):
+        if not found[name] <= allowed:  # also true for NaN
+            raise TrialError(
+                f"the weights differ from those of {REFERENCE} by {found[name]:.3g} of {whole}; {allowed:g} is allowed",
+                fix="take a lower learning rate if the loss rose on its way, for then rounding grows; "
+                "else mend the scheme",
+            )
+
+
+def probed_bytes(trial: Trial, probes: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+    """By directed link, the bytes that the burst put on it, headers included: every NIC reports what it received."""
+    topology = trial.network.topology
+    received = {(line["name"], line["port_address"]): line["bytes"] for line in probes}
+    load: dict[int, float] = {}
+    for burst, address in jobs.burst_addresses(topology):
+        count = received.get((topology.nodes[burst.dst].name, address), 0) / goodput(trial.spec.links.mtu)
+        for path in topology.paths(burst.src, burst.dst):
+            for link in path.links:
+                load[link] = load.get(link, 0.0) + count * path.weight
+    return load
+
+
+def needed_bytes(trial: Trial) -> int:
+    """Room that a trial takes while it runs: the weights, the forest, and each worker's job, samples and log."""
+    forest, line = trial.network.forest, 400
+    own = 64 * 2**10 + line * trial.spec.workload.iterations
+    return results.gradient_bytes(trial) + forest.reduce.nbytes + forest.broadcast.nbytes + own * trial.network.world
+
+
+def check_room(directory: Path, needed: int) -> None:
+    """
+    Raises:
+        DiskFullError: fewer than ``needed`` bytes are left on the disk.
+    """
+    free = shutil.disk_usage(directory).free
+    if free < needed:
+        raise DiskFullError(
+            f"{directory}: {size_text(free)} are left on the disk, the next trial needs {size_text(needed)}",
+            fix="free some space, then go on with testbed run --resume; finished trials are kept",
+        )
+
+
+@contextmanager
+def _working_files(run_dir: Path, trial: str) -> Iterator[Files]:
+    """Directories for a trial's files; those that are only needed meanwhile are removed, the logs stay."""
+    files = Files(work=(run_dir / "work" / trial).resolve(), logs=(run_dir / "logs" / trial).resolve())
+    with named_errors(files.work):
+        for folder in (files.work, files.logs):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+    try:
+        yield files
+    finally:
+        shutil.rmtree(files.work.parent, ignore_errors=True)

@@ -24,8 +24,8 @@ TOLERANCE = 1e-4
 """Largest norm of the difference to single-process SGD's weights, over the norm of these: float32 sums in another
 order differ by about 1e-7."""
 TRAINING_TOLERANCE = 1e-3
-"""Largest norm of the difference over that of what training changed. In LeNet-5's 14 iterations on nine workers, sums in
-another order come to 1e-5 or less; one sample of one iteration left out comes to 4e-3, a worker's gradient of an
+"""Largest norm of the difference over that of what training changed. In 14 iterations of LeNet-5 on nine workers, sums
+in another order come to 1e-5 or less; one sample of one iteration left out comes to 4e-3, a worker's gradient of an
 earlier iteration or none to 1e-2."""
 REFERENCE = "single-process SGD"
 _PR_SET_PDEATHSIG = 1
@@ -48,8 +48,10 @@ class Referee:
             self._process.communicate()
 
     def check(self, training: Training, world: int, mode: str, weights: Path) -> dict[str, Any]:
-        """What the weights in a .npy file are worth: ``test_accuracy``, ``test_loss``, ``weights_error`` (distance to the
-        reference over the reference's norm) and ``training_error`` (the same over what training changed).
+        """What the weights in a .npy file are worth.
+
+        ``test_accuracy``, ``test_loss``, ``weights_error`` (distance to the reference over the reference's norm) and
+        ``training_error`` (the same over what training changed).
 
         Raises:
             TrialError: the process died.

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from testbed.errors import TrialError
-from testbed.execute import check_loss, check_weights
+from testbed.execute import check_loss, check_weights, storable
 
 RIGHT = {"weights_equal": True, "weights_error": 3e-7, "training_error": 1e-5}
 
@@ -33,6 +33,11 @@ def test_wrong_weights_fail(found: dict[str, float], problem: str) -> None:
     with pytest.raises(TrialError) as caught:
         check_weights(RIGHT | found)
     assert caught.value.problem.startswith(problem)
+
+
+def test_what_is_no_number_is_stored_as_unknown() -> None:
+    stored = storable(RIGHT | {"weights_error": math.nan, "test_loss": math.inf})
+    assert stored == RIGHT | {"weights_error": None, "test_loss": None}
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
