@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed.errors import SpecError
+from testbed.lab.base import check_rate
 from testbed.spec import Arm, Source, Spec
-from testbed.spec.model import EMULATED_LIMIT_BPS
-from testbed.units import rate_text
+from testbed.units import time_text
 from topologies.build import build as build_topology
 from topologies.call import parse
 from topologies.load import is_in_file
@@ -139,18 +139,35 @@ def network(arm: Arm, spec: Spec, tensors: list[int], folder: Path) -> Network:
     """
     topology_text, scheme_text = locate(arm.topology, folder), locate(arm.scheme, folder)
     topology = build_topology(topology_text, rate_bps=spec.links.rate_bps, delay_s=spec.links.delay_s)
-    fastest = max((link.rate_bps for link in topology.links), default=0)
-    if fastest > EMULATED_LIMIT_BPS:
-        raise SpecError(
-            f"{arm.topology} has links of {rate_text(fastest)}; the kernel's HTB can be told "
-            f"{rate_text(EMULATED_LIMIT_BPS)} at most",
-            fix="give a lower links.rate",
-        )
+    for rate_bps in {link.rate_bps for link in topology.links}:
+        _check_rate(arm, rate_bps)
     forest = build_forest(scheme_text, topology, tensors)
     verify(forest, topology)
+    if len(forest.workers) == 1:
+        raise SpecError(f"{arm.topology} has one worker, which has nobody to synchronise with", fix="give it two hosts")
     floats = sum(tensors)
     cut(forest, floats, [(0, floats)], spec.workload.chunk_bytes)
-    return Network(arm, topology_text, scheme_text, topology, forest, cost(forest, topology, 4 * floats), floats)
+    found = Network(arm, topology_text, scheme_text, topology, forest, cost(forest, topology, 4 * floats), floats)
+    _check_timeout(found, spec)
+    return found
+
+
+def _check_rate(arm: Arm, rate_bps: int) -> None:
+    try:
+        check_rate(rate_bps)
+    except SpecError as error:
+        raise SpecError(f"{arm.topology}: a link of {error.problem}", fix=error.fix) from None
+
+
+def _check_timeout(network: Network, spec: Spec) -> None:
+    """A worker writes something at the end of each iteration, which must come before it is taken for one that hangs."""
+    least_s = network.cost.bound_s(goodput(spec.links.mtu)) + max(spec.workload.compute.pace_s.values(), default=0.0)
+    if least_s >= spec.timeout_s:
+        raise SpecError(
+            f"the timeout of {time_text(spec.timeout_s)} would end an iteration, which takes {time_text(least_s)} at "
+            "least",
+            fix="give a longer timeout, or faster links",
+        )
 
 
 def locate(expression: str, folder: Path) -> str:

@@ -6,7 +6,28 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from testbed.errors import SpecError
+from testbed.units import rate_text
 from topologies.model import Topology
+
+SLOWEST_BPS = 10_000
+"""HTB forgets what a class owes for longer than a minute (``mbuffer`` in the kernel's net/sched/sch_htb.c), so a slower
+link could exceed its rate: a segment of 64 KiB takes 52 s at this one."""
+FASTEST_BPS = 34_000_000_000
+"""HTB's rate reaches the kernel through a 32-bit field of bytes per second, which ends at 34.36 Gbit/s."""
+
+
+def check_rate(rate_bps: float) -> None:
+    """
+    Raises:
+        SpecError: no link can be emulated at this rate.
+    """
+    if not SLOWEST_BPS <= rate_bps <= FASTEST_BPS:
+        raise SpecError(
+            f"{rate_text(rate_bps)} cannot be emulated; the kernel's HTB does {rate_text(SLOWEST_BPS)} to "
+            f"{rate_text(FASTEST_BPS)}",
+            fix="scale rates and bytes alike: times stay the same",
+        )
 
 
 @dataclass(frozen=True)

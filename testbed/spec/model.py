@@ -10,10 +10,8 @@ from pydantic_core import PydanticCustomError
 
 from testbed import units
 from testbed.errors import SpecError
+from testbed.lab.base import check_rate
 from topologies.call import parse
-
-EMULATED_LIMIT_BPS = 34_000_000_000
-"""HTB's rate reaches the kernel through a 32-bit field of bytes per second: 2**32 * 8 = 34.4 Gbit/s."""
 
 
 def refuse(problem: str, fix: str) -> PydanticCustomError:
@@ -33,11 +31,7 @@ def _quantity(read: Callable[[object], float]) -> BeforeValidator:
 
 def _emulated_rate_bps(value: object) -> int:
     rate_bps = units.rate_bps(value)
-    if rate_bps > EMULATED_LIMIT_BPS:
-        raise SpecError(
-            f"{value!r} is above {units.rate_text(EMULATED_LIMIT_BPS)}, the most that the kernel's HTB can be told",
-            fix="give a lower rate; times scale with it, so ratios between schemes stay",
-        )
+    check_rate(rate_bps)
     return rate_bps
 
 
@@ -163,17 +157,6 @@ class Spec(_Group):
     repeats: Whole = Field(1, ge=1, le=1000)
     timeout_s: Time = Field(60.0, alias="timeout", gt=0)
     """A trial fails when none of its workers gets anything done for this long."""
-
-    @model_validator(mode="after")
-    def _pace_within_timeout(self) -> Spec:
-        slowest_s = max((self.workload.compute.pace_s.get(batch, 0) for batch in self.workload.batch), default=0)
-        if slowest_s >= self.timeout_s:
-            raise refuse(
-                f"the timeout of {units.time_text(self.timeout_s)} would end an iteration that computes for "
-                f"{units.time_text(slowest_s)}",
-                "give a longer timeout",
-            )
-        return self
 
     @model_validator(mode="after")
     def _arms_differ(self) -> Spec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,6 +68,7 @@ def testbed(
 
     def call(*arguments: str) -> Called:
         monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("TESTBED_UP", tmp_path.name + str(os.getpid()))  # not the lab that this user may hold
         monkeypatch.setattr(sys, "argv", ["testbed", *arguments])
         capsys.readouterr()
         code = 0

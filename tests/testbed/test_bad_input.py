@@ -35,6 +35,7 @@ CHANGES: dict[str, tuple[str, str]] = {
     "rate_without_unit": ("200 Mbit/s", "200"),
     "rate_negative": ("200 Mbit/s", "-200 Mbit/s"),
     "rate_above_the_emulated": ("200 Mbit/s", "40 Gbit/s"),
+    "rate_below_the_emulated": ("200 Mbit/s", "9 kbit/s"),
     "uplink_above_the_emulated": (
         "rate: 200 Mbit/s}",
         "rate: 20 Gbit/s}  # an uplink must carry four hosts",
@@ -54,6 +55,8 @@ CHANGES: dict[str, tuple[str, str]] = {
         "batch: [2]\n  iterations: 3\n  compute: none",
         "batch: [2, 4]\n  iterations: 3\n  compute: {mode: paced, pace: {2: 0.1 s}}",
     ),
+    "synchronisation_above_the_timeout": ("200 Mbit/s", "1 Mbit/s"),
+    "one_worker": ("hosts=3), scheme: ring", "hosts=1), scheme: ring"),
     "pace_above_the_timeout": ("compute: none", "compute: {mode: paced, pace: {2: 30 s}}"),
     "model_unknown": ("model: lenet5", "model: lenet"),
     "dataset_unknown": ("dataset: digits", "dataset: digit"),

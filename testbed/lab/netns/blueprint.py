@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from testbed.errors import SpecError
-from testbed.lab.base import LinkSettings
-from testbed.lab.netns.shaping import MAX_RATE_BPS
+from testbed.lab.base import LinkSettings, check_rate
 from topologies import addressing, routing
 from topologies.addressing import Addresses
 from topologies.model import Link, Topology
@@ -130,7 +129,7 @@ def blueprint(
     them, so that ``ping NAME`` works whichever address the name stands for.
 
     Raises:
-        SpecError: a link is faster than can be emulated.
+        SpecError: a link is faster or slower than can be emulated.
         TopologyError: two hosts of a pair have no route.
     """
     _check_settings(settings)
@@ -166,12 +165,10 @@ def _check_settings(settings: LinkSettings) -> None:
 
 def _check_link(topology: Topology, link: Link, settings: LinkSettings) -> None:
     ends = f"{topology.nodes[link.a].name} - {topology.nodes[link.b].name}"
-    if not 0 < link.rate_bps <= MAX_RATE_BPS:
-        raise SpecError(
-            f"link {ends}: {link.rate_bps / 1e9:g} Gbit/s cannot be emulated; a rate is above 0 and at most "
-            f"{MAX_RATE_BPS / 1e9:.2f} Gbit/s, where the kernel's 32-bit rates (bytes per second) end",
-            fix="scale rates and bytes down alike: times stay the same",
-        )
+    try:
+        check_rate(link.rate_bps)
+    except SpecError as error:
+        raise SpecError(f"link {ends}: {error.problem}", fix=error.fix) from None
     if link.delay_s and not settings.shaped:
         raise SpecError(
             f"link {ends}: a delay of {link.delay_s * 1e3:g} ms on a link that is not shaped",

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, Request, attribute, attributes, text
 
-MAX_RATE_BPS = 8 * (2**32 - 1)
-"""The field for a rate in HTB's parameters is 32 bits of bytes per second."""
 BURST_S = 0.001
 """Depth of the bucket in time at the link's rate: no 10 ms carry more than 10 % above the rate.
 

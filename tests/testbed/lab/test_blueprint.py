@@ -68,9 +68,8 @@ def test_a_rate_that_cannot_be_emulated_is_refused() -> None:
     with pytest.raises(SpecError) as caught:
         plan("star(hosts=2)", rate_bps=40 * 10**9)
     assert str(caught.value) == (
-        "link h0 - s0: 40 Gbit/s cannot be emulated; a rate is above 0 and at most 34.36 Gbit/s, "
-        "where the kernel's 32-bit rates (bytes per second) end\n"
-        "  fix: scale rates and bytes down alike: times stay the same"
+        "link h0 - s0: 40 Gbit/s cannot be emulated; the kernel's HTB does 10 kbit/s to 34 Gbit/s\n"
+        "  fix: scale rates and bytes alike: times stay the same"
     )
 
 

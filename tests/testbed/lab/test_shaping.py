@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.lab.base import LinkSettings
+from testbed.lab.base import FASTEST_BPS, SLOWEST_BPS, LinkSettings
 from testbed.lab.netns import shaping
 from testbed.lab.netns.netlink import attributes
 
@@ -19,6 +19,15 @@ def test_bucket_holds_a_millisecond_at_the_rate() -> None:
     assert shape.rate_bytes_per_s == 25_000_000
     assert shape.burst_bytes == pytest.approx(25_000, rel=1e-3)
     assert shape.cburst_ticks == shape.burst_ticks
+
+
+@pytest.mark.parametrize("mtu", [576, 9000, 65535])
+@pytest.mark.parametrize("rate_bps", [SLOWEST_BPS, FASTEST_BPS])
+def test_every_rate_fits_the_kernels_fields(rate_bps: int, mtu: int) -> None:
+    shape = shaping.shape(rate_bps, 0.0, LinkSettings(mtu=mtu))
+    assert len(shaping.install(5, shape, "h0 -> s0")) == 3  # packing would have refused a number that is too large
+    assert shape.rate_bytes_per_s == rate_bps // 8
+    assert shape.burst_bytes >= 2 * mtu
 
 
 @pytest.mark.parametrize("mtu", [1500, 9000])
