@@ -18,6 +18,8 @@ from testbed.errors import SchemeError, SpecError
 from workloads.sync.forest import Forest
 
 FLOAT_BYTES = 4
+CHUNK_BITS = 29
+"""Of the engine's 4-byte header. One number is left for the barrier."""
 
 Spans = NDArray[np.int64]
 
@@ -52,17 +54,23 @@ def cut(forest: Forest, total_floats: int, buckets: Sequence[tuple[int, int]], c
     once. Gradients that do not leave before all of them are complete are one bucket, ``[(0, total_floats)]``.
 
     Raises:
-        SpecError: a chunk holds no float, or the buckets do not cover the gradient once.
-        SchemeError: there are more classes than floats, or aligned classes do not add up to the gradient.
+        SpecError: a chunk holds no float, there are too many chunks, or the buckets do not cover the gradient once.
+        SchemeError: there are more classes than floats, shares are too large to be multiplied, or aligned classes do
+            not add up to the gradient.
     """
     if chunk_bytes < FLOAT_BYTES:
         raise SpecError(f"a chunk of {chunk_bytes} bytes holds no float", fix=f"make it {FLOAT_BYTES} bytes or more")
     _check_cover(buckets, total_floats)
     edges = _class_edges(forest, total_floats)
-    pieces = [
-        _cut_bucket(number, _class_runs(forest, edges, span), chunk_bytes // FLOAT_BYTES)
-        for number, span in enumerate(buckets)
-    ]
+    runs = [_class_runs(forest, edges, span) for span in buckets]
+    chunk_floats = chunk_bytes // FLOAT_BYTES
+    count = sum(int((-(-np.diff(run) // chunk_floats)).sum()) for run in runs)
+    if count >= 1 << CHUNK_BITS:
+        raise SpecError(
+            f"there are {count:,} chunks of {chunk_bytes} bytes; fewer than {1 << CHUNK_BITS:,} can be numbered",
+            fix="make chunks larger",
+        )
+    pieces = [_cut_bucket(number, run, chunk_floats) for number, run in enumerate(runs)]
     start, stop, klass, bucket = np.concatenate(pieces, axis=1)
     return ChunkTable(start, stop, klass, bucket, len(buckets), total_floats)
 
@@ -88,6 +96,12 @@ def _class_edges(forest: Forest, total_floats: int) -> Spans:
         raise SchemeError(
             f"scheme {forest.scheme} has {forest.classes} chunk classes, more than the {total_floats} floats to send",
             fix="take a larger model or fewer workers",
+        )
+    whole = sum(forest.share.tolist())
+    if whole * total_floats >= 1 << 63:
+        raise SchemeError(
+            f"scheme {forest.scheme} has shares of {whole:,} together, which 64 bits cannot multiply",
+            fix="divide them all by the same number: only their ratios matter",
         )
     edges = np.concatenate([[0], np.cumsum(forest.share)])
     if forest.aligned and edges[-1] != total_floats:

@@ -9,9 +9,11 @@ Sums arrive in the gradient itself; partial sums arrive in a small scratch buffe
 cache. Sends are memoryviews of the gradient.
 
 A round is one iteration or one barrier. A message that cannot be taken yet (its bucket's gradient is not complete here,
-or it belongs to the next round) stops the reading of its connection, and TCP slows the sender down. That cannot
+or it belongs to a later round) stops the reading of its connection, and TCP slows the sender down. That cannot
 deadlock: a node ends a round only when it has sent everything of it, so behind such a message nothing is queued
-that this round needs. A neighbour is ahead by two rounds at most (a barrier runs on class 0 only), hence two bits.
+that this round needs. A connection's messages come in the order of rounds, so two bits tell the present round from a
+later one as long as fewer than four rounds in a row leave it unused. Only barriers do that, on connections that
+class 0 does not use; a worker calls three before its first iteration, and none later.
 
 Rejected: staging what comes early (memory without bound), and float sums in a fixed order (waiting for the slowest
 child first; sums of the same floats in another order differ in the last bits only).
@@ -28,13 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.errors import TrialTimeoutError, WorkerError
-from workloads.sync.chunks import FLOAT_BYTES, ChunkTable
+from workloads.sync.chunks import CHUNK_BITS, FLOAT_BYTES, ChunkTable
 from workloads.sync.connection import Connection, lost
 from workloads.sync.forest import ROOT, Forest
 from workloads.sync.plan import plan
 
 _SUM = 1 << 31
-_ROUND_SHIFT, _ROUND_MASK = 29, 3
+_ROUND_SHIFT, _ROUND_MASK = CHUNK_BITS, 3
 _CHUNK_MASK = (1 << _ROUND_SHIFT) - 1
 _SCRATCH_BYTES = 1 << 18
 _GONE = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
@@ -176,9 +178,10 @@ class Engine:
         """Loop until every chunk of the round is complete and everything is sent."""
         moved_s = time.monotonic()
         while self._remaining or any(connection.sending for connection in self._connections):
-            if self._step(timeout_s):
+            left_s = moved_s + timeout_s - time.monotonic()
+            if self._step(max(0.0, left_s)):
                 moved_s = time.monotonic()
-            elif time.monotonic() - moved_s >= timeout_s:
+            elif left_s <= 0:
                 raise self._timed_out(timeout_s)
         self._begin_round()
 

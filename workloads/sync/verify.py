@@ -57,6 +57,11 @@ def _check_nodes(forest: Forest, topology: Topology) -> None:
 def _check_classes(forest: Forest) -> None:
     """Arrays fit each other; a share is a weight; a parent is a node, ``ROOT`` or ``ABSENT``."""
     size = len(forest.nodes)
+    if forest.share.ndim != 1 or forest.share.dtype != np.int64:
+        raise SchemeError(
+            f"scheme {forest.scheme}: its shares are {forest.share.dtype}{list(forest.share.shape)}",
+            fix="make them int64[classes]",
+        )
     for c in np.flatnonzero(forest.share < 0)[:1]:
         raise _refusal(forest, c, f"its share is {forest.share[c]}", "make it 0 or more")
     if forest.share.sum() <= 0:

@@ -79,3 +79,14 @@ def test_texts() -> None:
         cut(forest_of([1]), 8, [(5, 8), (0, 4)], 64)
     with pytest.raises(SpecError, match="the buckets end at float 7, the gradient has 8"):
         cut(forest_of([1]), 8, [(0, 7)], 64)
+
+
+def test_more_chunks_than_headers_can_number_are_refused() -> None:
+    with pytest.raises(SpecError) as caught:
+        cut(forest_of([1, 1]), 1 << 29, [(0, 1 << 29)], 4)
+    assert caught.value.problem == "there are 536,870,912 chunks of 4 bytes; fewer than 536,870,912 can be numbered"
+
+
+def test_shares_that_would_overflow_are_refused() -> None:
+    with pytest.raises(SchemeError, match="scheme made has shares of 4,000,000,000,000,000,000 together"):
+        cut(forest_of([2 * 10**18, 2 * 10**18]), 100, [(0, 100)], 64)

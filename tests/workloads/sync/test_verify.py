@@ -132,6 +132,13 @@ def test_texts(topology: Build, which: str, node: int, parent: int, text: str) -
     assert str(caught.value) == text
 
 
+def test_shares_of_another_type_are_refused(topology: Build) -> None:
+    net = topology("star(hosts=3)")
+    halves = replace(build("ps", net, []), share=np.ones(3) / 2)
+    with pytest.raises(SchemeError, match=r"scheme ps: its shares are float64\[3\]"):
+        verify(halves, net)
+
+
 def test_different_roots(topology: Build) -> None:
     net = topology("star(hosts=3)")
     forest = build("ps", net, [])

@@ -6,8 +6,13 @@ A scheme is a function ``(topology, tensor_sizes, *, parameters) -> Forest``; ou
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from testbed.errors import SchemeError
 from topologies.call import Call, Value, parse
@@ -21,6 +26,7 @@ from workloads.sync.schemes.ring import ring
 
 EXAMPLE = "ps(place=chunk)"
 Scheme = Callable[..., Forest]
+_Integer = TypeVar("_Integer", np.int32, np.int64)
 _SCHEMES: tuple[Scheme, ...] = (ps, ring, bml)
 _FIXED = 2  # every scheme takes topology and tensor_sizes first; the parameters after them are its own
 
@@ -82,7 +88,39 @@ def _build_from_file(call: Call, topology: Topology, tensor_sizes: Sequence[int]
             f"{call.name} returned {type(forest).__name__}, not a Forest",
             fix="end the function with: return workloads.sync.forest.Forest(...)",
         )
-    return replace(forest, scheme=str(call))
+    return _in_our_types(replace(forest, scheme=str(call)))
+
+
+def _in_our_types(forest: Forest) -> Forest:
+    """The same from whatever array-likes a user's function took: lists, numpy's integers.
+
+    Raises:
+        SchemeError: they hold something else than whole numbers, or have another shape.
+    """
+    try:
+        return replace(
+            forest,
+            nodes=tuple(forest.nodes),
+            workers=tuple(map(operator.index, forest.workers)),
+            share=_whole(forest.share, np.int64),
+            reduce=_whole(forest.reduce, np.int32),
+            broadcast=_whole(forest.broadcast, np.int32),
+        )
+    except (TypeError, ValueError) as problem:
+        raise SchemeError(
+            f"{forest.scheme} returned a forest whose workers, shares or parents are not whole numbers: {problem}",
+            fix="give share one whole number a class, such as np.ones(classes, np.int64)",
+        ) from problem
+
+
+def _whole(values: ArrayLike, kind: type[_Integer]) -> NDArray[_Integer]:
+    array = np.asarray(values)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(f"an array of {array.dtype}")
+    whole = array.astype(kind)
+    if not np.array_equal(whole, array):
+        raise ValueError(f"a number that is too large for {np.dtype(kind)}")
+    return whole
 
 
 def _parameters_in_file(name: str, function: Callable[..., object]) -> tuple[Parameter, ...]:

@@ -124,3 +124,35 @@ def test_a_users_wrong_forest_is_refused_by_the_verifier(topology: Build, tmp_pa
     with pytest.raises(SchemeError, match="class 0: its reduce-tree has 0 roots"):
         verify(forest, net)
     assert np.array_equal(forest.share, [1])
+
+
+LISTS = """
+import numpy as np
+from workloads.sync.forest import Forest
+
+def lists(topology, tensor_sizes, share=1, parent=1):
+    names = [node.name for node in topology.nodes]
+    trees = [[parent, -1, -2]]
+    return Forest("mine", names, np.arange(2), [share], trees, trees)
+"""
+
+
+def test_a_users_forest_may_hold_lists(topology: Build, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(LISTS)
+    net = topology("star(hosts=2)")
+    forest = build(f"{tmp_path}/mine.py:lists", net, [])
+    verify(forest, net)
+    assert [type(worker) for worker in forest.workers] == [int, int]
+    assert (forest.share.dtype, forest.reduce.dtype) == (np.int64, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [("share=0.5", "an array of float64"), ("parent=4294967297", "a number that is too large for int32")],
+)
+def test_a_users_numbers_are_not_bent_to_fit(topology: Build, tmp_path: Path, arguments: str, problem: str) -> None:
+    """4294967297 would be 1 in 32 bits, a right parent."""
+    (tmp_path / "mine.py").write_text(LISTS)
+    with pytest.raises(SchemeError) as caught:
+        build(f"{tmp_path}/mine.py:lists({arguments})", topology("star(hosts=2)"), [])
+    assert caught.value.problem.endswith(problem)
