@@ -118,4 +118,5 @@ class Live(Lines):
 
 def reporter(trials: Sequence[Trial], console: Console) -> Lines:
     """Live on a terminal, else plain lines."""
-    return Live(trials, console) if console.is_terminal else Lines(trials, console)
+    can_redraw = console.is_terminal and not console.is_dumb_terminal
+    return Live(trials, console) if can_redraw else Lines(trials, console)

@@ -59,7 +59,14 @@ def test_why_a_trial_is_invalid_is_said_at_once() -> None:
     assert line.endswith(", INVALID (CPU headroom: 3% idle)")
 
 
-def test_a_terminal_shows_how_much_time_is_left(source: Source) -> None:
+def test_a_terminal_that_cannot_redraw_gets_plain_lines(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    console = Console(file=io.StringIO(), force_terminal=True)
+    assert type(progress.reporter(trials(source), console)) is progress.Lines
+
+
+def test_a_terminal_shows_how_much_time_is_left(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     first, second = trials(source)
     out = io.StringIO()
     with progress.reporter([first, second], Console(file=out, width=100, force_terminal=True)) as live:
