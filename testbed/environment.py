@@ -21,6 +21,8 @@ SYSCTLS = (
     *("kernel.sched_autogroup_enabled", "vm.overcommit_memory"),
 )
 """Read outside the lab, whose namespaces start from the kernel's defaults or these."""
+PACKAGES = ("testbed", "topologies", "workloads", "analysis")
+"""What runs."""
 PREFERRED = ("reno", "cubic")
 """Loss-based, and in every kernel. Reno first: flows that share a short link for only 0.2 s end up with more equal
 windows under it, so a GST scatters less (PS on star(9) up to 1.05 of theory with cubic, 1.01 with reno)."""
@@ -39,7 +41,7 @@ def describe(spec: Spec, congestion_control: str) -> dict[str, Any]:
         "root": os.geteuid() == 0,
         "python": platform.python_version(),
         "packages": packages(),
-        "git": git(Path(__file__).parent),
+        "git": git(Path(__file__).parents[1]),
         "seed": spec.seed,
         "lab": {},
     }
@@ -78,10 +80,12 @@ def packages() -> dict[str, str]:
 
 
 def git(folder: Path) -> dict[str, Any] | None:
-    """Commit of the source tree that runs and whether it was changed since; None where it is not in git."""
+    """Commit of the source tree in ``folder``, and whether what runs was changed since; None where git does not have it
+    (a package that was installed into somebody else's tree)."""
     try:
+        _git(folder, "ls-files", "--error-unmatch", "--", *PACKAGES)
         commit = _git(folder, "rev-parse", "HEAD")
-        return {"commit": commit.strip(), "dirty": bool(_git(folder, "status", "--porcelain", "--", ".").strip())}
+        return {"commit": commit.strip(), "dirty": bool(_git(folder, "status", "--porcelain", "--", *PACKAGES).strip())}
     except (OSError, subprocess.SubprocessError):
         return None
 
