@@ -22,6 +22,8 @@ PROBE_PORT = 9_000
 """A NIC listens for its burst at this plus its port number on the host."""
 PROBE_S = 1.0
 """Long enough that a core taken away for a tick or two does not decide the rate, short beside a trial."""
+LEAST_PROBE_BITS = 5_000_000
+"""Of a burst over a slow link, which takes longer: its rate is taken in ten slices, and 42 packets are in each."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,11 @@ class Burst:
     src_link: int
     dst: int
     dst_link: int
+
+    def rate_bps(self, topology: Topology) -> int:
+        """What the slowest link on its way lets through: one between switches may be slower than the NICs."""
+        paths = topology.paths(self.src, self.dst)
+        return min(topology.links[link // 2].rate_bps for path in paths for link in path.links)
 
 
 @dataclass(frozen=True)
@@ -138,8 +145,10 @@ def bursts(topology: Topology) -> list[Burst]:
 
 def probes(topology: Topology, addresses: Addresses) -> dict[int, tuple[Probe, ...]]:
     """For each host, its NICs' part in :func:`bursts`: where to send, and where to expect whose burst."""
-    sends = {burst.src_link: burst for burst in bursts(topology)}
-    receives = {burst.dst_link ^ 1: burst for burst in bursts(topology)}
+    all_bursts = bursts(topology)
+    sends = {burst.src_link: burst for burst in all_bursts}
+    receives = {burst.dst_link ^ 1: burst for burst in all_bursts}
+    slowest_bps = min((burst.rate_bps(topology) for burst in all_bursts), default=1)
     found: dict[int, list[Probe]] = defaultdict(list)
     for link in sorted(sends.keys() & receives.keys()):
         out, back = sends[link], receives[link]
@@ -149,10 +158,9 @@ def probes(topology: Topology, addresses: Addresses) -> dict[int, tuple[Probe, .
                 local=local,
                 remote=remote,
                 send_port=_probe_port(topology, out.dst_link ^ 1),
-                source=addresses.flow(back.src, back.dst)[0],
                 listen_port=_probe_port(topology, link),
-                rate_bps=topology.links[link // 2].rate_bps,
-                duration_s=PROBE_S,
+                rate_bps=back.rate_bps(topology),
+                duration_s=max(PROBE_S, LEAST_PROBE_BITS / slowest_bps),
             )
         )
     return {host: tuple(one) for host, one in found.items()}

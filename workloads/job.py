@@ -57,11 +57,10 @@ class Probe:
     remote: str
     send_port: int
     """Port that ``remote`` listens on for our burst."""
-    source: str
-    """Address of the host whose burst arrives at this NIC (for the log only)."""
     listen_port: int
-    """Port on which this NIC expects ``source``'s burst."""
+    """Port on which this NIC expects the burst that arrives."""
     rate_bps: int
+    """What should arrive at this NIC: the rate of the slowest link that the burst passes."""
     duration_s: float
 
 

@@ -26,11 +26,13 @@ CONGESTION_CONTROL = b"reno"
 """Whatever the trial uses: in every kernel, and in slow start until a packet is lost. Cubic leaves slow start when
 delay rises (HyStart); then one burst in thirty was still growing towards the link's rate a second later."""
 SLICES = 10
-GRACE_S = 3.0
-"""How long after the burst's duration a late neighbour or a draining queue is waited for."""
-_UNSENT_BYTES = 1 << 17
-"""Unsent bytes that the kernel holds: little, so that the stream's end follows the duration closely."""
-_ZEROS = memoryview(bytes(1 << 17))
+GRACE_S, GRACE = 3.0, 0.1
+"""How long after the burst's duration a late neighbour or a draining queue is waited for: so long, and this share of
+the duration, which is long where links are slow."""
+_UNSENT_BYTES, _UNSENT_S = (1 << 13, 1 << 17), 0.05
+"""Unsent bytes that the kernel holds, least and most, and their time between these: little, so that the stream's end
+follows the duration closely and a slow link is empty again when training begins; enough for whole packets."""
+_ZEROS = memoryview(bytes(_UNSENT_BYTES[1]))
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,14 @@ class Bursts:
         self._selector.close()
 
     def run(self) -> list[Measured]:
-        """Send and receive; takes ``duration_s`` and the time to drain, ``GRACE_S`` more at most.
+        """Send and receive; takes ``duration_s`` and the time to drain, at most ``GRACE_S`` and ``GRACE`` of it more.
 
         Raises:
             WorkerError: a neighbour cannot be reached.
         """
         for probe in self._probes:
             _Sender(probe, self._selector)
-        deadline = time.monotonic() + max((p.duration_s for p in self._probes), default=0) + GRACE_S
+        deadline = time.monotonic() + (1 + GRACE) * max((p.duration_s for p in self._probes), default=0) + GRACE_S
         while self._selector.get_map() and (left := deadline - time.monotonic()) > 0:
             for key, _ in self._selector.select(left):
                 key.data.move()
@@ -159,7 +161,9 @@ class _Sender:
         self._sock = socket.socket()
         self._sock.setblocking(False)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CONGESTION_CONTROL)
-        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
+        unsent = min(max(int(_UNSENT_S * probe.rate_bps / 8), _UNSENT_BYTES[0]), _UNSENT_BYTES[1])
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, unsent)
+        self._zeros = _ZEROS[:unsent]
         self._sock.bind((probe.local, 0))
         self._sock.connect_ex((probe.remote, probe.send_port))
         selector.register(self._sock, selectors.EVENT_WRITE, self)
@@ -170,7 +174,7 @@ class _Sender:
         self._end_s = self._end_s or now + self._probe.duration_s
         try:
             if now < self._end_s:
-                self._sock.send(_ZEROS)
+                self._sock.send(self._zeros)
                 return
         except BlockingIOError:
             return

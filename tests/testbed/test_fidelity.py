@@ -39,6 +39,13 @@ def test_the_slowest_nic_decides() -> None:
     assert "h1 10.0.0.1, at 80.0%" in bad.detail
 
 
+def test_a_nic_above_its_rate_is_not_shaped_as_asked() -> None:
+    check = fidelity.link_rate([probe("h0", 0.99), probe("h1", 1.5)], 2, GOODPUT)
+    assert not check.ok
+    assert check.detail == "fastest of 2 NICs is h1 10.0.0.1, at 150.0% of what its rate allows"
+    assert fidelity.link_rate([probe("h0", 1.01)], 1, GOODPUT).ok
+
+
 def test_two_nics_of_one_host_are_two() -> None:
     both = [probe("h0", 0.99), probe("h0", 0.99, "10.0.1.1")]
     assert fidelity.link_rate(both, 2, GOODPUT).ok

@@ -11,6 +11,7 @@ from testbed import jobs
 from testbed.jobs import Files
 from testbed.spec import Source, read
 from testbed.trials import Trial, trials
+from topologies.addressing import plan
 from topologies.build import build
 from workloads.job import Job
 
@@ -68,8 +69,14 @@ def test_every_burst_is_sent_to_a_listener_that_expects_it(written: list[Job]) -
     listeners = {(probe.local, probe.listen_port): probe for job in written for probe in job.probes}
     sent = {(probe.remote, probe.send_port): probe for job in written for probe in job.probes}
     assert sent.keys() == listeners.keys()
-    for place, probe in sent.items():
-        assert listeners[place].source == probe.local
+
+
+def test_what_should_arrive_is_what_the_slowest_link_lets_through() -> None:
+    """Of each rack one burst leaves over the uplink, which is shared by two hosts and oversubscribed eight times."""
+    topology = build("spine_leaf(racks=2,hosts_per_rack=2,spines=1,oversubscription=8)", rate_bps=2 * 10**6)
+    found = jobs.probes(topology, plan(topology))
+    assert [probes[0].rate_bps for _, probes in sorted(found.items())] == [500_000, 2_000_000, 500_000, 2_000_000]
+    assert {probes[0].duration_s for probes in found.values()} == {10.0}  # 5 Mbit over the slowest
 
 
 def test_ranks_are_hosts_and_the_first_keeps_the_weights(written: list[Job]) -> None:

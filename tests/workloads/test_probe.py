@@ -21,7 +21,7 @@ def ring(count: int, duration_s: float) -> list[Probe]:
     """NICs 127.78.0.1 .. count, each of which sends to the next one."""
     port = next(_ports)
     name = [f"127.78.0.{i + 1}" for i in range(count)]
-    return [Probe(name[i], name[(i + 1) % count], port, name[i - 1], port, 10**9, duration_s) for i in range(count)]
+    return [Probe(name[i], name[(i + 1) % count], port, port, 10**9, duration_s) for i in range(count)]
 
 
 def test_every_nic_reports_what_arrived() -> None:
@@ -42,7 +42,7 @@ def test_every_nic_reports_what_arrived() -> None:
 def test_the_rate_is_that_of_the_window() -> None:
     """A sender of 1 MB at once and then 100 kB/s: the burst at the start is not counted, the rest is."""
     (probe,) = ring(1, 1.0)
-    probe = Probe("127.78.0.1", "127.78.0.2", probe.send_port, "127.78.0.3", probe.listen_port, 10**6, 1.0)
+    probe = Probe("127.78.0.1", "127.78.0.2", probe.send_port, probe.listen_port, 10**6, 1.0)
 
     def send() -> None:
         with socket.create_connection((probe.local, probe.listen_port)) as sock:
@@ -75,7 +75,7 @@ def test_a_rate_needs_two_moments() -> None:
 
 def test_a_source_that_never_sends_is_zero_and_bounded() -> None:
     (probe,) = ring(1, 0.1)
-    probe = Probe("127.78.0.1", "127.78.0.2", probe.send_port, "127.78.0.3", probe.listen_port, 10**9, 0.1)
+    probe = Probe("127.78.0.1", "127.78.0.2", probe.send_port, probe.listen_port, 10**9, 0.1)
     with socket.create_server((probe.remote, probe.send_port)), Bursts([probe]) as bursts:
         begin = time.monotonic()
         (found,) = bursts.run()
@@ -92,7 +92,7 @@ def test_no_probes_take_no_time() -> None:
 
 def test_a_target_that_does_not_listen_is_named() -> None:
     (probe,) = ring(1, 0.1)
-    probe = Probe("127.78.0.1", "127.78.0.2", probe.send_port, "127.78.0.3", probe.listen_port, 10**9, 0.1)
+    probe = Probe("127.78.0.1", "127.78.0.2", probe.send_port, probe.listen_port, 10**9, 0.1)
     with Bursts([probe]) as bursts, pytest.raises(WorkerError, match=r"burst to 127\.78\.0\.2:.*refused"):
         bursts.run()
 
