@@ -91,7 +91,7 @@ def _positive(value: object, unit: Unit) -> float:
 def _read(value: object, unit: Unit) -> float:
     fix = f"write {unit.noun} with its unit ({', '.join(unit.factors)}), such as {unit.example}"
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise SpecError(f"{value!r} is not {unit.noun}", fix=fix)
+        raise SpecError(f"{'nothing' if value is None else repr(value)} is not {unit.noun}", fix=fix)
     match = _QUANTITY.fullmatch(str(value))
     if not match:
         raise SpecError(f"{value!r} is not {unit.noun}", fix=fix)

@@ -24,16 +24,23 @@ _KINDS = {
 }
 
 
+MOST_SHOWN = 8
+"""So many mistakes are listed; with more, the file is probably something else than a spec."""
+
+
 def explain(error: ValidationError, name: str, overridden: Sequence[Path] = ()) -> SpecError:
-    """One SpecError that lists every error; ``overridden`` are the paths that ``--set`` gave."""
+    """One SpecError that lists the errors; ``overridden`` are the paths that ``--set`` gave."""
     texts = []
-    for item in error.errors(include_url=False):
+    for item in error.errors(include_url=False)[:MOST_SHOWN]:
         path = tuple(key for key in item["loc"] if key != "[key]")
         problem, fix = _describe(item, path)
         source = "--set" if any(path[: len(given)] == given for given in overridden) else name
         where = f"{source}: {'.'.join(map(str, path))}" if path else source
         texts.append(SpecError(f"{where}: {problem}", fix=fix))
-    return texts[0] if len(texts) == 1 else SpecError("\n".join(map(str, texts)))
+    if len(texts) == 1:
+        return texts[0]
+    more = error.error_count() - MOST_SHOWN
+    return SpecError("\n".join([*map(str, texts), *([f"and {more} more mistakes"] if more > 0 else [])]))
 
 
 def _describe(item: Any, path: Path) -> tuple[str, str]:
@@ -110,5 +117,5 @@ def _example(path: Path) -> str:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    text = "nothing" if value is None else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

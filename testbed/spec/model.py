@@ -91,7 +91,9 @@ def _listed(value: object) -> object:
     return value if isinstance(value, list) else [value]
 
 
-Batch = Annotated[int, Field(strict=True, ge=1)]
+LARGEST_BATCH = 2**16
+"""No published experiment gives one worker more samples at once, and images of that many fit into memory."""
+Batch = Annotated[int, Field(strict=True, ge=1, le=LARGEST_BATCH)]
 
 
 class Workload(_Group):

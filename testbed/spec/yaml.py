@@ -39,7 +39,7 @@ class _Loader(yaml.SafeLoader):
 
 
 # YAML 1.1 reads 1e-3 as text, because it has no dot; everybody means the number.
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+"), list("-+0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789"))
 
 
 def read_text(path: Path) -> str:
@@ -50,11 +50,11 @@ def read_text(path: Path) -> str:
         SpecError: it is not text.
     """
     try:
-        if path.stat().st_size > LIMIT_BYTES and path.is_file():
-            raise OutputError(
-                f"{path}: {path.stat().st_size:,} bytes; a spec has at most {LIMIT_BYTES:,}", fix="give the spec's file"
-            )
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:  # it may be a pipe, or a device that never ends
+            content = file.read(LIMIT_BYTES + 1)
+        if len(content) > LIMIT_BYTES:
+            raise OutputError(f"{path}: a spec has at most {LIMIT_BYTES:,} bytes", fix="give the spec's file")
+        return content.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise SpecError(
             f"{path}: not a text file ({error.reason} at byte {error.start})", fix="save it as UTF-8"
@@ -80,6 +80,8 @@ def parse(text: str, name: str) -> dict[object, object]:
         raise SpecError(f"{name}:{line}: {error.problem or error.context}", fix="correct that line") from None
     except yaml.YAMLError as error:
         raise SpecError(f"{name}: {error}".splitlines()[0], fix="save it as plain UTF-8 text") from None
+    except ValueError as error:  # such as the 32nd of a month, which YAML takes for a date
+        raise SpecError(f"{name}: a value cannot be read: {error}", fix="put text into quotes") from None
     except RecursionError:
         raise SpecError(f"{name}: nested too deeply", fix="write it with a few levels") from None
     if not isinstance(loaded, dict):

@@ -35,6 +35,7 @@ def test_one_batch_needs_no_list() -> None:
         ("arms.1.scheme=ps(place=tensor)", lambda spec: spec.arms[1].scheme == "ps(place=tensor)"),
         ("links.rate=1 Gbit/s", lambda spec: spec.links.rate_bps == 10**9),
         ("links.mtu=9000", lambda spec: spec.links.mtu == 9000),
+        ("links.rate=2e8 bit/s", lambda spec: spec.links.rate_bps == 200_000_000),
         ("workload.learning_rate=1e-3", lambda spec: spec.workload.learning_rate == 0.001),
         ("workload.compute={mode: paced, pace: {2: 1 ms}}", lambda spec: spec.workload.compute.pace_s == {2: 0.001}),
     ],
