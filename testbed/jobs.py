@@ -26,6 +26,11 @@ LEAST_PROBE_BITS = 5_000_000
 """Of a burst over a slow link, which takes longer: its rate is taken in ten slices, and 42 packets are in each."""
 
 
+PACE = 1.1
+"""A burst whose way is slower than its NIC is sent this much faster than that way, which fills it. Unpaced, megabytes
+would queue before the slow link, and behind them the acknowledgements of the burst that comes the other way."""
+
+
 @dataclass(frozen=True)
 class Burst:
     """The probe's traffic from one NIC to another: directed links out of ``src`` and into ``dst``."""
@@ -153,6 +158,7 @@ def probes(topology: Topology, addresses: Addresses) -> dict[int, tuple[Probe, .
     for link in sorted(sends.keys() & receives.keys()):
         out, back = sends[link], receives[link]
         local, remote = addresses.flow(out.src, out.dst)
+        way_bps, nic_bps = out.rate_bps(topology), topology.links[link // 2].rate_bps
         found[out.src].append(
             Probe(
                 local=local,
@@ -161,6 +167,7 @@ def probes(topology: Topology, addresses: Addresses) -> dict[int, tuple[Probe, .
                 listen_port=_probe_port(topology, link),
                 rate_bps=back.rate_bps(topology),
                 duration_s=max(PROBE_S, LEAST_PROBE_BITS / slowest_bps),
+                pace_bps=round(PACE * way_bps) if way_bps < nic_bps else None,
             )
         )
     return {host: tuple(one) for host, one in found.items()}

@@ -62,6 +62,8 @@ class Probe:
     rate_bps: int
     """What should arrive at this NIC: the rate of the slowest link that the burst passes."""
     duration_s: float
+    pace_bps: int | None = None
+    """Send no faster; None where this NIC is the slowest link on our burst's way."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ SETTLE = 0.3
 CONGESTION_CONTROL = b"reno"
 """Whatever the trial uses: in every kernel, and in slow start until a packet is lost. Cubic leaves slow start when
 delay rises (HyStart); then one burst in thirty was still growing towards the link's rate a second later."""
+SO_MAX_PACING_RATE = 47
+"""In bytes per second (asm-generic/socket.h); Python does not name it."""
 SLICES = 10
 GRACE_S, GRACE = 3.0, 0.1
 """How long after the burst's duration a late neighbour or a draining queue is waited for: so long, and this share of
@@ -164,6 +166,8 @@ class _Sender:
         unsent = min(max(int(_UNSENT_S * probe.rate_bps / 8), _UNSENT_BYTES[0]), _UNSENT_BYTES[1])
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, unsent)
         self._zeros = _ZEROS[:unsent]
+        if probe.pace_bps is not None:
+            self._sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, probe.pace_bps // 8)
         self._sock.bind((probe.local, 0))
         self._sock.connect_ex((probe.remote, probe.send_port))
         selector.register(self._sock, selectors.EVENT_WRITE, self)

@@ -76,6 +76,7 @@ def test_what_should_arrive_is_what_the_slowest_link_lets_through() -> None:
     topology = build("spine_leaf(racks=2,hosts_per_rack=2,spines=1,oversubscription=8)", rate_bps=2 * 10**6)
     found = jobs.probes(topology, plan(topology))
     assert [probes[0].rate_bps for _, probes in sorted(found.items())] == [500_000, 2_000_000, 500_000, 2_000_000]
+    assert [probes[0].pace_bps for _, probes in sorted(found.items())] == [None, 550_000, None, 550_000]
     assert {probes[0].duration_s for probes in found.values()} == {10.0}  # 5 Mbit over the slowest
 
 
