@@ -12,14 +12,19 @@ from topologies.model import Topology
 from workloads.sync import codec
 from workloads.sync.cost import Cost, cost, goodput
 from workloads.sync.forest import Forest
-from workloads.sync.verify import verify
+from workloads.sync.verify import check_form, verify
 
 SHOWN_LINKS = 12
 
 
 def inspect(forest: Forest, topology: Topology, gradient_bytes: int, mtu: int) -> dict[str, Any]:
     """Classes, rounds, bytes, load per link and the bound; where the forest is wrong, ``problem`` says why and no cost
-    is given."""
+    is given.
+
+    Raises:
+        SchemeError: there is nothing to show, for the forest's arrays do not fit the topology or each other.
+    """
+    check_form(forest, topology)
     found: dict[str, Any] = {
         "scheme": forest.scheme,
         "topology": topology.expression,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from testbed.errors import TopologyError
 from topologies.bcube import bcube
-from topologies.call import Call, Value, parse
+from topologies.call import Call, parse
 from topologies.check import check
 from topologies.fat_tree import fat_tree
-from topologies.load import is_in_file, load_function
+from topologies.load import is_in_file, load_function, users_code
 from topologies.model import Topology
 from topologies.parameters import Parameter, bind, did_you_mean, parameters_of
 from topologies.spine_leaf import spine_leaf
@@ -78,7 +78,8 @@ def _build_from_file(call: Call, rate_bps: int, delay_s: float) -> Topology:
     """A user's own builder: ``def my_net(rate_bps, delay_s, racks=2) -> Topology``."""
     function = load_function(call.name, TopologyError)
     arguments = bind(call.name, _parameters_in_file(call.name, function), call.arguments, TopologyError)
-    topology = _call_in_file(call.name, function, rate_bps, delay_s, arguments)
+    with users_code(f"{call.name} failed", TopologyError, fix="mend the function"):
+        topology = function(rate_bps, delay_s, **arguments)
     if not isinstance(topology, Topology):
         raise TopologyError(
             f"{call.name} returned {type(topology).__name__}, not a Topology",
@@ -97,14 +98,3 @@ def _parameters_in_file(name: str, function: Callable[..., object]) -> tuple[Par
             f"the signature of {name} cannot be used: {problem}",
             fix="write it as: def my_net(rate_bps, delay_s, racks=2)",
         ) from problem
-
-
-def _call_in_file(
-    name: str, function: Callable[..., object], rate_bps: int, delay_s: float, arguments: dict[str, Value]
-) -> object:
-    try:
-        return function(rate_bps, delay_s, **arguments)
-    except TopologyError:
-        raise
-    except Exception as problem:  # whatever a user's function raises is the user's to mend
-        raise TopologyError(f"{name} failed: {type(problem).__name__}: {problem}", fix="mend the function") from problem

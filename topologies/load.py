@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 
@@ -44,6 +45,22 @@ def load_function(name: str, error: type[SpecError]) -> Callable[..., object]:
     return found
 
 
+@contextmanager
+def users_code(problem: str, error: type[SpecError], fix: str) -> Iterator[None]:
+    """Run a user's own code: what it prints goes to standard error, for standard output may be read by a program.
+
+    Raises:
+        error: itself as the code raised it, or about whatever else the code raised, which is the user's to mend.
+    """
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except error:
+        raise
+    except (Exception, SystemExit) as cause:
+        raise error(f"{problem}: {type(cause).__name__}: {cause}", fix=fix) from cause
+
+
 def _run(path: Path, shown: str, error: type[SpecError]) -> ModuleType:
     module_name = f"user file {path.resolve()}"
     spec = importlib.util.spec_from_file_location(module_name, path)
@@ -52,8 +69,9 @@ def _run(path: Path, shown: str, error: type[SpecError]) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # dataclasses and pickle look their module up here
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as problem:  # whatever a user's file raises is the user's to mend
+        with users_code(f"{shown} fails to run", error, fix="mend the file"):
+            spec.loader.exec_module(module)
+    except error:
         del sys.modules[module_name]
-        raise error(f"{shown} fails to run: {type(problem).__name__}: {problem}", fix="mend the file") from problem
+        raise
     return module

@@ -85,6 +85,7 @@ CHANGES: dict[str, tuple[str, str]] = {
 """What is replaced in a spec that is right, and by what."""
 
 WRONG = """
+import dataclasses
 import numpy as np
 from workloads.sync.forest import ABSENT, ROOT, Forest
 
@@ -95,6 +96,9 @@ def forest(topology, share, trees):
 
 def forgets_one(topology, tensor_sizes):
     return forest(topology, [1], [[ROOT, 0, ABSENT, ABSENT]])
+
+def other_nodes(topology, tensor_sizes):
+    return dataclasses.replace(forgets_one(topology, tensor_sizes), nodes=("a", "b"))
 
 def too_many(topology, tensor_sizes):
     classes = sum(tensor_sizes) + 1
@@ -142,6 +146,7 @@ CALLS: dict[str, list[str]] = {
     "report_no_run": ["report", "."],
     "forest_two_sizes": ["forest", "ring", "star(hosts=3)", "--model", "lenet5", "--bytes", "400"],
     "forest_bml_on_a_star": ["forest", "bml", "star(hosts=9)"],
+    "forest_over_other_nodes": ["forest", "./wrong.py:other_nodes", "star(hosts=3)"],
     "topo_rate_without_unit": ["topo", "star(hosts=3)", "--rate", "5"],
     "topo_draw_into_nowhere": ["topo", "star(hosts=3)", "--draw", "absent/net.svg"],
     "exec_with_nothing_up": ["exec", "h0", "--", "true"],
@@ -151,7 +156,7 @@ CALLS: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_command_line_with_a_mistake(name: str, testbed: Callable[..., Called], spec_file: Path) -> None:
-    assert spec_file.exists()
+    (spec_file.parent / "wrong.py").write_text(WRONG)
     called = testbed(*CALLS[name])
     check(name, called)
     assert called.code == 2

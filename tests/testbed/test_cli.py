@@ -90,6 +90,16 @@ def test_forest_says_why_a_forest_is_wrong(testbed: CLI, tmp_path: Path) -> None
     assert "h2" in found["problem"]
 
 
+def test_what_a_users_file_prints_does_not_end_up_in_the_json(testbed: CLI, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from workloads.sync.schemes.ring import ring\nprint('loaded')\n"
+        "def mine(topology, tensor_sizes):\n    print('called')\n    return ring(topology, tensor_sizes)\n"
+    )
+    called = testbed("forest", "./mine.py:mine", "star(hosts=3)", "--json")
+    assert json.loads(called.out)["verified"] is True
+    assert called.err == "loaded\ncalled\n"
+
+
 def test_schemes_are_listed(testbed: CLI) -> None:
     found = json.loads(testbed("schemes", "--json").out)
     assert [one["name"] for one in found] == ["ps", "ring", "bml"]

@@ -26,8 +26,7 @@ def verify(forest: Forest, topology: Topology) -> None:
     Raises:
         SchemeError: it does not; the text names the class and the node.
     """
-    _check_nodes(forest, topology)
-    _check_classes(forest)
+    check_form(forest, topology)
     reduce_root = _check_trees(forest, forest.reduce, "reduce")
     broadcast_root = _check_trees(forest, forest.broadcast, "broadcast")
     for c in np.flatnonzero(reduce_root != broadcast_root)[:1]:
@@ -35,6 +34,16 @@ def verify(forest: Forest, topology: Topology) -> None:
         problem = f"its reduce-tree ends at {ends} but its broadcast-tree starts from {starts}"
         raise _refusal(forest, c, problem, "give both trees the same root")
     _check_routes(forest, topology)
+
+
+def check_form(forest: Forest, topology: Topology) -> None:
+    """Return only if the forest can be read: it is over the topology's nodes, and its arrays fit them and each other.
+
+    Raises:
+        SchemeError: it cannot.
+    """
+    _check_nodes(forest, topology)
+    _check_classes(forest)
 
 
 def _check_nodes(forest: Forest, topology: Topology) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from testbed.errors import SchemeError
-from topologies.call import Call, Value, parse
-from topologies.load import is_in_file, load_function
+from topologies.call import Call, parse
+from topologies.load import is_in_file, load_function, users_code
 from topologies.model import Topology
 from topologies.parameters import Parameter, bind, did_you_mean, parameters_of
 from workloads.sync.forest import Forest
@@ -82,7 +82,8 @@ def _build_from_file(call: Call, topology: Topology, tensor_sizes: Sequence[int]
     """A user's own scheme: ``def my_scheme(topology, tensor_sizes, depth=2) -> Forest``."""
     function = load_function(call.name, SchemeError)
     arguments = bind(call.name, _parameters_in_file(call.name, function), call.arguments, SchemeError)
-    forest = _call_in_file(call.name, function, topology, tensor_sizes, arguments)
+    with users_code(f"{call.name} failed", SchemeError, fix="mend the function"):
+        forest = function(topology, tensor_sizes, **arguments)
     if not isinstance(forest, Forest):
         raise SchemeError(
             f"{call.name} returned {type(forest).__name__}, not a Forest",
@@ -132,18 +133,3 @@ def _parameters_in_file(name: str, function: Callable[..., object]) -> tuple[Par
             f"the signature of {name} cannot be used: {problem}",
             fix="write it as: def my_scheme(topology, tensor_sizes, depth=2)",
         ) from problem
-
-
-def _call_in_file(
-    name: str,
-    function: Callable[..., object],
-    topology: Topology,
-    tensor_sizes: Sequence[int],
-    arguments: dict[str, Value],
-) -> object:
-    try:
-        return function(topology, tensor_sizes, **arguments)
-    except SchemeError:
-        raise
-    except Exception as problem:  # whatever a user's function raises is the user's to mend
-        raise SchemeError(f"{name} failed: {type(problem).__name__}: {problem}", fix="mend the function") from problem

@@ -33,6 +33,9 @@ def number(topology, tensor_sizes):
 def broken(topology, tensor_sizes):
     return 1 / 0
 
+def leaves(topology, tensor_sizes):
+    raise SystemExit(3)
+
 def short():
     return None
 """
@@ -102,6 +105,7 @@ def test_texts(topology: Build, expression: str, network: str, text: str | None)
     [
         ("number", "mine.py:number returned int, not a Forest"),
         ("broken", "mine.py:broken failed: ZeroDivisionError: division by zero"),
+        ("leaves", "mine.py:leaves failed: SystemExit: 3"),
         ("short", "the signature of mine.py:short cannot be used: too many positional arguments"),
         ("chian", "mine.py has no function 'chian' (did you mean 'chain'?)"),
     ],
