@@ -5,6 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("testbed", deadline=None)  # examples take longer while others use the machine
+settings.load_profile("testbed")
 
 ROOT = Path(__file__).parents[1]
 
