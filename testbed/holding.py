@@ -55,8 +55,9 @@ def _summary(network: Network) -> str:
     topology = network.topology
     names = [node.name for node in topology.nodes]
     last = names[topology.host_count - 1]
+    switches = f"{len(topology.switches)} switch{'es' if len(topology.switches) != 1 else ''}"
     return (
-        f"{topology.expression} is up: hosts {names[0]} to {last}, {len(topology.switches)} switches\n"
+        f"{topology.expression} is up: hosts {names[0]} to {last}, {switches}\n"
         f"  from another terminal: testbed exec {names[0]} -- ping -c 3 {last}\n"
         f"  Ctrl-C takes it down"
     )

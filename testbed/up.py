@@ -35,7 +35,9 @@ class Command(Protocol):
 
 
 class Attachable(Protocol):
-    """A lab that can run a command on a node on somebody else's terminal."""
+    """A lab that can run a command on a node on somebody else's terminal; readable for select() when it has ended."""
+
+    def fileno(self) -> int: ...
 
     def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Command:
         """Start it with the given standard input, output and error."""
@@ -65,11 +67,16 @@ class Doorway:
         self._socket.listen()
 
     def serve(self) -> None:
-        """Answer until interrupted."""
+        """Answer until interrupted.
+
+        Raises:
+            LabError: the lab ended.
+        """
         try:
-            while True:
+            while self._lab not in select.select([self._socket, self._lab], [], [])[0]:
                 connection, _ = self._socket.accept()
                 threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+            raise LabError("the lab's process was ended, and everything in the lab with it", fix="start it again")
         finally:
             self._socket.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -39,7 +40,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess
         [*COMMAND, "up", "spec.yaml"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout
-    assert process.stdout.readline() == "star(hosts=3) is up: hosts h0 to h2, 1 switches\n"
+    assert process.stdout.readline() == "star(hosts=3) is up: hosts h0 to h2, 1 switch\n"
     yield process
     process.kill()
     process.communicate()
@@ -90,6 +91,18 @@ def test_a_command_ends_with_its_caller_and_the_address_with_the_lab(held: subpr
     wait_for(lambda: "4321" not in execute("h0", "--", "pgrep", "-fa", "^sleep").stdout)
     held.kill()
     held.communicate()
+    assert execute("h0", "--", "true").stderr.startswith("error: no lab is up\n")
+
+
+@pytest.mark.lab
+def test_a_lab_whose_process_dies_is_not_held_any_longer(held: subprocess.Popen[str]) -> None:
+    (launcher,) = map(int, Path(f"/proc/{held.pid}/task/{held.pid}/children").read_text().split())
+    os.kill(launcher, signal.SIGKILL)
+    _, said = held.communicate(timeout=10)
+    assert held.returncode == 1
+    assert said == (
+        "error: the lab's process was ended, and everything in the lab with it\n  fix: start it again\n"
+    )
     assert execute("h0", "--", "true").stderr.startswith("error: no lab is up\n")
 
 

@@ -53,6 +53,7 @@ class NetnsLab:
         theirs.close()
         self._channel = Channel(ours)
         self._receive()
+        self._ending = os.pidfd_open(self._process.pid)
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         plan = blueprint(topology, settings, pairs, every_address=self._every_address)
@@ -124,14 +125,19 @@ class NetnsLab:
         self._ask("down")
         self._description = {}
 
+    def fileno(self) -> int:
+        """For select(): readable when the lab has ended."""
+        return self._ending
+
     def close(self) -> None:
         self._channel.close()
-        if self._process.poll() is None:
-            ended = os.pidfd_open(self._process.pid)
-            if not select.select([ended], [], [], STOP_TIMEOUT_S)[0]:
-                self._process.kill()
-            os.close(ended)
+        if self._ending < 0:
+            return
+        if not select.select([self], [], [], STOP_TIMEOUT_S)[0]:
+            self._process.kill()
         self._process.wait()
+        os.close(self._ending)
+        self._ending = -1
 
     def __enter__(self) -> NetnsLab:
         return self
