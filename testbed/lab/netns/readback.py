@@ -94,6 +94,8 @@ class _Summary:
         for parent, kind in ((shaping.TC_H_ROOT, "htb"), (shaping.CLASS_HANDLE, leaf)):
             qdisc = found.get((port.index, parent))
             _compare(link, "shaper" if kind == "htb" else "queue", kind, qdisc and qdisc.kind)
+        root = found[port.index, shaping.TC_H_ROOT]
+        _compare(link, "class of all traffic", shaping.DEFAULT_CLASS, shaping.read_default_class(root))
 
     def _check_shape(self, port: Port, found: shaping.Shape) -> None:
         wanted = shaping.shape(port.rate_bps, port.delay_s, self.settings)

@@ -33,6 +33,7 @@ TC_H_ROOT = 0xFFFFFFFF
 ROOT_HANDLE = 0x00010000  # 1:
 CLASS_HANDLE = 0x00010001  # 1:1
 LEAF_HANDLE = 0x00100000  # 10:
+DEFAULT_CLASS = CLASS_HANDLE & 0xFFFF
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 TCA_HTB_PARMS, TCA_HTB_INIT = 1, 2
 TCA_STATS_BASIC, TCA_STATS_QUEUE = 1, 3
@@ -88,7 +89,7 @@ def shape(rate_bps: int, delay_s: float, settings: LinkSettings) -> Shape:
 def install(index: int, wanted: Shape, link: str) -> list[Request]:
     """Requests that put ``wanted`` at the egress of interface ``index`` (which should be down: it is faster so)."""
     create = NLM_F_CREATE | NLM_F_EXCL
-    glob = HTB_GLOB.pack(3, 10, CLASS_HANDLE & 0xFFFF, 0, 0)
+    glob = HTB_GLOB.pack(3, 10, DEFAULT_CLASS, 0, 0)
     root = text(TCA_KIND, "htb") + attribute(TCA_OPTIONS, attribute(TCA_HTB_INIT, glob))
     rate = RATESPEC.pack(0, LINKLAYER_ETHERNET, 0, 0, 0, wanted.rate_bytes_per_s)
     ceil = RATESPEC.pack(0, LINKLAYER_ETHERNET, 0, 0, 0, wanted.ceil_bytes_per_s)
@@ -148,6 +149,11 @@ def read_qdisc(body: bytes) -> Qdisc:
     drops = STATS_QUEUE.unpack_from(stats[TCA_STATS_QUEUE])[2]
     kind = found[TCA_KIND].rstrip(b"\0").decode()
     return Qdisc(index, handle, parent, kind, found.get(TCA_OPTIONS, b""), sent_bytes, sent_packets, drops)
+
+
+def read_default_class(root: Qdisc) -> int:
+    """The class of an HTB that everything unclassified belongs to; what belongs to none leaves unshaped."""
+    return int(HTB_GLOB.unpack_from(attributes(root.options, 0)[TCA_HTB_INIT])[2])
 
 
 def read_shape(class_body: bytes, leaf: Qdisc) -> Shape:

@@ -118,6 +118,13 @@ def test_a_full_queue_drops_and_is_counted(lab: NetnsLab) -> None:
             "s0:eth0 -> h0:eth0: queue (bytes)",
         ),
         ("s0", "tc qdisc del dev eth0 root", "s0:eth0 -> h0:eth0: shaper: asked for htb"),
+        (  # all the same, but what is not classified, which is everything, goes past the class
+            "h0",
+            "tc qdisc del dev eth0 root; tc qdisc add dev eth0 root handle 1: htb default 9;"
+            "tc class add dev eth0 parent 1: classid 1:1 htb rate 100mbit burst 12500 quantum 60000;"
+            "tc qdisc add dev eth0 parent 1:1 handle 10: bfifo limit 67108864",
+            "h0:eth0 -> s0:eth0: class of all traffic: asked for 1, the kernel has 9",
+        ),
         ("h1", "ip link set eth0 mtu 1400", "h1:eth0 -> s0:eth1: mtu: asked for 1500, the kernel has 1400"),
         (
             "h1",
