@@ -9,6 +9,22 @@ from testbed.units import time_text
 
 HEADER = ("arm", "batch", "GST", "theory", "ratio", "JCT", "samples/s", "speed-up", "accuracy", "verdict")
 MISSING = "-"
+LEFT_OUT = ("theory", "accuracy", "samples/s", "speed-up", "JCT", "ratio")
+"""What a narrow terminal goes without, the least needed first; never the verdict."""
+NARROWEST_NAME = 12
+"""The arm's name wraps, down to this width."""
+
+
+def fitting(table: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Which columns of :func:`rows` to show in ``width`` characters, with a space between two."""
+    shown = list(range(len(HEADER)))
+    widths = [max(map(len, column)) for column in zip(HEADER, *table, strict=True)]
+    widths[0] = min(widths[0], NARROWEST_NAME)
+    for name in LEFT_OUT:
+        if sum(widths[i] + 1 for i in shown) <= width:
+            break
+        shown.remove(HEADER.index(name))
+    return shown
 
 
 def rows(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -30,10 +46,10 @@ def _row(record: Mapping[str, Any], first: Mapping[str, Any]) -> list[str]:
     known = first["status"] == "done"
     return [
         *name,
-        time_text(found["gst_median_s"]),
-        time_text(found["gst_theory_s"]),
+        time_text(found["gst_median_s"], measured=True),
+        time_text(found["gst_theory_s"], measured=True),
         f"{found['gst_ratio']:.3f}",
-        time_text(found["jct_s"]),
+        time_text(found["jct_s"], measured=True),
         f"{found['throughput_sps']:.0f}",
         f"{first['metrics']['jct_s'] / found['jct_s']:.2f}x" if known else MISSING,
         f"{record['accuracy']['test_accuracy']:.1%}",

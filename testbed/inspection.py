@@ -74,11 +74,12 @@ def text(found: Mapping[str, Any]) -> str:
     ]
     if one is None:
         return "\n".join(lines)
+    bound = time_text(one["bound_s"], measured=True)
     lines += [
         f"  rounds       {one['rounds']}",
         f"  wire bytes   {size_text(one['wire_bytes'])}, of which {size_text(one['cross_rack_bytes'])} between racks",
-        f"  least GST    {time_text(one['bound_s'])}, set by {len(one['busiest_links'])} of {len(one['links'])} "
-        f"directed links; {one['goodput']:.1%} of their rate is payload",
+        f"  least GST    {bound}, set by {len(one['busiest_links'])} of {len(one['links'])} directed links; "
+        f"{one['goodput']:.1%} of their rate is payload",
         "",
         columns(("link", "rate", "bytes", "busy"), _rows(one), left=1),
     ]
@@ -95,7 +96,7 @@ def _rows(one: Mapping[str, Any]) -> Sequence[Sequence[str]]:
             f"{link['from']} -> {link['to']}",
             rate_text(link["rate_bps"]),
             size_text(link["bytes"]),
-            time_text(busy_s(link)),
+            time_text(busy_s(link), measured=True),
         )
         for link in most[:SHOWN_LINKS]
     ]

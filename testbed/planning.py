@@ -83,6 +83,6 @@ def _row(trial: Mapping[str, Any]) -> list[str]:
         str(trial["builds"]["links"]),
         size_text(trial["gradient_bytes"]),
         size_text(trial["wire_bytes_per_iteration"]),
-        time_text(trial["gst_theory_s"]),
-        "-" if jct_s is None else time_text(jct_s),
+        time_text(trial["gst_theory_s"], measured=True),
+        "-" if jct_s is None else time_text(jct_s, measured=True),
     ]

@@ -34,8 +34,8 @@ def sentence(record: Mapping[str, Any]) -> str:
         return "\n".join([f"{record['id']}: FAILED: {first}", *rest])
     found = record["metrics"]
     line = (
-        f"{record['id']}: GST {time_text(found['gst_median_s'])} ({found['gst_ratio']:.3f} of theory), "
-        f"JCT {time_text(found['jct_s'])}, {found['throughput_sps']:.0f} samples/s, "
+        f"{record['id']}: GST {time_text(found['gst_median_s'], measured=True)} ({found['gst_ratio']:.3f} of theory), "
+        f"JCT {time_text(found['jct_s'], measured=True)}, {found['throughput_sps']:.0f} samples/s, "
         f"loss {record['loss'][0]:.2f} to {record['loss'][1]:.2f}, {record['fidelity']['verdict']}"
     )
     why = fidelity.reasons(record["fidelity"])

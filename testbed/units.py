@@ -63,14 +63,14 @@ def rate_text(bps: float) -> str:
     return f"{bps:.4g} bit/s"
 
 
-def time_text(seconds: float) -> str:
-    """``0.186 s``, ``12 ms``, ``2 min 5 s``: three digits at most."""
+def time_text(seconds: float, *, measured: bool = False) -> str:
+    """``0.186 s``, ``12 ms``, ``2 min 5 s``: three digits at most; if ``measured``, three also where they are zeros."""
     if seconds >= 60:
         minutes, rest = divmod(round(seconds), 60)
         return f"{minutes} min {rest} s"
-    if seconds >= 0.1 or seconds == 0:
-        return f"{seconds:.3g} s"
-    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-4 else f"{seconds * 1e6:.3g} us"
+    unit, factor = ("s", 1.0) if seconds >= 0.1 or seconds == 0 else ("ms", 1e3) if seconds >= 1e-4 else ("us", 1e6)
+    number = f"{seconds * factor:#.3g}".rstrip(".") if measured and seconds else f"{seconds * factor:.3g}"
+    return f"{number} {unit}"
 
 
 def size_text(count: float) -> str:

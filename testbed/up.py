@@ -72,8 +72,9 @@ class Doorway:
         Raises:
             LabError: the lab ended.
         """
+        waiting: list[socket.socket | Attachable] = [self._socket, self._lab]
         try:
-            while self._lab not in select.select([self._socket, self._lab], [], [])[0]:
+            while self._lab not in select.select(waiting, [], [])[0]:
                 connection, _ = self._socket.accept()
                 threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
             raise LabError("the lab's process was ended, and everything in the lab with it", fix="start it again")

@@ -42,8 +42,9 @@ def topo(
     if as_json:
         print_json(found)
         return
-    width = max(len(key) for key in found)
-    print("\n".join(f"{key.ljust(width)}  {_cell(value)}" for key, value in found.items()))
+    rows = [(key.removesuffix("_bps").replace("_", " "), _cell(key, value)) for key, value in found.items()]
+    width = max(len(name) for name, _ in rows)
+    print("\n".join(f"{name.ljust(width)}  {cell}" for name, cell in rows))
     print()
     print(drawing.text(built))
 
@@ -124,9 +125,13 @@ def _print_checks(found: Sequence[Check]) -> None:
     print(f"\nno experiment can run here: {', '.join(lacking)}" if lacking else "\nexperiments can run here")
 
 
-def _cell(value: object) -> str:
+def _cell(key: str, value: object) -> str:
+    from testbed.units import rate_text
+
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {count}" for key, count in value.items())
+        return ", ".join(f"{level}: {count}" for level, count in value.items())
     if isinstance(value, list):
-        return ", ".join(map(str, value))
+        return ", ".join(_cell(key, item) for item in value)
+    if isinstance(value, int | float) and key.endswith("_bps"):
+        return rate_text(value)
     return "-" if value is None else str(value)

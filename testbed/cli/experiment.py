@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from testbed.run import Experiment, Run
 
-WIDE = 100
-"""Characters in a line from which the table has every column; the ratio says what theory would."""
-
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")]
 Overrides = Annotated[
     list[str],
@@ -116,15 +113,18 @@ def _report(done: Run) -> Path:
 
 
 def _print_comparison(done: Run, console: Console) -> None:
-    from testbed.comparison import HEADER, rows
+    from testbed.comparison import HEADER, fitting, rows
 
     print()
+    table = rows(done.records)
     if console.is_terminal:
-        shown = [i for i, name in enumerate(HEADER) if name != "theory" or console.width >= WIDE]
-        cells = [[row[i] for i in shown] for row in rows(done.records)]
-        console.print(rich_table([HEADER[i] for i in shown], cells))
+        shown = fitting(table, console.width)
+        console.print(rich_table([HEADER[i] for i in shown], [[row[i] for i in shown] for row in table]))
     else:
-        print(columns(HEADER, rows(done.records)))
+        print(columns(HEADER, table))
+    failed = sum(record["status"] == "failed" for record in done.records)
+    if failed:
+        print(f"\n{failed} of {len(done.records)} trials failed; run them again: testbed run --resume {done.path}")
 
 
 def _interrupted(experiment: Experiment) -> NoReturn:

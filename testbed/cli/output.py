@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from testbed.comparison import NARROWEST_NAME
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -31,7 +33,7 @@ def rich_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int =
     for i, name in enumerate(header):
         widest = max([len(name), *(len(row[i]) for row in rows)])
         if i < left:
-            table.add_column(name, min_width=min(widest, 12), overflow="fold")
+            table.add_column(name, min_width=min(widest, NARROWEST_NAME), overflow="fold")
         else:
             table.add_column(name, justify="right", min_width=widest)
     for row in rows:

@@ -56,7 +56,7 @@ def test_topo_describes_and_draws(testbed: CLI, tmp_path: Path) -> None:
     assert (found["hosts"], found["switches"], found["links"]) == (9, 6, 18)
     called = testbed("topo", "star(hosts=3)", "--draw", "net.svg")
     assert called.code == 0
-    assert "hosts" in called.out
+    assert "\nlink rates         1 Gbit/s\nbisection          1 Gbit/s\n" in called.out
     assert (tmp_path / "net.svg").read_text().startswith("<svg")
 
 

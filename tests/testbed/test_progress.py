@@ -46,7 +46,7 @@ def test_a_plain_line_a_trial(trial: Trial) -> None:
         lines.finished(record("ps-b16", "PS", 12.0))
         lines.finished(record("ring-b16", "ring", 6.0, **FAILED))
     assert out.getvalue().splitlines() == [
-        "[1/2] ps-b16: GST 0.186 s (1.000 of theory), JCT 12 s, 1234 samples/s, loss 2.50 to 0.25, VALID",
+        "[1/2] ps-b16: GST 0.186 s (1.000 of theory), JCT 12.0 s, 1234 samples/s, loss 2.50 to 0.25, VALID",
         "[2/2] ring-b16: FAILED: the worker on h1 died",
         "    | last line",
         "  fix: read x.log",

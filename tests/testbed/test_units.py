@@ -61,3 +61,10 @@ def test_what_is_written_is_read_again(number: int, unit: str) -> None:
 )
 def test_times_are_short(seconds: float, text: str) -> None:
     assert units.time_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (0.73, "0.730 s"), (24, "24.0 s"), (0.09999, "100 ms"), (0.012, "12.0 ms")]
+)
+def test_measured_times_keep_their_zeros(seconds: float, text: str) -> None:
+    assert units.time_text(seconds, measured=True) == text
