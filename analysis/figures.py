@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -164,7 +165,12 @@ def _finish(figure: go.Figure, height: int) -> str:
         hoverlabel={"align": "left"},
         modebar={"bgcolor": "rgba(0,0,0,0)", "color": COMPUTE, "activecolor": PALETTE[0]},
     )
-    axis: dict[str, Any] = {"automargin": True, "fixedrange": False, "title": {"standoff": 10, "font": {"size": 12}}}
+    axis: dict[str, Any] = {
+        "automargin": True,
+        "fixedrange": False,
+        "ticklabelstandoff": 5,  # else the two zeros of an origin touch
+        "title": {"standoff": 10, "font": {"size": 12}},
+    }
     figure.update_xaxes(**axis, zeroline=False)
     figure.update_yaxes(**axis, zeroline=False)
     return str(pio.to_json(figure, engine="json")).replace("<", "\\u003c").replace(">", "\\u003e")
@@ -175,9 +181,16 @@ def _finished(run: Run, batch: int) -> list[Trial]:
 
 
 def _tick(trial: Trial) -> str:
-    lines = [_text(line) for line in textwrap.wrap(words.arm(trial), _LABEL_WIDTH, max_lines=2, placeholder=" …")]
+    lines = [_text(line) for line in _wrapped(words.arm(trial))]
     mark = [] if trial.valid else [f'<b><span style="color:{INVALID}">{trial.verdict or "NOT CHECKED"}</span></b>']
-    return "<br>".join(lines + mark) + " "
+    return "<br>".join(lines + mark)
+
+
+def _wrapped(label: str) -> list[str]:
+    """At most two lines, which may also break after a comma or bracket: names of topologies have no spaces."""
+    breakable = re.sub(r"([,(])(?=\S)", "\\1\v", label)
+    lines = textwrap.wrap(breakable, _LABEL_WIDTH, max_lines=2, placeholder=" …", replace_whitespace=False)
+    return [line.replace("\v", "") for line in lines]
 
 
 def _text(label: str) -> str:

@@ -98,6 +98,12 @@ class Trial:
     samples: pd.DataFrame | None
 
     @property
+    def means(self) -> str:
+        """The scheme on the topology, where the label does not say that already; else nothing."""
+        what = f"{self.scheme} on {self.topology}"
+        return "" if self.label == what else what
+
+    @property
     def valid(self) -> bool:
         """Whether it finished and every fidelity check passed."""
         return self.done and self.verdict == "VALID"

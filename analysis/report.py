@@ -151,7 +151,7 @@ def _drawings(run: Run) -> tuple[Drawing, ...]:
 
 
 def _drawing(trial: Trial, highest: int) -> Drawing:
-    title = f"{words.name(trial)}: {trial.scheme} on {trial.topology}"
+    title = words.name(trial) + (f": {trial.means}" if trial.means else "")
     picture, problem = Markup(""), ""
     try:
         topology = build(trial.topology, rate_bps=int(trial.links[0].rate_bps))

@@ -68,14 +68,15 @@ def counts(run: Run) -> str:
 
 
 def jct(run: Run) -> list[str]:
-    """Per batch: which arm finished first, and how much of each arm's time is synchronisation."""
+    """Per batch: which arm finished first, of the VALID ones if any is, and how much of each arm's time is
+    synchronisation."""
     sentences = []
     for batch, trials in _by_batch(run):
         timed = [(t, t.metrics.jct_s, t.metrics.sync_s) for t in trials]
         known = [(t, whole, sync) for t, whole, sync in timed if whole is not None and sync is not None]
         if not known:
             continue
-        best, time, _ = min(known, key=lambda row: row[1])
+        best, time, _ = min([row for row in known if row[0].valid] or known, key=lambda row: row[1])
         first = run.first_arm(best)
         over = first.metrics.jct_s if first else None
         against = f", {ratio(time / over)} of {arm(first)}" if first and over and first is not best else ""
@@ -103,18 +104,25 @@ def gst(run: Run) -> list[str]:
 
 
 def loss(run: Run) -> list[str]:
-    """Per batch: whether the arms went through the same losses, and when each reached what all reached."""
+    """Per batch: whether the arms went through the same losses, and when each reached what all reached.
+
+    Without computing time there are no steps either, and too few iterations do not help: then nothing was reached.
+    """
     sentences = []
     for batch, trials in _by_batch(run):
         curves = [(trial, curve) for trial in trials if (curve := loss_curve(trial)) is not None]
         if not curves:
             continue
+        same = _same_losses([curve["loss"] for _, curve in curves])
+        stuck = [arm(trial) for trial, curve in curves if not _falls(curve["loss"])]
+        if stuck:
+            whose = f" of {listed(stuck)}" if len(stuck) < min(len(curves), _MOST_NAMED) else ""
+            sentences.append(f"Batch {batch}: {same}the loss{whose} did not fall.")
+            continue
         goal = max(float(curve["loss"].min()) for _, curve in curves)
         times = [(float(curve.loc[curve["loss"] <= goal, "time_s"].iloc[0]), trial) for trial, curve in curves]
-        reached = _each(times, _time)
         begin = float(curves[0][1]["loss"].iloc[0])
-        same = _same_losses([curve["loss"] for _, curve in curves])
-        sentences.append(f"Batch {batch}: {same}from {begin:.3g} down to {goal:.3g} it took {reached}.")
+        sentences.append(f"Batch {batch}: {same}from {begin:#.3g} down to {goal:#.3g} it took {_each(times, _time)}.")
     return sentences
 
 
@@ -196,6 +204,10 @@ def _farthest(low: tuple[float, Trial], high: tuple[float, Trial]) -> Trial:
     return high[1] if high[0] * low[0] >= 1 else low[1]
 
 
+def _falls(losses: pd.Series[float]) -> bool:
+    return bool(losses.min() < (1 - _SAME_LOSS) * losses.iloc[0])
+
+
 def _same_losses(losses: Sequence[pd.Series[float]]) -> str:
     if len(losses) < 2:
         return ""
@@ -215,7 +227,7 @@ def _each(values: Sequence[tuple[float, Trial]], as_text: Callable[[float], str]
 
 
 def _time(seconds: float) -> str:
-    return _unbroken(time_text(seconds))
+    return _unbroken(time_text(seconds, measured=True))
 
 
 def _size(count: float) -> str:

@@ -120,6 +120,16 @@ def test_a_failed_trial_is_listed_with_its_error(run_dir: Path) -> None:
     assert "FAILED h3: worker ended with status -9 last lines of its log: <none>" in page(run_dir).text
 
 
+def test_a_label_that_says_what_it_is_stands_alone(run_dir: Path, edit: Edit) -> None:
+    for trial in ("ps-b16", "ps-b64"):
+        edit(run_dir / f"trials/{trial}.json", lambda record: record.update(label="ps on star(hosts=9)"))
+    edit(run_dir / "resolved.json", lambda spec: spec["arms"][0].update(label="ps on star(hosts=9)"))
+    page = report.write(run_dir).read_text()
+    assert "<small>ps on star(hosts=9)</small>" not in page
+    assert "<small>ring on star(hosts=9)</small>" in page
+    assert "ps on star(hosts=9) at batch 16</figcaption>" in page
+
+
 def test_what_comes_from_a_spec_is_text_everywhere(run_dir: Path, edit: Edit) -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
     for scheme in ("ps", "ring", "bml"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from analysis import words
-from analysis.load import LinkCount, Run, load
+from analysis.load import LinkCount, Run, Trial, load
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 
@@ -71,7 +71,9 @@ def test_the_finding_prefers_valid_trials(run: Run) -> None:
 
 def test_a_single_arm_is_held_against_theory(run: Run) -> None:
     run = with_metrics(only(run, "bml-b64"), "bml-b64", gst_median_s=0.1, gst_ratio=1.03)
-    assert words.finding(run) == "BML on BCube at batch 64 synchronised in 0.1\u00a0s (median), 1.03× what theory says."
+    assert (
+        words.finding(run) == "BML on BCube at batch 64 synchronised in 0.100\u00a0s (median), 1.03× what theory says."
+    )
 
 
 def test_a_run_without_a_finished_trial(run: Run) -> None:
@@ -110,7 +112,7 @@ def test_jct_tells_the_first_and_the_shares(run: Run) -> None:
     run = with_metrics(only(run, "ps-b16", "bml-b16"), "ps-b16", jct_s=10.0, sync_s=4.0)
     run = with_metrics(run, "bml-b16", jct_s=8.0, sync_s=2.0)
     assert words.jct(run) == [
-        "Batch 16: BML on BCube finished first, in 8\u00a0s, 0.80× of PS on fat-tree. "
+        "Batch 16: BML on BCube finished first, in 8.00\u00a0s, 0.80× of PS on fat-tree. "
         "Synchronisation is 40% of JCT for PS on fat-tree and 25% of JCT for BML on BCube."
     ]
 
@@ -127,7 +129,7 @@ def test_gst_tells_the_span_and_the_widest(run: Run) -> None:
 
 def test_loss_tells_when_each_arm_reached_what_all_reached(run: Run) -> None:
     (sentence,) = words.loss(only(run, "ps-b16", "bml-b16"))
-    assert sentence.startswith("Batch 16: every arm went through the same losses; from 2.3 down to 0.273 it took ")
+    assert sentence.startswith("Batch 16: every arm went through the same losses; from 2.30 down to 0.273 it took ")
 
 
 def test_other_losses_are_told_apart(run: Run) -> None:
@@ -137,6 +139,28 @@ def test_other_losses_are_told_apart(run: Run) -> None:
     trials = tuple(replace(t, samples=halve(t.samples)) if t.id == "bml-b16" else t for t in run.trials)
     sentence = words.loss(replace(run, trials=trials))[0]
     assert "the arms went through different losses" in sentence
+
+
+def test_a_loss_that_does_not_fall_reaches_nothing(run: Run) -> None:
+    def stay(trial: Trial) -> Trial:
+        assert trial.samples is not None
+        return replace(trial, samples=trial.samples.assign(loss=2.3 + 1e-4 * trial.samples["iteration"]))
+
+    both = only(run, "ps-b16", "bml-b16")
+    some = replace(both, trials=tuple(stay(t) if t.id == "bml-b16" else t for t in both.trials))
+    assert words.loss(some) == [
+        "Batch 16: the arms went through different losses; the loss of BML on BCube did not fall."
+    ]
+    every = replace(both, trials=tuple(map(stay, both.trials)))
+    assert words.loss(every) == ["Batch 16: every arm went through the same losses; the loss did not fall."]
+
+
+def test_an_invalid_trial_does_not_finish_first_before_a_valid_one(run: Run) -> None:
+    run = with_metrics(only(run, "ps-b16", "bml-b16"), "ps-b16", jct_s=10.0, sync_s=4.0)
+    run = with_metrics(run, "bml-b16", jct_s=8.0, sync_s=2.0)
+    doubtful = tuple(replace(t, verdict="INVALID") if t.id == "bml-b16" else t for t in run.trials)
+    (sentence,) = words.jct(replace(run, trials=doubtful))
+    assert sentence.startswith("Batch 16: PS on fat-tree finished first, in 10.0\u00a0s. ")
 
 
 def test_losses_that_are_not_numbers_give_no_curve(run: Run) -> None:
