@@ -24,7 +24,7 @@ from topologies.addressing import plan
 from topologies.build import build as build_topology
 from topologies.model import Topology
 from workloads.job import Compute, Job, Training
-from workloads.models import model
+from workloads.models import tensor_sizes
 from workloads.sync import codec, flows, schemes
 from workloads.sync.forest import Forest
 
@@ -41,7 +41,7 @@ TIMEOUT_S = 60.0
 
 def main() -> int:
     topology = build_topology(TOPOLOGY, rate_bps=RATE_BPS)
-    sizes = [floats for _, floats in _tensor_sizes()]
+    sizes = [floats for _, floats in tensor_sizes(MODEL)]
     forest = schemes.build(SCHEME, topology, sizes)
     times_s, own_bytes = [], []
     with NetnsLab() as lab:
@@ -56,14 +56,6 @@ def main() -> int:
             times_s.append(seconds)
             own_bytes.append(size)
     return _report(topology.host_count, statistics.median(times_s), statistics.median(own_bytes))
-
-
-def _tensor_sizes() -> Iterator[tuple[str, int]]:
-    for name, shape in model(MODEL).tensors():
-        floats = 1
-        for extent in shape:
-            floats *= extent
-        yield name, floats
 
 
 def _start(lab: NetnsLab, topology: Topology, forest: Forest, folder: Path) -> tuple[float, float]:

@@ -7,8 +7,6 @@ from testbed.errors import TestbedError, TrialError
 OK = 0
 TRIAL_FAILED = 1
 BAD_SPEC_OR_USAGE = 2
-REGRESSION = 3
-NOTHING_COMPARABLE = 4
 INTERRUPTED = 130  # 128 + SIGINT, the shell's convention
 
 

@@ -108,7 +108,7 @@ class Trial:
         forest, topology = self.network.forest, self.network.topology
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         digest.update(repr((topology.nodes, topology.links, forest.workers, forest.aligned)).encode())
-        for array in (forest.share, forest.reduce, forest.broadcast):
+        for array in (forest.share, forest.reduce, forest.broadcast, self.network.cost.link_bytes):  # the last: routes
             digest.update(array.tobytes())
         return digest.hexdigest()
 

@@ -100,10 +100,11 @@ def tail(log: Path) -> str:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The JSON lines of a samples file; a last line cut short by its writer's death is left out.
+    """The JSON lines of a samples file, none where there is no file; a last line cut short by its writer's death is
+    left out.
 
     Raises:
-        TrialError: the file is missing, or a line in the middle is damaged.
+        TrialError: a line in the middle is damaged.
     """
     try:
         text = path.read_text(errors="replace")
