@@ -26,6 +26,8 @@ from testbed.trials import Trial
 from testbed.units import size_text
 from workloads.sync.cost import goodput
 
+LEAST_ROOM_BYTES = 2**20
+"""With less than this left on the disk, that is why a trial failed."""
 Lines = list[dict[str, Any]]
 
 
@@ -78,6 +80,7 @@ def execute(
             raise
         except TrialError as error:
             lab.close()
+            blame_full_disk(trial, run_dir)
             record["error"] = str(error)
     record["duration_s"] = round(time.monotonic() - began_s, 3)
     return Outcome(record, samples, seen.lab if seen else {})
@@ -209,6 +212,19 @@ def needed_bytes(trial: Trial) -> int:
     forest, line = trial.network.forest, 400
     own = 64 * 2**10 + line * trial.spec.workload.iterations
     return results.gradient_bytes(trial) + forest.reduce.nbytes + forest.broadcast.nbytes + own * trial.network.world
+
+
+def blame_full_disk(trial: Trial, directory: Path) -> None:
+    """
+    Raises:
+        DiskFullError: the disk is full, so whatever a trial's processes said before they failed, that is why.
+    """
+    free = shutil.disk_usage(directory).free
+    if free < LEAST_ROOM_BYTES:
+        raise DiskFullError(
+            f"{directory}: the disk is full, and so {trial.id} failed",
+            fix="free some space, then go on with testbed run --resume; finished trials are kept",
+        )
 
 
 def check_room(directory: Path, needed: int) -> None:

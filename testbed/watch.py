@@ -19,6 +19,7 @@ GRACE_S = 5.0
 SETTLE_S = 1.0
 """Workers that lose a neighbour, or wait for the same one in vain, end within this time of each other."""
 TAIL_LINES = 12
+OUT_OF_MEMORY = "unless somebody did that, memory ran out: see dmesg, then take fewer workers or a smaller batch"
 
 
 def wait(
@@ -72,11 +73,12 @@ def died(failed: Sequence[Exit], running: Collection[int], names: Sequence[str],
     """The error about the worker that failed first: one that a signal ended, rather than those that then missed it."""
     first = min(failed, key=lambda exit: exit.status >= 0)
     name = names[first.node]
-    said = next((line["error"] for line in read(files.samples(name)) if line["kind"] == "error"), None)
-    problem = f"the worker on {name} {ending(first.status)}" + (f": {said}" if said else "")
+    said = next((line for line in read(files.samples(name)) if line["kind"] == "error"), {})
+    problem = f"the worker on {name} {ending(first.status)}" + (f": {said['error']}" if said else "")
     if running:
         problem += f"; still running a moment later: {_some([names[node] for node in sorted(running)])}"
-    return WorkerError(f"{problem}\n{tail(files.log(name))}", fix=f"read {files.log(name)}")
+    fix = said.get("fix") or (OUT_OF_MEMORY if first.status == -signal.SIGKILL else "mend what the log tells")
+    return WorkerError(f"{problem}\n{tail(files.log(name))}", fix=f"{fix}; all of its log: {files.log(name)}")
 
 
 def ending(status: int) -> str:

@@ -52,16 +52,21 @@ def main(argv: list[str]) -> int:
             try:
                 run(job, samples)
             except Exception as error:
-                write(samples, "error", error=_text(error))
+                write(samples, "error", **_said(error))
                 raise
+    except TestbedError as error:  # its text says all; where it came from says nothing to a user
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     except Exception:
         traceback.print_exc()
         return 1
     return 0
 
 
-def _text(error: Exception) -> str:
-    return str(error) if isinstance(error, TestbedError) else f"{type(error).__name__}: {error}"
+def _said(error: Exception) -> dict[str, str | None]:
+    if isinstance(error, TestbedError):
+        return {"error": error.problem, "fix": error.fix}
+    return {"error": f"{type(error).__name__}: {error}", "fix": None}
 
 
 def write(samples: TextIO, kind: str, **fields: object) -> None:

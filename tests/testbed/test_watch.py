@@ -56,13 +56,20 @@ def test_the_worker_that_a_signal_ended_is_named_before_those_that_missed_it(fil
         wait(Ends([Exit(0, 1)], [Exit(2, -9), Exit(1, 1)]), files)
     text = str(error.value)
     assert text.startswith("the worker on h2 was killed by SIGKILL\n    | line 8\n")
-    assert text.endswith(f"    | line 19\n  fix: read {files.log('h2')}")
+    assert text.endswith(f"    | line 19\n  fix: {watch.OUT_OF_MEMORY}; all of its log: {files.log('h2')}")
 
 
 def test_what_a_worker_said_before_it_ended_is_told(files: Files) -> None:
     say(files, "h1", {"kind": "hello"}, {"kind": "error", "error": "SpecError: no such thing"})
     with pytest.raises(WorkerError, match="the worker on h1 ended with exit status 1: SpecError: no such thing"):
         wait(Ends([Exit(1, 1), Exit(0, 1), Exit(2, 1)]), files)
+
+
+def test_the_fix_is_the_one_that_the_worker_told(files: Files) -> None:
+    say(files, "h1", {"kind": "error", "error": "h1 waits for h0", "fix": "raise the timeout"})
+    with pytest.raises(WorkerError) as error:
+        wait(Ends([Exit(1, 1), Exit(0, 1), Exit(2, 1)]), files)
+    assert error.value.fix == f"raise the timeout; all of its log: {files.log('h1')}"
 
 
 def test_who_neither_ended_nor_failed_is_named_beside(files: Files) -> None:
