@@ -49,6 +49,8 @@ class Experiment:
         self._lab = open_lab()
         self._lab_is_spent = False
         try:
+            for trial in self.planned:
+                self._lab.require(trial.network.topology)
             self.directory = directory()
             self.records = self.directory.finished(self.planned)
         except BaseException:

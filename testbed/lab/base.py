@@ -80,6 +80,13 @@ class Completed:
 class Lab(Protocol):
     """Bring a network up, run processes on it, read what happened, take it down. One network at a time."""
 
+    def require(self, topology: Topology) -> None:
+        """Look whether this place can emulate such links, before anything is built.
+
+        Raises:
+            MissingToolError: it lacks a program or a kernel module, which is named.
+        """
+
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         """Build the network, with routes between each (source, destination) pair of hosts, and read it back.
 

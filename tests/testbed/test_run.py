@@ -16,7 +16,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from testbed.errors import MissingToolError
 from testbed.results import COLUMNS
+from testbed.run import Experiment
+from testbed.spec import Source
+from topologies.model import Topology
 
 from .conftest import SPEC
 
@@ -306,3 +310,20 @@ def test_a_full_disk_ends_the_run_with_a_message(tmp_path: Path) -> None:
     assert problem.startswith("error: small/out: ")
     assert "are left on the disk, the next trial needs" in problem
     assert fix == "  fix: free some space, then go on with testbed run --resume; finished trials are kept"
+
+
+def test_a_place_that_cannot_emulate_the_links_leaves_nothing(source: Source, tmp_path: Path) -> None:
+    class Place:
+        closed = False
+
+        def require(self, topology: Topology) -> None:
+            raise MissingToolError(f"{topology.expression} cannot be here", fix="go elsewhere")
+
+        def close(self) -> None:
+            self.closed = True
+
+    place = Place()
+    with pytest.raises(MissingToolError, match=r"^star\(hosts=3\) cannot be here"):
+        Experiment.new(source, tmp_path / "out", lambda: place)  # type: ignore[arg-type,return-value]
+    assert place.closed
+    assert not (tmp_path / "out").exists()

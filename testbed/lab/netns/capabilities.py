@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 
-from testbed.errors import LabError
+from testbed.errors import LabError, MissingToolError
 from testbed.lab.netns import shaping
 from testbed.lab.netns.netlink import NetlinkError, RouteSocket
 
@@ -45,10 +45,10 @@ def has_qdisc(kind: str) -> bool:
 def require_qdisc(kind: str, needed_for: str) -> None:
     """
     Raises:
-        LabError: the kernel does not know it; the module is named.
+        MissingToolError: the kernel does not know it; the module is named.
     """
     if not has_qdisc(kind):
-        raise LabError(
+        raise MissingToolError(
             f"{needed_for} needs the kernel module sch_{kind}, which this kernel does not have",
             fix=f"modprobe sch_{kind} as root, or a kernel built with CONFIG_NET_SCH_{kind.upper()}",
         )

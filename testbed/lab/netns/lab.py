@@ -55,6 +55,9 @@ class NetnsLab:
         self._receive()
         self._ending = os.pidfd_open(self._process.pid)
 
+    def require(self, topology: Topology) -> None:
+        self._ask("require", max((link.delay_s for link in topology.links), default=0.0))
+
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         plan = blueprint(topology, settings, pairs, every_address=self._every_address)
         self._description = cast(dict[str, Any], self._ask("up", plan))

@@ -15,6 +15,7 @@ In addition the sandbox leaves when its channel to the caller is closed.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -44,7 +45,8 @@ def main(channel_fd: int, parent_pid: int) -> int:
     try:
         _enter_namespaces()
     except OSError as error:
-        channel.send(PrivilegeError(f"the kernel does not let us make namespaces: {error}", fix=HOW_TO_ALLOW))
+        why = "the limit user.max_user_namespaces is reached" if error.errno == errno.ENOSPC else str(error)
+        channel.send(PrivilegeError(f"the kernel does not let us make namespaces: {why}", fix=HOW_TO_ALLOW))
         return 1
     child = os.fork()
     if child == 0:

@@ -178,6 +178,12 @@ class Sandbox:
         """Whether the kernel can shape or delay so."""
         return capabilities.has_qdisc(kind)
 
+    def require(self, delay_s: float) -> None:
+        """Raises MissingToolError if the kernel cannot shape links, or delay them if they are to be delayed."""
+        capabilities.require_qdisc("htb", "a link's rate")
+        if delay_s:
+            capabilities.require_qdisc("netem", f"a link's delay of {delay_s * 1e3:g} ms")
+
     def _up(self) -> Network:
         if self._network is None:
             raise LabError("no network is up", fix="call up() first")
@@ -189,7 +195,7 @@ class Sandbox:
 
 
 def _require(blueprint: Blueprint) -> None:
-    """Raises LabError if the kernel lacks what the links need."""
+    """Raises MissingToolError if the kernel lacks what the links need."""
     if not blueprint.settings.shaped:
         return
     capabilities.require_qdisc("htb", "a link's rate")

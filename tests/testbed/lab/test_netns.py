@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import LabError
+from testbed.errors import LabError, MissingToolError
 from testbed.lab.base import Exit, Launch, LinkSettings
 from testbed.lab.netns import NetnsLab
 from topologies.build import build
@@ -174,7 +174,9 @@ def test_a_delay_needs_netem(lab: NetnsLab) -> None:
         lab.up(topology, LinkSettings(), [(0, 1)])
         assert lab.describe()["shapes"][0]["delay_s"] == 0.001
         return
-    with pytest.raises(LabError) as caught:
+    with pytest.raises(MissingToolError, match=r"^a link's delay of 1 ms needs the kernel module sch_netem"):
+        lab.require(topology)
+    with pytest.raises(MissingToolError) as caught:
         lab.up(topology, LinkSettings(), [(0, 1)])
     assert str(caught.value) == (
         "link h0:eth0 -> s0:eth0: a delay of 1 ms needs the kernel module sch_netem, which this kernel does not have\n"
