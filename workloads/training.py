@@ -73,6 +73,10 @@ def initial_weights(net: Model, seed: int) -> Floats:
     return flat
 
 
+_made_before_the_fork: dict[tuple[str, int], Floats] = {}
+"""Initial weights by model and seed, shared by processes forked after :func:`warm_up`: half of what a replica costs."""
+
+
 class Replica:
     """One copy of the model, its gradient and its optimiser.
 
@@ -91,7 +95,8 @@ class Replica:
         self.data: Dataset = datasets.load(training.dataset, training.seed)
         _check_fit(net, self.data)
         self.training = training
-        self.weights = initial_weights(net, training.seed)
+        known = _made_before_the_fork.get((net.name, training.seed))
+        self.weights = initial_weights(net, training.seed) if known is None else known.copy()
         self.gradient: Floats = np.zeros(net.floats(), np.float32)
         self.velocity: Floats = np.zeros(net.floats(), np.float32)  # costs no memory until the first step
         self.buckets = net.buckets()
@@ -178,6 +183,8 @@ def warm_up(model_name: str = "lenet5", dataset: str = "digits", batch: int = 16
     parent's threads, and would wait for them.
     """
     torch.set_num_threads(1)
+    net = model(model_name)
+    _made_before_the_fork[net.name, seed] = initial_weights(net, seed)
     replica = Replica(Training(model_name, dataset, batch, 1, 0.0, 0.0, seed))
     replica.compute(*replica.samples(0, 0, 1))
     del replica

@@ -253,3 +253,16 @@ def test_model_and_dataset_must_fit(monkeypatch: pytest.MonkeyPatch) -> None:
         "model 'lenet5' takes (1, 28, 28) and knows 10 classes, dataset 'small' has (1, 8, 8) and 4\n"
         "  fix: choose a model and a dataset that fit each other"
     )
+
+
+def test_weights_made_before_a_fork_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, job = model("lenet5"), Training("lenet5", "digits", 4, 1, 0.1, 0.9, 1)
+    fresh = initial_weights(net, 1)
+    monkeypatch.setitem(training._made_before_the_fork, (net.name, 1), fresh.copy())
+    for _ in range(2):
+        replica = Replica(job)
+        assert np.array_equal(replica.weights, fresh)
+        replica.compute(*replica.samples(0, 0, 1))
+        replica.step(1)
+        assert not np.array_equal(replica.weights, fresh)
+    assert np.array_equal(Replica(dataclasses.replace(job, seed=2)).weights, initial_weights(net, 2))
