@@ -113,8 +113,8 @@ def _first_ready(lab: NetnsLab, samples: Path) -> float:
 def _report(workers: int, times_s: list[float], own: float) -> int:
     seconds = statistics.median(times_s)
     print(f"{workers} workers, {MODEL}, {SCHEME} on {TOPOLOGY}; medians of {REPEATS}")
-    spread = f"{min(times_s):.2f} to {max(times_s):.2f} s"
-    print(f"  launch to last first gradient  {seconds:6.2f} s    target {TARGET_S:.2f} s or less   (runs took {spread})")
+    spread = f"runs took {min(times_s):.2f} to {max(times_s):.2f} s"
+    print(f"  launch to last first gradient  {seconds:6.2f} s    target {TARGET_S:.2f} s or less; {spread}")
     print(f"  own memory of each             {own / 1e6:6.1f} MB   target {TARGET_BYTES / 1e6:.0f} MB or less")
     reached = seconds <= TARGET_S and own <= TARGET_BYTES
     print("reached" if reached else "NOT REACHED")
