@@ -74,7 +74,8 @@ def initial_weights(net: Model, seed: int) -> Floats:
 
 
 _made_before_the_fork: dict[tuple[str, int], Floats] = {}
-"""Initial weights by model and seed, shared by processes forked after :func:`warm_up`: half of what a replica costs."""
+"""Initial weights by model and seed. A process forked after :func:`warm_up` takes them for its own: the kernel copies
+their pages at the first step, not while 64 workers start at once."""
 
 
 class Replica:
@@ -95,8 +96,8 @@ class Replica:
         self.data: Dataset = datasets.load(training.dataset, training.seed)
         _check_fit(net, self.data)
         self.training = training
-        known = _made_before_the_fork.get((net.name, training.seed))
-        self.weights = initial_weights(net, training.seed) if known is None else known.copy()
+        known = _made_before_the_fork.pop((net.name, training.seed), None)
+        self.weights = initial_weights(net, training.seed) if known is None else known
         self.gradient: Floats = np.zeros(net.floats(), np.float32)
         self.velocity: Floats = np.zeros(net.floats(), np.float32)  # costs no memory until the first step
         self.buckets = net.buckets()
@@ -184,9 +185,9 @@ def warm_up(model_name: str = "lenet5", dataset: str = "digits", batch: int = 16
     """
     torch.set_num_threads(1)
     net = model(model_name)
-    _made_before_the_fork[net.name, seed] = initial_weights(net, seed)
     replica = Replica(Training(model_name, dataset, batch, 1, 0.0, 0.0, seed))
     replica.compute(*replica.samples(0, 0, 1))
+    _made_before_the_fork[net.name, seed] = replica.weights
     del replica
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # a child that reuses a freed block would first have to copy its pages

@@ -255,12 +255,14 @@ def test_model_and_dataset_must_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_weights_made_before_a_fork_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_made_before_a_fork_are_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
     net, job = model("lenet5"), Training("lenet5", "digits", 4, 1, 0.1, 0.9, 1)
     fresh = initial_weights(net, 1)
-    monkeypatch.setitem(training._made_before_the_fork, (net.name, 1), fresh.copy())
-    for _ in range(2):
+    made = fresh.copy()
+    monkeypatch.setitem(training._made_before_the_fork, (net.name, 1), made)
+    for taken in (True, False):
         replica = Replica(job)
+        assert (replica.weights is made) == taken
         assert np.array_equal(replica.weights, fresh)
         replica.compute(*replica.samples(0, 0, 1))
         replica.step(1)
