@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -114,30 +113,11 @@ def test_longest_first_is_within_graham_s_bound_of_the_best(sizes: list[int], bi
     assert best <= fullest(longest_first(sizes, bins)) <= best * (4 / 3 - 1 / (3 * bins)) + 1e-9
 
 
-PBOX = """
-from topologies.model import Link, Node, Path, Topology
-
-def pbox(rate_bps, delay_s, workers, nics):
-    '''Workers and a host with several NICs on one switch; worker w talks to NIC w mod nics.'''
-    nodes = [Node(f"h{h}", "host", 0, 0) for h in range(workers + 1)] + [Node("s0", "switch", 1, 0)]
-    links = [Link(h, 0, workers + 1, h, rate_bps, delay_s) for h in range(workers)]
-    links += [Link(workers, n, workers + 1, workers + n, rate_bps, delay_s) for n in range(nics)]
-
-    def router(net, src, dst):
-        def link(host, other):
-            return host if host < workers else workers + other % nics
-        return (Path((2 * link(src, dst), 2 * link(dst, src) + 1)),)
-
-    return Topology("pbox", {}, tuple(nodes), tuple(links), router)
-"""
-
-
 @pytest.mark.parametrize(("workers", "nics", "bound"), [(8, 1, 8), (8, 4, 2), (8, 8, 1), (8, 3, 3), (2, 4, 1)])
-def test_a_pbox_with_several_nics(topology: Build, tmp_path: Path, workers: int, nics: int, bound: float) -> None:
+def test_a_pbox_with_several_nics(topology: Build, workers: int, nics: int, bound: float) -> None:
     """Workers divide among the NICs, so the fullest NIC carries ceil(workers / nics) gradients; a NIC without a worker
     idles, for one worker's keys are not spread over several."""
-    (tmp_path / "pbox.py").write_text(PBOX)
-    net = topology(f"{tmp_path}/pbox.py:pbox(workers={workers},nics={nics})")
+    net = topology(f"star(hosts={workers + 1},server_nics={nics})")
     forest = build("ps(colocated=false)", net, [])
     verify(forest, net)
     assert cost(forest, net, 1e9 / 8).bound_s() == pytest.approx(bound)
