@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 TopologyText = Annotated[
     str, typer.Argument(metavar="TOPOLOGY", help="Such as 'star(hosts=9)', 'bcube(n=3,k=2)', 'fat_tree(k=4)'.")
 ]
+TreesFile = Annotated[
+    Path | None, typer.Option(metavar="FILE.svg", help="Draw its trees into a file, if its sums are right.")
+]
 Rate = Annotated[str, typer.Option(help="Rate of the hosts' links.")]
 
 
@@ -56,9 +59,7 @@ def forest(
     size: Annotated[int | None, typer.Option("--bytes", min=4, help="Or a gradient of this many bytes.")] = None,
     rate: Rate = "1 Gbit/s",
     mtu: Annotated[int, typer.Option(min=576, max=9000)] = 1500,
-    draw: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Draw its trees into a file, if its sums are right.")
-    ] = None,
+    draw: TreesFile = None,
     klass: Annotated[int | None, typer.Option("--class", help="The class to draw; default all, if few.")] = None,
     as_json: AsJson = False,
 ) -> None:
