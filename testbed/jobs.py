@@ -130,7 +130,7 @@ def bursts(topology: Topology) -> list[Burst]:
     """A burst from every NIC to another such that every NIC also receives one and no link carries two.
 
     Hosts with one NIC each send to the next host. Hosts with several send, through each, to the next host on the same
-    switch. NICs that reach no others this way (alone on a switch, or routed around it) have no burst.
+    switch. NICs that reach no others this way (alone on a switch, all of one host, or routed around it) have no burst.
     """
     groups: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for host in topology.hosts:
@@ -143,7 +143,7 @@ def bursts(topology: Topology) -> list[Burst]:
             Burst(src, src_link, dst, dst_link ^ 1)
             for (src, src_link), (dst, dst_link) in zip(members, members[1:] + members[:1], strict=True)
         ]
-        if len(ring) > 1 and all(_takes(topology, burst) for burst in ring):
+        if all(burst.src != burst.dst and _takes(topology, burst) for burst in ring):
             found += ring
     return found
 

@@ -30,6 +30,8 @@ from workloads.sync.schemes import build as build_forest
 from workloads.sync.verify import verify
 
 _T = TypeVar("_T")
+_SHORT = 60
+"""Characters of a scheme or topology in a trial's id, which names files: groups of many hosts would be too long."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,7 @@ def _short(expression: str) -> str:
     call = parse(expression, "ring")
     name = "-".join(dict.fromkeys(Path(call.name).name.split(".py:"))) if is_in_file(call.name) else call.name
     words = name + "-".join(str(value) for value in call.arguments.values())
-    return re.sub(r"[^A-Za-z0-9]+", "-", words).strip("-")
+    return re.sub(r"[^A-Za-z0-9]+", "-", words)[:_SHORT].strip("-")
 
 
 def _distinct(found: list[Trial]) -> list[Trial]:

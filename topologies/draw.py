@@ -11,14 +11,14 @@ from itertools import pairwise
 
 from testbed.errors import TopologyError
 from topologies.model import Topology
+from topologies.svg import HOST, LINK, SWITCH, box, box_size, line, opening
 
 MOST_NODES = 400
 """A picture of more nodes could not be read."""
 
-_HOST, _SWITCH, _LINK = "#2b6cb0", "#5f6b7a", "#8b95a3"  # each stands out from white and from black
 _LOAD = ((0.0, (139, 149, 163)), (0.5, (240, 160, 32)), (1.0, (214, 40, 57)))  # grey, amber, red
 _MARGIN_PX, _LEGEND_PX = 24, 40
-_NODE_PX, _LANE_PX, _SMALLEST_FONT_PX = 22, 5, 6
+_LANE_PX = 5
 
 
 def layout(topology: Topology) -> dict[int, tuple[float, float]]:
@@ -93,11 +93,7 @@ def svg(
     if link_values is not None:
         load = _Load(link_values, label, as_text, highest or max(link_values.values(), default=0.0))
     height = canvas.height + (_LEGEND_PX if load else 0)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {canvas.width} {height}" width="100%" '
-        f'style="max-width:{canvas.width}px;height:auto" role="img" aria-label="{escape(topology.expression)}" '
-        f'font-family="system-ui,sans-serif" font-size="12">'
-    ]
+    parts = [opening(canvas.width, height, topology.expression)]
     for link in range(len(topology.links)):
         parts += [_lane(topology, canvas, d, load) for d in (2 * link, 2 * link + 1)] if load else []
         parts += [] if load else [_cable(topology, canvas, link)]
@@ -139,19 +135,14 @@ def _canvas(topology: Topology) -> _Canvas:
     width = min(1600, max(480, 62 * max(map(len, names_in_row.values()))))
     row_px = min(190, max(110, width // 9))
     places = {i: (x * width, _MARGIN_PX + (y * rows - 0.5) * row_px) for i, (x, y) in unit.items()}
-    boxes = {y: _box(max(map(len, names)), 0.72 * width / len(names)) for y, names in names_in_row.items()}
+    boxes = {y: box_size(max(map(len, names)), 0.72 * width / len(names)) for y, names in names_in_row.items()}
     return _Canvas(width, row_px * (rows - 1) + 2 * _MARGIN_PX, places, {i: boxes[y] for i, (_, y) in unit.items()})
-
-
-def _box(longest_name: int, room_px: float) -> tuple[float, float]:
-    width_px = min(14 + 7.5 * longest_name, room_px)
-    return width_px, min(12.0, (width_px - 4) / (0.62 * longest_name))
 
 
 def _cable(topology: Topology, canvas: _Canvas, link: int) -> str:
     (x1, y1), (x2, y2) = (canvas.places[topology.head(d)] for d in (2 * link + 1, 2 * link))
     tip = f"{_ends(topology, 2 * link, '–')}: {_rate(topology.links[link].rate_bps)}"
-    return _line(x1, y1, x2, y2, _LINK, 1.4, tip)
+    return line(x1, y1, x2, y2, LINK, 1.4, tip)
 
 
 def _lane(topology: Topology, canvas: _Canvas, directed: int, load: _Load) -> str:
@@ -161,32 +152,15 @@ def _lane(topology: Topology, canvas: _Canvas, directed: int, load: _Load) -> st
     right_x, right_y = _LANE_PX / 2 * (y1 - y2) / length, _LANE_PX / 2 * (x2 - x1) / length
     part = load.part(directed)
     tip = f"{_ends(topology, directed, '→')}: {load.as_text(load.values.get(directed, 0.0))}"
-    return _line(x1 + right_x, y1 + right_y, x2 + right_x, y2 + right_y, _colour(part), 1.2 + 2 * part, tip)
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float, tip: str) -> str:
-    return (
-        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-width="{width:.1f}">'
-        f"<title>{escape(tip)}</title></line>"
-    )
+    return line(x1 + right_x, y1 + right_y, x2 + right_x, y2 + right_y, _colour(part), 1.2 + 2 * part, tip)
 
 
 def _node(topology: Topology, canvas: _Canvas, i: int) -> str:
-    """A box with the name in it, as far as the name can be read at that width; the tooltip always has it."""
-    node, (x, y), (width, font_px) = topology.nodes[i], canvas.places[i], canvas.boxes[i]
+    node, (x, y) = topology.nodes[i], canvas.places[i]
     is_host = node.kind == "host"
-    name = ""
-    if font_px >= _SMALLEST_FONT_PX:
-        name = (
-            f'<text x="{x:.1f}" y="{y + font_px * 0.35:.1f}" text-anchor="middle" font-size="{font_px:.1f}" '
-            f'fill="#fff">{escape(node.name)}</text>'
-        )
     rack = "" if node.rack is None else f", rack {node.rack}"
-    return (
-        f"<g><title>{escape(node.name)}: {node.kind}{rack}, {len(topology.ports[i])} ports</title>"
-        f'<rect x="{x - width / 2:.1f}" y="{y - _NODE_PX / 2:.1f}" width="{width:.1f}" height="{_NODE_PX}" '
-        f'rx="{min(width / 2, 11) if is_host else 3:.1f}" fill="{_HOST if is_host else _SWITCH}"/>{name}</g>'
-    )
+    tip = f"{node.name}: {node.kind}{rack}, {len(topology.ports[i])} ports"
+    return box(x, y, canvas.boxes[i], node.name, tip, HOST if is_host else SWITCH, is_host)
 
 
 def _legend(canvas: _Canvas, load: _Load) -> str:

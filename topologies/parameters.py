@@ -7,7 +7,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args, get_origin
+from typing import Literal, TypeGuard, get_args, get_origin
 
 from testbed.errors import SpecError, TopologyError
 from topologies.call import Value, as_text
@@ -15,7 +15,15 @@ from topologies.call import Value, as_text
 MOST_LINKS = 2**21
 """Eight times BCube(16,4); building more would take minutes and gigabytes, and no lab could hold it."""
 
-_KINDS: dict[object, str] = {int: "an integer", float: "a number", bool: "true or false", str: "a word"}
+_LIST, _LISTS = "a list of integers, such as [1,5]", "a list of lists of integers, such as [[0,1],[2,3]]"
+_KINDS: dict[object, str] = {
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    str: "a word",
+    tuple[int, ...]: _LIST,
+    tuple[tuple[int, ...], ...]: _LISTS,
+}
 
 
 @dataclass(frozen=True)
@@ -69,19 +77,30 @@ def bind(
 
 
 def _take(name: str, parameter: Parameter, value: Value, error: type[SpecError]) -> Value:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if parameter.kind == "anything" or (parameter.choices and value in parameter.choices):
         return value
-    if parameter.kind == "an integer" and is_number and isinstance(value, int):
+    if parameter.kind == "an integer" and type(value) is int:
         return value
-    if parameter.kind == "a number" and is_number:
+    if parameter.kind == "a number" and _is_number(value):
         return float(value)
     if parameter.kind == "true or false" and isinstance(value, bool):
         return value
-    if parameter.kind == "a word":
+    if parameter.kind == _LIST and _is_list(value):
+        return value
+    if parameter.kind == _LISTS and isinstance(value, tuple) and all(map(_is_list, value)):
+        return value
+    if parameter.kind == "a word" and not isinstance(value, tuple):
         return as_text(value)
-    nearest = did_you_mean(str(value), parameter.choices)
+    nearest = did_you_mean(as_text(value), parameter.choices)
     raise error(f"{name}: {parameter.name} is {as_text(value)}{nearest}", fix=f"give {parameter.name} {parameter.kind}")
+
+
+def _is_number(value: Value) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, tuple) and all(type(item) is int for item in value)
 
 
 def did_you_mean(word: str, known: Mapping[str, object] | Sequence[str]) -> str:

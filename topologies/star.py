@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from topologies.model import Link, Node, Path, Topology
 from topologies.parameters import at_least, check_size
 
 
-def star(rate_bps: int, delay_s: float, *, hosts: int) -> Topology:
+def star(rate_bps: int, delay_s: float, *, hosts: int, server_nics: int = 1) -> Topology:
     """Hosts around one non-blocking switch.
 
-    Host h is on port h of switch ``s0``.
+    Host h is on port h of switch ``s0``; the last one on ``server_nics`` ports, as a PBox is (PHub thesis section 2.2),
+    and then traffic between it and host h passes its NIC h mod ``server_nics``.
 
     Raises:
-        TopologyError: ``hosts`` is less than 1.
+        TopologyError: ``hosts`` or ``server_nics`` is less than 1.
     """
-    at_least("star", 1, hosts=hosts)
-    check_size("star", hosts, hosts=hosts)
+    at_least("star", 1, hosts=hosts, server_nics=server_nics)
+    params = {"hosts": hosts} | ({"server_nics": server_nics} if server_nics > 1 else {})
+    check_size("star", hosts + server_nics - 1, **params)
     nodes = [Node(f"h{h}", "host", 0, rack=0) for h in range(hosts)] + [Node("s0", "switch", 1, rack=0)]
-    links = tuple(Link(h, 0, hosts, h, rate_bps, delay_s) for h in range(hosts))
-    return Topology("star", {"hosts": hosts}, tuple(nodes), links, _through_the_switch)
+    links = [Link(h, 0, hosts, h, rate_bps, delay_s) for h in range(hosts)]
+    links += [Link(hosts - 1, nic, hosts, hosts - 1 + nic, rate_bps, delay_s) for nic in range(1, server_nics)]
+    return Topology("star", params, tuple(nodes), tuple(links), partial(_through_the_switch, hosts - 1, server_nics))
 
 
-def _through_the_switch(_: Topology, src: int, dst: int) -> tuple[Path, ...]:
-    return (Path((2 * src, 2 * dst + 1)),)
+def _through_the_switch(server: int, nics: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
+    out, back = (host + (other % nics if host == server else 0) for host, other in ((src, dst), (dst, src)))
+    return (Path((2 * out, 2 * back + 1)),)

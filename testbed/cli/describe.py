@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 TopologyText = Annotated[
     str, typer.Argument(metavar="TOPOLOGY", help="Such as 'star(hosts=9)', 'bcube(n=3,k=2)', 'fat_tree(k=4)'.")
 ]
+TreesFile = Annotated[
+    Path | None, typer.Option(metavar="FILE.svg", help="Draw its trees into a file, if its sums are right.")
+]
 Rate = Annotated[str, typer.Option(help="Rate of the hosts' links.")]
 
 
@@ -56,24 +59,33 @@ def forest(
     size: Annotated[int | None, typer.Option("--bytes", min=4, help="Or a gradient of this many bytes.")] = None,
     rate: Rate = "1 Gbit/s",
     mtu: Annotated[int, typer.Option(min=576, max=9000)] = 1500,
+    draw: TreesFile = None,
+    klass: Annotated[int | None, typer.Option("--class", help="The class to draw; default all, if few.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a scheme does on a topology.
+    """Say what a scheme does on a topology, and draw it.
 
     Classes, rounds, bytes, the load of each link, the least GST, and whether its sums are right.
     """
     from testbed.errors import UsageError
+    from testbed.files import write_bytes
     from testbed.inspection import inspect, text
     from testbed.units import rate_bps
     from topologies.build import build
     from workloads.models import tensor_sizes
+    from workloads.sync import draw as drawing
     from workloads.sync import schemes
 
     if model and size:
         raise UsageError("--model and --bytes exclude each other", fix="give one of them")
     floats = [size // 4] if size else [count for _, count in tensor_sizes(model or "lenet5")]
+    if klass is not None and draw is None:
+        raise UsageError("--class says what to draw, and --draw is missing", fix="add --draw FILE.svg")
     network = build(topology, rate_bps=rate_bps(rate))
-    found = inspect(schemes.build(scheme, network, floats), network, 4 * sum(floats), mtu)
+    made = schemes.build(scheme, network, floats)
+    found = inspect(made, network, 4 * sum(floats), mtu)
+    if draw and found["verified"]:
+        write_bytes(draw, drawing.svg(made, klass).encode())
     if as_json:
         print_json(found)
     else:

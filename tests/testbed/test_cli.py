@@ -75,6 +75,18 @@ def test_forest_lists_each_class_so_that_others_can_check_it(testbed: CLI) -> No
     assert "h0 -> s0.0" in text
 
 
+def test_forest_draws_its_trees(testbed: CLI, tmp_path: Path) -> None:
+    assert testbed("forest", "bml", "bcube(n=3,k=2)", "--draw", "bml.svg", "--class", "17").code == 0
+    assert "class 17 of 18" in (tmp_path / "bml.svg").read_text()
+    assert testbed("forest", "two_level(groups=[[0,2],[1,3]])", "star(hosts=4)", "--draw", "two.svg").code == 0
+    assert "class 3 of 4" in (tmp_path / "two.svg").read_text()
+    refused = testbed("forest", "ring", "star(hosts=12)", "--draw", "ring.svg")
+    assert refused.code == 2
+    assert "fix: choose one with --class, 0 to 11" in refused.err
+    assert not (tmp_path / "ring.svg").exists()
+    assert "fix: add --draw FILE.svg" in testbed("forest", "ring", "star(hosts=3)", "--class", "1").err
+
+
 def test_forest_says_why_a_forest_is_wrong(testbed: CLI, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import numpy as np\nfrom workloads.sync.forest import ABSENT as A, ROOT as R, Forest\n"
@@ -102,7 +114,7 @@ def test_what_a_users_file_prints_does_not_end_up_in_the_json(testbed: CLI, tmp_
 
 def test_schemes_are_listed(testbed: CLI) -> None:
     found = json.loads(testbed("schemes", "--json").out)
-    assert [one["name"] for one in found] == ["ps", "ring", "bml"]
+    assert {"ps", "ring", "bml", "two_level"} <= {one["name"] for one in found}
     text = testbed("schemes").out
     assert all(one["name"] in text and one["doc"] in text for one in found)
 

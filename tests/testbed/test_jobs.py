@@ -35,6 +35,12 @@ def test_hosts_that_reach_no_other_through_a_switch_have_no_burst() -> None:
     assert jobs.bursts(build("star(hosts=1)", rate_bps=10**9)) == []
 
 
+def test_a_host_does_not_send_a_burst_to_itself() -> None:
+    """A PBox has several NICs on the switch, where all others have one, which send to each other."""
+    found = jobs.bursts(build("star(hosts=4,server_nics=3)", rate_bps=10**9))
+    assert [(burst.src, burst.dst) for burst in found] == [(0, 1), (1, 2), (2, 0)]
+
+
 @pytest.fixture(params=["star(hosts=4)|ring", "bcube(n=3,k=2)|bml", "fat_tree(k=4)|ps"])
 def any_trial(request: pytest.FixtureRequest) -> Trial:
     topology, scheme = request.param.split("|")

@@ -16,6 +16,7 @@ from topologies.shortest import ShortestPaths
 EXPRESSIONS = [
     "star(hosts=1)",
     "star(hosts=9)",
+    "star(hosts=5,server_nics=3)",
     "star(hosts=62)",
     "star(hosts=63)",
     "bcube(n=3,k=2)",

@@ -7,17 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import SpecError
-from topologies.call import Call, parse
+from topologies.call import Call, Value, parse
 
 NAMES = st.from_regex(r"[a-z_./:-]+", fullmatch=True)
 KEYS = st.from_regex(r"[a-z_]\w*", fullmatch=True).filter(str.isascii)
-VALUES = st.one_of(
+SINGLE = st.one_of(
     st.integers(), st.booleans(), st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(["ecmp", "by_x"])
 )
+VALUES = st.recursive(SINGLE, lambda items: st.lists(items, max_size=3).map(tuple), max_leaves=8)
 
 
 @given(name=NAMES, arguments=st.dictionaries(KEYS, VALUES, max_size=4))
-def test_what_is_written_is_read_back(name: str, arguments: dict[str, int | float | bool | str]) -> None:
+def test_what_is_written_is_read_back(name: str, arguments: dict[str, Value]) -> None:
     call = Call(name, arguments)
     again = parse(str(call), "star(hosts=9)")
     assert again == call
@@ -30,13 +31,22 @@ def test_values_have_types() -> None:
     assert call == Call("f", {"a": 1, "b": 1.5, "c": True, "d": "word"})
 
 
+def test_lists() -> None:
+    call = parse("f(a=[ 1, -5 ],b=[[0,1],[x]],c=[],d=2)", "star(hosts=9)")
+    assert call.arguments == {"a": (1, -5), "b": ((0, 1), ("x",)), "c": (), "d": 2}
+    assert str(call) == "f(a=[1,-5],b=[[0,1],[x]],c=[],d=2)"
+
+
 def test_an_argument_given_twice() -> None:
     with pytest.raises(SpecError) as error:
         parse("star(hosts=3,hosts=4)", "star(hosts=9)")
     assert str(error.value) == "'hosts' is given twice in 'star(hosts=3,hosts=4)'\n  fix: give it once"
 
 
-@pytest.mark.parametrize("text", ["", "a b", "f(", "f)", "f(a)", "f(a=1,)", "f(=1)", "f(a=1 2)", "f((a=1))"])
+LISTS = ["f(a=[1)", "f(a=1])", "f(a=[1,])", "f(a=[1]2)", "f(a=[[1])", "f(a=[1]])", "f(a=[1][2])", "f(a=[b=1])"]
+
+
+@pytest.mark.parametrize("text", ["", "a b", "f(", "f)", "f(a)", "f(a=1,)", "f(=1)", "f(a=1 2)", "f((a=1))", *LISTS])
 def test_other_forms_are_refused(text: str) -> None:
     with pytest.raises(SpecError, match=r"fix: write it as star\(hosts=9\)"):
         parse(text, "star(hosts=9)")

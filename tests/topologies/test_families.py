@@ -19,6 +19,7 @@ RATE_BPS = 200_000_000
 
 SMALL = (
     [f"star(hosts={hosts})" for hosts in range(1, 10)]
+    + [f"star(hosts={hosts},server_nics={nics})" for hosts, nics in ((1, 2), (2, 3), (5, 4), (9, 2))]
     + [f"bcube(n={n},k={k})" for n, k in [(2, 1), (3, 1), (2, 2), (3, 2), (4, 2), (5, 2), (2, 3), (3, 3), (2, 4)]]
     + [f"fat_tree(k={k},routing={routing})" for k in (2, 4, 6) for routing in ("two_level", "ecmp")]
     + [

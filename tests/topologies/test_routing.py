@@ -19,6 +19,7 @@ from topologies.shortest import ShortestPaths
 
 SMALL = [
     "star(hosts=5)",
+    "star(hosts=5,server_nics=3)",
     "bcube(n=2,k=2)",
     "bcube(n=3,k=2)",
     "bcube(n=4,k=2)",

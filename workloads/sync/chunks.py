@@ -19,7 +19,7 @@ from workloads.sync.forest import Forest
 
 FLOAT_BYTES = 4
 CHUNK_BITS = 29
-"""Of the engine's 4-byte header. One number is left for the barrier."""
+"""Of the engine's 4-byte header. Barriers take a number a class at most."""
 
 Spans = NDArray[np.int64]
 
@@ -65,9 +65,10 @@ def cut(forest: Forest, total_floats: int, buckets: Sequence[tuple[int, int]], c
     runs = [_class_runs(forest, edges, span) for span in buckets]
     chunk_floats = chunk_bytes // FLOAT_BYTES
     count = sum(int((-(-np.diff(run) // chunk_floats)).sum()) for run in runs)
-    if count >= 1 << CHUNK_BITS:
+    most = (1 << CHUNK_BITS) - forest.classes
+    if count > most:
         raise SpecError(
-            f"there are {count:,} chunks of {chunk_bytes} bytes; fewer than {1 << CHUNK_BITS:,} can be numbered",
+            f"there are {count:,} chunks of {chunk_bytes} bytes; at most {most:,} can be numbered",
             fix="make chunks larger",
         )
     pieces = [_cut_bucket(number, run, chunk_floats) for number, run in enumerate(runs)]

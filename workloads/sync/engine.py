@@ -12,8 +12,8 @@ A round is one iteration or one barrier. A message that cannot be taken yet (its
 or it belongs to a later round) stops the reading of its connection, and TCP slows the sender down. That cannot
 deadlock: a node ends a round only when it has sent everything of it, so behind such a message nothing is queued
 that this round needs. A connection's messages come in the order of rounds, so two bits tell the present round from a
-later one as long as fewer than four rounds in a row leave it unused. Only barriers do that, on connections that
-class 0 does not use; a worker calls three before its first iteration, and none later.
+later one, unless four rounds in a row leave the connection unused. Only barriers leave one unused, and a barrier takes
+no gradient.
 
 Rejected: staging what comes early (memory without bound), and float sums in a fixed order (waiting for the slowest
 child first; sums of the same floats in another order differ in the last bits only).
@@ -131,16 +131,17 @@ class Engine:
         return self._complete_s
 
     def barrier(self, timeout_s: float) -> None:
-        """Return once every worker has called this.
+        """Return once every worker, and every node that adds for some, has called this.
 
         Raises:
             TrialTimeoutError, WorkerError: as :meth:`wait`.
         """
         if any(self._ready):
             raise ValueError("a barrier within an iteration")
-        self._expect(1)
-        self._open(len(self._ready) - 1)
-        self._finish(timeout_s)
+        for _ in range(self._plan.barrier_rounds):
+            self._expect(1)
+            self._open(len(self._ready) - 1)
+            self._finish(timeout_s)
 
     def close(self) -> None:
         """Close every connection."""

@@ -14,8 +14,8 @@ from workloads.sync.forest import ABSENT, ROOT, Forest
 class Plan:
     """Lists over the chunks and classes, as the event loop indexes them (plain lists: faster than arrays one by one).
 
-    The barrier is a chunk without floats along class 0's trees, after the K chunks of the gradient and in a bucket of
-    its own after theirs.
+    The barrier is a chunk without floats along the trees of each of :func:`barrier_classes`, after the K chunks of the
+    gradient and in a bucket of their own after theirs.
 
     Attributes:
         first, last: span of each chunk in floats.
@@ -28,6 +28,7 @@ class Plan:
         forward: by class, the nodes to pass the sum on to.
         chunks: (of an iteration, of a barrier) that this node takes part in.
         expected: by neighbour, messages that come from it (in an iteration, in a barrier).
+        barrier_rounds: how often a barrier's chunks go around, see :func:`barrier_classes`.
     """
 
     first: list[int]
@@ -42,12 +43,14 @@ class Plan:
     forward: list[list[int]]
     chunks: tuple[int, int]
     expected: dict[int, tuple[int, int]]
+    barrier_rounds: int
 
 
 def plan(node: int, forest: Forest, chunks: ChunkTable) -> Plan:
     """The plan of ``node``."""
-    klass = [*chunks.klass.tolist(), 0]
-    bucket = [*chunks.bucket.tolist(), chunks.buckets]
+    barrier = barrier_classes(forest)
+    klass = [*chunks.klass.tolist(), *barrier]
+    bucket = [*chunks.bucket.tolist(), *[chunks.buckets] * len(barrier)]
     members: list[list[int]] = [[] for _ in range(chunks.buckets + 1)]
     for k, number in enumerate(bucket):
         members[number].append(k)
@@ -60,8 +63,8 @@ def plan(node: int, forest: Forest, chunks: ChunkTable) -> Plan:
     mine = [parent[c] != ABSENT or receives[c] for c in klass]
     leaf = [c for c in range(forest.classes) if parent[c] != ABSENT and not class_children[c]]
     return Plan(
-        first=[*chunks.start.tolist(), 0],
-        last=[*chunks.stop.tolist(), 0],
+        first=[*chunks.start.tolist(), *[0] * len(barrier)],
+        last=[*chunks.stop.tolist(), *[0] * len(barrier)],
         klass=klass,
         bucket=bucket,
         members=members,
@@ -70,9 +73,26 @@ def plan(node: int, forest: Forest, chunks: ChunkTable) -> Plan:
         parent=parent,
         receives=receives,
         forward=forward,
-        chunks=(sum(mine[:-1]), int(mine[-1])),
-        expected=_expected(node, forest, chunks),
+        chunks=(sum(mine[: len(chunks)]), sum(mine[len(chunks) :])),
+        expected=_expected(node, forest, chunks, barrier),
+        barrier_rounds=1 if len(barrier) == 1 else 2,
     )
+
+
+def barrier_classes(forest: Forest) -> list[int]:
+    """The classes whose trees a barrier takes: class 0, and others until each node is in a tree of one.
+
+    Workers are in every class; servers that have hosts of their own may be in one class each. A worker that has got the
+    sums of all these classes knows that every node has entered the barrier. A server knows it of the workers only, so
+    where there are several classes they go around twice: whoever has entered the second round has left the first.
+    """
+    member = (forest.reduce != ABSENT) | (forest.broadcast != ABSENT)
+    found = [0]
+    missing = member.any(axis=0) & ~member[0]
+    while missing.any():
+        found.append(int(np.argmax(np.count_nonzero(member[:, missing], axis=1))))
+        missing &= ~member[found[-1]]
+    return found
 
 
 def _sending_order(ks: list[int], klass: list[int], leaf: set[int], node: int, forest: Forest) -> list[int]:
@@ -89,7 +109,7 @@ def _sending_order(ks: list[int], klass: list[int], leaf: set[int], node: int, f
     return [k for _, _, k in sorted(keyed)]
 
 
-def _expected(node: int, forest: Forest, chunks: ChunkTable) -> dict[int, tuple[int, int]]:
+def _expected(node: int, forest: Forest, chunks: ChunkTable, barrier: list[int]) -> dict[int, tuple[int, int]]:
     """By neighbour: partial sums where it is a child of ``node``, sums where it is its broadcast-parent."""
     per_class = np.bincount(chunks.klass, minlength=forest.classes)
     from_child = forest.reduce == node
@@ -98,7 +118,7 @@ def _expected(node: int, forest: Forest, chunks: ChunkTable) -> dict[int, tuple[
     return {
         peer: (
             int(per_class[from_child[:, peer]].sum() + per_class[source == peer].sum()),
-            int(from_child[0, peer]) + int(source[0] == peer),
+            int(np.count_nonzero(from_child[barrier, peer]) + np.count_nonzero(source[barrier] == peer)),
         )
         for peer in senders
     }

@@ -116,16 +116,21 @@ def _ends(trees: Parents) -> Parents:
 def _check_routes(forest: Forest, topology: Topology) -> None:
     """Both ends of each edge are hosts, with a path from the sender to the receiver."""
     for src, dst in pairs(forest):
-        c = np.argmax((forest.reduce[:, src] == dst) | (forest.broadcast[:, dst] == src))
         for node in (src, dst):
-            if node not in topology.hosts:
+            if node >= topology.host_count:
                 problem = f"{forest.nodes[node]} is a switch, and a switch only forwards"
-                raise _refusal(forest, c, problem, "let hosts add and send")
+                raise _refusal(forest, _first_class(forest, src, dst), problem, "let hosts add and send")
         try:
             topology.paths(src, dst)
         except TopologyError as error:
             problem = f"{forest.nodes[src]} sends to {forest.nodes[dst]}, but {error.problem}"
-            raise _refusal(forest, c, problem, "use edges that the topology connects") from error
+            fix = "use edges that the topology connects"
+            raise _refusal(forest, _first_class(forest, src, dst), problem, fix) from error
+
+
+def _first_class(forest: Forest, src: int, dst: int) -> int:
+    """The first class in which ``src`` sends to ``dst``; not looked for unless needed, since PS has N^2 pairs."""
+    return int(np.argmax((forest.reduce[:, src] == dst) | (forest.broadcast[:, dst] == src)))
 
 
 def _walk(forest: Forest, parents: Parents, node: int) -> str:

@@ -77,6 +77,14 @@ def trains(forest: Forest, table: ChunkTable, iterations: int, seed: int) -> Cal
         ("bml", "bcube(n=3,k=2)", 40_000, 1024),
         ("bml", "bcube(n=2,k=3)", 24, 4),
         ("ps", "star(hosts=3)", 1_500_000, 1 << 20),
+        ("multi_ring(strides=[1,3])", "star(hosts=4)", 40_000, 1024),
+        ("halving_doubling", "star(hosts=7)", 40_000, 4096),
+        ("halving_doubling(remainder=fold)", "star(hosts=5)", 40_000, 4096),
+        ("bcube(base=3)", "star(hosts=6)", 40_000, 4096),
+        ("double_binary_tree", "star(hosts=6)", 40_000, 4096),
+        ("hierarchical_ps(across=ring)", "spine_leaf(racks=3,hosts_per_rack=2,spines=1)", 40_000, 4096),
+        ("two_level", "spine_leaf(racks=2,hosts_per_rack=3,spines=1)", 40_000, 4096),
+        ("h_ar", "spine_leaf(racks=2,hosts_per_rack=3,spines=1)", 40_000, 4096),
     ],
 )
 def test_sums_are_exact(
@@ -90,6 +98,15 @@ def test_sums_are_exact(
     sent = results.values()
     assert all(isinstance(count, int) for count in sent), sent
     assert sum(count for count in sent if isinstance(count, int)) >= 4 * payload
+
+
+@pytest.mark.parametrize("scheme", ["ps(colocated=false,servers=3)", "ps(place=lpt,colocated=false,servers=2)"])
+def test_servers_that_have_no_gradient(topology: Build, on_every_node: OnEveryNode, scheme: str) -> None:
+    net = topology("star(hosts=6)")
+    forest = build(scheme, net, [20_000, 3_000, 7_000])
+    table = cut(forest, 30_000, [(0, 30_000)], 4096)
+    results = on_every_node(forest, list(net.hosts), trains(forest, table, 6, seed=2))
+    assert all(isinstance(count, int) for count in results.values()), results
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -212,14 +229,24 @@ def test_who_is_waited_for(topology: Build, on_every_node: OnEveryNode) -> None:
     assert results[0].problem == "h0 made no progress for 0.4 s; it waits for chunks from h1, h2"
 
 
-def test_a_barrier_waits_for_the_last(topology: Build, on_every_node: OnEveryNode) -> None:
-    forest = build("bml", topology("bcube(n=2,k=2)"), [])
+@pytest.mark.parametrize(
+    ("scheme", "network", "last"),
+    [
+        ("bml", "bcube(n=2,k=2)", 3),
+        ("ps(colocated=false,servers=2)", "star(hosts=4)", 0),
+        ("ps(colocated=false,servers=2)", "star(hosts=4)", 3),  # not in a tree of class 0
+    ],
+)
+def test_a_barrier_waits_for_the_last(
+    topology: Build, on_every_node: OnEveryNode, scheme: str, network: str, last: int
+) -> None:
+    forest = build(scheme, topology(network), [])
     table = cut(forest, 80, [(0, 80)], 64)
 
     def work(node: int, sockets: Sockets) -> object:
         engine = Engine(node, forest, table, sockets, np.zeros(80, np.float32))
         engine.barrier(LIMIT_S)
-        if node == 3:
+        if node == last:
             time.sleep(0.3)
         called = time.monotonic()
         engine.barrier(LIMIT_S)

@@ -20,14 +20,10 @@ from topologies.load import is_in_file, load_function, users_code
 from topologies.model import Topology
 from topologies.parameters import Parameter, bind, did_you_mean, parameters_of
 from workloads.sync.forest import Forest
-from workloads.sync.schemes.bml import bml
-from workloads.sync.schemes.ps import ps
-from workloads.sync.schemes.ring import ring
+from workloads.sync.schemes.registry import SCHEMES, Scheme
 
 EXAMPLE = "ps(place=chunk)"
-Scheme = Callable[..., Forest]
 _Integer = TypeVar("_Integer", np.int32, np.int64)
-_SCHEMES: tuple[Scheme, ...] = (ps, ring, bml)
 _FIXED = 2  # every scheme takes topology and tensor_sizes first; the parameters after them are its own
 
 
@@ -44,7 +40,7 @@ class SchemeInfo:
 
 def schemes() -> dict[str, SchemeInfo]:
     """The schemes that come with us, by name."""
-    return {scheme.__name__: _info(scheme) for scheme in _SCHEMES}
+    return {scheme.__name__: _info(scheme) for scheme in SCHEMES}
 
 
 def build(expression: str, topology: Topology, tensor_sizes: Sequence[int]) -> Forest:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from testbed.errors import SchemeError
 from topologies.model import Topology
-from workloads.sync.forest import ABSENT, ROOT, Forest
+from workloads.sync.forest import Forest
+from workloads.sync.trees import digit_trees, over
 
 
 def bml(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
@@ -24,17 +24,8 @@ def bml(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
     """
     del tensor_sizes  # equal shares, whatever the tensors are
     n, k = _bcube_parameters(topology)
-    parents = np.concatenate([_thread_parents(n, k, thread) for thread in range(k)])
-    trees = np.full((len(parents), len(topology.nodes)), ABSENT, dtype=np.int32)
-    trees[:, : n**k] = parents
-    return Forest(
-        scheme="bml",
-        nodes=tuple(node.name for node in topology.nodes),
-        workers=tuple(topology.hosts),
-        share=np.ones(len(parents), dtype=np.int64),
-        reduce=trees,
-        broadcast=trees,
-    )
+    threads = [digit_trees([n] * k, [(thread + step) % k for step in range(k)]) for thread in range(k)]
+    return over(topology, np.concatenate(threads))
 
 
 def _bcube_parameters(topology: Topology) -> tuple[int, int]:
@@ -46,16 +37,3 @@ def _bcube_parameters(topology: Topology) -> tuple[int, int]:
             fix="use it on bcube(n=...,k=...), or take ps or ring here",
         )
     return n, k
-
-
-def _thread_parents(n: int, k: int, thread: int) -> NDArray[np.int32]:
-    """int32[N, N]: row q, column s is the parent of server s in the tree of <thread, q>."""
-    server = np.arange(n**k, dtype=np.int32)
-    parents = np.full((n**k, n**k), ROOT, dtype=np.int32)
-    # The last digit in the order is written first, so that an earlier one that differs overwrites it.
-    for digit in [(thread + step) % k for step in reversed(range(k))]:
-        weight = n**digit
-        value = server // weight % n
-        correction = ((value[:, None] - value[None, :]) * weight).astype(np.int32)
-        np.copyto(parents, server[None, :] + correction, where=correction != 0)
-    return parents

@@ -1,48 +1,89 @@
-"""Parameter server, colocated and sharded: every worker is also a server of a part of the gradient.
-
-BML section 2 calls this the peer-to-peer placement of the parameter server: with N machines each one aggregates 1/N of
-the gradient and sends the sum to all others, so GST >= 2(N-1)/N x T_F on a non-blocking network.
-"""
+"""Parameter server in its four forms: colocated with workers or not, centralised or sharded."""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from testbed.errors import SchemeError
 from topologies.model import Topology
 from workloads.sync.forest import ABSENT, ROOT, Forest
+from workloads.sync.trees import over
 
 
-def ps(topology: Topology, tensor_sizes: Sequence[int], *, place: Literal["chunk", "tensor"] = "chunk") -> Forest:
-    """Parameter server on every worker; placed by chunk (equal shares) or by whole tensor.
+def ps(
+    topology: Topology,
+    tensor_sizes: Sequence[int],
+    *,
+    place: Literal["chunk", "tensor", "lpt"] = "chunk",
+    colocated: bool = True,
+    servers: int = 0,
+) -> Forest:
+    """Parameter servers; on every worker, or on some, or on hosts of their own.
 
-    ``place=chunk``: N classes of equal share, class c summed at worker c.
-    ``place=tensor``: one class a tensor; tensor i is summed at worker i mod N, in order of creation. That is what
+    ``ps(servers=1)`` is colocated and centralised (CC), ``ps`` colocated and sharded over every worker (CS),
+    ``ps(colocated=false)`` non-colocated and centralised (NCC), ``ps(colocated=false,servers=4)`` non-colocated and
+    sharded (NCS). ``servers=0``, the default, takes every worker where colocated and one host where not. Colocated
+    servers are spread evenly over the workers; otherwise the last hosts serve and have no gradient.
+
+    ``place=chunk``: one class a server, of equal share; class c is summed at server c. The workload's ``chunk_bytes``
+    is the size of a key (PHub cuts at 32 KiB, its baseline at 4 MiB).
+    ``place=tensor``: one class a tensor; tensor i is summed at server i mod S, in order of creation. That is what
     TensorFlow's ``tf.compat.v1.train.replica_device_setter`` does by default (round-robin over the PS tasks), and it
     leaves the servers as unequal as the tensors are.
+    ``place=lpt``: one class a tensor; the largest first, each at the server with the least so far (longest processing
+    time, the 4/3 approximation of set partition with which PHub balances keys).
 
-    Source: BML section 2; TensorFlow, tensorflow/python/training/device_setter.py.
+    A centralised server of its own with several NICs, as on ``star(hosts=9,server_nics=4)``, is PBox. A worker and a
+    server share one connection, so each worker's keys all pass one NIC of the server, the one to which the topology
+    routes that worker: PHub's "worker by interface" (section 6.1.5). Its "key by interface", which spreads one
+    worker's keys over the NICs, cannot be had; where the workers divide evenly among the NICs, these carry the same
+    bytes either way.
+
+    Source: PHub thesis sections 1.1.5, 2.2, 3.2.3 and 3.2.4; BML section 2 (CS is its peer-to-peer placement);
+    TensorFlow, tensorflow/python/training/device_setter.py; Graham 1969 (LPT).
     """
-    count = topology.host_count
-    if place == "tensor":
-        if not tensor_sizes:
-            raise SchemeError("ps(place=tensor) needs the sizes of the tensors, and there are none", fix="use ps")
-        share = np.asarray(tensor_sizes, dtype=np.int64)
+    hosts, count = _servers(topology, colocated, servers)
+    workers = topology.hosts if colocated else range(topology.host_count - count)
+    if place == "chunk":
+        share, at = np.ones(count, dtype=np.int64), np.arange(count)
+    elif not tensor_sizes:
+        raise SchemeError(f"ps(place={place}) needs the sizes of the tensors, and there are none", fix="use ps")
     else:
-        share = np.ones(count, dtype=np.int64)
-    servers = np.arange(len(share)) % count
-    trees = np.full((len(share), len(topology.nodes)), ABSENT, dtype=np.int32)
-    trees[:, :count] = servers[:, None]
-    trees[np.arange(len(share)), servers] = ROOT
-    return Forest(
-        scheme="ps",
-        nodes=tuple(node.name for node in topology.nodes),
-        workers=tuple(topology.hosts),
-        share=share,
-        reduce=trees,
-        broadcast=trees,
-        aligned=place == "tensor",
-    )
+        share = np.asarray(tensor_sizes, dtype=np.int64)
+        at = np.arange(len(share)) % count if place == "tensor" else longest_first(tensor_sizes, count)
+    root = hosts[at]
+    trees = np.full((len(share), topology.host_count), ABSENT, dtype=np.int32)
+    trees[:, list(workers)] = root[:, None]
+    trees[np.arange(len(share)), root] = ROOT
+    return over(topology, trees, share=share, workers=workers, aligned=place != "chunk")
+
+
+def _servers(topology: Topology, colocated: bool, servers: int) -> tuple[NDArray[np.int64], int]:
+    """The hosts that serve, and how many they are."""
+    most = topology.host_count if colocated else topology.host_count - 1
+    count = servers or (most if colocated else 1)
+    if not 1 <= count <= most:
+        whose = "one a worker" if colocated else "with a host left to work"
+        raise SchemeError(
+            f"ps has {count} servers for the {topology.host_count} hosts of {topology.expression}",
+            fix=f"give servers 1 to {most}, {whose}" if most else "take a network of two hosts or more",
+        )
+    if colocated:
+        return np.arange(count) * topology.host_count // count, count
+    return np.arange(most + 1 - count, most + 1), count
+
+
+def longest_first(sizes: Sequence[int], count: int) -> NDArray[np.int64]:
+    """For each size the bin, of ``count``, that it goes to: the largest first, to the bin that has least so far."""
+    bins = [(0, number) for number in range(count)]
+    at = np.empty(len(sizes), dtype=np.int64)
+    for item in sorted(range(len(sizes)), key=lambda i: (-sizes[i], i)):
+        load, number = bins[0]
+        at[item] = number
+        heapq.heapreplace(bins, (load + sizes[item], number))
+    return at

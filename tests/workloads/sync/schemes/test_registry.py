@@ -15,6 +15,9 @@ from workloads.sync.verify import verify
 
 Build = Callable[..., Topology]
 
+NAMES = ["ps", "ring", "multi_ring", "halving_doubling", "bcube", "tree", "double_binary_tree"]
+NAMES += ["hierarchical_ps", "two_level", "h_ar", "hierarchical", "bml"]
+
 MINE = """
 import numpy as np
 from workloads.sync.forest import Forest
@@ -43,10 +46,10 @@ def short():
 
 def test_every_scheme_has_a_line_and_a_source() -> None:
     found = schemes()
-    assert list(found) == ["ps", "ring", "bml"]
+    assert list(found) == NAMES
     for info in found.values():
         assert info.doc.endswith(".")
-        assert "BML section" in info.source
+        assert any(paper in info.source for paper in ("BML section", "PHub thesis section", "Rina", "TopoOpt"))
 
 
 def test_the_expression_is_kept(topology: Build) -> None:
@@ -69,12 +72,12 @@ def test_a_scheme_in_a_users_file(topology: Build, tmp_path: Path) -> None:
             "rnig",
             "star(hosts=3)",
             "there is no scheme 'rnig' (did you mean 'ring'?)\n"
-            "  fix: use one of ps, ring, bml, or ./FILE.py:FUNCTION for your own",
+            f"  fix: use one of {', '.join(NAMES)}, or ./FILE.py:FUNCTION for your own",
         ),
         (
             "ps(place=chunks)",
             "star(hosts=3)",
-            "ps: place is chunks (did you mean 'chunk'?)\n  fix: give place one of chunk, tensor",
+            "ps: place is chunks (did you mean 'chunk'?)\n  fix: give place one of chunk, tensor, lpt",
         ),
         ("ring(size=3)", "star(hosts=3)", "ring has no parameter 'size'\n  fix: write it as ring"),
         (

@@ -1,0 +1,48 @@
+"""Gloo's bcube: halving-doubling with groups of B hosts in place of two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testbed.errors import SchemeError
+from topologies.model import Topology
+from workloads.sync.forest import Forest
+from workloads.sync.trees import digit_trees, over
+
+
+def bcube(topology: Topology, tensor_sizes: Sequence[int], *, base: int = 2) -> Forest:
+    """Groups of B hosts scatter-reduce among themselves, then across groups, log_B N steps each way.
+
+    On any topology: it is named after BCube's digits, not tied to its wires. N is c B^x with 1 <= c <= B: in step i
+    hosts that differ in digit i only exchange directly, in the last one c of them. A class is summed at each host; a
+    host's parent has its lowest digit that differs set to the root's (a B-nomial tree). Where N has another form, Gloo
+    lets hosts work twice; that is no tree, and is refused.
+
+    Source: PHub thesis section 1.1.5, "BCube"; Gloo, gloo/allreduce_bcube.h.
+    """
+    del tensor_sizes  # equal shares, whatever the tensors are
+    if base < 2:
+        raise SchemeError(f"bcube: base is {base}", fix="give base 2 or more")
+    return over(topology, digit_trees(_radices(topology, base)))
+
+
+def _radices(topology: Topology, base: int) -> list[int]:
+    """How many hosts meet in each step."""
+    rest, radices = topology.host_count, []
+    while rest > base and rest % base == 0:
+        radices.append(base)
+        rest //= base
+    if rest > base:
+        fitting = [str(b) for b in range(2, topology.host_count + 1) if _fits(topology.host_count, b)]
+        some = ", ".join(fitting if len(fitting) <= 8 else [*fitting[:7], "..."])
+        raise SchemeError(
+            f"bcube: the {topology.host_count} hosts of {topology.expression} are not c x {base}^x with c up to {base}",
+            fix=f"take a base that fits: {some}",
+        )
+    return [*radices, rest]
+
+
+def _fits(count: int, base: int) -> bool:
+    while count > base and count % base == 0:
+        count //= base
+    return count <= base

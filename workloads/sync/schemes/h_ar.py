@@ -1,0 +1,44 @@
+"""H-AR, hybrid all-reduce: rings within racks, and rings across racks of the members that hold the same piece."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from topologies.model import Topology
+from workloads.sync.forest import Forest
+from workloads.sync.trees import chains, over, racks
+
+
+def h_ar(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
+    """Scatter-reduce within each rack, all-reduce between racks, all-gather within each rack; all by rings.
+
+    With G racks of m hosts, class g m + i is summed along each rack's ring to the rack's i-th host, and from there
+    along the ring of racks to rack g; its sum goes once more around the racks and then around each rack, 2(m-1) +
+    2(G-1) steps. In a rack of fewer than m hosts (the most that any has), host i mod its number stands for the i-th.
+
+    Source: Rina section III-A (H-AR).
+    """
+    del tensor_sizes  # equal shares, whatever the tensors are
+    groups = racks(topology, "h_ar")
+    most = max(map(len, groups))
+    return over(topology, _trees(groups, most, 1), _trees(groups, most, -1))
+
+
+def _trees(groups: Sequence[Sequence[int]], most: int, way: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
+    """Rings in their order (``way`` 1: reduce) or against it (-1: what comes from the root)."""
+    count = sum(map(len, groups))
+    trees = np.empty((len(groups) * most, count), dtype=np.int32)
+    member = np.array([[group[i % len(group)] for group in groups] for i in range(most)], dtype=np.int32)
+    between = chains(range(len(groups))[::way])
+    slot = np.arange(most)
+    for r, group in enumerate(groups):
+        hosts = np.array(group, dtype=np.int32)
+        within = chains(range(len(group))[::way])[slot % len(group)]  # the i-th host's own entry is overwritten below
+        for g in range(len(groups)):
+            rows = g * most + slot
+            trees[np.ix_(rows, hosts)] = hosts[within]
+            upper = between[g, r]
+            trees[rows, member[:, r]] = member[:, upper] if upper >= 0 else upper
+    return trees

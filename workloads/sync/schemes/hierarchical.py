@@ -1,0 +1,29 @@
+"""BML's hierarchical synchronisation on a fat-tree: by edge switch, by aggregation switch, by pod."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testbed.errors import SchemeError
+from topologies.model import Topology
+from workloads.sync.forest import Forest
+from workloads.sync.trees import digit_trees, over
+
+
+def hierarchical(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
+    """BML's steps on a fat-tree: hosts of an edge switch, then edge switches of a pod, then pods.
+
+    A host has the digits (place on its edge switch, edge switch, pod); class c is summed at host c, and a host's parent
+    has the first digit that differs from c's set to c's. With one NIC a server it takes as long as PS, 2(N-1)/N x T_F,
+    but less of it passes the upper links.
+
+    Source: BML section 3.3.
+    """
+    del tensor_sizes  # equal shares, whatever the tensors are
+    k = topology.params.get("k")
+    if topology.family != "fat_tree" or not isinstance(k, int):
+        raise SchemeError(
+            f"hierarchical goes by the layers of a fat-tree, and {topology.expression} is not one",
+            fix="use it on fat_tree(k=...), bml on a BCube, or two_level by racks",
+        )
+    return over(topology, digit_trees([k // 2, k // 2, k]))

@@ -1,0 +1,56 @@
+"""Parameter servers in racks, and servers or a ring across them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from testbed.errors import SchemeError
+from topologies.model import Topology
+from workloads.sync.forest import ABSENT, ROOT, Forest
+from workloads.sync.trees import chains, over, racks
+
+
+def hierarchical_ps(
+    topology: Topology,
+    tensor_sizes: Sequence[int],
+    *,
+    across: Literal["ps", "ring"] = "ps",
+    colocated: bool = True,
+) -> Forest:
+    """A server in each rack adds up its workers; the servers add up the racks, as sharded PS or as a ring.
+
+    One class a rack: of class c, every worker's gradient goes to its rack's server, and from there to the server of
+    rack c, directly (``across=ps``) or along the ring of racks (``across=ring``); the sum comes back the same way. A
+    rack's server is its first host, or with ``colocated=false`` its last one, which then has no gradient of its own (a
+    PBox in each rack).
+
+    Source: PHub thesis section 2.3.
+    """
+    del tensor_sizes  # equal shares, whatever the tensors are
+    groups = racks(topology, "hierarchical_ps")
+    server = np.array([group[0 if colocated else -1] for group in groups], dtype=np.int32)
+    if not colocated and any(len(group) < 2 for group in groups):
+        raise SchemeError(
+            f"hierarchical_ps(colocated=false) needs a server and a worker in each rack, and one of "
+            f"{topology.expression} has a single host",
+            fix="take two hosts or more a rack, or colocated=true",
+        )
+    local = np.full(topology.host_count, ABSENT, dtype=np.int32)
+    for group, at in zip(groups, server, strict=True):
+        local[group] = at
+    up, down = (np.repeat(local[None, :], len(groups), axis=0) for _ in range(2))
+    number = np.arange(len(groups), dtype=np.int32)
+    for trees, order in ((up, number), (down, number[::-1])):
+        between = chains(order.tolist()) if across == "ring" else _star(len(groups))
+        trees[:, server] = np.where(between >= 0, server[between], between)
+    workers = None if colocated else [host for host in topology.hosts if host not in set(server.tolist())]
+    return over(topology, up, down, workers=workers)
+
+
+def _star(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
+    parents = np.repeat(np.arange(count, dtype=np.int32)[:, None], count, axis=1)
+    np.fill_diagonal(parents, ROOT)
+    return parents

@@ -1,0 +1,119 @@
+"""What schemes build their trees from: chains, trees that correct digits, racks; and the forest over a topology.
+
+Parent arrays here are over the hosts alone, int[C, hosts]; :func:`over` adds the switches, which are in no tree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.errors import SchemeError
+from topologies.model import Topology
+from workloads.sync.forest import ABSENT, ROOT, Forest, Parents
+
+
+def over(
+    topology: Topology,
+    reduce: Parents,
+    broadcast: Parents | None = None,
+    *,
+    share: NDArray[np.int64] | None = None,
+    workers: Sequence[int] | None = None,
+    aligned: bool = False,
+) -> Forest:
+    """The forest of these trees; sums go back along the reduce-tree, shares are equal and every host is a worker unless
+    said otherwise. :func:`workloads.sync.schemes.build` names it."""
+    up = _with_switches(topology, reduce)
+    return Forest(
+        scheme="",
+        nodes=tuple(node.name for node in topology.nodes),
+        workers=tuple(topology.hosts if workers is None else workers),
+        share=np.ones(len(reduce), dtype=np.int64) if share is None else share,
+        reduce=up,
+        broadcast=up if broadcast is None else _with_switches(topology, broadcast),
+        aligned=aligned,
+    )
+
+
+def _with_switches(topology: Topology, parents: Parents) -> Parents:
+    trees = np.full((len(parents), len(topology.nodes)), ABSENT, dtype=np.int32)
+    trees[:, : parents.shape[1]] = parents
+    return trees
+
+
+def chains(order: Sequence[int]) -> Parents:
+    """int32[n, n]: row c is the chain along the closed ring ``order`` that ends at c.
+
+    ``order`` holds each of 0 to n - 1 once.
+    """
+    place = np.array(order, dtype=np.int32)
+    parents = np.empty((len(place), len(place)), dtype=np.int32)
+    parents[:, place] = np.roll(place, -1)
+    np.fill_diagonal(parents, ROOT)
+    return parents
+
+
+def digit_trees(radices: Sequence[int], order: Sequence[int] | None = None) -> Parents:
+    """int32[n, n], n the product of ``radices``: in row q, the parent of s has one more of q's digits.
+
+    Digit i of a number has the radix ``radices[i]``, the lowest first. The parent of s is s with the first digit that
+    differs from q's set to q's, in ``order`` (the lowest first unless given).
+    """
+    size = math.prod(radices)
+    number = np.arange(size, dtype=np.int32)
+    parents = np.full((size, size), ROOT, dtype=np.int32)
+    # The last digit in the order is written first, so that an earlier one that differs overwrites it.
+    for digit in reversed(range(len(radices)) if order is None else order):
+        weight = math.prod(radices[:digit])
+        value = number // weight % radices[digit]
+        correction = ((value[:, None] - value[None, :]) * weight).astype(np.int32)
+        np.copyto(parents, number[None, :] + correction, where=correction != 0)
+    return parents
+
+
+def racks(topology: Topology, scheme: str) -> list[list[int]]:
+    """The hosts of each rack, racks by number.
+
+    Raises:
+        SchemeError: a host is in no rack.
+    """
+    found: dict[int, list[int]] = {}
+    for host in topology.hosts:
+        rack = topology.nodes[host].rack
+        if rack is None:
+            raise SchemeError(
+                f"{scheme} goes by racks, and {topology.nodes[host].name} of {topology.expression} is in none",
+                fix="use it on spine_leaf, fat_tree or bcube, or take ps or ring here",
+            )
+        found.setdefault(rack, []).append(host)
+    return [found[rack] for rack in sorted(found)]
+
+
+def partition(topology: Topology, scheme: str, groups: Sequence[Sequence[int]]) -> list[list[int]]:
+    """``groups`` as lists, if they hold every host once.
+
+    Raises:
+        SchemeError: they do not.
+    """
+    members = sorted(host for group in groups for host in group)
+    if members != list(topology.hosts) or not all(groups):
+        missing = sorted(set(topology.hosts) - set(members))
+        wrong = sorted({host for host in members if members.count(host) > 1 or host not in topology.hosts})
+        problem = "one is empty"
+        if missing or wrong:
+            said = [f"lack {_listed(missing)}"] * bool(missing) + [f"hold {_listed(wrong)} wrongly"] * bool(wrong)
+            problem = f"they {' and '.join(said)}"
+        raise SchemeError(
+            f"{scheme}: its groups must hold each host once, and {problem}",
+            fix=f"name every host of 0 to {topology.host_count - 1} in one group",
+        )
+    return [list(group) for group in groups]
+
+
+def _listed(hosts: Sequence[int]) -> str:
+    shown = ", ".join(map(str, hosts[:6]))
+    return shown if len(hosts) <= 6 else f"{shown}, ..."
