@@ -16,7 +16,7 @@ from workloads.sync.verify import verify
 Build = Callable[..., Topology]
 
 NAMES = ["ps", "ring", "multi_ring", "halving_doubling", "bcube", "tree", "double_binary_tree"]
-NAMES += ["hierarchical_ps", "two_level", "h_ar", "hierarchical", "bml"]
+NAMES += ["hierarchical_ps", "two_level", "h_ar", "hierarchical", "bml", "switchml", "atp", "rina"]
 
 MINE = """
 import numpy as np
