@@ -118,9 +118,13 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         TrialError: the lab is not as asked, a worker died, or nothing happened for too long.
     """
     names = [node.name for node in trial.network.topology.nodes]
+    library = trial.network.forest.library
+    # Our own sockets choose theirs, which the kernel allows even where it does not let a namespace have it.
+    settings = LinkSettings(mtu=trial.spec.links.mtu, congestion_control=congestion_control if library else None)
+    lab.up(trial.network.topology, settings, jobs.host_pairs(trial.network))
     with named_errors(files.work):
-        launches = jobs.write(trial, files, congestion_control)
-    lab.up(trial.network.topology, LinkSettings(mtu=trial.spec.links.mtu), jobs.host_pairs(trial.network))
+        agent = lab.agent() if library else ()
+        launches = jobs.write(trial, files, congestion_control, agent)
     with Monitor() as monitor:
         lab.launch(launches)
         watch.wait(lab, launches, names, files, trial.spec.timeout_s, tick)
@@ -137,7 +141,7 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     loss = samples.groupby("iteration")["loss"].mean()
     nics = len(jobs.bursts(trial.network.topology))
     return {
-        "metrics": results.measure(trial, samples, sum(line["wire_bytes"] for line in seen.of("done"))),
+        "metrics": results.measure(trial, samples, sent_bytes([line["wire_bytes"] for line in seen.of("done")])),
         "loss": [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": link_counts,
         "probes": [{key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")} for line in probes],
@@ -145,6 +149,12 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
         "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello")}),
         "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done")),
     }
+
+
+def sent_bytes(counts: Sequence[int | None]) -> int | None:
+    """What all processes together handed to TCP; None where a library does not say."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def accuracy(trial: Trial, seen: Observed, referee: Referee, files: Files) -> dict[str, Any]:

@@ -41,6 +41,8 @@ class Limits:
     """Most by which the kernel's count of bytes differs from the forest's."""
     run_queue: float = 0.25
     """Most of the synchronisation for which a worker, able to run, waited for a core."""
+    polled: float = 1.05
+    """Most of GST over its bound at which the links, and not the cores, must have set the time."""
     faster: float = 0.03
     """Most by which GST is below the bound that the links' rates set, or a NIC above its goodput; more means that links
     are not as asked."""
@@ -133,6 +135,27 @@ def wire(counted: float, theory: float, limits: Limits = LIMITS) -> Check:
     excess = counted / theory - 1 if theory else float(counted > 0)
     detail = f"the kernel counted {excess:+.2%} against the forest's bytes"
     return Check("bytes on the wire", excess, limits.wire, "of theory", abs(excess) <= limits.wire, detail)
+
+
+def wire_unknown(library: str, algorithm: str, limits: Limits = LIMITS) -> Check:
+    """In place of :func:`wire` where the forest is not what a library does."""
+    detail = f"not known: which bytes {library} moves in its algorithm {algorithm} is not ours to say"
+    return Check("bytes on the wire", None, limits.wire, "of theory", True, detail)
+
+
+def polled(library: str, gst_s: float, theory_s: float, limits: Limits = LIMITS) -> Check:
+    """In place of :func:`cpu` and :func:`run_queue` where a library keeps its cores busy while it waits.
+
+    Whether cores were short cannot be told, unless GST is as short as the links allow: then they were not.
+    """
+    ratio = gst_s / theory_s if theory_s else 1.0
+    ok = ratio <= limits.polled
+    detail = f"{library} polls while it waits, so idle time does not tell; " + (
+        f"GST at {ratio:.3f} of the least that the links allow does"
+        if ok
+        else f"with GST at {ratio:.2f} of the least that the links allow, whether cores were short is not known"
+    )
+    return Check("CPU headroom", ratio if ok else None, limits.polled, "of theory", ok, detail)
 
 
 def drops(links: Iterable[Mapping[str, Any]]) -> Check:

@@ -55,8 +55,8 @@ def save_samples(path: Path, samples: pd.DataFrame) -> None:
     write_through(path, lambda temporary: relative.to_parquet(temporary, index=False))
 
 
-def measure(trial: Trial, samples: pd.DataFrame, sent_bytes: float) -> dict[str, float]:
-    """The trial's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included."""
+def measure(trial: Trial, samples: pd.DataFrame, sent_bytes: float | None) -> dict[str, float | None]:
+    """The trial's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included, if known."""
     work = trial.spec.workload
     gst = metrics.gst_s(samples, skip=work.warmup)
     median, size = float(gst.median()), gradient_bytes(trial)
@@ -119,15 +119,22 @@ def judge(
     last = counted.groupby("iteration")[["ready_s", "sum_s"]].max()
     windows = list(last.itertuples(index=False, name=None))
     checks = [fidelity.link_rate(probes, expected_probes, goodput(trial.spec.links.mtu))]
-    checks += fidelity.cpu(windows, cpu)
-    checks.append(fidelity.run_queue(counted))
+    library = trial.network.forest.library
+    gst_s = float((last["sum_s"] - last["ready_s"]).median())
+    if library and library.polls:
+        checks.append(fidelity.polled(library.name, gst_s, trial.gst_theory_s))
+    else:
+        checks += fidelity.cpu(windows, cpu)
+        checks.append(fidelity.run_queue(counted))
     if trial.compute.mode == "paced":
         checks.append(fidelity.overrun(counted, trial.compute.pace_s))
     total = sum(link["bytes"] for link in link_counts)
-    checks.append(fidelity.wire(total, sum(link["theory_bytes"] for link in link_counts)))
+    if library and not library.exact:
+        checks.append(fidelity.wire_unknown(library.name, library.algorithm))
+    else:
+        checks.append(fidelity.wire(total, sum(link["theory_bytes"] for link in link_counts)))
     checks.append(fidelity.drops(link_counts))
     if trial.spec.workload.overlap == "none":
-        gst_s = float((last["sum_s"] - last["ready_s"]).median())
         checks.append(fidelity.bound(gst_s, trial.gst_theory_s))
     return fidelity.verdict(checks)
 

@@ -39,6 +39,8 @@ class LinkSettings:
     """Room at each egress before packets are dropped."""
     shaped: bool = True
     """False leaves every link as fast as the machine moves packets."""
+    congestion_control: str | None = None
+    """The default of every node, for programs that do not choose their own; None leaves the kernel's."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,10 @@ class Lab(Protocol):
             LabError: the kernel reports something else than what was asked for.
             PrivilegeError: the kernel does not let this user build it.
         """
+
+    def agent(self) -> list[str]:
+        """A command that, called in the lab with ``HOST COMMAND...`` added, runs that command on that host: what
+        programs take in place of ssh to start others on other machines."""
 
     def launch(self, workers: Sequence[Launch]) -> None:
         """Start the workers."""

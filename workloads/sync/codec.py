@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from testbed.errors import OutputError
-from workloads.sync.forest import ROOT, Forest, Parents
+from workloads.sync.forest import ROOT, Forest, Library, Parents
 
 VERSION = 1
 
@@ -31,6 +33,7 @@ def save(forest: Forest, path: Path) -> None:
                 reduce=forest.reduce,
                 broadcast=forest.broadcast,
                 aligned=forest.aligned,
+                library=json.dumps(forest.library and asdict(forest.library)),
             )
     except OSError as error:
         raise OutputError(f"cannot write the forest {path}: {error.strerror}", fix="choose another place") from error
@@ -50,6 +53,7 @@ def load(path: Path) -> Forest:
         raise OutputError(f"cannot read {path} as a forest: {error}", fix="let the harness write it again") from error
     if version != VERSION:
         raise OutputError(f"{path} holds a forest of version {version}, not {VERSION}", fix="write it again")
+    library = json.loads(str(fields["library"]))
     return Forest(
         scheme=str(fields["scheme"]),
         nodes=tuple(str(name) for name in fields["nodes"]),
@@ -58,6 +62,7 @@ def load(path: Path) -> Forest:
         reduce=fields["reduce"],
         broadcast=fields["broadcast"],
         aligned=bool(fields["aligned"]),
+        library=Library(**library) if library else None,
     )
 
 
@@ -67,6 +72,7 @@ def to_json(forest: Forest) -> dict[str, Any]:
         "scheme": forest.scheme,
         "workers": [forest.nodes[node] for node in forest.workers],
         "aligned": forest.aligned,
+        "library": forest.library and asdict(forest.library),
         "classes": [
             {
                 "share": int(forest.share[c]),

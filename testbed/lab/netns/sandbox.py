@@ -153,6 +153,11 @@ class Sandbox:
         for worker in workers:
             self._processes.launch(worker, self._place(worker.node), body)
 
+    def namespaces(self) -> dict[str, int]:
+        """By node, the descriptor of this process that holds its network namespace."""
+        network = self._up()
+        return {node.name: network.namespaces[node.index] for node in network.blueprint.nodes}
+
     def exits(self) -> list[Exit]:
         """Workers that ended since the last call."""
         self._processes.reap()

@@ -29,12 +29,20 @@ def test_there_and_back(topology: Build, tmp_path: Path, scheme: str) -> None:
         assert getattr(again, name).dtype == getattr(forest, name).dtype
 
 
+def test_who_runs_it_is_kept(topology: Build, tmp_path: Path) -> None:
+    forest = build("openmpi(algorithm=ring)", topology("star(hosts=3)"), [])
+    save(forest, tmp_path / "forest")
+    assert forest.library
+    assert load(tmp_path / "forest").library == forest.library
+
+
 def test_json(topology: Build) -> None:
     text = json.dumps(to_json(build("ring", topology("star(hosts=3)"), [])))
     assert json.loads(text) == {
         "scheme": "ring",
         "workers": ["h0", "h1", "h2"],
         "aligned": False,
+        "library": None,
         "classes": [
             {
                 "share": 1,
