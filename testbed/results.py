@@ -71,10 +71,16 @@ def measure(trial: Trial, samples: pd.DataFrame, sent_bytes: float | None) -> di
         "gst_ratio": median / theory,
         "throughput_sps": metrics.throughput_sps(samples, trial.batch),
         "wire_bytes": sent_bytes,
-        "wire_bytes_theory": trial.network.cost.wire_bytes * work.iterations,
+        "wire_bytes_theory": trial.network.cost.wire_bytes * work.iterations if knows_bytes(trial) else None,
         "algbw_bps": metrics.algbw_bps(size, median),
         "busbw_bps": metrics.busbw_bps(size, median, trial.network.world),
     }
+
+
+def knows_bytes(trial: Trial) -> bool:
+    """Whether the forest's bytes are what goes over the wire; not where a library does something else."""
+    library = trial.network.forest.library
+    return library is None or library.exact
 
 
 def gradient_bytes(trial: Trial) -> int:
@@ -89,6 +95,7 @@ def links(trial: Trial, counters: Iterable[Counters], probed_bytes: Mapping[int,
     """
     topology = trial.network.topology
     per_iteration = trial.network.cost.link_bytes / goodput(trial.spec.links.mtu)
+    known = knows_bytes(trial)
     found = []
     for count in counters:
         link = count.directed_link
@@ -100,7 +107,7 @@ def links(trial: Trial, counters: Iterable[Counters], probed_bytes: Mapping[int,
                 "rate_bps": topology.links[link // 2].rate_bps,
                 "bytes": max(0, round(count.bytes - probed_bytes.get(link, 0.0))),
                 "drops": count.drops,
-                "theory_bytes": round(per_iteration[link] * trial.spec.workload.iterations),
+                "theory_bytes": round(per_iteration[link] * trial.spec.workload.iterations) if known else None,
             }
         )
     return found
@@ -129,7 +136,7 @@ def judge(
     if trial.compute.mode == "paced":
         checks.append(fidelity.overrun(counted, trial.compute.pace_s))
     total = sum(link["bytes"] for link in link_counts)
-    if library and not library.exact:
+    if library and not knows_bytes(trial):
         checks.append(fidelity.wire_unknown(library.name, library.algorithm))
     else:
         checks.append(fidelity.wire(total, sum(link["theory_bytes"] for link in link_counts)))

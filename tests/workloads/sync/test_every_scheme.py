@@ -20,7 +20,6 @@ from workloads.sync.forest import ABSENT, ROOT, Forest
 from workloads.sync.schemes import build, schemes
 from workloads.sync.verify import verify
 
-
 MPI_ALGORITHMS = ["default", "basic_linear", "nonoverlapping", "recursive_doubling"]
 MPI_ALGORITHMS += ["ring", "segmented_ring", "rabenseifner"]
 
