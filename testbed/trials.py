@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from testbed.errors import SpecError
 from testbed.lab.base import check_rate
 from testbed.spec import Arm, Source, Spec
+from testbed.spec.model import Train
 from testbed.units import time_text
 from topologies.build import build as build_topology
 from topologies.call import parse
@@ -74,6 +75,8 @@ class Trial:
     def training(self) -> Training:
         """What each worker trains; the same for every arm, so that their weights can be compared."""
         work = self.spec.workload
+        if not isinstance(work, Train):
+            raise TypeError(f"kind {work.kind} trains nothing")
         return Training(
             model=work.model,
             dataset=work.dataset,
@@ -184,8 +187,11 @@ def locate(expression: str, folder: Path) -> str:
 def _networks(source: Source) -> list[Network]:
     spec = source.spec
     problems: list[SpecError] = []
-    sizes = _said(f"{source.name}: workload.model", partial(tensor_sizes, spec.workload.model), problems)
-    _said(f"{source.name}: workload.dataset", partial(lookup, "dataset", spec.workload.dataset, DATASETS), problems)
+    work = spec.workload
+    if not isinstance(work, Train):
+        raise SpecError(f"{source.name}: workload.kind: {work.kind} cannot be run yet", fix="write kind: train")
+    sizes = _said(f"{source.name}: workload.model", partial(tensor_sizes, work.model), problems)
+    _said(f"{source.name}: workload.dataset", partial(lookup, "dataset", work.dataset, DATASETS), problems)
     found = []
     for i, arm in enumerate(spec.arms if sizes else ()):
         tensors = [floats for _, floats in sizes or ()]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from testbed import units
@@ -96,26 +96,23 @@ LARGEST_BATCH = 2**16
 Batch = Annotated[int, Field(strict=True, ge=1, le=LARGEST_BATCH)]
 
 
-class Workload(_Group):
-    """What every worker does, the same in every arm."""
+class _Synchronised(_Group):
+    """What every worker does, the same in every arm, where our engine synchronises: settings that kinds share."""
 
-    kind: Literal["train"] = "train"
-    model: str = Field(examples=["lenet5"])
-    dataset: str = Field(examples=["digits"])
+    kind: str
+    model: str
     batch: Annotated[list[Batch], BeforeValidator(_listed)] = Field(min_length=1, examples=["[16, 64]"])
     """Sub-minibatch sizes, in samples per worker; every arm runs once with each."""
     iterations: Whole = Field(ge=1, examples=["20"])
     warmup: Whole = Field(1, ge=0)
     """How many of the iterations, from the first, are trained but left out of the statistics of GST."""
-    learning_rate: Number = Field(0.05, gt=0)
-    momentum: Number = Field(0.9, ge=0, lt=1)
     compute: Annotated[ComputeTime, BeforeValidator(_compute)] = ComputeTime()
     overlap: Literal["none", "layer"] = "none"
     chunk_bytes: Size = Field(128 * 2**10, alias="chunk")
     """Large enough that the engine, not its per-chunk cost, keeps unshaped links full; small enough to pipeline."""
 
     @model_validator(mode="after")
-    def _consistent(self) -> Workload:
+    def _consistent(self) -> Self:
         if len(set(self.batch)) < len(self.batch):
             raise refuse(f"batch {self.batch} holds a size twice", "give each size once; use repeats to run it again")
         if self.warmup >= self.iterations:
@@ -132,6 +129,43 @@ class Workload(_Group):
         if self.chunk_bytes % 4:
             raise refuse(f"chunk of {self.chunk_bytes} bytes cuts a float32", "give a multiple of 4 B, such as 128 KiB")
         return self
+
+
+class Train(_Synchronised):
+    """A real model on real data: its real gradient on the wire."""
+
+    kind: Literal["train"] = "train"
+    model: str = Field(examples=["lenet5"])
+    dataset: str = Field(examples=["digits"])
+    learning_rate: Number = Field(0.05, gt=0)
+    momentum: Number = Field(0.9, ge=0, lt=1)
+
+
+class Profile(_Synchronised):
+    """A published model's layer sizes and times: random values on the wire, whose sums are checked."""
+
+    kind: Literal["profile"]
+    model: str = Field(examples=["vgg19"])
+
+
+KINDS: dict[str, type[_Group]] = {"train": Train, "profile": Profile}
+"""The kinds of workload, by the name that ``kind`` gives."""
+
+
+def _kind(value: object) -> Any:
+    """``kind`` of a workload as a tag of the union below; what is no group of keys is refused as the default's."""
+    kind = value.get("kind", "train") if isinstance(value, dict) else getattr(value, "kind", "train")
+    return tag(str(kind))
+
+
+def tag(kind: str) -> str:
+    """How a kind stands in the place that pydantic gives of a mistake, where no key of ours can be."""
+    return f"[{kind}]"
+
+
+Workload = Annotated[
+    Annotated[Train, Tag(tag("train"))] | Annotated[Profile, Tag(tag("profile"))], Discriminator(_kind)
+]
 
 
 class Arm(_Group):
