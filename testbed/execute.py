@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from testbed import jobs, results, watch
+from testbed import command, jobs, results, watch
 from testbed.errors import DiskFullError, TrialError
 from testbed.files import named_errors
 from testbed.jobs import Files
@@ -64,17 +64,23 @@ def execute(
     """
     started, began_s = datetime.now(UTC), time.monotonic()
     record = blank(trial) | {"started": started.isoformat(timespec="seconds")}
-    samples, seen = None, None
+    samples, described = None, {}
     check_room(run_dir, needed_bytes(trial))
     with _working_files(run_dir, trial.id) as files:
         try:
-            seen = observe(trial, lab, files, congestion_control, tick)
-            samples = results.table(seen.of("iteration"))
-            check_loss(samples)
-            record |= summary(trial, seen, samples)
-            found = accuracy(trial, seen, referee, files)
-            record["accuracy"] = storable(found)
-            check_weights(found)
+            if trial.command:
+                ran = command.observe(trial, lab, files, congestion_control)
+                described = ran.lab
+                record |= command.summary(trial, ran)
+            else:
+                seen = observe(trial, lab, files, congestion_control, tick)
+                described = seen.lab
+                samples = results.table(seen.of("iteration"))
+                check_loss(samples)
+                record |= summary(trial, seen, samples)
+                found = accuracy(trial, seen, referee, files)
+                record["accuracy"] = storable(found)
+                check_weights(found)
             record["status"] = "done"
         except DiskFullError:
             raise
@@ -83,7 +89,7 @@ def execute(
             blame_full_disk(trial, run_dir)
             record["error"] = str(error)
     record["duration_s"] = round(time.monotonic() - began_s, 3)
-    return Outcome(record, samples, seen.lab if seen else {})
+    return Outcome(record, samples, described)
 
 
 def blank(trial: Trial) -> dict[str, Any]:
@@ -95,9 +101,10 @@ def blank(trial: Trial) -> dict[str, Any]:
         "label": trial.label,
         "topology": trial.network.topology_text,
         "scheme": trial.network.scheme_text,
+        "kind": trial.spec.workload.kind,
         "batch": trial.batch,
         "repeat": trial.repeat,
-        "iterations": trial.spec.workload.iterations,
+        "iterations": trial.iterations,
         "world": trial.network.world,
         "status": "failed",
         "error": None,
@@ -220,7 +227,7 @@ def probed_bytes(trial: Trial, probes: Sequence[Mapping[str, Any]]) -> dict[int,
 def needed_bytes(trial: Trial) -> int:
     """Room that a trial takes while it runs: the weights, the forest, and each worker's job, samples and log."""
     forest, line = trial.network.forest, 400
-    own = 64 * 2**10 + line * trial.spec.workload.iterations
+    own = 64 * 2**10 + line * trial.iterations
     return results.gradient_bytes(trial) + forest.reduce.nbytes + forest.broadcast.nbytes + own * trial.network.world
 
 

@@ -96,17 +96,20 @@ def link_rate(probes: Iterable[Mapping[str, Any]], expected: int, goodput: float
     return Check("link rate", shares[worst], limits.link_rate, "of goodput", ok, detail)
 
 
-def cpu(windows: Sequence[tuple[float, float]], log: CpuLog, limits: Limits = LIMITS) -> list[Check]:
+def cpu(
+    windows: Sequence[tuple[float, float]],
+    log: CpuLog,
+    when: str = "during synchronisation",
+    limits: Limits = LIMITS,
+) -> list[Check]:
     """Idle and stolen shares of the cores' time inside ``windows``, (start, end) in seconds on the log's clock."""
     total, idle, steal = (_inside(windows, log.at_s, counts) for counts in (log.total_s, log.idle_s, log.steal_s))
     if total <= 0:
-        missing = "the CPUs were not observed while gradients were on the wire"
+        missing = f"the CPUs were not observed {when}"
         return [Check("CPU headroom", None, limits.idle, "idle", False, missing)]
     free, stolen = idle / total, steal / total
     return [
-        Check(
-            "CPU headroom", free, limits.idle, "idle", free >= limits.idle, f"{free:.0%} idle during synchronisation"
-        ),
+        Check("CPU headroom", free, limits.idle, "idle", free >= limits.idle, f"{free:.0%} idle {when}"),
         Check("CPU steal", stolen, limits.steal, "stolen", stolen <= limits.steal, f"{stolen:.1%} taken by the host"),
     ]
 

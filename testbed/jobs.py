@@ -113,8 +113,8 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
             peers=() if forest.library else tuple(peer(addresses, node, p) for p in neighbours(forest, node)),
             training=trial.training,
             compute=trial.compute,
-            overlap=trial.spec.workload.overlap,
-            chunk_bytes=trial.spec.workload.chunk_bytes,
+            overlap=trial.work.overlap,
+            chunk_bytes=trial.work.chunk_bytes,
             congestion_control=congestion_control,
             timeout_s=trial.spec.timeout_s,
             samples=str(files.samples(name)),
@@ -148,7 +148,8 @@ def peer(addresses: Addresses, node: int, other: int) -> Peer:
 
 def host_pairs(network: Network) -> list[tuple[int, int]]:
     """(source, destination) of every flow of a trial, probes included: what the lab needs routes for."""
-    everyone = network.forest.workers if network.forest.library else ()  # a library connects whom it likes
+    # A library, and a command, connect whom they like.
+    everyone = network.forest.workers if network.forest.library or not network.forest.classes else ()
     wanted = {*pairs(network.forest), *permutations(everyone, 2)}
     wanted |= {(burst.src, burst.dst) for burst in bursts(network.topology)}
     return sorted(wanted | {(dst, src) for src, dst in wanted})

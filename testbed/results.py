@@ -57,7 +57,7 @@ def save_samples(path: Path, samples: pd.DataFrame) -> None:
 
 def measure(trial: Trial, samples: pd.DataFrame, sent_bytes: float | None) -> dict[str, float | None]:
     """The trial's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included, if known."""
-    work = trial.spec.workload
+    work = trial.work
     gst = metrics.gst_s(samples, skip=work.warmup)
     median, size = float(gst.median()), gradient_bytes(trial)
     theory = trial.gst_theory_s
@@ -78,9 +78,9 @@ def measure(trial: Trial, samples: pd.DataFrame, sent_bytes: float | None) -> di
 
 
 def knows_bytes(trial: Trial) -> bool:
-    """Whether the forest's bytes are what goes over the wire; not where a library does something else."""
+    """Whether the forest's bytes are what goes over the wire; not where a library or a command does something else."""
     library = trial.network.forest.library
-    return library is None or library.exact
+    return not trial.command and (library is None or library.exact)
 
 
 def gradient_bytes(trial: Trial) -> int:
@@ -94,7 +94,7 @@ def links(trial: Trial, counters: Iterable[Counters], probed_bytes: Mapping[int,
     ``probed_bytes`` is the burst's part of the count, by directed link.
     """
     topology = trial.network.topology
-    per_iteration = trial.network.cost.link_bytes / goodput(trial.spec.links.mtu)
+    theory = trial.network.cost.link_bytes / goodput(trial.spec.links.mtu) * trial.iterations
     known = knows_bytes(trial)
     found = []
     for count in counters:
@@ -107,7 +107,7 @@ def links(trial: Trial, counters: Iterable[Counters], probed_bytes: Mapping[int,
                 "rate_bps": topology.links[link // 2].rate_bps,
                 "bytes": max(0, round(count.bytes - probed_bytes.get(link, 0.0))),
                 "drops": count.drops,
-                "theory_bytes": round(per_iteration[link] * trial.spec.workload.iterations) if known else None,
+                "theory_bytes": round(theory[link]) if known else None,
             }
         )
     return found
@@ -122,7 +122,7 @@ def judge(
     cpu: CpuLog,
 ) -> dict[str, Any]:
     """The trial's fidelity verdict with all its checks; warm-up iterations are left out."""
-    counted = samples[samples["iteration"] >= trial.spec.workload.warmup]
+    counted = samples[samples["iteration"] >= trial.work.warmup]
     last = counted.groupby("iteration")[["ready_s", "sum_s"]].max()
     windows = list(last.itertuples(index=False, name=None))
     checks = [fidelity.link_rate(probes, expected_probes, goodput(trial.spec.links.mtu))]
@@ -141,7 +141,7 @@ def judge(
     else:
         checks.append(fidelity.wire(total, sum(link["theory_bytes"] for link in link_counts)))
     checks.append(fidelity.drops(link_counts))
-    if trial.spec.workload.overlap == "none":
+    if trial.work.overlap == "none":
         checks.append(fidelity.bound(gst_s, trial.gst_theory_s))
     return fidelity.verdict(checks)
 

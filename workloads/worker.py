@@ -35,7 +35,7 @@ from workloads.compute import Accelerator
 from workloads.job import Job
 from workloads.meter import TASKS, Meter
 from workloads.models import model
-from workloads.probe import Bursts
+from workloads.probe import measure
 from workloads.sync import chunks, codec, synchroniser
 from workloads.sync.synchroniser import Synchroniser
 from workloads.training import Replica
@@ -114,12 +114,8 @@ def _hello(job: Job, engine: Synchroniser, samples: TextIO) -> None:
 
 def _probe(job: Job, engine: Synchroniser, samples: TextIO) -> None:
     """Measure this host's links while everyone does; begins and ends with a barrier."""
-    with Bursts(job.probes) as bursts:
-        engine.barrier(job.timeout_s)  # everyone listens
-        found = bursts.run()
-    for one in found:
+    for one in measure(job.probes, lambda: engine.barrier(job.timeout_s)):
         write(samples, "probe", node=job.node, **asdict(one))
-    engine.barrier(job.timeout_s)  # the links are empty again
 
 
 def _train(job: Job, replica: Replica, engine: Synchroniser, buckets: int, samples: TextIO) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -44,20 +44,33 @@ class LinkSettings:
 
 
 @dataclass(frozen=True)
+class Program:
+    """What to run in place of a worker: words, what is added to the environment, and the directory it starts in."""
+
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+    folder: str
+
+
+@dataclass(frozen=True)
 class Launch:
     """One worker to start: the node it runs on, its job file and the file its output goes to."""
 
     node: int
     job: str
     log: str
+    program: Program | None = None
 
 
 @dataclass(frozen=True)
 class Exit:
-    """A worker that ended: ``status`` is its exit status, or minus the signal that ended it."""
+    """A worker that ended: ``status`` is its exit status, or minus the signal that ended it; times are
+    ``time.monotonic()``."""
 
     node: int
     status: int
+    started_s: float = 0.0
+    ended_s: float = 0.0
 
 
 @dataclass(frozen=True)

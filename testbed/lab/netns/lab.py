@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
@@ -76,7 +77,9 @@ class NetnsLab:
         self._ask("prepare")
 
     def launch(self, workers: Sequence[Launch]) -> None:
-        self._ask("launch", [Launch(w.node, str(Path(w.job).absolute()), str(Path(w.log).absolute())) for w in workers])
+        self._ask(
+            "launch", [replace(w, job=str(Path(w.job).absolute()), log=str(Path(w.log).absolute())) for w in workers]
+        )
 
     def agent(self) -> list[str]:
         descriptors = ",".join(f"{name}={fd}" for name, fd in self._ask("namespaces").items())
