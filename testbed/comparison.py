@@ -45,7 +45,7 @@ def _row(record: Mapping[str, Any], first: Mapping[str, Any]) -> list[str]:
     found = record["metrics"]
     jct = time_text(found["jct_s"], measured=True)
     speed_up = f"{first['metrics']['jct_s'] / found['jct_s']:.2f}x" if first["status"] == "done" else MISSING
-    if record["kind"] == "command":  # which says nothing of its iterations
+    if record.get("kind") == "command":  # which says nothing of its iterations
         return [*name, *[MISSING] * 3, jct, MISSING, speed_up, MISSING, record["fidelity"]["verdict"]]
     return [
         *name,

@@ -37,7 +37,7 @@ def sentence(record: Mapping[str, Any]) -> str:
         first, *rest = str(record["error"]).splitlines()
         return "\n".join([f"{record['id']}: FAILED: {first}", *rest])
     found = record["metrics"]
-    if record["kind"] == "command":
+    if record.get("kind") == "command":
         carried = size_text(sum(link["bytes"] for link in record["links"]))
         line = (
             f"{record['id']}: JCT {time_text(found['jct_s'], measured=True)}, {carried} on all links, "
