@@ -58,7 +58,9 @@ def dragonfly(
     links = [Link(host, 0, hosts + host // hosts_each, host % hosts_each, rate_bps, delay_s) for host in range(hosts)]
     wires = [*_local(a, g, hosts_each), *_global(a, g, h, hosts_each)]
     links += [Link(hosts + x, x_port, hosts + y, y_port, rate_bps, delay_s) for x, x_port, y, y_port in wires]
-    chosen = ({"p": p} if p else {}) | ({"routing": routing} if routing != "minimal" else {})
+    chosen: dict[str, object] = {"p": p} if p else {}
+    if routing != "minimal":
+        chosen["routing"] = routing
     router: Router = ShortestPaths(ecmp=True) if routing == "ecmp" else _Minimal(a, hosts_each, hosts, links)
     return Topology("dragonfly", {"a": a, "g": g, "h": h} | chosen, tuple(nodes), tuple(links), router)
 
