@@ -9,10 +9,10 @@ import math
 
 from topologies.model import Topology
 
-_HOST_PX, _ROUTER_PX, _LINK_PX, _MARGIN_PX = 46, 54, 60, 30
+_HOST_PX, _ROUTER_PX, _LINK_PX, _MARGIN_PX = 49, 54, 60, 30
 _LEAST_PX = 480  # for the legend
 ROOM_PX = 42
-"""The widest that the box of a node may be."""
+"""The widest that the box of a node may be; boxes are 22 high, so none touches another 48 away in any direction."""
 _FAN = math.radians(150)
 """The part of a group's own circle that its routers and hosts take, on the side away from the middle."""
 

@@ -24,7 +24,7 @@ from workloads.sync.verify import verify
 @st.composite
 def networks(draw: Callable[..., int]) -> Topology:
     """Of up to 36 hosts."""
-    kind = draw(st.sampled_from(["star", "spine_leaf", "bcube", "fat_tree"]))
+    kind = draw(st.sampled_from(["star", "spine_leaf", "bcube", "fat_tree", "dragonfly"]))
     if kind == "star":
         text = f"star(hosts={draw(st.integers(1, 36))})"
     elif kind == "spine_leaf":
@@ -33,8 +33,12 @@ def networks(draw: Callable[..., int]) -> Topology:
     elif kind == "bcube":
         n, k = draw(st.sampled_from([(2, 1), (5, 1), (2, 2), (3, 2), (5, 2), (6, 2), (2, 3), (3, 3), (2, 5)]))
         text = f"bcube(n={n},k={k})"
+    elif kind == "fat_tree":
+        routing = draw(st.sampled_from(["two_level", "by_destination", "ecmp"]))
+        text = f"fat_tree(k={draw(st.sampled_from([2, 4]))},routing={routing})"
     else:
-        text = f"fat_tree(k={draw(st.sampled_from([2, 4]))})"
+        a, g, h, p = draw(st.sampled_from([(2, 3, 1, 1), (4, 3, 2, 2), (4, 9, 2, 1), (3, 4, 1, 3), (1, 2, 1, 1)]))
+        text = f"dragonfly(a={a},g={g},h={h},p={p},routing={draw(st.sampled_from(['minimal', 'ecmp']))})"
     return build_topology(text, rate_bps=10**9)
 
 
