@@ -42,8 +42,8 @@ def steps() -> Table:
         ("network", "N", "G", "ring's forest", "ring, both phases", "Rina, each phase"),
         tuple(rows),
         (
-            "The paper compares steps of unlike kind: one of the ring is from worker to worker, one of Rina to a switch "
-            "or from it. Both phases of Rina are 4G-2 such steps: in racks of two as many as the ring's 2(N-1).",
+            "The paper compares steps of unlike kind: one of the ring is from worker to worker, one of Rina to a "
+            "switch or from it. Both phases of Rina are 4G-2 such steps: in racks of two as many as the ring's 2(N-1).",
         ),
     )
 
@@ -103,8 +103,8 @@ def figure_11() -> Table:
             "A fat-tree(4) has 20 switches; 13 are on paths to the PS, and half of them are the 6 that section VI-B "
             "replaces in ATP's case, as half of the 8 ToRs are its 4 in Rina's.",
             "With all replaced, Rina is below ATP by its overheads, where the paper has it about equal. No overheads "
-            'put it more than 2.31 times above a ring (half as many members), so the "up to 6x" of section I must be that '
-            "over a PS.",
+            'put it more than 2.31 times above a ring (half as many members), so the "up to 6x" of section I must be '
+            "that over a PS.",
         ),
     )
 
