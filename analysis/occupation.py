@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from testbed.errors import TopologyError
+from topologies.ina import replacement_order
 from topologies.model import Topology
 
 
@@ -87,28 +88,14 @@ def tree_to(topology: Topology, ps: int, workers: Iterable[int] | None = None) -
     return out
 
 
-def below(topology: Topology, ps: int, workers: Iterable[int] | None = None) -> dict[int, int]:
-    """By switch of the tree to ``ps``, the number of workers whose gradients pass it."""
-    passed: dict[int, int] = {}
-    for worker in topology.hosts if workers is None else workers:
-        for path in topology.paths(worker, ps):
-            for link in path.links:
-                head = topology.head(link)
-                if topology.nodes[head].kind == "switch":
-                    passed[head] = passed.get(head, 0) + 1
-    return passed
+def to_replace(topology: Topology, ps: int) -> list[int]:
+    """The switches of the tree to ``ps`` in the order in which Rina section IV-D replaces them by INA ones.
 
-
-def replacement_order(topology: Topology, ps: int) -> list[int]:
-    """The switches of the tree to ``ps`` in the order in which to replace them by INA ones (Rina section IV-D).
-
-    ToR switches first, the one with most hosts first; then the others, the one with most workers below it in the tree
-    first. Where that says nothing, the one with most workers below it, then the one with the lowest number: ours. A
-    switch that is not in the tree, as seven of fat_tree(k=4)'s twenty, would add nothing and is left out: ours, too.
+    As :func:`topologies.ina.replacement_order`, which says what decides where the section does not; without those that
+    are not in the tree, as seven of fat_tree(k=4)'s twenty, and so would add nothing.
     """
-    passed = below(topology, ps)
-    hosts = {s: sum(topology.head(d) < topology.host_count for d in topology.ports[s]) for s in passed}
-    return sorted(passed, key=lambda switch: (-hosts[switch], -passed[switch], switch))
+    tree = tree_to(topology, ps)
+    return [switch for switch in replacement_order(topology, ps) if switch in tree]
 
 
 def _leaves_first(topology: Topology, ps: int, out: dict[int, int]) -> list[int]:

@@ -35,15 +35,20 @@ from workloads.sync.schemes import build, schemes
 RATES = ("100 Mbit/s", "200 Mbit/s")
 LIMIT, LONG_LIMIT, LONG_HOPS = 1.05, 1.10, 16
 STAR, RACKS = "star(hosts=8)", "spine_leaf(racks=2,hosts_per_rack=4,spines=1)"
-NETWORKS = (STAR, RACKS, "fat_tree(k=4)", "bcube(n=3,k=2)")
+ADDING = "spine_leaf(racks=2,hosts_per_rack=4,spines=1,ina=all)"
+NETWORKS = (STAR, RACKS, "fat_tree(k=4)", "bcube(n=3,k=2)", ADDING)
 ARMS = {
     "ps": [("ps", STAR), ("ps(servers=1)", STAR), ("ps(colocated=false)", "star(hosts=9,server_nics=4)")],
     "multi_ring": [("multi_ring(strides=[1,3])", STAR)],
     "hierarchical_ps": [("hierarchical_ps", RACKS), ("hierarchical_ps(across=ring)", RACKS)],
     "two_level": [("two_level", RACKS)],
     "h_ar": [("h_ar", RACKS)],
+    "switchml": [("switchml", ADDING)],
+    "atp": [("atp", ADDING)],
+    "rina": [("rina", ADDING)],
 }
-"""Where the defaults on a star would be something else: a single rack makes ``two_level`` PS, and ``h_ar`` a ring."""
+"""Where the defaults on a star would be something else: a single rack makes ``two_level`` PS and ``h_ar`` a ring, and
+without switches that add ``atp`` is PS and ``rina`` a ring."""
 SPEC = """
 name: schemes-gst
 links: {{rate: 100 Mbit/s}}

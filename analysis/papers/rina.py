@@ -13,7 +13,7 @@ from analysis.dependency_chain import (
     ring_steps,
     scatter_reduce_s,
 )
-from analysis.occupation import occupation, replacement_order
+from analysis.occupation import occupation, to_replace
 from analysis.papers.table import Table
 from topologies.build import build as build_topology
 from topologies.model import Topology
@@ -72,8 +72,8 @@ def curve(topology: Topology, order: Sequence[int], overheads: Overheads = EXAMP
 
 
 def as_numbered(topology: Topology) -> list[int]:
-    """:func:`replacement_order`, but where section IV-D leaves a choice, by number alone."""
-    order = replacement_order(topology, PS)
+    """:func:`to_replace`, but where section IV-D leaves a choice, by number alone."""
+    order = to_replace(topology, PS)
     hosts = {s: sum(topology.head(d) < topology.host_count for d in topology.ports[s]) for s in order}
     tors = sorted((s for s in order if hosts[s]), key=lambda switch: (-hosts[switch], switch))
     return tors + [switch for switch in order if not hosts[switch]]
@@ -84,7 +84,7 @@ def figure_11() -> Table:
     rows = []
     for text in NETWORKS:
         net = build_topology(text, rate_bps=RATE_BPS)
-        order = replacement_order(net, PS)
+        order = to_replace(net, PS)
         shares, numbered = curve(net, order), curve(net, as_numbered(net))
         for count, ((atp, rina), (other, _)) in enumerate(zip(shares, numbered, strict=True)):
             name = net.nodes[order[count - 1]].name if count else "-"
@@ -114,7 +114,7 @@ def occupied() -> Table:
     rows = []
     for text in NETWORKS:
         net = build_topology(text, rate_bps=RATE_BPS)
-        order = replacement_order(net, PS)
+        order = to_replace(net, PS)
         shares = [share for share, _ in curve(net, order)]
         for part in (0.0, 0.5, 0.8, 0.9, 1.0):
             count = int(part * len(order) + 1e-9)

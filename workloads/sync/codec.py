@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from testbed.errors import OutputError
-from workloads.sync.forest import ROOT, Forest, Parents
+from workloads.sync.forest import ROOT, FixedPoint, Forest, Parents
 
-VERSION = 1
+VERSION = 2
 
 
 def save(forest: Forest, path: Path) -> None:
@@ -31,6 +34,8 @@ def save(forest: Forest, path: Path) -> None:
                 reduce=forest.reduce,
                 broadcast=forest.broadcast,
                 aligned=forest.aligned,
+                fixed=_numbers(forest.fixed),
+                window=forest.window,
             )
     except OSError as error:
         raise OutputError(f"cannot write the forest {path}: {error.strerror}", fix="choose another place") from error
@@ -58,7 +63,21 @@ def load(path: Path) -> Forest:
         reduce=fields["reduce"],
         broadcast=fields["broadcast"],
         aligned=bool(fields["aligned"]),
+        fixed=_fixed(fields["fixed"]),
+        window=int(fields["window"]),
     )
+
+
+def _numbers(fixed: FixedPoint | None) -> NDArray[np.float64]:
+    """Scale (NaN where each block has its own) and slots; nothing where gradients are floats."""
+    return np.array([] if fixed is None else [math.nan if fixed.scale is None else fixed.scale, fixed.slots])
+
+
+def _fixed(numbers: NDArray[np.float64]) -> FixedPoint | None:
+    if not len(numbers):
+        return None
+    scale, slots = numbers.tolist()
+    return FixedPoint(None if math.isnan(scale) else scale, int(slots))
 
 
 def to_json(forest: Forest) -> dict[str, Any]:
@@ -67,6 +86,8 @@ def to_json(forest: Forest) -> dict[str, Any]:
         "scheme": forest.scheme,
         "workers": [forest.nodes[node] for node in forest.workers],
         "aligned": forest.aligned,
+        "fixed": None if forest.fixed is None else asdict(forest.fixed),
+        "window": forest.window,
         "classes": [
             {
                 "share": int(forest.share[c]),

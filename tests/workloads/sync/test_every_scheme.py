@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import SchemeError
 from topologies.build import build as build_topology
+from topologies.ina import mark
 from topologies.model import Topology
 from workloads.sync.cost import cost
 from workloads.sync.flows import flows
@@ -39,7 +40,12 @@ def networks(draw: Callable[..., int]) -> Topology:
     else:
         a, g, h, p = draw(st.sampled_from([(2, 3, 1, 1), (4, 3, 2, 2), (4, 9, 2, 1), (3, 4, 1, 3), (1, 2, 1, 1)]))
         text = f"dragonfly(a={a},g={g},h={h},p={p},routing={draw(st.sampled_from(['minimal', 'ecmp']))})"
-    return build_topology(text, rate_bps=10**9)
+    net = build_topology(text, rate_bps=10**9)
+    able = draw(st.sampled_from(["none", "all", "some"]))
+    if able == "none":
+        return net
+    some = draw(st.sets(st.sampled_from([net.nodes[switch].name for switch in net.switches])))
+    return mark(net, tuple(sorted(some)) if able == "some" and some else "all")
 
 
 def _text(value: object) -> str:
@@ -74,6 +80,7 @@ def expressions(name: str, hosts: int) -> st.SearchStrategy[str]:
         "hierarchical_ps": st.builds(
             "hierarchical_ps(across={},colocated={})".format, st.sampled_from(["ps", "ring"]), yes_or_no
         ),
+        "atp": st.builds("atp(servers={})".format, st.integers(0, hosts)),
         "two_level": st.just("two_level") | st.builds("two_level(groups={})".format, _groups(hosts)),
     }
     return known.get(name, st.just(name))
@@ -87,6 +94,9 @@ def may_be_refused(scheme: str, net: Topology) -> bool:
         or (scheme == "bml" and net.family != "bcube")
         or scheme.startswith("bcube(")
         or (scheme.startswith("ps") and "colocated=false" in scheme and net.host_count == 1)
+        or (scheme.startswith("atp") and net.params.get("routing") == "ecmp")
+        or (scheme == "switchml" and not all(net.nodes[switch].ina for switch in net.switches))
+        or (scheme == "switchml" and net.family == "bcube")
         or (scheme.startswith("hierarchical_ps") and min(map(racks.count, racks)) < 2)
     )
 
@@ -151,6 +161,6 @@ def bytes_are_right(forest: Forest, net: Topology) -> None:
     assert (edges >= 2 * (len(forest.workers) - 1)).all()
     traffic = flows(forest, 1000.0)
     helped = len(forest.workers) < net.host_count
-    least = 1000.0 if helped else 1000.0 * 2 * (len(forest.workers) - 1) / len(forest.workers)
+    least = 1000.0 if helped or forest.fixed else 1000.0 * 2 * (len(forest.workers) - 1) / len(forest.workers)
     busiest = max(traffic.sum(axis=0).max(), traffic.sum(axis=1).max())
     assert busiest >= least - 1e-6 or len(forest.workers) == 1
