@@ -3,9 +3,11 @@
 a routers a group, h global links and p hosts a router, g groups. A group acts as one router of a h global ports, so
 up to a h + 1 groups can each have a link to every other (section 3.1). A balanced one has a = 2p = 2h.
 
-The paper leaves open which port leads to which group. Here port by port of a group leads to the group that is 1, 2, ...
-g - 1 further on, and again from 1 where there are ports left (absent links between equals: each pair of groups has
-the same number of links, give or take one).
+The paper leaves open which port leads to which group. Here one port after another leads 1, 2, ... g - 1 groups back,
+and again from 1 where ports are left, so that each pair of groups has the same number of links, give or take one. That
+is the palmtree arrangement (Camarero, Vallejo, Beivide, TACO 2014). In it what comes from the group before arrives at a
+group's first router, and what goes to the next one leaves at its last: a ring over the hosts in their order passes no
+link twice.
 """
 
 from __future__ import annotations
@@ -95,15 +97,14 @@ def _local(a: int, g: int, first_port: int) -> list[Wire]:
 
 
 def _global(a: int, g: int, h: int, hosts_each: int) -> list[Wire]:
-    """The n-th port of a group that leads d groups on is wired to the n-th there that leads g - d on (back)."""
-    ahead = _ahead(a * h, g)
+    """The n-th port of a group that leads d groups back is wired to the n-th there that leads g - d back."""
     slots: dict[int, list[int]] = {}
-    for slot, distance in enumerate(ahead):
+    for slot, distance in enumerate(_groups_back(a * h, g)):
         slots.setdefault(distance, []).append(slot)
     wires = []
     for group in range(g):
         for distance, here in slots.items():
-            other = (group + distance) % g
+            other = (group - distance) % g
             if group < other:
                 for out, back in zip(here, slots[g - distance], strict=True):
                     ends = [(where * a + slot // h, slot % h) for where, slot in ((group, out), (other, back))]
@@ -112,11 +113,11 @@ def _global(a: int, g: int, h: int, hosts_each: int) -> list[Wire]:
     return sorted(wires)
 
 
-def _ahead(ports: int, g: int) -> list[int]:
-    """How many groups on each of a group's global ports leads; as many lead d on as lead d back."""
+def _groups_back(ports: int, g: int) -> list[int]:
+    """How many groups back each of a group's global ports leads; as many lead d back as lead d on."""
     rounds, rest = divmod(ports, g - 1)
     half = rest // 2
-    middle = [g // 2] if rest % 2 else []  # g is even then, see _check_wiring: that far on is that far back
+    middle = [g // 2] if rest % 2 else []  # g is even then, see _check_wiring: that far back is that far on
     last = [*range(1, half + 1), *middle, *range(g - half, g)]
     return [*range(1, g)] * rounds + last
 

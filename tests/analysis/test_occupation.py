@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,8 @@ from testbed.errors import TopologyError
 from topologies.build import build
 from topologies.model import Link, Node, Topology
 from topologies.shortest import ShortestPaths
+from workloads.sync.cost import cost
+from workloads.sync.schemes import build as build_forest
 
 RATE_BPS = 10**9
 
@@ -136,3 +139,18 @@ def test_every_host_sees_the_same(expression: str) -> None:
         curves.add(tuple(occupation(net, ps, set(order[:count])).share for count in range(len(order) + 1)))
     assert len(curves) == 1
     assert len(tree_to(net, 0)) == net.host_count - 1 + len(to_replace(net, 0))
+
+
+@pytest.mark.parametrize(
+    ("expression", "counts"),
+    [("fat_tree(k=4,routing=by_destination)", range(14)), ("dragonfly(a=4,g=9,h=2)", (0, 1, 4, 11, 12, 29, 35, 36))],
+)
+def test_it_is_the_bound_of_atps_forest(expression: str, counts: Sequence[int]) -> None:
+    """The paper's model and ours, which knows nothing of it: T_F over the least GST of ``atp`` is the model's share."""
+    net = build(expression, rate_bps=RATE_BPS)
+    order = to_replace(net, 0)
+    for count in counts:
+        names = ",".join(net.nodes[switch].name for switch in order[:count])
+        adding = build(f"{expression[:-1]},ina=[{names}])" if names else expression, rate_bps=RATE_BPS)
+        gst_t_f = cost(build_forest("atp", adding, []), adding, RATE_BPS / 8).bound_s()
+        assert occupation(net, 0, set(order[:count])).share == pytest.approx(1 / gst_t_f)

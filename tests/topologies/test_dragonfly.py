@@ -96,22 +96,32 @@ def kind_of(topology: Topology, link: int) -> str:
 
 
 def test_a_worked_example() -> None:
-    """Port q of a group (router q // h) leads q + 1 groups on: r0.0 to groups 1 and 2, r0.1 to 3 and 4, ..."""
+    """Port q of a group (router q // h) leads q + 1 groups back: r0.0 to groups 8 and 7, r0.1 to 6 and 5, ..."""
     topology = make("dragonfly(a=4,g=9,h=2)")
     outward = [
         [topology.nodes[topology.head(link)].name for link in topology.ports[topology.index[f"r0.{i}"]][-2:]]
         for i in range(4)
     ]
-    assert outward == [["r1.3", "r2.3"], ["r3.2", "r4.2"], ["r5.1", "r6.1"], ["r7.0", "r8.0"]]
+    assert outward == [["r8.3", "r7.3"], ["r6.2", "r5.2"], ["r4.1", "r3.1"], ["r2.0", "r1.0"]]
 
     def names(src: int, dst: int) -> list[str]:
         return [topology.nodes[topology.head(link)].name for link in topology.paths(src, dst)[0].links]
 
     assert names(0, 1) == ["r0.0", "h1"]
     assert names(0, 7) == ["r0.0", "r0.3", "h7"]
-    assert names(0, 14) == ["r0.0", "r1.3", "h14"]
-    assert names(2, 8) == ["r0.1", "r0.0", "r1.3", "r1.0", "h8"]
-    assert names(8, 2) == ["r1.0", "r1.3", "r0.0", "r0.1", "h2"]
+    assert names(7, 8) == ["r0.3", "r1.0", "h8"]
+    assert names(0, 8) == ["r0.0", "r0.3", "r1.0", "h8"]
+    assert names(2, 14) == ["r0.1", "r0.3", "r1.0", "r1.3", "h14"]
+    assert names(14, 2) == ["r1.3", "r1.0", "r0.3", "r0.1", "h2"]
+
+
+def test_a_ring_over_the_hosts_in_order_passes_no_link_twice() -> None:
+    """Rina section III-A holds a ring free of bottlenecks whatever the network; here it is."""
+    for expression in ("dragonfly(a=4,g=9,h=2)", "dragonfly(a=2,g=3,h=1)", "dragonfly(a=6,g=7,h=1)"):
+        topology = make(expression)
+        hosts = topology.hosts
+        passed = [link for src in hosts for link in topology.paths(src, (src + 1) % len(hosts))[0].links]
+        assert len(set(passed)) == len(passed)
 
 
 def test_several_links_between_two_groups_are_all_used() -> None:
