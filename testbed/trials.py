@@ -11,9 +11,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from testbed.errors import SpecError
 from testbed.lab.base import check_rate
+from testbed.program import check as check_command
 from testbed.spec import Arm, Source, Spec
+from testbed.spec.model import Command, Profile, Train
 from testbed.units import time_text
 from topologies.build import build as build_topology
 from topologies.call import parse
@@ -27,6 +31,7 @@ from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, cost, goodput
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build as build_forest
+from workloads.sync.schemes.reference import one_nic
 from workloads.sync.verify import verify
 
 _T = TypeVar("_T")
@@ -64,7 +69,26 @@ class Trial:
     network: Network
     spec: Spec
     batch: int
+    """0 where the workload is a command, which has none."""
     repeat: int
+    folder: Path = Path()
+    """The spec's directory."""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The words to run on every host, in place of our workers; empty where these train."""
+        work = self.spec.workload
+        return tuple(work.command) if isinstance(work, Command) else ()
+
+    @property
+    def work(self) -> Train | Profile:
+        """What our workers do."""
+        return _work(self.spec)
+
+    @property
+    def iterations(self) -> int:
+        """0 for a command, whose iterations are its own affair."""
+        return 0 if self.command else self.work.iterations
 
     @property
     def label(self) -> str:
@@ -74,6 +98,8 @@ class Trial:
     def training(self) -> Training:
         """What each worker trains; the same for every arm, so that their weights can be compared."""
         work = self.spec.workload
+        if not isinstance(work, Train):
+            raise TypeError(f"kind {work.kind} trains nothing")
         return Training(
             model=work.model,
             dataset=work.dataset,
@@ -86,26 +112,27 @@ class Trial:
 
     @property
     def compute(self) -> Compute:
-        compute = self.spec.workload.compute
+        compute = self.work.compute
         return Compute(mode=compute.mode, pace_s=compute.pace_s.get(self.batch, 0.0))
 
     @property
     def gst_theory_s(self) -> float:
-        """The least time a synchronisation can take at this MTU (s)."""
+        """The least time a synchronisation can take at this MTU (s); 0 for a command."""
         return self.network.cost.bound_s(goodput(self.spec.links.mtu))
 
     @property
     def jct_theory_s(self) -> float | None:
         """Iterations of the paced computing time and the least GST (s); None where computing time is not known."""
-        if self.compute.mode == "real":
+        if self.command or self.compute.mode == "real":
             return None
-        return self.spec.workload.iterations * (self.compute.pace_s + self.gst_theory_s)
+        return self.iterations * (self.compute.pace_s + self.gst_theory_s)
 
     @cached_property
     def identity(self) -> str:
         """A digest of every setting that this trial's result depends on."""
         settings: dict[str, Any] = self.spec.model_dump(include={"lab", "links", "workload", "seed"})
-        settings["workload"] |= {"batch": self.batch, "compute": vars(self.compute)}
+        if not self.command:
+            settings["workload"] |= {"batch": self.batch, "compute": vars(self.compute)}
         settings["arm"] = [self.network.arm.topology, self.network.arm.scheme]
         forest, topology = self.network.forest, self.network.topology
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
@@ -113,6 +140,11 @@ class Trial:
         for array in (forest.share, forest.reduce, forest.broadcast, self.network.cost.link_bytes):  # the last: routes
             digest.update(array.tobytes())
         return digest.hexdigest()
+
+
+def _work(spec: Spec) -> Train | Profile:
+    assert not isinstance(spec.workload, Command)  # whoever asks has looked at ``Trial.command``
+    return spec.workload
 
 
 def trials(source: Source) -> list[Trial]:
@@ -126,11 +158,35 @@ def trials(source: Source) -> list[Trial]:
     spec = source.spec
     found = []
     for repeat in range(spec.repeats):
-        for batch in spec.workload.batch:
+        for batch in [0] if isinstance(spec.workload, Command) else spec.workload.batch:
             for network in networks:
-                end = f"-r{repeat + 1}" if spec.repeats > 1 else ""
-                found.append(Trial(f"{_slug(network)}-b{batch}{end}", network, spec, batch, repeat))
+                end = (f"-b{batch}" if batch else "") + (f"-r{repeat + 1}" if spec.repeats > 1 else "")
+                found.append(Trial(f"{_slug(network)}{end}", network, spec, batch, repeat, source.folder))
     return _distinct(found)
+
+
+def _topology(arm: Arm, spec: Spec, folder: Path) -> tuple[str, Topology]:
+    """An arm's network, and the expression that builds it from the working directory."""
+    text = locate(arm.topology, folder)
+    topology = build_topology(text, rate_bps=spec.links.rate_bps, delay_s=spec.links.delay_s)
+    for rate_bps in {link.rate_bps for link in topology.links}:
+        _check_rate(arm, rate_bps)
+    return text, topology
+
+
+def bare_network(arm: Arm, spec: Spec, folder: Path) -> Network:
+    """One arm whose ranks synchronise by themselves: a forest without classes, which costs nothing.
+
+    Raises:
+        SpecError: the topology cannot be, or a host has several NICs, of which the ranks would not know.
+    """
+    text, topology = _topology(arm, spec, folder)
+    one_nic("a command", topology)
+    none = np.empty((0, len(topology.nodes)), np.int32)
+    names = tuple(node.name for node in topology.nodes)
+    forest = Forest("command", names, tuple(topology.hosts), np.empty(0, np.int64), none, none)
+    rates = np.repeat([float(link.rate_bps) for link in topology.links], 2)
+    return Network(arm, text, "command", topology, forest, Cost(0, 0.0, 0.0, np.zeros_like(rates), rates), 0)
 
 
 def network(arm: Arm, spec: Spec, tensors: list[int], folder: Path) -> Network:
@@ -139,16 +195,14 @@ def network(arm: Arm, spec: Spec, tensors: list[int], folder: Path) -> Network:
     Raises:
         SpecError: the topology cannot be, the scheme cannot use it, or its forest is wrong.
     """
-    topology_text, scheme_text = locate(arm.topology, folder), locate(arm.scheme, folder)
-    topology = build_topology(topology_text, rate_bps=spec.links.rate_bps, delay_s=spec.links.delay_s)
-    for rate_bps in {link.rate_bps for link in topology.links}:
-        _check_rate(arm, rate_bps)
+    scheme_text = locate(arm.scheme, folder)
+    topology_text, topology = _topology(arm, spec, folder)
     forest = build_forest(scheme_text, topology, tensors)
     verify(forest, topology)
     if len(forest.workers) == 1:
         raise SpecError(f"{arm.topology} has one worker, which has nobody to synchronise with", fix="give it two hosts")
     floats = sum(tensors)
-    cut(forest, floats, [(0, floats)], spec.workload.chunk_bytes)
+    cut(forest, floats, [(0, floats)], _work(spec).chunk_bytes)
     found = Network(arm, topology_text, scheme_text, topology, forest, cost(forest, topology, 4 * floats), floats)
     _check_timeout(found, spec)
     return found
@@ -163,7 +217,7 @@ def _check_rate(arm: Arm, rate_bps: int) -> None:
 
 def _check_timeout(network: Network, spec: Spec) -> None:
     """A worker writes something at the end of each iteration, which must come before it is taken for one that hangs."""
-    least_s = network.cost.bound_s(goodput(spec.links.mtu)) + max(spec.workload.compute.pace_s.values(), default=0.0)
+    least_s = network.cost.bound_s(goodput(spec.links.mtu)) + max(_work(spec).compute.pace_s.values(), default=0.0)
     if least_s >= spec.timeout_s:
         raise SpecError(
             f"the timeout of {time_text(spec.timeout_s)} would end an iteration, which takes {time_text(least_s)} at "
@@ -184,13 +238,27 @@ def locate(expression: str, folder: Path) -> str:
 def _networks(source: Source) -> list[Network]:
     spec = source.spec
     problems: list[SpecError] = []
-    sizes = _said(f"{source.name}: workload.model", partial(tensor_sizes, spec.workload.model), problems)
-    _said(f"{source.name}: workload.dataset", partial(lookup, "dataset", spec.workload.dataset, DATASETS), problems)
+    work = spec.workload
+    if isinstance(work, Command):
+        _said(f"{source.name}: workload.command", partial(check_command, work.command, source.folder), problems)
+        made = [
+            _said(f"{source.name}: arms.{i}", partial(bare_network, arm, spec, source.folder), problems)
+            for i, arm in enumerate(spec.arms)
+        ]
+        return _or_raise([one for one in made if one], problems)
+    if not isinstance(work, Train):
+        raise SpecError(f"{source.name}: workload.kind: {work.kind} cannot be run yet", fix="write kind: train")
+    sizes = _said(f"{source.name}: workload.model", partial(tensor_sizes, work.model), problems)
+    _said(f"{source.name}: workload.dataset", partial(lookup, "dataset", work.dataset, DATASETS), problems)
     found = []
     for i, arm in enumerate(spec.arms if sizes else ()):
         tensors = [floats for _, floats in sizes or ()]
         built = _said(f"{source.name}: arms.{i}", partial(network, arm, spec, tensors, source.folder), problems)
         found += [built] if built else []
+    return _or_raise(found, problems)
+
+
+def _or_raise(found: list[Network], problems: list[SpecError]) -> list[Network]:
     if problems:
         raise problems[0] if len(problems) == 1 else SpecError("\n".join(map(str, problems)))
     return found
@@ -207,7 +275,7 @@ def _said(where: str, make: Callable[[], _T], problems: list[SpecError]) -> _T |
 
 def _slug(network: Network) -> str:
     """``ring-star9`` for ring on star(hosts=9)."""
-    return f"{_short(network.arm.scheme)}-{_short(network.arm.topology)}"
+    return f"{_short(network.arm.scheme or network.scheme_text)}-{_short(network.arm.topology)}"
 
 
 def _short(expression: str) -> str:

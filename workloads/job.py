@@ -67,6 +67,22 @@ class Probe:
 
 
 @dataclass(frozen=True)
+class Meeting:
+    """Where the ranks of a library meet."""
+
+    hosts: tuple[str, ...]
+    """Name of each rank's host."""
+    local: str
+    """Own IPv4 address, which also says which NIC."""
+    first: str
+    """Rank 0's IPv4 address."""
+    port: int
+    """Where rank 0 listens, if the library wants that."""
+    agent: str
+    """Program that, called with ``HOST COMMAND...``, runs a command on another host, as ssh does."""
+
+
+@dataclass(frozen=True)
 class Job:
     """One process of one trial. Paths are as the process sees them."""
 
@@ -90,6 +106,8 @@ class Job:
     weights: str | None = None
     """Where to save the final weights as .npy (rank 0), or None."""
     probes: tuple[Probe, ...] = field(default=())
+    meeting: Meeting | None = None
+    """For a forest that a library runs."""
     version: int = VERSION
 
     def save(self, path: Path) -> None:
@@ -104,4 +122,6 @@ class Job:
         raw["training"] = Training(**raw["training"])
         raw["compute"] = Compute(**raw["compute"])
         raw["probes"] = tuple(Probe(**probe) for probe in raw["probes"])
+        if raw["meeting"]:
+            raw["meeting"] = Meeting(**raw["meeting"] | {"hosts": tuple(raw["meeting"]["hosts"])})
         return cls(**raw)

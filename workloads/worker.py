@@ -18,11 +18,10 @@ import json
 import os
 import resource
 import signal
-import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -34,11 +33,11 @@ import torch
 from testbed.errors import TestbedError
 from workloads.compute import Accelerator
 from workloads.job import Job
-from workloads.meter import SCHEDSTAT, Meter
+from workloads.meter import TASKS, Meter
 from workloads.models import model
-from workloads.probe import Bursts
-from workloads.sync import chunks, codec, transport
-from workloads.sync.engine import Engine
+from workloads.probe import measure
+from workloads.sync import chunks, codec, synchroniser
+from workloads.sync.synchroniser import Synchroniser
 from workloads.training import Replica
 
 
@@ -88,10 +87,8 @@ def run(job: Job, samples: TextIO) -> None:
     buckets = net.buckets() if job.overlap == "layer" else [(0, net.floats())]
     table = chunks.cut(forest, net.floats(), buckets, job.chunk_bytes)
     replica = None if job.rank is None else Replica(job.training)
-    sockets = transport.connect(job.node, job.peers, job.congestion_control, job.timeout_s)
-    _hello(job, sockets, samples)
-    engine = Engine(job.node, forest, table, sockets, None if replica is None else replica.gradient)
-    try:
+    with synchroniser.connect(job, forest, table, None if replica is None else replica.gradient) as engine:
+        _hello(job, engine, samples)
         _probe(job, engine, samples)
         with _collector_off():
             if replica is None:
@@ -99,16 +96,10 @@ def run(job: Job, samples: TextIO) -> None:
             else:
                 _train(job, replica, engine, len(buckets), samples)
         _done(job, replica, engine, samples)
-    finally:
-        engine.close()
 
 
-def _hello(job: Job, sockets: Mapping[int, socket.socket], samples: TextIO) -> None:
-    """Say who this is, with the congestion control that the kernel really gave (a name of at most 16 bytes)."""
-    control = {
-        sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
-        for sock in sockets.values()
-    }
+def _hello(job: Job, engine: Synchroniser, samples: TextIO) -> None:
+    """Say who this is, with the congestion control that connections really have."""
     write(
         samples,
         "hello",
@@ -116,27 +107,23 @@ def _hello(job: Job, sockets: Mapping[int, socket.socket], samples: TextIO) -> N
         node=job.node,
         name=job.name,
         pid=os.getpid(),
-        congestion_control=" ".join(sorted(control)) or job.congestion_control,
+        congestion_control=engine.congestion_control or job.congestion_control,
         time=time.monotonic(),
     )
 
 
-def _probe(job: Job, engine: Engine, samples: TextIO) -> None:
+def _probe(job: Job, engine: Synchroniser, samples: TextIO) -> None:
     """Measure this host's links while everyone does; begins and ends with a barrier."""
-    with Bursts(job.probes) as bursts:
-        engine.barrier(job.timeout_s)  # everyone listens
-        found = bursts.run()
-    for one in found:
+    for one in measure(job.probes, lambda: engine.barrier(job.timeout_s)):
         write(samples, "probe", node=job.node, **asdict(one))
-    engine.barrier(job.timeout_s)  # the links are empty again
 
 
-def _train(job: Job, replica: Replica, engine: Engine, buckets: int, samples: TextIO) -> None:
+def _train(job: Job, replica: Replica, engine: Synchroniser, buckets: int, samples: TextIO) -> None:
     """All iterations of one worker."""
     assert job.rank is not None
     meter = Meter()
     if not meter.counts_waits:
-        print(f"{job.name}: this kernel does not count run-queue waits in {SCHEDSTAT}; wait_s is null", flush=True)
+        print(f"{job.name}: this kernel does not count run-queue waits in {TASKS}; wait_s is null", flush=True)
     ready = meter.now()
 
     def release(bucket: int) -> None:
@@ -166,7 +153,7 @@ def _train(job: Job, replica: Replica, engine: Engine, buckets: int, samples: Te
     meter.close()
 
 
-def _pass_on(job: Job, engine: Engine, buckets: int) -> None:
+def _pass_on(job: Job, engine: Synchroniser, buckets: int) -> None:
     """All iterations of a node that adds and forwards without a gradient of its own."""
     engine.barrier(job.timeout_s)
     for _ in range(job.training.iterations):
@@ -175,7 +162,7 @@ def _pass_on(job: Job, engine: Engine, buckets: int) -> None:
         engine.wait(job.timeout_s)
 
 
-def _done(job: Job, replica: Replica | None, engine: Engine, samples: TextIO) -> None:
+def _done(job: Job, replica: Replica | None, engine: Synchroniser, samples: TextIO) -> None:
     if replica is not None and job.weights is not None:
         np.save(job.weights, replica.weights)
     write(

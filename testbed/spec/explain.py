@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from testbed.errors import SpecError
-from testbed.spec.model import Spec
+from testbed.spec.model import KINDS, Spec, tag
 
 Path = tuple[str | int, ...]
 
@@ -24,6 +24,10 @@ _KINDS = {
 }
 
 
+_TAGS = {tag(kind): group for kind, group in KINDS.items()}
+"""What pydantic puts into a mistake's path after ``workload``: the kind by which the rest is to be read."""
+_WRONG_KIND = "union_tag_invalid"
+
 MOST_SHOWN = 8
 """So many mistakes are listed; with more, the file is probably something else than a spec."""
 
@@ -34,6 +38,7 @@ def explain(error: ValidationError, name: str, overridden: Sequence[Path] = ()) 
     for item in error.errors(include_url=False)[:MOST_SHOWN]:
         path = tuple(key for key in item["loc"] if key != "[key]")
         problem, fix = _describe(item, path)
+        path = tuple(key for key in path if key not in _TAGS) + (("kind",) if item["type"] == _WRONG_KIND else ())
         source = "--set" if any(path[: len(given)] == given for given in overridden) else name
         where = f"{source}: {'.'.join(map(str, path))}" if path else source
         texts.append(SpecError(f"{where}: {problem}", fix=fix))
@@ -48,7 +53,10 @@ def _describe(item: Any, path: Path) -> tuple[str, str]:
     if kind == "testbed":
         return context["problem"], context["fix"]
     if kind == "extra_forbidden":
-        return "unknown key", nearest(str(path[-1]), known_keys(path[:-1]))
+        return _unknown_key(path)
+    if kind == _WRONG_KIND:
+        word = context["tag"][1:-1]
+        return f"{word!r} is not one of: {', '.join(KINDS)}", nearest(word, list(KINDS))
     if kind == "missing":
         return "missing", f"add it, such as {path[-1]}: {_example(path)}"
     if kind == "literal_error":
@@ -61,8 +69,18 @@ def _describe(item: Any, path: Path) -> tuple[str, str]:
         return f"{_short(value)} is impossible", f"give {sign} {context[key]}"
     if kind == "too_short":
         return "an empty list", f"give at least {context['min_length']}"
+    path = path[:-1] if path[-1] in _TAGS else path
     form = _example(path) if isinstance(path[-1], int) else f"{path[-1]}: {_example(path)}"
     return f"{_short(value)} is not {_KINDS[kind.split('_')[0]]}", f"write it as {form}"
+
+
+def _unknown_key(path: Path) -> tuple[str, str]:
+    """A key that no kind of workload has, or one that only another kind has."""
+    *group, key = path
+    others = [kind for kind, fields in KINDS.items() if key in _keys(fields)]
+    if group and group[-1] in _TAGS and others:
+        return f"kind {str(group[-1])[1:-1]} has no such key", f"remove it, or write kind: {' or '.join(others)}"
+    return "unknown key", nearest(str(key), known_keys(tuple(group)))
 
 
 _LIMITS = {
@@ -83,13 +101,19 @@ def nearest(word: str, known: Sequence[str]) -> str:
 def known_keys(path: Path) -> list[str]:
     """The keys that the group at ``path`` may hold."""
     group = _group(path)
-    return [field.alias or key for key, field in group.model_fields.items()] if group else []
+    return _keys(group) if group else []
+
+
+def _keys(group: type[BaseModel]) -> list[str]:
+    return [field.alias or key for key, field in group.model_fields.items()]
 
 
 def _group(path: Path) -> type[BaseModel] | None:
     group: type[BaseModel] | None = Spec
     for key in path:
-        if isinstance(key, int) or group is None:
+        if key in _TAGS:
+            group = _TAGS[str(key)]
+        if isinstance(key, int) or group is None or key in _TAGS:
             continue
         field = _field(group, key)
         kinds = [field.annotation, *get_args(field.annotation)] if field else []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from testbed import units
@@ -96,26 +97,23 @@ LARGEST_BATCH = 2**16
 Batch = Annotated[int, Field(strict=True, ge=1, le=LARGEST_BATCH)]
 
 
-class Workload(_Group):
-    """What every worker does, the same in every arm."""
+class _Synchronised(_Group):
+    """What every worker does, the same in every arm, where our engine synchronises: settings that kinds share."""
 
-    kind: Literal["train"] = "train"
-    model: str = Field(examples=["lenet5"])
-    dataset: str = Field(examples=["digits"])
+    kind: str
+    model: str
     batch: Annotated[list[Batch], BeforeValidator(_listed)] = Field(min_length=1, examples=["[16, 64]"])
     """Sub-minibatch sizes, in samples per worker; every arm runs once with each."""
     iterations: Whole = Field(ge=1, examples=["20"])
     warmup: Whole = Field(1, ge=0)
     """How many of the iterations, from the first, are trained but left out of the statistics of GST."""
-    learning_rate: Number = Field(0.05, gt=0)
-    momentum: Number = Field(0.9, ge=0, lt=1)
     compute: Annotated[ComputeTime, BeforeValidator(_compute)] = ComputeTime()
     overlap: Literal["none", "layer"] = "none"
     chunk_bytes: Size = Field(128 * 2**10, alias="chunk")
     """Large enough that the engine, not its per-chunk cost, keeps unshaped links full; small enough to pipeline."""
 
     @model_validator(mode="after")
-    def _consistent(self) -> Workload:
+    def _consistent(self) -> Self:
         if len(set(self.batch)) < len(self.batch):
             raise refuse(f"batch {self.batch} holds a size twice", "give each size once; use repeats to run it again")
         if self.warmup >= self.iterations:
@@ -134,17 +132,79 @@ class Workload(_Group):
         return self
 
 
+class Train(_Synchronised):
+    """A real model on real data: its real gradient on the wire."""
+
+    kind: Literal["train"] = "train"
+    model: str = Field(examples=["lenet5"])
+    dataset: str = Field(examples=["digits"])
+    learning_rate: Number = Field(0.05, gt=0)
+    momentum: Number = Field(0.9, ge=0, lt=1)
+
+
+class Profile(_Synchronised):
+    """A published model's layer sizes and times: random values on the wire, whose sums are checked."""
+
+    kind: Literal["profile"]
+    model: str = Field(examples=["vgg19"])
+
+
+def _words(value: object) -> object:
+    try:
+        words = shlex.split(value) if isinstance(value, str) else value
+    except ValueError as error:  # a quotation that does not end
+        raise refuse(f"cannot read {value!r}: {str(error).lower()}", "write it as python train.py --epochs 2") from None
+    if isinstance(value, str) and not words:
+        raise refuse("an empty command", "write it as python train.py --epochs 2")
+    return words
+
+
+class Command(_Group):
+    """Any script that torchrun could start: a rank a host, run as it is, which synchronises by itself."""
+
+    kind: Literal["command"]
+    command: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(_words)] = Field(
+        examples=["python train.py --epochs 2"]
+    )
+    """Words as a shell would split them, though no shell runs them; from the spec's directory, where ``python`` is the
+    one that testbed runs with."""
+
+
+KINDS: dict[str, type[_Group]] = {"train": Train, "profile": Profile, "command": Command}
+"""The kinds of workload, by the name that ``kind`` gives."""
+
+
+def _kind(value: object) -> Any:
+    """``kind`` of a workload as a tag of the union below; what is no group of keys is refused as the default's."""
+    kind = value.get("kind", "train") if isinstance(value, dict) else getattr(value, "kind", "train")
+    return tag(str(kind))
+
+
+def tag(kind: str) -> str:
+    """How a kind stands in the place that pydantic gives of a mistake, where no key of ours can be."""
+    return f"[{kind}]"
+
+
+Workload = Annotated[
+    Annotated[Train, Tag(tag("train"))]
+    | Annotated[Profile, Tag(tag("profile"))]
+    | Annotated[Command, Tag(tag("command"))],
+    Discriminator(_kind),
+]
+
+
 class Arm(_Group):
     """One way to synchronise on one network; the experiment compares arms."""
 
     label: str = Field("", max_length=80)
     topology: TopologyText = Field(examples=["star(hosts=9)"])
-    scheme: SchemeText = Field(examples=["ring"])
+    scheme: SchemeText = Field("", examples=["ring"])
+    """Every arm needs one, except where the workload is a command, which synchronises by itself."""
 
     @property
     def title(self) -> str:
         """The label, or the scheme and network where none is given."""
-        return self.label or f"{self.scheme} on {self.topology}"
+        return self.label or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology)
 
 
 class Spec(_Group):
@@ -159,6 +219,16 @@ class Spec(_Group):
     repeats: Whole = Field(1, ge=1, le=1000)
     timeout_s: Time = Field(60.0, alias="timeout", gt=0)
     """A trial fails when none of its workers gets anything done for this long."""
+
+    @model_validator(mode="after")
+    def _schemes_where_needed(self) -> Spec:
+        command = isinstance(self.workload, Command)
+        for i, arm in enumerate(self.arms):
+            if command and arm.scheme:
+                raise refuse(f"arms.{i} has a scheme, and a command synchronises by itself", "remove the scheme")
+            if not command and not arm.scheme:
+                raise refuse(f"arms.{i} has no scheme", "add it, such as scheme: ring")
+        return self
 
     @model_validator(mode="after")
     def _arms_differ(self) -> Spec:

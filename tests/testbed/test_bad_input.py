@@ -18,6 +18,10 @@ GOLDEN = Path(__file__).parent / "golden"
 CHANGES: dict[str, tuple[str, str]] = {
     "unknown_key": ("iterations: 3", "iteratons: 3"),
     "unknown_key_far_from_all": ("iterations: 3", "iterations: 3\n  zzz: 1"),
+    "kind_unknown": ("model: lenet5", "kind: profil\n  model: lenet5"),
+    "kind_that_is_a_list": ("model: lenet5", "kind: [train]\n  model: lenet5"),
+    "key_of_another_kind": ("model: lenet5", "kind: profile\n  model: vgg19"),
+    "number_for_the_workload": ("workload:\n", "workload: 7\nworkload_was:\n"),
     "missing_key": ("  iterations: 3\n", ""),
     "missing_links": ("links: {rate: 200 Mbit/s}\n", ""),
     "wrong_type": ("iterations: 3", "iterations: many"),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from testbed.errors import OutputError
-from workloads.sync.forest import ROOT, FixedPoint, Forest, Parents
+from workloads.sync.forest import ROOT, FixedPoint, Forest, Library, Parents
 
 VERSION = 2
 
@@ -34,8 +33,9 @@ def save(forest: Forest, path: Path) -> None:
                 reduce=forest.reduce,
                 broadcast=forest.broadcast,
                 aligned=forest.aligned,
-                fixed=_numbers(forest.fixed),
+                fixed=json.dumps(forest.fixed and asdict(forest.fixed)),
                 window=forest.window,
+                library=json.dumps(forest.library and asdict(forest.library)),
             )
     except OSError as error:
         raise OutputError(f"cannot write the forest {path}: {error.strerror}", fix="choose another place") from error
@@ -55,6 +55,7 @@ def load(path: Path) -> Forest:
         raise OutputError(f"cannot read {path} as a forest: {error}", fix="let the harness write it again") from error
     if version != VERSION:
         raise OutputError(f"{path} holds a forest of version {version}, not {VERSION}", fix="write it again")
+    library, fixed = (json.loads(str(fields[name])) for name in ("library", "fixed"))
     return Forest(
         scheme=str(fields["scheme"]),
         nodes=tuple(str(name) for name in fields["nodes"]),
@@ -63,21 +64,10 @@ def load(path: Path) -> Forest:
         reduce=fields["reduce"],
         broadcast=fields["broadcast"],
         aligned=bool(fields["aligned"]),
-        fixed=_fixed(fields["fixed"]),
+        fixed=FixedPoint(**fixed) if fixed else None,
         window=int(fields["window"]),
+        library=Library(**library) if library else None,
     )
-
-
-def _numbers(fixed: FixedPoint | None) -> NDArray[np.float64]:
-    """Scale (NaN where each block has its own) and slots; nothing where gradients are floats."""
-    return np.array([] if fixed is None else [math.nan if fixed.scale is None else fixed.scale, fixed.slots])
-
-
-def _fixed(numbers: NDArray[np.float64]) -> FixedPoint | None:
-    if not len(numbers):
-        return None
-    scale, slots = numbers.tolist()
-    return FixedPoint(None if math.isnan(scale) else scale, int(slots))
 
 
 def to_json(forest: Forest) -> dict[str, Any]:
@@ -86,8 +76,9 @@ def to_json(forest: Forest) -> dict[str, Any]:
         "scheme": forest.scheme,
         "workers": [forest.nodes[node] for node in forest.workers],
         "aligned": forest.aligned,
-        "fixed": None if forest.fixed is None else asdict(forest.fixed),
+        "fixed": forest.fixed and asdict(forest.fixed),
         "window": forest.window,
+        "library": forest.library and asdict(forest.library),
         "classes": [
             {
                 "share": int(forest.share[c]),

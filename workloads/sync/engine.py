@@ -24,7 +24,8 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Mapping
-from socket import socket
+from socket import IPPROTO_TCP, TCP_CONGESTION, socket
+from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +87,15 @@ class Engine:
         self._begin_round()
 
     @property
+    def congestion_control(self) -> str:
+        """What the kernel really gave (a name of at most 16 bytes); empty for a node without neighbours."""
+        names = {
+            connection.sock.getsockopt(IPPROTO_TCP, TCP_CONGESTION, 16).rstrip(b"\0").decode()
+            for connection in self._connections
+        }
+        return " ".join(sorted(names))
+
+    @property
     def wire_bytes(self) -> int:
         """Bytes handed to TCP so far, headers included."""
         return sum(connection.sent_bytes for connection in self._connections)
@@ -142,6 +152,14 @@ class Engine:
             self._expect(1)
             self._open(self._plan.buckets)
             self._finish(timeout_s)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close every connection."""

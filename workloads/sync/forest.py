@@ -8,6 +8,7 @@ follow each other along the same trees, so every scheme pipelines by itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,25 @@ class FixedPoint:
     slots: int
 
 
+@dataclass(frozen=True)
+class Library:
+    """Who synchronises in place of our engine; the forest is then what the library is measured against.
+
+    Attributes:
+        name: ``gloo`` or ``openmpi``.
+        algorithm: which of the library's own.
+        segment_bytes: where the algorithm cuts; 0 leaves it to the library.
+        exact: the library moves just the forest's bytes; else the forest is only the cheapest that is known.
+        polls: it keeps its core busy while it waits, so idle time tells nothing.
+    """
+
+    name: Literal["gloo", "openmpi"]
+    algorithm: str
+    segment_bytes: int
+    exact: bool
+    polls: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Forest:
     """C classes over V nodes.
@@ -49,6 +69,7 @@ class Forest:
             rather than a share of every bucket.
         fixed: how gradients become integers where switches add them; None where all add floats.
         window: a worker sends the n-th chunk of a class once it has the sum of the (n - window)-th; 0 for no limit.
+        library: who runs it; None for our engine.
     """
 
     scheme: str
@@ -60,6 +81,7 @@ class Forest:
     aligned: bool = False
     fixed: FixedPoint | None = None
     window: int = 0
+    library: Library | None = None
 
     @property
     def classes(self) -> int:

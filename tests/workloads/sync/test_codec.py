@@ -29,6 +29,13 @@ def test_there_and_back(topology: Build, tmp_path: Path, scheme: str) -> None:
         assert getattr(again, name).dtype == getattr(forest, name).dtype
 
 
+def test_who_runs_it_is_kept(topology: Build, tmp_path: Path) -> None:
+    forest = build("openmpi(algorithm=ring)", topology("star(hosts=3)"), [])
+    save(forest, tmp_path / "forest")
+    assert forest.library
+    assert load(tmp_path / "forest").library == forest.library
+
+
 def test_json(topology: Build) -> None:
     text = json.dumps(to_json(build("ring", topology("star(hosts=3)"), [])))
     assert json.loads(text) == {
@@ -37,6 +44,7 @@ def test_json(topology: Build) -> None:
         "aligned": False,
         "fixed": None,
         "window": 0,
+        "library": None,
         "classes": [
             {
                 "share": 1,

@@ -21,6 +21,9 @@ from workloads.sync.forest import ABSENT, ROOT, Forest
 from workloads.sync.schemes import build, schemes
 from workloads.sync.verify import verify
 
+MPI_ALGORITHMS = ["default", "basic_linear", "nonoverlapping", "recursive_doubling"]
+MPI_ALGORITHMS += ["ring", "segmented_ring", "rabenseifner"]
+
 
 @st.composite
 def networks(draw: Callable[..., int]) -> Topology:
@@ -81,6 +84,8 @@ def expressions(name: str, hosts: int) -> st.SearchStrategy[str]:
             "hierarchical_ps(across={},colocated={})".format, st.sampled_from(["ps", "ring"]), yes_or_no
         ),
         "atp": st.builds("atp(servers={})".format, st.integers(0, hosts)),
+        "gloo": st.sampled_from(["gloo", "gloo(algorithm=reduce_broadcast)"]),
+        "openmpi": st.builds("openmpi(algorithm={},segment_bytes=65536)".format, st.sampled_from(MPI_ALGORITHMS)),
         "two_level": st.just("two_level") | st.builds("two_level(groups={})".format, _groups(hosts)),
     }
     return known.get(name, st.just(name))
@@ -97,6 +102,7 @@ def may_be_refused(scheme: str, net: Topology) -> bool:
         or (scheme.startswith("atp") and net.params.get("routing") == "ecmp")
         or (scheme == "switchml" and not all(net.nodes[switch].ina for switch in net.switches))
         or (scheme == "switchml" and net.family == "bcube")
+        or (scheme.startswith(("gloo", "openmpi")) and any(len(net.ports[host]) > 1 for host in net.hosts))
         or (scheme.startswith("hierarchical_ps") and min(map(racks.count, racks)) < 2)
     )
 

@@ -19,7 +19,8 @@ def switchml(topology: Topology, tensor_sizes: Sequence[int], *, slots: int = DE
     where the sum comes back the same way. The root is the switch that is nearest to the farthest worker. Workers scale
     each chunk to the integers that its largest element at any of them allows. ``slots`` chunks fit into a switch.
 
-    Source: Sapio et al., "Scaling Distributed Machine Learning with In-Network Aggregation" (SwitchML), NSDI 2021.
+    Source: Sapio et al., "Scaling Distributed Machine Learning with In-Network Aggregation" (SwitchML), NSDI 2021;
+    Rina section II-C.
     """
     del tensor_sizes  # one class
     able = [switch for switch in topology.switches if topology.nodes[switch].ina]
