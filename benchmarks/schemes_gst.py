@@ -61,12 +61,18 @@ arms:
 
 
 def arms(names: Sequence[str]) -> list[tuple[str, str]]:
-    """(scheme, topology) of each arm; every registered scheme unless some are named."""
+    """(scheme, topology) of each arm; every registered scheme that our engine runs unless some are named."""
     known = schemes()
     for name in names:
         if name not in known:
             raise SystemExit(f"there is no scheme {name!r}; name some of {', '.join(known)}")
-    return [arm for name in names or known for arm in ARMS.get(name) or [(name, _network(name))]]
+    found = [arm for name in names or known for arm in ARMS.get(name) or [(name, _network(name))]]
+    return found if names else [arm for arm in found if _is_ours(*arm)]
+
+
+def _is_ours(scheme: str, network: str) -> bool:
+    """Libraries have benchmarks of their own, beside which ours stands."""
+    return build(scheme, build_topology(network, rate_bps=10**8), [1000]).library is None
 
 
 def _network(scheme: str) -> str:
