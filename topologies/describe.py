@@ -12,8 +12,9 @@ from topologies.model import Topology
 def describe(topology: Topology) -> dict[str, Any]:
     """Counts and rates, ready for JSON.
 
-    ``aggregating`` names the switches that add in the network; ``switches_by_level`` counts from level 1, next to the hosts; ``nics_per_host`` and ``link_rates_bps`` list each
-    value that occurs; ``racks`` is None where hosts have none; ``bisection_bps`` as in :func:`bisection_bps`.
+    ``switches_by_level`` counts from level 1, next to the hosts; ``aggregating`` names the switches that add in the
+    network; ``nics_per_host`` and ``link_rates_bps`` list each value that occurs; ``racks`` is None where hosts have
+    none; ``bisection_bps`` as in :func:`bisection_bps`.
     """
     hosts = [topology.nodes[h] for h in topology.hosts]
     levels = Counter(topology.nodes[s].level for s in topology.switches)

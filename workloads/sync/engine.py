@@ -12,9 +12,9 @@ A round is one iteration or one barrier. A message that cannot be taken yet (its
 bucket's gradient is not complete, or it belongs to a later round) stops the reading of its connection, and TCP slows
 the sender down. That cannot deadlock: a node ends a round only when it has sent everything of it, so behind such a
 message nothing is queued that this round needs. (A gate that opens when exponents are agreed on opens at a node before
-it passes them on to its children, and only these send what passes it.) A connection's messages come in the order of rounds, so two bits tell the present round from a
-later one, unless four rounds in a row leave the connection unused. Only barriers leave one unused, and a barrier takes
-no gradient.
+it passes them on to its children, and only these send what passes it.) A connection's messages come in the order of
+rounds, so two bits tell the present round from a later one, unless four rounds in a row leave the connection unused.
+Only barriers leave one unused, and a barrier takes no gradient.
 
 Rejected: staging what comes early (memory without bound), and float sums in a fixed order (waiting for the slowest
 child first; sums of the same floats in another order differ in the last bits only).
