@@ -142,7 +142,7 @@ def judge(
         checks.append(fidelity.wire(total, sum(link["theory_bytes"] for link in link_counts)))
     checks.append(fidelity.drops(link_counts))
     if trial.work.overlap == "none":
-        checks.append(fidelity.bound(gst_s, trial.gst_theory_s))
+        checks.append(fidelity.bound(counted, trial.gst_theory_s))
     return fidelity.verdict(checks)
 
 

@@ -63,6 +63,10 @@ class Connection:
         if payload:
             self._outbox.append(payload)
 
+    def queues(self, memory: object) -> bool:
+        """Whether a payload in ``memory``, the object whose buffer it is, waits to be sent."""
+        return any(isinstance(buffer, memoryview) and buffer.obj is memory for buffer in self._outbox)
+
     def flush(self) -> int:
         """Hand some of what is queued to the kernel, with one system call; returns bytes.
 

@@ -22,6 +22,20 @@ Parents = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
+class FixedPoint:
+    """Gradients travel and are added as int32, for switches cannot add floats.
+
+    Attributes:
+        scale: integer steps to 1.0 (ATP: 10^6), or None for as many as each chunk's largest element allows so that the
+            sum of all workers cannot overflow (SwitchML's block exponents).
+        slots: chunks that a switch has room for at a time, ``window`` for each class.
+    """
+
+    scale: float | None
+    slots: int
+
+
+@dataclass(frozen=True)
 class Library:
     """Who synchronises in place of our engine; the forest is then what the library is measured against.
 
@@ -53,6 +67,8 @@ class Forest:
         broadcast: int32[C, V], the same for the broadcast-tree.
         aligned: class c is the c-th run of ``share[c]`` floats of the whole gradient (a tensor placed on a server),
             rather than a share of every bucket.
+        fixed: how gradients become integers where switches add them; None where all add floats.
+        window: a worker sends the n-th chunk of a class once it has the sum of the (n - window)-th; 0 for no limit.
         library: who runs it; None for our engine.
     """
 
@@ -63,6 +79,8 @@ class Forest:
     reduce: Parents
     broadcast: Parents
     aligned: bool = False
+    fixed: FixedPoint | None = None
+    window: int = 0
     library: Library | None = None
 
     @property

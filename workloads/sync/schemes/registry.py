@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workloads.sync.forest import Forest
+from workloads.sync.schemes.atp import atp
 from workloads.sync.schemes.bcube import bcube
 from workloads.sync.schemes.bml import bml
 from workloads.sync.schemes.double_binary_tree import double_binary_tree
@@ -16,7 +17,9 @@ from workloads.sync.schemes.hierarchical_ps import hierarchical_ps
 from workloads.sync.schemes.multi_ring import multi_ring
 from workloads.sync.schemes.openmpi import openmpi
 from workloads.sync.schemes.ps import ps
+from workloads.sync.schemes.rina import rina
 from workloads.sync.schemes.ring import ring
+from workloads.sync.schemes.switchml import switchml
 from workloads.sync.schemes.tree import tree
 from workloads.sync.schemes.two_level import two_level
 
@@ -35,6 +38,9 @@ SCHEMES: tuple[Scheme, ...] = (
     h_ar,
     hierarchical,
     bml,
+    switchml,
+    atp,
+    rina,
     gloo,
     openmpi,
 )

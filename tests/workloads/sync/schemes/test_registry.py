@@ -16,7 +16,8 @@ from workloads.sync.verify import verify
 Build = Callable[..., Topology]
 
 NAMES = ["ps", "ring", "multi_ring", "halving_doubling", "bcube", "tree", "double_binary_tree"]
-NAMES += ["hierarchical_ps", "two_level", "h_ar", "hierarchical", "bml", "gloo", "openmpi"]
+NAMES += ["hierarchical_ps", "two_level", "h_ar", "hierarchical", "bml", "switchml", "atp", "rina"]
+NAMES += ["gloo", "openmpi"]
 
 PAPERS = ("BML section", "PHub thesis section", "Rina", "TopoOpt", "torch.distributed", "Open MPI 4.1")
 
