@@ -135,3 +135,19 @@ def test_one_bad_check_makes_a_trial_invalid_and_is_the_reason() -> None:
     found = fidelity.verdict([good, bad])
     assert found["verdict"] == "INVALID"
     assert fidelity.reasons(found) == "bytes on the wire: the kernel counted +100.00% against the forest's bytes"
+
+
+def test_of_a_library_that_polls_only_a_short_gst_says_that_cores_were_enough() -> None:
+    near, far = fidelity.polled("openmpi", 1.04, 1.0), fidelity.polled("openmpi", 1.7, 1.0)
+    assert (near.ok, near.value) == (True, 1.04)
+    assert (far.ok, far.value) == (False, None)
+    assert far.detail.endswith(
+        "with GST at 1.70 of the least that the links allow, whether cores were short is not known"
+    )
+    assert fidelity.verdict([near, far])["verdict"] == "INVALID"
+
+
+def test_bytes_that_are_not_ours_to_know_are_called_so() -> None:
+    check = fidelity.wire_unknown("openmpi", "default")
+    assert (check.ok, check.value) == (True, None)
+    assert check.detail.startswith("not known: which bytes openmpi moves")
