@@ -177,6 +177,8 @@ CALLS: dict[str, list[str]] = {
     "forest_two_sizes": ["forest", "ring", "star(hosts=3)", "--model", "lenet5", "--bytes", "400"],
     "forest_bml_on_a_star": ["forest", "bml", "star(hosts=9)"],
     "forest_over_other_nodes": ["forest", "./wrong.py:other_nodes", "star(hosts=3)"],
+    "theory_unknown_claim": ["theory", "plink.table4.2"],
+    "topo_too_many_groups": ["topo", "dragonfly(a=4,g=10,h=2)"],
     "topo_rate_without_unit": ["topo", "star(hosts=3)", "--rate", "5"],
     "topo_draw_into_nowhere": ["topo", "star(hosts=3)", "--draw", "absent/net.svg"],
     "exec_with_nothing_up": ["exec", "h0", "--", "true"],

@@ -113,6 +113,13 @@ def test_drops_name_the_worst_link() -> None:
     assert fidelity.drops(links[:1]).ok
 
 
+@pytest.mark.parametrize(("cpu_s", "ok"), [(4.0, True), (9.1, False)])
+def test_the_busiest_aggregator_decides(cpu_s: float, ok: bool) -> None:
+    check = fidelity.aggregators({"leaf0": 1.0, "leaf1": cpu_s}, 10.0)
+    assert check.ok is ok
+    assert f"leaf1, at {cpu_s * 10:.0f}% of a core" in check.detail
+
+
 def test_faster_than_the_links_is_suspicious() -> None:
     """Two workers, ready 0.02 s apart: what the first sent in that time is not a reason to doubt the links."""
     found = samples(ready_s=[0.0, 1.0, 0.02, 1.02], sum_s=[0.09, 1.09, 0.1, 1.1])
