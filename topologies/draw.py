@@ -12,7 +12,7 @@ from itertools import pairwise
 from testbed.errors import TopologyError
 from topologies import circle
 from topologies.model import Topology
-from topologies.svg import HOST, LINK, SWITCH, box, box_size, line, opening
+from topologies.svg import AGGREGATOR, HOST, LINK, SWITCH, box, box_size, line, opening
 
 MOST_NODES = 400
 """A picture of more nodes could not be read."""
@@ -173,7 +173,7 @@ def _node(topology: Topology, canvas: _Canvas, i: int) -> str:
     is_host = node.kind == "host"
     rack = "" if node.rack is None else f", rack {node.rack}"
     tip = f"{node.name}: {node.kind}{rack}, {len(topology.ports[i])} ports"
-    return box(x, y, canvas.boxes[i], node.name, tip, HOST if is_host else SWITCH, is_host)
+    return box(x, y, canvas.boxes[i], node.name, tip, HOST if is_host else AGGREGATOR if node.ina else SWITCH, is_host)
 
 
 def _legend(canvas: _Canvas, load: _Load) -> str:

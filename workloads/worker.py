@@ -90,12 +90,13 @@ def run(job: Job, samples: TextIO) -> None:
     with synchroniser.connect(job, forest, table, None if replica is None else replica.gradient) as engine:
         _hello(job, engine, samples)
         _probe(job, engine, samples)
+        started_s = time.process_time()
         with _collector_off():
             if replica is None:
                 _pass_on(job, engine, len(buckets))
             else:
                 _train(job, replica, engine, len(buckets), samples)
-        _done(job, replica, engine, samples)
+        _done(job, replica, engine, samples, cpu_s=time.process_time() - started_s)
 
 
 def _hello(job: Job, engine: Synchroniser, samples: TextIO) -> None:
@@ -162,7 +163,8 @@ def _pass_on(job: Job, engine: Synchroniser, buckets: int) -> None:
         engine.wait(job.timeout_s)
 
 
-def _done(job: Job, replica: Replica | None, engine: Synchroniser, samples: TextIO) -> None:
+def _done(job: Job, replica: Replica | None, engine: Synchroniser, samples: TextIO, cpu_s: float) -> None:
+    """The end; ``cpu_s`` is what the iterations took of a core."""
     if replica is not None and job.weights is not None:
         np.save(job.weights, replica.weights)
     write(
@@ -170,6 +172,7 @@ def _done(job: Job, replica: Replica | None, engine: Synchroniser, samples: Text
         "done",
         weights_sha256=None if replica is None else hashlib.sha256(replica.weights.data).hexdigest(),
         wire_bytes=engine.wire_bytes,
+        cpu_s=cpu_s,
         max_rss_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     )
 
