@@ -52,6 +52,6 @@ def _row(record: Mapping[str, Any], first: Mapping[str, Any]) -> list[str]:
         time_text(found["jct_s"], measured=True),
         f"{found['throughput_sps']:.0f}",
         f"{first['metrics']['jct_s'] / found['jct_s']:.2f}x" if known else MISSING,
-        f"{record['accuracy']['test_accuracy']:.1%}",
+        f"{record['accuracy']['test_accuracy']:.1%}" if record["accuracy"] else MISSING,
         record["fidelity"]["verdict"],
     ]

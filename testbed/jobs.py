@@ -99,6 +99,8 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
             training=trial.training,
             compute=trial.compute,
             overlap=trial.spec.workload.overlap,
+            buckets=trial.network.gradient.buckets,
+            priority=trial.spec.workload.priority == "layer",
             chunk_bytes=trial.spec.workload.chunk_bytes,
             congestion_control=congestion_control,
             timeout_s=trial.spec.timeout_s,

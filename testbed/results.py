@@ -24,6 +24,7 @@ COLUMNS = (
     *("trial", "label", "topology", "scheme", "batch", "iterations", "world", "status"),
     *("jct_s", "compute_s", "sync_s", "gst_median_s", "gst_p95_s", "gst_theory_s", "gst_ratio"),
     *("throughput_sps", "wire_bytes", "test_accuracy", "weights_error", "fidelity", "reasons"),
+    *("kind", "model", "scale", "wrong_elements"),
 )
 SAMPLE_COLUMNS = {
     "start": "start_s",
@@ -39,6 +40,7 @@ def table(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """One row for each (rank, iteration), from the workers' ``iteration`` lines; times on the machine's clock."""
     frame = pd.DataFrame(list(lines)).drop(columns="kind").rename(columns=SAMPLE_COLUMNS)
     first = ["rank", "node", "iteration", "start_s", "ready_s", "sum_s", "end_s", "loss"]
+    frame["loss"] = frame["loss"].astype(float)  # of profiles it is None: nothing is trained
     return frame[[*first, *(name for name in frame if name not in first)]].sort_values(
         ["rank", "iteration"], ignore_index=True
     )
@@ -134,7 +136,7 @@ def judge(
 
 def row(record: Mapping[str, Any]) -> dict[str, Any]:
     """A trial's JSON as its row in results.csv."""
-    flat = {**record, **(record["metrics"] or {}), **(record["accuracy"] or {})}
+    flat = {**record, **(record["metrics"] or {}), **(record["accuracy"] or {}), **(record.get("sums") or {})}
     judged = record["fidelity"] or {}
     why = record["error"] if record["status"] == "failed" else fidelity.reasons(judged)
     flat |= {"trial": record["id"], "fidelity": judged.get("verdict"), "reasons": why}

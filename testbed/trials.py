@@ -8,21 +8,24 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed.errors import SpecError
 from testbed.lab.base import check_rate
 from testbed.spec import Arm, Source, Spec
-from testbed.spec.model import Train
+from testbed.spec.model import Train, Workload
 from testbed.units import time_text
 from topologies.build import build as build_topology
 from topologies.call import parse
 from topologies.load import is_in_file
 from topologies.model import Topology
+from workloads.buckets import Gradient, gradient, shares
 from workloads.datasets import DATASETS
-from workloads.job import Compute, Training
-from workloads.models import tensor_sizes
+from workloads.job import Compute, Replay, Training
+from workloads.models import model
+from workloads.profiles import profile
 from workloads.registry import lookup
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, cost, goodput
@@ -48,8 +51,12 @@ class Network:
     topology: Topology
     forest: Forest
     cost: Cost
-    floats: int
-    """Length of the gradient."""
+    gradient: Gradient
+
+    @property
+    def floats(self) -> int:
+        """Length of the gradient."""
+        return self.gradient.floats
 
     @property
     def world(self) -> int:
@@ -72,20 +79,14 @@ class Trial:
         return self.network.arm.title
 
     @property
-    def training(self) -> Training:
-        """What each worker trains; the same for every arm, so that their weights can be compared."""
-        work = self.spec.workload
-        if not isinstance(work, Train):
-            raise TypeError(f"kind {work.kind} trains nothing")
-        return Training(
-            model=work.model,
-            dataset=work.dataset,
-            batch=self.batch,
-            iterations=work.iterations,
-            learning_rate=work.learning_rate,
-            momentum=work.momentum,
-            seed=self.spec.seed,
-        )
+    def training(self) -> Training | Replay:
+        """What each worker does; the same for every arm, so that their results can be compared."""
+        work, seed = self.spec.workload, self.spec.seed
+        if isinstance(work, Train):
+            rate, momentum = work.learning_rate, work.momentum
+            return Training(work.model, work.dataset, self.batch, work.iterations, rate, momentum, seed)
+        macs = [layer.macs for layer in reversed(profile(work.model).build())]
+        return Replay(work.iterations, seed, shares(macs, self.network.gradient.layers))
 
     @property
     def compute(self) -> Compute:
@@ -99,10 +100,12 @@ class Trial:
 
     @property
     def jct_theory_s(self) -> float | None:
-        """Iterations of the paced computing time and the least GST (s); None where computing time is not known."""
+        """The least that all iterations can take (s): each the paced computing time and the least GST, or, where they
+        overlap, the longer of the two; None where computing time is not known."""
         if self.compute.mode == "real":
             return None
-        return self.spec.workload.iterations * (self.compute.pace_s + self.gst_theory_s)
+        together = sum if self.spec.workload.overlap == "none" else max
+        return self.spec.workload.iterations * together((self.compute.pace_s, self.gst_theory_s))
 
     @cached_property
     def identity(self) -> str:
@@ -136,23 +139,42 @@ def trials(source: Source) -> list[Trial]:
     return _distinct(found)
 
 
-def network(arm: Arm, spec: Spec, tensors: list[int], folder: Path) -> Network:
+def lab_rate_bps(spec: Spec) -> int:
+    """Rate of the hosts' links in the lab: as the spec says, divided by the workload's scale."""
+    return round(spec.links.rate_bps / spec.workload.scale)
+
+
+def gradient_of(work: Workload) -> Gradient:
+    """What is synchronised: the tensors and buckets of a workload's model.
+
+    Raises:
+        SpecError: no such model.
+    """
+    if isinstance(work, Train):
+        layers = [[prod(shape) for _, shape in layer] for layer in reversed(model(work.model).layers)]
+    else:
+        built = reversed(profile(work.model).build())
+        layers = [[prod(shape) for _, shape in layer.tensors] for layer in built]
+    return gradient(layers, work.scale, work.overlap != "none", work.bucket_bytes)
+
+
+def network(arm: Arm, spec: Spec, gradient: Gradient, folder: Path) -> Network:
     """Build and check one arm.
 
     Raises:
         SpecError: the topology cannot be, the scheme cannot use it, or its forest is wrong.
     """
     topology_text, scheme_text = locate(arm.topology, folder), locate(arm.scheme, folder)
-    topology = build_topology(topology_text, rate_bps=spec.links.rate_bps, delay_s=spec.links.delay_s)
+    topology = build_topology(topology_text, rate_bps=lab_rate_bps(spec), delay_s=spec.links.delay_s)
     for rate_bps in {link.rate_bps for link in topology.links}:
         _check_rate(arm, rate_bps)
-    forest = build_forest(scheme_text, topology, tensors)
+    forest = build_forest(scheme_text, topology, gradient.tensors)
     verify(forest, topology)
     if len(forest.workers) == 1:
         raise SpecError(f"{arm.topology} has one worker, which has nobody to synchronise with", fix="give it two hosts")
-    floats = sum(tensors)
-    cut(forest, floats, [(0, floats)], spec.workload.chunk_bytes)
-    found = Network(arm, topology_text, scheme_text, topology, forest, cost(forest, topology, 4 * floats), floats)
+    cut(forest, gradient.floats, gradient.buckets, spec.workload.chunk_bytes)
+    least = cost(forest, topology, 4 * gradient.floats)
+    found = Network(arm, topology_text, scheme_text, topology, forest, least, gradient)
     _check_timeout(found, spec)
     return found
 
@@ -188,18 +210,23 @@ def _networks(source: Source) -> list[Network]:
     spec = source.spec
     problems: list[SpecError] = []
     work = spec.workload
-    if not isinstance(work, Train):
-        raise SpecError(f"{source.name}: workload.kind: {work.kind} cannot be run yet", fix="write kind: train")
-    sizes = _said(f"{source.name}: workload.model", partial(tensor_sizes, work.model), problems)
-    _said(f"{source.name}: workload.dataset", partial(lookup, "dataset", work.dataset, DATASETS), problems)
-    found = []
-    for i, arm in enumerate(spec.arms if sizes else ()):
-        tensors = [floats for _, floats in sizes or ()]
-        built = _said(f"{source.name}: arms.{i}", partial(network, arm, spec, tensors, source.folder), problems)
+    _said(f"{source.name}: links.rate", partial(check_rate, lab_rate_bps(spec)), problems)
+    sent = None if problems else _said(f"{source.name}: workload.model", partial(gradient_of, work), problems)
+    if isinstance(work, Train):
+        _said(f"{source.name}: workload.dataset", partial(lookup, "dataset", work.dataset, DATASETS), problems)
+    found: list[Network] = []
+    if sent is None:
+        raise _all(problems)
+    for i, arm in enumerate(spec.arms):
+        built = _said(f"{source.name}: arms.{i}", partial(network, arm, spec, sent, source.folder), problems)
         found += [built] if built else []
     if problems:
-        raise problems[0] if len(problems) == 1 else SpecError("\n".join(map(str, problems)))
+        raise _all(problems)
     return found
+
+
+def _all(problems: list[SpecError]) -> SpecError:
+    return problems[0] if len(problems) == 1 else SpecError("\n".join(map(str, problems)))
 
 
 def _said(where: str, make: Callable[[], _T], problems: list[SpecError]) -> _T | None:

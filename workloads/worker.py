@@ -32,11 +32,11 @@ import numpy as np
 import torch
 
 from testbed.errors import TestbedError
-from workloads.compute import Accelerator
-from workloads.job import Job
+from workloads.compute import Accelerator, Computed
+from workloads.job import Job, Replay, Training
 from workloads.meter import SCHEDSTAT, Meter
-from workloads.models import model
 from workloads.probe import Bursts
+from workloads.replay import Player, Values
 from workloads.sync import chunks, codec, transport
 from workloads.sync.engine import Engine
 from workloads.training import Replica
@@ -84,23 +84,32 @@ def run(job: Job, samples: TextIO) -> None:
     """
     torch.set_num_threads(1)
     forest = codec.load(Path(job.forest))
-    net = model(job.training.model)
-    buckets = net.buckets() if job.overlap == "layer" else [(0, net.floats())]
-    table = chunks.cut(forest, net.floats(), buckets, job.chunk_bytes)
-    replica = None if job.rank is None else Replica(job.training)
+    table = chunks.cut(forest, job.buckets[-1][1], job.buckets, job.chunk_bytes)
+    source = None if job.rank is None else _source(job, job.rank)
     sockets = transport.connect(job.node, job.peers, job.congestion_control, job.timeout_s)
     _hello(job, sockets, samples)
-    engine = Engine(job.node, forest, table, sockets, None if replica is None else replica.gradient)
+    engine = Engine(job.node, forest, table, sockets, None if source is None else source.gradient)
     try:
         _probe(job, engine, samples)
         with _collector_off():
-            if replica is None:
-                _pass_on(job, engine, len(buckets))
+            if source is None:
+                _pass_on(job, engine)
+                result: dict[str, object] = {}
+            elif isinstance(source, Replica):
+                result = _train(job, source, engine, samples)
             else:
-                _train(job, replica, engine, len(buckets), samples)
-        _done(job, replica, engine, samples)
+                result = _replay(job, source, engine, samples)
+        _done(result, engine, samples)
     finally:
         engine.close()
+
+
+def _source(job: Job, rank: int) -> Replica | Values:
+    """Where this worker's gradients are from."""
+    work = job.training
+    if isinstance(work, Training):
+        return Replica(work, job.buckets)
+    return Values(job.buckets[-1][1], work.seed, rank, job.world)
 
 
 def _hello(job: Job, sockets: Mapping[int, socket.socket], samples: TextIO) -> None:
@@ -131,22 +140,28 @@ def _probe(job: Job, engine: Engine, samples: TextIO) -> None:
     engine.barrier(job.timeout_s)  # the links are empty again
 
 
-def _train(job: Job, replica: Replica, engine: Engine, buckets: int, samples: TextIO) -> None:
-    """All iterations of one worker."""
+class _Release:
+    """Hands complete buckets to the engine, and notes when the last one of an iteration was ready."""
+
+    def __init__(self, job: Job, engine: Engine) -> None:
+        self._engine, self._last = engine, len(job.buckets) - 1
+        self.meter = Meter()
+        if not self.meter.counts_waits:
+            print(f"{job.name}: this kernel does not count run-queue waits in {SCHEDSTAT}; wait_s is null", flush=True)
+        self.ready = self.meter.now()
+
+    def __call__(self, bucket: int) -> None:
+        if bucket == self._last:
+            self.ready = self.meter.now()
+        self._engine.start(bucket)
+        if bucket < self._last:
+            self._engine.poll(0)
+
+
+def _train(job: Job, replica: Replica, engine: Engine, samples: TextIO) -> dict[str, object]:
+    """All iterations of a worker that trains; returns what its ``done`` line says of the weights."""
     assert job.rank is not None
-    meter = Meter()
-    if not meter.counts_waits:
-        print(f"{job.name}: this kernel does not count run-queue waits in {SCHEDSTAT}; wait_s is null", flush=True)
-    ready = meter.now()
-
-    def release(bucket: int) -> None:
-        nonlocal ready
-        if bucket == buckets - 1:
-            ready = meter.now()
-        engine.start(bucket)
-        if bucket < buckets - 1:
-            engine.poll(0)
-
+    release = _Release(job, engine)
     layered = job.overlap == "layer"
     accelerator = Accelerator(replica, job.compute, job.rank, job.world, layered, release, engine.poll)
     engine.barrier(job.timeout_s)
@@ -154,34 +169,69 @@ def _train(job: Job, replica: Replica, engine: Engine, buckets: int, samples: Te
         start_s = time.monotonic()
         computed = accelerator.run(i, start_s)
         sum_s = engine.wait(job.timeout_s)
-        cpu_s, wait_s = meter.now().since(ready)
+        used = release.meter.now().since(release.ready)
         if job.compute.mode != "none":
             replica.step(job.world)
-        end_s = time.monotonic()
-        moments = {"start": start_s, "ready": ready.time_s, "sum": sum_s, "end": end_s}
-        used = {"cpu_s": cpu_s, "wait_s": wait_s}
-        write(samples, "iteration", i=i, rank=job.rank, node=job.node, **moments, **asdict(computed), **used)
+        _sample(job, samples, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used)
     if job.compute.mode == "none":
         replica.step(job.world)  # so that the weights tell whether the last sum was right
-    meter.close()
+    release.meter.close()
+    if job.weights is not None:
+        np.save(job.weights, replica.weights)
+    return {"weights_sha256": hashlib.sha256(replica.weights.data).hexdigest()}
 
 
-def _pass_on(job: Job, engine: Engine, buckets: int) -> None:
+def _replay(job: Job, values: Values, engine: Engine, samples: TextIO) -> dict[str, object]:
+    """All iterations of a worker that plays a profile back; returns what its ``done`` line says of the sums."""
+    assert isinstance(job.training, Replay)
+    release = _Release(job, engine)
+    player = Player(job.training, job.compute, values, release)
+    wait = time.sleep if job.overlap == "none" else engine.poll
+    last = job.training.iterations - 1
+    engine.barrier(job.timeout_s)
+    for i in range(last + 1):
+        start_s = player.start_s()
+        computed = player.run(i, start_s, wait)
+        if job.overlap == "both" and i < last:
+            player.forward(engine, job.timeout_s)
+        sum_s = engine.wait(job.timeout_s)
+        used = release.meter.now().since(release.ready)
+        _sample(job, samples, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used)
+    player.check(last)
+    release.meter.close()
+    return {"wrong": [[i, count] for i, count in player.wrong.items()]}
+
+
+def _sample(
+    job: Job,
+    samples: TextIO,
+    i: int,
+    moments: tuple[float, float, float, float],
+    computed: Computed,
+    used: tuple[float, float | None],
+) -> None:
+    """Write an iteration's line: when it started, had its gradient, had the sum and ended, and the CPU it ``used``
+    (time, run-queue wait) in between."""
+    named = dict(zip(("start", "ready", "sum", "end"), moments, strict=True))
+    cpu_s, wait_s = used
+    rest = {**asdict(computed), "cpu_s": cpu_s, "wait_s": wait_s}
+    write(samples, "iteration", i=i, rank=job.rank, node=job.node, **named, **rest)
+
+
+def _pass_on(job: Job, engine: Engine) -> None:
     """All iterations of a node that adds and forwards without a gradient of its own."""
     engine.barrier(job.timeout_s)
     for _ in range(job.training.iterations):
-        for bucket in range(buckets):
+        for bucket in range(len(job.buckets)):
             engine.start(bucket)
         engine.wait(job.timeout_s)
 
 
-def _done(job: Job, replica: Replica | None, engine: Engine, samples: TextIO) -> None:
-    if replica is not None and job.weights is not None:
-        np.save(job.weights, replica.weights)
+def _done(result: dict[str, object], engine: Engine, samples: TextIO) -> None:
     write(
         samples,
         "done",
-        weights_sha256=None if replica is None else hashlib.sha256(replica.weights.data).hexdigest(),
+        **result,
         wire_bytes=engine.wire_bytes,
         max_rss_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     )

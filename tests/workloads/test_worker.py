@@ -19,9 +19,10 @@ import pytest
 from topologies.addressing import plan
 from topologies.build import build as build_topology
 from workloads import training, worker
-from workloads.job import Compute, Job, Peer, Probe, Training
-from workloads.models import tensor_sizes
+from workloads.job import Compute, Job, Peer, Probe, Replay, Training
+from workloads.models import model, tensor_sizes
 from workloads.reference import reference_weights, relative_error
+from workloads.replay import Values
 from workloads.sync import codec, schemes
 from workloads.sync.flows import neighbours
 from workloads.sync.forest import ABSENT, ROOT, Forest
@@ -58,6 +59,8 @@ class Cluster:
 
     def write_jobs(self, forest: Forest, peers: dict[int, tuple[Peer, ...]], **changes: Any) -> None:
         codec.save(forest, self.directory / "forest.npz")
+        if changes.get("overlap") == "layer":
+            changes.setdefault("buckets", tuple(model("lenet5").buckets()))
         rank = {node: r for r, node in enumerate(forest.workers)}
         for node, theirs in peers.items():
             job = Job(
@@ -71,6 +74,7 @@ class Cluster:
                 training=TRAINING,
                 compute=Compute("real"),
                 overlap="none",
+                buckets=((0, model("lenet5").floats()),),
                 chunk_bytes=1 << 16,
                 congestion_control="reno",
                 timeout_s=20,
@@ -167,6 +171,48 @@ def test_workers_train_as_one(cluster: Cluster, topology: str, scheme: str, over
     # every scheme here moves 2 (N - 1) gradients an iteration, plus 4-byte headers and barriers
     least = TRAINING.iterations * 2 * (world - 1) * 4 * len(weights)
     assert least < sum(line["wire_bytes"] for line in done) < 1.001 * least
+
+
+REPLAY = Replay(iterations=4, seed=3, shares=(0.1, 0.6, 0.3))
+THREE = ((0, 30_000), (30_000, 30_001), (30_001, 90_000))
+
+
+@pytest.mark.parametrize("overlap", ["none", "layer", "both"])
+@pytest.mark.parametrize("mode", ["paced", "none"])
+@pytest.mark.parametrize("priority", [False, True])
+def test_a_profile_is_played_and_its_sums_are_right(cluster: Cluster, overlap: str, mode: str, priority: bool) -> None:
+    pace_s = PACE_S if mode == "paced" else 0.0
+    one = overlap == "none"
+    cluster.write(
+        "star(hosts=4)",
+        "ring",
+        training=dataclasses.replace(REPLAY, shares=(1.0,)) if one else REPLAY,
+        buckets=((0, 90_000),) if one else THREE,
+        overlap=overlap,
+        priority=priority and not one,
+        compute=Compute(mode, pace_s),  # type: ignore[arg-type]
+    )
+    for lines in cluster.run().values():
+        assert lines[-1]["wrong"] == []
+        iterations = [line for line in lines if line["kind"] == "iteration"]
+        assert [line["i"] for line in iterations] == [0, 1, 2, 3]
+        for line in iterations:
+            assert line["start"] <= line["ready"] <= line["sum"] <= line["end"]
+            assert line["loss"] is None
+            assert line["ready"] - line["start"] >= pace_s - 1e-3
+
+
+def test_a_wrong_sum_is_counted_by_every_worker(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 1 sends an older iteration's gradient again, and all count nearly all of the floats as wrong."""
+    fill = Values.fill
+    monkeypatch.setattr(Values, "fill", lambda self, i: fill(self, 1 if i == 2 and self.rank == 1 else i))
+    buckets = ((0, 90_000),)
+    replay = dataclasses.replace(REPLAY, shares=(1.0,))
+    cluster.write("star(hosts=3)", "ps", training=replay, buckets=buckets, compute=Compute("none"))
+    for lines in cluster.run().values():
+        ((iteration, count),) = lines[-1]["wrong"]
+        assert iteration == 2
+        assert count > 0.9 * 90_000
 
 
 @pytest.mark.parametrize("overlap", ["none", "layer"])

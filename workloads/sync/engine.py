@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from socket import socket
 
 import numpy as np
@@ -130,6 +130,16 @@ class Engine:
         self._finish(timeout_s)
         return self._complete_s
 
+    def wait_bucket(self, bucket: int, timeout_s: float) -> None:
+        """Move chunks until the bucket's sum is complete here; its floats may be read, but not changed before ``wait``.
+
+        Raises:
+            TrialTimeoutError, WorkerError: as :meth:`wait`.
+        """
+        if not self._ready[bucket]:
+            raise ValueError(f"bucket {bucket} was not started")
+        self._until(lambda: not self._missing[bucket], timeout_s)
+
     def barrier(self, timeout_s: float) -> None:
         """Return once every worker, and every node that adds for some, has called this.
 
@@ -156,6 +166,7 @@ class Engine:
         self._round = (self._round + 1) & _ROUND_MASK
         self._ready = [False] * len(self._plan.members)
         self._waiting = self._plan.children.copy()
+        self._missing = self._plan.parts.copy()
         for connection in self._connections:
             connection.received = connection.expected = 0
 
@@ -177,14 +188,18 @@ class Engine:
 
     def _finish(self, timeout_s: float) -> None:
         """Loop until every chunk of the round is complete and everything is sent."""
+        self._until(lambda: not self._remaining and not any(c.sending for c in self._connections), timeout_s)
+        self._begin_round()
+
+    def _until(self, done: Callable[[], bool], timeout_s: float) -> None:
+        """Loop until ``done``, or until nothing has moved for ``timeout_s``."""
         moved_s = time.monotonic()
-        while self._remaining or any(connection.sending for connection in self._connections):
+        while not done():
             left_s = moved_s + timeout_s - time.monotonic()
             if self._step(max(0.0, left_s)):
                 moved_s = time.monotonic()
             elif left_s <= 0:
                 raise self._timed_out(timeout_s)
-        self._begin_round()
 
     def _timed_out(self, timeout_s: float) -> TrialTimeoutError:
         silent = [c.name for c in self._connections if c.received < c.expected]
@@ -297,15 +312,16 @@ class Engine:
             return
         self._by_node[parent].push(self._round << _ROUND_SHIFT | k, self._views[k])
         if not self._plan.receives[c]:
-            self._complete()
+            self._complete(k)
 
     def _summed(self, k: int) -> None:
         """Chunk k holds the sum of all workers: pass it down."""
         for connection in self._forward[self._plan.klass[k]]:
             connection.push(_SUM | self._round << _ROUND_SHIFT | k, self._views[k])
-        self._complete()
+        self._complete(k)
 
-    def _complete(self) -> None:
+    def _complete(self, k: int) -> None:
+        self._missing[self._plan.bucket[k]] -= 1
         self._remaining -= 1
         if self._remaining == 0:
             self._complete_s = time.monotonic()

@@ -27,6 +27,7 @@ class Plan:
         receives: by class, whether the sum comes back to this node.
         forward: by class, the nodes to pass the sum on to.
         chunks: (of an iteration, of a barrier) that this node takes part in.
+        parts: by bucket, how many of its chunks this node takes part in.
         expected: by neighbour, messages that come from it (in an iteration, in a barrier).
         barrier_rounds: how often a barrier's chunks go around, see :func:`barrier_classes`.
     """
@@ -42,6 +43,7 @@ class Plan:
     receives: list[bool]
     forward: list[list[int]]
     chunks: tuple[int, int]
+    parts: list[int]
     expected: dict[int, tuple[int, int]]
     barrier_rounds: int
 
@@ -74,6 +76,7 @@ def plan(node: int, forest: Forest, chunks: ChunkTable) -> Plan:
         receives=receives,
         forward=forward,
         chunks=(sum(mine[: len(chunks)]), sum(mine[len(chunks) :])),
+        parts=np.bincount(bucket, weights=mine, minlength=chunks.buckets + 1).astype(int).tolist(),
         expected=_expected(node, forest, chunks, barrier),
         barrier_rounds=1 if len(barrier) == 1 else 2,
     )
