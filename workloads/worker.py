@@ -88,7 +88,8 @@ def run(job: Job, samples: TextIO) -> None:
     source = None if job.rank is None else _source(job, job.rank)
     sockets = transport.connect(job.node, job.peers, job.congestion_control, job.timeout_s)
     _hello(job, sockets, samples)
-    engine = Engine(job.node, forest, table, sockets, None if source is None else source.gradient)
+    gradient = None if source is None else source.gradient
+    engine = Engine(job.node, forest, table, sockets, gradient, priority=job.priority)
     try:
         _probe(job, engine, samples)
         with _collector_off():

@@ -15,6 +15,15 @@ that this round needs. A connection's messages come in the order of rounds, so t
 later one, unless four rounds in a row leave the connection unused. Only barriers leave one unused, and a barrier takes
 no gradient.
 
+With ``priority``, a bucket that becomes ready later overtakes the earlier ones that wait to be sent: it belongs to
+layers nearer to the input, which the next forward pass needs first (P3, Jayarajan et al. 2019, section 4; TicTac,
+Hashemi et al. 2019; ByteScheduler, Peng et al. 2019, section 4.1). That cannot deadlock either. Only messages of one
+round are ever queued, so none overtakes one of an earlier round. And within a round a held message waits for nothing
+but its bucket to be opened here, by ``start``, which waits for no message of that round; every node starts every
+bucket, in whatever order messages come. So each held connection is read on, and the messages behind it, in whatever
+order, arrive. Overtaking does cost time where nodes open buckets at different moments: what cannot be taken yet holds
+up the rest.
+
 Rejected: staging what comes early (memory without bound), and float sums in a fixed order (waiting for the slowest
 child first; sums of the same floats in another order differ in the last bits only).
 """
@@ -56,7 +65,14 @@ class Engine:
     """
 
     def __init__(
-        self, node: int, forest: Forest, chunks: ChunkTable, sockets: Mapping[int, socket], gradient: Floats | None
+        self,
+        node: int,
+        forest: Forest,
+        chunks: ChunkTable,
+        sockets: Mapping[int, socket],
+        gradient: Floats | None,
+        *,
+        priority: bool = False,
     ) -> None:
         self._contributes = gradient is not None
         self._flat = np.zeros(chunks.total_floats, np.float32) if gradient is None else gradient
@@ -74,7 +90,8 @@ class Engine:
         # Each node serves the neighbour after itself first: if all began with the lowest, that one's link would be the
         # only one in use, and the last one's would idle at the start.
         order = sorted(sockets, key=lambda peer: (peer - node) % len(forest.nodes))
-        self._connections = [Connection(peer, forest.nodes[peer], sockets[peer]) for peer in order]
+        self._connections = [Connection(peer, forest.nodes[peer], sockets[peer], ordered=priority) for peer in order]
+        self._rank = [-bucket if priority else 0 for bucket in self._plan.bucket]
         self._by_node = {connection.node: connection for connection in self._connections}
         self._by_descriptor = {connection.sock.fileno(): connection for connection in self._connections}
         self._forward = [[self._by_node[peer] for peer in peers] for peers in self._plan.forward]
@@ -310,14 +327,14 @@ class Engine:
         if parent == ROOT:
             self._summed(k)
             return
-        self._by_node[parent].push(self._round << _ROUND_SHIFT | k, self._views[k])
+        self._by_node[parent].push(self._round << _ROUND_SHIFT | k, self._views[k], self._rank[k])
         if not self._plan.receives[c]:
             self._complete(k)
 
     def _summed(self, k: int) -> None:
         """Chunk k holds the sum of all workers: pass it down."""
         for connection in self._forward[self._plan.klass[k]]:
-            connection.push(_SUM | self._round << _ROUND_SHIFT | k, self._views[k])
+            connection.push(_SUM | self._round << _ROUND_SHIFT | k, self._views[k], self._rank[k])
         self._complete(k)
 
     def _complete(self, k: int) -> None:
