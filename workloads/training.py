@@ -54,7 +54,8 @@ def rank_batch(seed: int, iteration: int, batch: int, world: int, rank: int, cou
 
 
 def initial_weights(net: Model, seed: int) -> Floats:
-    """float32[parameters] in gradient order: weights uniform after He et al. 2015 (eq. 10, fan in), biases zero.
+    """float32[parameters] in gradient order: weights uniform after He et al. 2015 (eq. 10, fan in), biases zero, scales
+    of normalisations one.
 
     The last layer starts at ``LAST_LAYER`` of that, so that no class is favoured and the first steps are small: the
     loss then falls smoothly, and rounding (sums in another order) stays rounding instead of growing.
@@ -71,6 +72,8 @@ def initial_weights(net: Model, seed: int) -> Floats:
             random.random(out=flat[start:stop], dtype=np.float32)
             flat[start:stop] *= 2 * limit
             flat[start:stop] -= limit
+        elif name.endswith(".weight"):
+            flat[start:stop] = 1
         start = stop
     return flat
 
@@ -149,7 +152,8 @@ class Replica:
         return views
 
     def samples(self, iteration: int, rank: int, world: int) -> tuple[Tensor, Tensor]:
-        """Images float32[batch, ...] and labels int64[batch] of ``rank`` in ``iteration``."""
+        """What ``rank`` takes in ``iteration``: images float32[batch, ...] and labels int64[batch], or rows of words
+        int64[batch, 32] and labels of the same shape."""
         job = self.training
         positions = rank_batch(job.seed, iteration, job.batch, world, rank, len(self.data.train))
         return self.data.select(self.data.train[positions])
@@ -173,11 +177,11 @@ class Replica:
         torch.from_numpy(self.weights).sub_(velocity, alpha=self.training.learning_rate)
 
     def evaluate(self) -> tuple[float, float]:
-        """Share of test images classified right, and the mean test loss."""
+        """Share of test images (masked words) that are classified right, and the mean test loss."""
         images, labels = self.data.select(self.data.test)
         with torch.no_grad():
             scores = self.module(images)
-            right = (scores.argmax(1) == labels).double().mean()
+            right = (scores.argmax(1) == labels)[labels >= 0].double().mean()
             return float(right), float(cross_entropy(scores, labels))
 
 

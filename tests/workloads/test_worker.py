@@ -173,6 +173,21 @@ def test_workers_train_as_one(cluster: Cluster, topology: str, scheme: str, over
     assert least < sum(line["wire_bytes"] for line in done) < 1.001 * least
 
 
+@pytest.mark.parametrize(
+    ("name", "dataset", "rate"), [("resnet8", "digits", 0.1), ("bert_tiny", "python_reference", 0.1)]
+)
+def test_other_models_train_as_one_too(cluster: Cluster, name: str, dataset: str, rate: float) -> None:
+    work = Training(name, dataset, 4, 6, rate, 0.9, 3)
+    spans = model(name).buckets()
+    half = len(spans) // 2
+    fused = ((0, spans[half][1]), (spans[half][1], spans[-1][1]))
+    cluster.write("star(hosts=3)", "ring", training=work, overlap="layer", buckets=fused, priority=True)
+    lines = cluster.run()
+    weights = np.load(cluster.directory / "weights.npy")
+    assert relative_error(weights, reference_weights(work, 3)) < 1e-5
+    assert len({found[-1]["weights_sha256"] for found in lines.values()}) == 1
+
+
 REPLAY = Replay(iterations=4, seed=3, shares=(0.1, 0.6, 0.3))
 THREE = ((0, 30_000), (30_000, 30_001), (30_001, 90_000))
 
@@ -273,7 +288,7 @@ def test_a_node_without_a_rank_adds_and_passes_on(cluster: Cluster) -> None:
     weights = np.load(cluster.directory / "weights.npy")
     assert relative_error(weights, reference_weights(TRAINING, 2)) < 1e-5
     assert [line["kind"] for line in seen[2]] == ["hello", "done"]
-    assert seen[2][-1]["weights_sha256"] is None
+    assert "weights_sha256" not in seen[2][-1]
 
 
 def test_links_are_probed_before_training(cluster: Cluster) -> None:
