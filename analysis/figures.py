@@ -44,16 +44,17 @@ def dash(run: Run, label: str) -> str:
 
 
 def jct(run: Run, batch: int) -> str:
-    """Bars of JCT (s), an arm each, split into compute and synchronisation."""
+    """Bars of JCT (s), an arm each, split into compute and synchronisation where these are known."""
     trials = [t for t in _finished(run, batch) if t.metrics.jct_s is not None]
     figure = go.Figure()
     for row, trial in enumerate(trials):
         m = trial.metrics
-        figure.add_bar(x=[m.compute_s], y=[row], **_bar(trial, COMPUTE, "compute"))
+        if m.compute_s is not None:
+            figure.add_bar(x=[m.compute_s], y=[row], **_bar(trial, COMPUTE, "compute"))
         figure.add_bar(
-            x=[m.sync_s],
+            x=[m.jct_s if m.sync_s is None else m.sync_s],
             y=[row],
-            **_bar(trial, colour(run, trial.label), "synchronisation"),
+            **_bar(trial, colour(run, trial.label), "JCT" if m.sync_s is None else "synchronisation"),
             text=f" {m.jct_s:.2f} s",
             textposition="outside",
             cliponaxis=False,

@@ -243,7 +243,9 @@ def _trial(run_dir: Path, path: Path) -> Trial:
             links=tuple(_link(link) for link in raw.get("links") or ()),
             started=str(raw.get("started") or ""),
             duration_s=raw.get("duration_s"),
-            samples=_samples(run_dir / "samples" / f"{path.stem}.parquet", needed=done),
+            samples=_samples(
+                run_dir / "samples" / f"{path.stem}.parquet", needed=done and raw.get("kind") != "command"
+            ),
         )
     except KeyError as error:
         raise _damaged(path, f"damaged, {error.args[0]!r} is missing") from None

@@ -112,7 +112,7 @@ def _source(name: str) -> Markup:
 
 
 def _sections(run: Run) -> dict[str, Section]:
-    """By quantity; empty where no trial finished."""
+    """By quantity; empty where no trial finished, and times alone for a command."""
     if not run.finished:
         return {}
     batches = [batch for batch in run.batches if any(trial.batch == batch for trial in run.finished)]
@@ -121,10 +121,11 @@ def _sections(run: Run) -> dict[str, Section]:
         sync.append(_figure(f"gst-{n}", f"{_per_worker(n)}: seconds", figures.gst(run, n)))
         if any(trial.metrics.gst_theory_s for trial in run.finished if trial.batch == n):
             sync.append(_figure(f"gst-ratio-{n}", f"{_per_worker(n)}: over theory", figures.gst_over_theory(run, n)))
-    return {
-        "jct": Section(
-            tuple(_figure(f"jct-{n}", _per_worker(n), figures.jct(run, n)) for n in batches), tuple(words.jct(run))
-        ),
+    jct = tuple(_figure(f"jct-{n}", _per_worker(n), figures.jct(run, n)) for n in batches)
+    sections = {"jct": Section(jct, tuple(words.jct(run)))}
+    if all(trial.samples is None for trial in run.finished):  # a command's iterations are its own affair
+        return sections
+    return sections | {
         "gst": Section(tuple(sync), tuple(words.gst(run))),
         "loss": Section(
             tuple(_figure(f"loss-{n}", _per_worker(n), figures.loss(run, n)) for n in batches), tuple(words.loss(run))
@@ -137,7 +138,7 @@ def _figure(name: str, caption: str, json: str) -> Figure:
 
 
 def _per_worker(batch: int) -> str:
-    return f"Batch {batch} per worker"
+    return f"Batch {batch} per worker" if batch else "The command"
 
 
 def _drawings(run: Run) -> tuple[Drawing, ...]:

@@ -152,6 +152,8 @@ def _against(check: Check) -> str:
 
 
 def _group(batch: int, trials: list[Trial]) -> str:
+    if not batch:
+        return "One command"
     worlds = {trial.world for trial in trials}
     whole = f", {batch * worlds.pop():,} samples per iteration" if len(worlds) == 1 else ""
     return f"Batch {batch} per worker{whole}"

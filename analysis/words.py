@@ -72,17 +72,17 @@ def jct(run: Run) -> list[str]:
     synchronisation."""
     sentences = []
     for batch, trials in _by_batch(run):
-        timed = [(t, t.metrics.jct_s, t.metrics.sync_s) for t in trials]
-        known = [(t, whole, sync) for t, whole, sync in timed if whole is not None and sync is not None]
+        known = [(t, t.metrics.jct_s) for t in trials if t.metrics.jct_s is not None]
         if not known:
             continue
-        best, time, _ = min([row for row in known if row[0].valid] or known, key=lambda row: row[1])
+        best, time = min([row for row in known if row[0].valid] or known, key=lambda row: row[1])
         first = run.first_arm(best)
         over = first.metrics.jct_s if first else None
         against = f", {ratio(time / over)} of {arm(first)}" if first and over and first is not best else ""
-        shares = _each([(sync / whole, t) for t, whole, sync in known], "{:.0%} of JCT".format)
+        synced = [(t.metrics.sync_s / whole, t) for t, whole in known if t.metrics.sync_s is not None]
+        shares = f" Synchronisation is {_each(synced, '{:.0%} of JCT'.format)}." if synced else ""
         lead = f"{arm(best)} finished first, in {_time(time)}{against}" if len(known) > 1 else f"JCT is {_time(time)}"
-        sentences.append(f"Batch {batch}: {lead}. Synchronisation is {shares}.")
+        sentences.append((f"Batch {batch}: " if batch else "") + f"{lead}.{shares}")
     return sentences
 
 
@@ -153,8 +153,8 @@ def loss_curve(trial: Trial) -> pd.DataFrame | None:
 
 
 def name(trial: Trial) -> str:
-    """A trial among all of the run."""
-    return f"{arm(trial)} at batch {trial.batch}"
+    """A trial among all of the run; a command has no batch."""
+    return f"{arm(trial)} at batch {trial.batch}" if trial.batch else arm(trial)
 
 
 def arm(trial: Trial) -> str:
@@ -194,10 +194,21 @@ def _gst_ratios(run: Run) -> dict[str, list[tuple[float, float]]]:
 def _alone(trials: Sequence[Trial]) -> str:
     """The finding where no two arms can be compared."""
     trial = next((trial for trial in trials if trial.valid), trials[0])
+    if trial.metrics.gst_median_s is None and trial.metrics.jct_s is not None:
+        return _fastest_job(trials)
     if trial.metrics.gst_median_s is None:
         return f"{name(trial)} finished; there is nothing to compare it with."
     against = "" if trial.metrics.gst_ratio is None else f", {ratio(trial.metrics.gst_ratio)} what theory says"
     return f"{name(trial)} synchronised in {_time(trial.metrics.gst_median_s)} (median){against}."
+
+
+def _fastest_job(trials: Sequence[Trial]) -> str:
+    """The finding about commands: the job that took least, of the VALID ones if any is."""
+    timed = [(t.metrics.jct_s, t) for t in trials if t.metrics.jct_s is not None]
+    time, best = min([row for row in timed if row[1].valid] or timed, key=lambda row: row[0])
+    beside = [f"{arm(t)} {_time(jct)}" for jct, t in timed if t is not best]
+    others = f"; {listed(beside)}" if 0 < len(beside) <= _MOST_NAMED else ""
+    return f"{arm(best)} took {_time(time)}{others}."
 
 
 def _farthest(low: tuple[float, Trial], high: tuple[float, Trial]) -> Trial:

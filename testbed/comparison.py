@@ -39,19 +39,22 @@ def rows(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def _row(record: Mapping[str, Any], first: Mapping[str, Any]) -> list[str]:
-    name = [str(record["label"]), str(record["batch"])]
+    name = [str(record["label"]), str(record["batch"] or MISSING)]
     if record["status"] == "failed":
         return [*name, *[MISSING] * (len(HEADER) - 3), "FAILED"]
     found = record["metrics"]
-    known = first["status"] == "done"
+    jct = time_text(found["jct_s"], measured=True)
+    speed_up = f"{first['metrics']['jct_s'] / found['jct_s']:.2f}x" if first["status"] == "done" else MISSING
+    if record.get("kind") == "command":  # which says nothing of its iterations
+        return [*name, *[MISSING] * 3, jct, MISSING, speed_up, MISSING, record["fidelity"]["verdict"]]
     return [
         *name,
         time_text(found["gst_median_s"], measured=True),
         time_text(found["gst_theory_s"], measured=True),
         f"{found['gst_ratio']:.3f}",
-        time_text(found["jct_s"], measured=True),
+        jct,
         f"{found['throughput_sps']:.0f}",
-        f"{first['metrics']['jct_s'] / found['jct_s']:.2f}x" if known else MISSING,
+        speed_up,
         f"{record['accuracy']['test_accuracy']:.1%}" if record["accuracy"] else MISSING,
         record["fidelity"]["verdict"],
     ]

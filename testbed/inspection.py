@@ -68,6 +68,7 @@ def text(found: Mapping[str, Any]) -> str:
     forest, one = found["forest"], found["cost"]
     lines = [
         f"{found['scheme']} on {found['topology']}, gradient of {size_text(found['gradient_bytes'])}",
+        *_run_by(forest["library"]),
         f"  workers      {len(forest['workers'])}",
         f"  classes      {len(forest['classes'])}",
         f"  verified     {'yes' if found['verified'] else 'no: ' + found['problem']}",
@@ -84,6 +85,14 @@ def text(found: Mapping[str, Any]) -> str:
         columns(("link", "rate", "bytes", "busy"), _rows(one), left=1),
     ]
     return "\n".join(lines)
+
+
+def _run_by(library: Mapping[str, Any] | None) -> list[str]:
+    """For a scheme that our engine does not run: who does, and what the forest has to do with it."""
+    if library is None:
+        return []
+    what = "the forest that it follows" if library["exact"] else "the cheapest forest known here; its own is not known"
+    return [f"  run by       {library['name']}, algorithm {library['algorithm']}; below is {what}"]
 
 
 def _rows(one: Mapping[str, Any]) -> Sequence[Sequence[str]]:

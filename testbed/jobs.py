@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 
 from testbed.lab.base import Launch
 from testbed.trials import Network, Trial
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
-from workloads.job import Job, Peer, Probe
+from workloads.job import Job, Meeting, Peer, Probe
 from workloads.sync import codec
 from workloads.sync.flows import neighbours, pairs
 from workloads.sync.forest import Forest
@@ -20,6 +22,8 @@ SYNC_PORT = 10_000
 """A connection's port is this plus the index of the node that opens it: below Linux's ephemeral range (32768)."""
 PROBE_PORT = 9_000
 """A NIC listens for its burst at this plus its port number on the host."""
+LIBRARY_PORT = 9_500
+"""Rank 0 of a library that needs a meeting place listens here."""
 PROBE_S = 1.0
 """Long enough that a core taken away for a tick or two does not decide the rate, short beside a trial."""
 LEAST_PROBE_BITS = 5_000_000
@@ -65,13 +69,24 @@ class Files:
         return self.work / "weights.npy"
 
     @property
+    def agent(self) -> Path:
+        """The program that runs a command on another host."""
+        return self.work / "agent"
+
+    @property
     def forest(self) -> Path:
         return self.work / "forest.npz"
 
 
-def write(trial: Trial, files: Files, congestion_control: str) -> list[Launch]:
-    """Write the forest and every process's job into ``files.work``; what the lab is to launch."""
+def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[str] = ()) -> list[Launch]:
+    """Write the forest and every process's job into ``files.work``; what the lab is to launch.
+
+    ``agent`` is the lab's command that reaches another host; a library gets it as one program.
+    """
     codec.save(trial.network.forest, files.forest)
+    if agent:
+        files.agent.write_text(f'#!/bin/sh\nexec {shlex.join(agent)} "$@"\n')
+        files.agent.chmod(0o755)
     launches = []
     for job in jobs(trial, files, congestion_control):
         path = files.work / f"{job.name}.json"
@@ -95,19 +110,31 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
             rank=rank.get(node),
             world=len(forest.workers),
             forest=str(files.forest),
-            peers=tuple(peer(addresses, node, other) for other in neighbours(forest, node)),
+            peers=() if forest.library else tuple(peer(addresses, node, p) for p in neighbours(forest, node)),
             training=trial.training,
             compute=trial.compute,
-            overlap=trial.spec.workload.overlap,
+            overlap=trial.work.overlap,
             buckets=trial.network.gradient.buckets,
-            priority=trial.spec.workload.priority == "layer",
-            chunk_bytes=trial.spec.workload.chunk_bytes,
+            priority=trial.work.priority == "layer",
+            chunk_bytes=trial.work.chunk_bytes,
             congestion_control=congestion_control,
             timeout_s=trial.spec.timeout_s,
             samples=str(files.samples(name)),
             weights=str(files.weights) if rank.get(node) == 0 else None,
             probes=bursts.get(node, ()),
+            meeting=_meeting(forest, addresses, node, files) if forest.library else None,
         )
+
+
+def _meeting(forest: Forest, addresses: Addresses, node: int, files: Files) -> Meeting:
+    """Hosts have one NIC each, or the scheme would have been refused."""
+    return Meeting(
+        hosts=tuple(forest.nodes[worker] for worker in forest.workers),
+        local=addresses.of(node, 0),
+        first=addresses.of(forest.workers[0], 0),
+        port=LIBRARY_PORT,
+        agent=str(files.agent),
+    )
 
 
 def inner_nodes(forest: Forest) -> list[int]:
@@ -123,7 +150,9 @@ def peer(addresses: Addresses, node: int, other: int) -> Peer:
 
 def host_pairs(network: Network) -> list[tuple[int, int]]:
     """(source, destination) of every flow of a trial, probes included: what the lab needs routes for."""
-    wanted = set(pairs(network.forest))
+    # A library, and a command, connect whom they like.
+    everyone = network.forest.workers if network.forest.library or not network.forest.classes else ()
+    wanted = {*pairs(network.forest), *permutations(everyone, 2)}
     wanted |= {(burst.src, burst.dst) for burst in bursts(network.topology)}
     return sorted(wanted | {(dst, src) for src, dst in wanted})
 

@@ -31,7 +31,10 @@ def plan(source: Source) -> dict[str, Any]:
 
 
 def predict(trial: Trial) -> dict[str, Any]:
-    """One trial's prediction: GST is at least the most loaded link's bytes over its goodput; JCT adds the pace."""
+    """One trial's prediction: GST is at least the most loaded link's bytes over its goodput; JCT adds the pace.
+
+    Of a command, which synchronises by itself, only what would be built is known.
+    """
     network = trial.network
     topology = network.topology
     return {
@@ -40,19 +43,20 @@ def predict(trial: Trial) -> dict[str, Any]:
         "topology": network.arm.topology,
         "scheme": network.arm.scheme,
         "batch": trial.batch,
-        "iterations": trial.spec.workload.iterations,
+        "iterations": trial.iterations,
         "world": network.world,
-        "gradient_bytes": 4 * network.floats,
+        "command": list(trial.command),
+        "gradient_bytes": None if trial.command else 4 * network.floats,
         "goodput": goodput(trial.spec.links.mtu),
-        "gst_theory_s": trial.gst_theory_s,
+        "gst_theory_s": None if trial.command else trial.gst_theory_s,
         "jct_theory_s": trial.jct_theory_s,
-        "wire_bytes_per_iteration": network.cost.wire_bytes,
+        "wire_bytes_per_iteration": None if trial.command else network.cost.wire_bytes,
         "builds": {
             "namespaces": len(topology.nodes),
             "hosts": topology.host_count,
             "switches": len(topology.switches),
             "links": len(topology.links),
-            "processes": len(inner_nodes(network.forest)),
+            "processes": network.world if trial.command else len(inner_nodes(network.forest)),
             "rate_bps": trial.spec.links.rate_bps,
         },
     }
@@ -63,7 +67,8 @@ def text(found: Mapping[str, Any]) -> str:
     header = ("trial", "workers", "namespaces", "links", "gradient", "wire", "least GST", "least JCT")
     rows = [_row(trial) for trial in found["trials"]]
     about = time_text(round(found["duration_s"]))
-    known = "" if found["duration_known"] else ", if computing a gradient takes half a second"
+    guess = "a command takes a minute" if found["trials"][0]["command"] else "computing a gradient takes half a second"
+    known = "" if found["duration_known"] else f", if {guess}"
     rate = rate_text(found["trials"][0]["builds"]["rate_bps"])
     return "\n".join(
         [
@@ -81,8 +86,10 @@ def _row(trial: Mapping[str, Any]) -> list[str]:
         str(trial["world"]),
         str(trial["builds"]["namespaces"]),
         str(trial["builds"]["links"]),
-        size_text(trial["gradient_bytes"]),
-        size_text(trial["wire_bytes_per_iteration"]),
-        time_text(trial["gst_theory_s"], measured=True),
+        *(
+            "-" if trial[key] is None else size_text(trial[key])
+            for key in ("gradient_bytes", "wire_bytes_per_iteration")
+        ),
+        "-" if trial["gst_theory_s"] is None else time_text(trial["gst_theory_s"], measured=True),
         "-" if jct_s is None else time_text(jct_s, measured=True),
     ]

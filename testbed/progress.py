@@ -11,20 +11,24 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from testbed import fidelity
 from testbed.trials import Trial
-from testbed.units import time_text
+from testbed.units import size_text, time_text
 
 OVERHEAD_S = 5.0
 """Building, starting, probing and checking one trial, until the first trial has shown what it really takes."""
+COMMAND_S = 60.0
+"""Guess of a command's time."""
 UNKNOWN_COMPUTE_S = 0.5
 """Guess of an iteration's computing time where the spec does not set it."""
 
 
 def expected_s(trial: Trial) -> float:
     """A guess at how long a trial takes, for the time left."""
+    if trial.command:
+        return COMMAND_S + OVERHEAD_S
     known = trial.jct_theory_s
     if known is not None:
         return known + OVERHEAD_S
-    return trial.spec.workload.iterations * (UNKNOWN_COMPUTE_S + trial.gst_theory_s) + OVERHEAD_S
+    return trial.iterations * (UNKNOWN_COMPUTE_S + trial.gst_theory_s) + OVERHEAD_S
 
 
 def sentence(record: Mapping[str, Any]) -> str:
@@ -33,13 +37,25 @@ def sentence(record: Mapping[str, Any]) -> str:
         first, *rest = str(record["error"]).splitlines()
         return "\n".join([f"{record['id']}: FAILED: {first}", *rest])
     found = record["metrics"]
-    line = (
+    if record.get("kind") == "command":
+        carried = size_text(sum(link["bytes"] for link in record["links"]))
+        line = (
+            f"{record['id']}: JCT {time_text(found['jct_s'], measured=True)}, {carried} on all links, "
+            f"{record['fidelity']['verdict']}"
+        )
+    else:
+        line = _trained(record)
+    why = fidelity.reasons(record["fidelity"])
+    return f"{line} ({why})" if why else line
+
+
+def _trained(record: Mapping[str, Any]) -> str:
+    found = record["metrics"]
+    return (
         f"{record['id']}: GST {time_text(found['gst_median_s'], measured=True)} ({found['gst_ratio']:.3f} of theory), "
         f"JCT {time_text(found['jct_s'], measured=True)}, {found['throughput_sps']:.0f} samples/s, "
         f"{_learnt(record)}, {record['fidelity']['verdict']}"
     )
-    why = fidelity.reasons(record["fidelity"])
-    return f"{line} ({why})" if why else line
 
 
 def _learnt(record: Mapping[str, Any]) -> str:
@@ -104,13 +120,13 @@ class Live(Lines):
     def advanced(self, iterations: int) -> None:
         if self._trial is None:
             return
-        total = self._trial.spec.workload.iterations
+        total = self._trial.iterations or 1
         whole = self._left[self._trial.id]
         left = sum(self._left.values()) - whole * iterations / total
         self._bar.update(
             self._task,
             completed=(self._bar.tasks[0].total or 0) - left,
-            description=f"{self._trial.id} {iterations}/{total}",
+            description=self._trial.id + (f" {iterations}/{total}" if self._trial.iterations else ""),
             left=f"about {time_text(round(left))} left",
         )
 

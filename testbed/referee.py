@@ -47,11 +47,12 @@ class Referee:
             self._process.kill()
             self._process.communicate()
 
-    def check(self, training: Training, world: int, mode: str, weights: Path) -> dict[str, Any]:
-        """What the weights in a .npy file are worth.
+    def check(self, training: Training, world: int, mode: str, weights: Path, step: float = 0.0) -> dict[str, Any]:
+        """What the weights in a .npy file are worth, if gradients were rounded to multiples of ``step``.
 
-        ``test_accuracy``, ``test_loss``, ``weights_error`` (distance to the reference over the reference's norm) and
-        ``training_error`` (the same over what training changed).
+        ``test_accuracy``, ``test_loss``, ``weights_error`` (distance to the reference over the reference's norm),
+        ``rounding_error`` (how much of it rounding explains) and ``training_error`` (the rest over what training
+        changed).
 
         Raises:
             TrialError: the process died.
@@ -60,6 +61,7 @@ class Referee:
             command = [sys.executable, "-m", "testbed.referee", str(os.getpid())]
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         question = {"training": asdict(training), "world": world, "mode": mode, "weights": str(weights.resolve())}
+        question["step"] = step
         answer = self._ask(self._process, json.dumps(question))
         if not answer:
             status = self._process.wait()
@@ -91,7 +93,7 @@ def main(parent: int) -> None:
     import numpy as np
     import torch  # here, for the harness imports this module and must not import torch
 
-    from workloads.reference import accuracy, reference_weights, relative_error, steps, training_error
+    from workloads.reference import accuracy, reference_weights, relative_error, rounding, steps, training_error
 
     torch.set_num_threads(1)  # two threads that wait for each other are slower than one where somebody else uses a core
     for line in sys.stdin:
@@ -101,11 +103,13 @@ def main(parent: int) -> None:
         mode = question["mode"]
         reference = reference_weights(training, question["world"], mode)
         test_accuracy, test_loss = accuracy(training, weights)
+        explained = rounding(reference, training, steps(training, mode), question["step"])
         found = {
             "test_accuracy": test_accuracy,
             "test_loss": test_loss,
             "weights_error": relative_error(weights, reference),
-            "training_error": training_error(weights, reference, training, steps(training, mode)),
+            "rounding_error": explained / float(np.linalg.norm(reference)),
+            "training_error": training_error(weights, reference, training, explained),
         }
         print(json.dumps(found), flush=True)
 

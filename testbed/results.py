@@ -57,9 +57,9 @@ def save_samples(path: Path, samples: pd.DataFrame) -> None:
     write_through(path, lambda temporary: relative.to_parquet(temporary, index=False))
 
 
-def measure(trial: Trial, samples: pd.DataFrame, sent_bytes: float) -> dict[str, float]:
-    """The trial's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included."""
-    work = trial.spec.workload
+def measure(trial: Trial, samples: pd.DataFrame, sent_bytes: float | None) -> dict[str, float | None]:
+    """The trial's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included, if known."""
+    work = trial.work
     gst = metrics.gst_s(samples, skip=work.warmup)
     median, size = float(gst.median()), gradient_bytes(trial)
     theory = trial.gst_theory_s
@@ -73,10 +73,16 @@ def measure(trial: Trial, samples: pd.DataFrame, sent_bytes: float) -> dict[str,
         "gst_ratio": median / theory,
         "throughput_sps": metrics.throughput_sps(samples, trial.batch),
         "wire_bytes": sent_bytes,
-        "wire_bytes_theory": trial.network.cost.wire_bytes * work.iterations,
+        "wire_bytes_theory": trial.network.cost.wire_bytes * work.iterations if knows_bytes(trial) else None,
         "algbw_bps": metrics.algbw_bps(size, median),
         "busbw_bps": metrics.busbw_bps(size, median, trial.network.world),
     }
+
+
+def knows_bytes(trial: Trial) -> bool:
+    """Whether the forest's bytes are what goes over the wire; not where a library or a command does something else."""
+    library = trial.network.forest.library
+    return not trial.command and (library is None or library.exact)
 
 
 def gradient_bytes(trial: Trial) -> int:
@@ -90,7 +96,8 @@ def links(trial: Trial, counters: Iterable[Counters], probed_bytes: Mapping[int,
     ``probed_bytes`` is the burst's part of the count, by directed link.
     """
     topology = trial.network.topology
-    per_iteration = trial.network.cost.link_bytes / goodput(trial.spec.links.mtu)
+    theory = trial.network.cost.link_bytes / goodput(trial.spec.links.mtu) * trial.iterations
+    known = knows_bytes(trial)
     found = []
     for count in counters:
         link = count.directed_link
@@ -102,7 +109,7 @@ def links(trial: Trial, counters: Iterable[Counters], probed_bytes: Mapping[int,
                 "rate_bps": topology.links[link // 2].rate_bps,
                 "bytes": max(0, round(count.bytes - probed_bytes.get(link, 0.0))),
                 "drops": count.drops,
-                "theory_bytes": round(per_iteration[link] * trial.spec.workload.iterations),
+                "theory_bytes": round(theory[link]) if known else None,
             }
         )
     return found
@@ -117,20 +124,27 @@ def judge(
     cpu: CpuLog,
 ) -> dict[str, Any]:
     """The trial's fidelity verdict with all its checks; warm-up iterations are left out."""
-    counted = samples[samples["iteration"] >= trial.spec.workload.warmup]
+    counted = samples[samples["iteration"] >= trial.work.warmup]
     last = counted.groupby("iteration")[["ready_s", "sum_s"]].max()
     windows = list(last.itertuples(index=False, name=None))
     checks = [fidelity.link_rate(probes, expected_probes, goodput(trial.spec.links.mtu))]
-    checks += fidelity.cpu(windows, cpu)
-    checks.append(fidelity.run_queue(counted))
+    library = trial.network.forest.library
+    gst_s = float((last["sum_s"] - last["ready_s"]).median())
+    if library and library.polls:
+        checks.append(fidelity.polled(library.name, gst_s, trial.gst_theory_s))
+    else:
+        checks += fidelity.cpu(windows, cpu)
+        checks.append(fidelity.run_queue(counted))
     if trial.compute.mode == "paced":
         checks.append(fidelity.overrun(counted, trial.compute.pace_s))
     total = sum(link["bytes"] for link in link_counts)
-    checks.append(fidelity.wire(total, sum(link["theory_bytes"] for link in link_counts)))
+    if library and not knows_bytes(trial):
+        checks.append(fidelity.wire_unknown(library.name, library.algorithm))
+    else:
+        checks.append(fidelity.wire(total, sum(link["theory_bytes"] for link in link_counts)))
     checks.append(fidelity.drops(link_counts))
-    if trial.spec.workload.overlap == "none":
-        gst_s = float((last["sum_s"] - last["ready_s"]).median())
-        checks.append(fidelity.bound(gst_s, trial.gst_theory_s))
+    if trial.work.overlap == "none":
+        checks.append(fidelity.bound(counted, trial.gst_theory_s))
     return fidelity.verdict(checks)
 
 

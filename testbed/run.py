@@ -17,6 +17,7 @@ from testbed.referee import Referee
 from testbed.rundir import RunDirectory
 from testbed.spec import Source
 from testbed.trials import Trial, trials
+from workloads.sync import libraries
 
 Announce = Callable[[Sequence[Trial]], Lines]
 """Makes the reporter, once it is known which trials are to run."""
@@ -51,6 +52,7 @@ class Experiment:
         try:
             for trial in self.planned:
                 self._lab.require(trial.network.topology)
+                libraries.require(trial.network.forest.library)
             self.directory = directory()
             self.records = self.directory.finished(self.planned)
         except BaseException:

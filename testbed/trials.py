@@ -12,10 +12,13 @@ from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from testbed.errors import SpecError
 from testbed.lab.base import check_rate
+from testbed.program import check as check_command
 from testbed.spec import Arm, Source, Spec
-from testbed.spec.model import Train, Workload
+from testbed.spec.model import Command, Profile, Train
 from testbed.units import time_text
 from topologies.build import build as build_topology
 from topologies.call import parse
@@ -23,7 +26,7 @@ from topologies.load import is_in_file
 from topologies.model import Topology
 from workloads.buckets import Gradient, gradient, shares
 from workloads.datasets import DATASETS
-from workloads.job import Compute, Replay, Training
+from workloads.job import LARGEST, Compute, Replay, Training
 from workloads.models import model
 from workloads.profiles import profile
 from workloads.registry import lookup
@@ -31,6 +34,7 @@ from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, cost, goodput
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build as build_forest
+from workloads.sync.schemes.reference import one_nic
 from workloads.sync.verify import verify
 
 _T = TypeVar("_T")
@@ -72,7 +76,26 @@ class Trial:
     network: Network
     spec: Spec
     batch: int
+    """0 where the workload is a command, which has none."""
     repeat: int
+    folder: Path = Path()
+    """The spec's directory."""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The words to run on every host, in place of our workers; empty where these train."""
+        work = self.spec.workload
+        return tuple(work.command) if isinstance(work, Command) else ()
+
+    @property
+    def work(self) -> Train | Profile:
+        """What our workers do."""
+        return _work(self.spec)
+
+    @property
+    def iterations(self) -> int:
+        """0 for a command, whose iterations are its own affair."""
+        return 0 if self.command else self.work.iterations
 
     @property
     def label(self) -> str:
@@ -81,37 +104,39 @@ class Trial:
     @property
     def training(self) -> Training | Replay:
         """What each worker does; the same for every arm, so that their results can be compared."""
-        work, seed = self.spec.workload, self.spec.seed
+        work, seed = self.work, self.spec.seed
         if isinstance(work, Train):
             rate, momentum = work.learning_rate, work.momentum
             return Training(work.model, work.dataset, self.batch, work.iterations, rate, momentum, seed)
         macs = [layer.macs for layer in reversed(profile(work.model).build())]
-        return Replay(work.iterations, seed, shares(macs, self.network.gradient.layers))
+        tolerance = _rounding(self.network.forest)
+        return Replay(work.iterations, seed, shares(macs, self.network.gradient.layers), tolerance)
 
     @property
     def compute(self) -> Compute:
-        compute = self.spec.workload.compute
+        compute = self.work.compute
         return Compute(mode=compute.mode, pace_s=compute.pace_s.get(self.batch, 0.0))
 
     @property
     def gst_theory_s(self) -> float:
-        """The least time a synchronisation can take at this MTU (s)."""
+        """The least time a synchronisation can take at this MTU (s); 0 for a command."""
         return self.network.cost.bound_s(goodput(self.spec.links.mtu))
 
     @property
     def jct_theory_s(self) -> float | None:
         """The least that all iterations can take (s): each the paced computing time and the least GST, or, where they
         overlap, the longer of the two; None where computing time is not known."""
-        if self.compute.mode == "real":
+        if self.command or self.compute.mode == "real":
             return None
-        together = sum if self.spec.workload.overlap == "none" else max
-        return self.spec.workload.iterations * together((self.compute.pace_s, self.gst_theory_s))
+        together = sum if self.work.overlap == "none" else max
+        return self.iterations * together((self.compute.pace_s, self.gst_theory_s))
 
     @cached_property
     def identity(self) -> str:
         """A digest of every setting that this trial's result depends on."""
         settings: dict[str, Any] = self.spec.model_dump(include={"lab", "links", "workload", "seed"})
-        settings["workload"] |= {"batch": self.batch, "compute": vars(self.compute)}
+        if not self.command:
+            settings["workload"] |= {"batch": self.batch, "compute": vars(self.compute)}
         settings["arm"] = [self.network.arm.topology, self.network.arm.scheme]
         forest, topology = self.network.forest, self.network.topology
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
@@ -119,6 +144,11 @@ class Trial:
         for array in (forest.share, forest.reduce, forest.broadcast, self.network.cost.link_bytes):  # the last: routes
             digest.update(array.tobytes())
         return digest.hexdigest()
+
+
+def _work(spec: Spec) -> Train | Profile:
+    assert not isinstance(spec.workload, Command)  # whoever asks has looked at ``Trial.command``
+    return spec.workload
 
 
 def trials(source: Source) -> list[Trial]:
@@ -132,19 +162,20 @@ def trials(source: Source) -> list[Trial]:
     spec = source.spec
     found = []
     for repeat in range(spec.repeats):
-        for batch in spec.workload.batch:
+        for batch in [0] if isinstance(spec.workload, Command) else spec.workload.batch:
             for network in networks:
-                end = f"-r{repeat + 1}" if spec.repeats > 1 else ""
-                found.append(Trial(f"{_slug(network)}-b{batch}{end}", network, spec, batch, repeat))
+                end = (f"-b{batch}" if batch else "") + (f"-r{repeat + 1}" if spec.repeats > 1 else "")
+                found.append(Trial(f"{_slug(network)}{end}", network, spec, batch, repeat, source.folder))
     return _distinct(found)
 
 
 def lab_rate_bps(spec: Spec) -> int:
     """Rate of the hosts' links in the lab: as the spec says, divided by the workload's scale."""
-    return round(spec.links.rate_bps / spec.workload.scale)
+    scale = 1.0 if isinstance(spec.workload, Command) else spec.workload.scale
+    return round(spec.links.rate_bps / scale)
 
 
-def gradient_of(work: Workload) -> Gradient:
+def gradient_of(work: Train | Profile) -> Gradient:
     """What is synchronised: the tensors and buckets of a workload's model.
 
     Raises:
@@ -158,25 +189,70 @@ def gradient_of(work: Workload) -> Gradient:
     return gradient(layers, work.scale, work.overlap != "none", work.bucket_bytes)
 
 
+def _topology(arm: Arm, spec: Spec, folder: Path) -> tuple[str, Topology]:
+    """An arm's network, and the expression that builds it from the working directory."""
+    text = locate(arm.topology, folder)
+    topology = build_topology(text, rate_bps=lab_rate_bps(spec), delay_s=spec.links.delay_s)
+    for rate_bps in {link.rate_bps for link in topology.links}:
+        _check_rate(arm, rate_bps)
+    return text, topology
+
+
+def bare_network(arm: Arm, spec: Spec, folder: Path) -> Network:
+    """One arm whose ranks synchronise by themselves: a forest without classes, which costs nothing.
+
+    Raises:
+        SpecError: the topology cannot be, or a host has several NICs, of which the ranks would not know.
+    """
+    text, topology = _topology(arm, spec, folder)
+    one_nic("a command", topology)
+    none = np.empty((0, len(topology.nodes)), np.int32)
+    names = tuple(node.name for node in topology.nodes)
+    forest = Forest("command", names, tuple(topology.hosts), np.empty(0, np.int64), none, none)
+    rates = np.repeat([float(link.rate_bps) for link in topology.links], 2)
+    free = Cost(0, 0.0, 0.0, np.zeros_like(rates), rates)
+    return Network(arm, text, "command", topology, forest, free, Gradient((), (), ()))
+
+
 def network(arm: Arm, spec: Spec, gradient: Gradient, folder: Path) -> Network:
     """Build and check one arm.
 
     Raises:
         SpecError: the topology cannot be, the scheme cannot use it, or its forest is wrong.
     """
-    topology_text, scheme_text = locate(arm.topology, folder), locate(arm.scheme, folder)
-    topology = build_topology(topology_text, rate_bps=lab_rate_bps(spec), delay_s=spec.links.delay_s)
-    for rate_bps in {link.rate_bps for link in topology.links}:
-        _check_rate(arm, rate_bps)
+    scheme_text = locate(arm.scheme, folder)
+    topology_text, topology = _topology(arm, spec, folder)
     forest = build_forest(scheme_text, topology, gradient.tensors)
     verify(forest, topology)
     if len(forest.workers) == 1:
         raise SpecError(f"{arm.topology} has one worker, which has nobody to synchronise with", fix="give it two hosts")
-    cut(forest, gradient.floats, gradient.buckets, spec.workload.chunk_bytes)
+    _check_order(forest, _work(spec))
+    cut(forest, gradient.floats, gradient.buckets, _work(spec).chunk_bytes)
     least = cost(forest, topology, 4 * gradient.floats)
     found = Network(arm, topology_text, scheme_text, topology, forest, least, gradient)
     _check_timeout(found, spec)
     return found
+
+
+def _check_order(forest: Forest, work: Train | Profile) -> None:
+    """Priority and a forward pass that begins early need an engine that is free to order chunks, and floats."""
+    bound = "a library sends" if forest.library else "switches add" if forest.fixed or forest.window else ""
+    wanted = "overlap: both" if work.overlap == "both" and forest.library else ""
+    wanted = "priority: layer" if work.priority == "layer" else wanted
+    if bound and wanted:
+        raise SpecError(
+            f"scheme {forest.scheme} takes no {wanted}: {bound} its chunks, in an order of their own",
+            fix=f"remove {wanted}, or compare it with other schemes in an experiment of its own",
+        )
+
+
+def _rounding(forest: Forest) -> float:
+    """By how much a right sum of a profile's values may be off: not at all, but in fixed point by a step a worker."""
+    if forest.fixed is None:
+        return 0.0
+    world = len(forest.workers)
+    scale = forest.fixed.scale or (2**31 - 1) / (world * 2 * LARGEST)
+    return world * (1 / scale + LARGEST * 2**-23)
 
 
 def _check_rate(arm: Arm, rate_bps: int) -> None:
@@ -188,7 +264,7 @@ def _check_rate(arm: Arm, rate_bps: int) -> None:
 
 def _check_timeout(network: Network, spec: Spec) -> None:
     """A worker writes something at the end of each iteration, which must come before it is taken for one that hangs."""
-    least_s = network.cost.bound_s(goodput(spec.links.mtu)) + max(spec.workload.compute.pace_s.values(), default=0.0)
+    least_s = network.cost.bound_s(goodput(spec.links.mtu)) + max(_work(spec).compute.pace_s.values(), default=0.0)
     if least_s >= spec.timeout_s:
         raise SpecError(
             f"the timeout of {time_text(spec.timeout_s)} would end an iteration, which takes {time_text(least_s)} at "
@@ -211,22 +287,29 @@ def _networks(source: Source) -> list[Network]:
     problems: list[SpecError] = []
     work = spec.workload
     _said(f"{source.name}: links.rate", partial(check_rate, lab_rate_bps(spec)), problems)
+    if isinstance(work, Command):
+        _said(f"{source.name}: workload.command", partial(check_command, work.command, source.folder), problems)
+        made = [
+            _said(f"{source.name}: arms.{i}", partial(bare_network, arm, spec, source.folder), problems)
+            for i, arm in enumerate(spec.arms)
+        ]
+        return _or_raise([one for one in made if one], problems)
     sent = None if problems else _said(f"{source.name}: workload.model", partial(gradient_of, work), problems)
     if isinstance(work, Train):
         _said(f"{source.name}: workload.dataset", partial(lookup, "dataset", work.dataset, DATASETS), problems)
     found: list[Network] = []
     if sent is None:
-        raise _all(problems)
+        return _or_raise(found, problems)
     for i, arm in enumerate(spec.arms):
         built = _said(f"{source.name}: arms.{i}", partial(network, arm, spec, sent, source.folder), problems)
         found += [built] if built else []
+    return _or_raise(found, problems)
+
+
+def _or_raise(found: list[Network], problems: list[SpecError]) -> list[Network]:
     if problems:
-        raise _all(problems)
+        raise problems[0] if len(problems) == 1 else SpecError("\n".join(map(str, problems)))
     return found
-
-
-def _all(problems: list[SpecError]) -> SpecError:
-    return problems[0] if len(problems) == 1 else SpecError("\n".join(map(str, problems)))
 
 
 def _said(where: str, make: Callable[[], _T], problems: list[SpecError]) -> _T | None:
@@ -240,7 +323,7 @@ def _said(where: str, make: Callable[[], _T], problems: list[SpecError]) -> _T |
 
 def _slug(network: Network) -> str:
     """``ring-star9`` for ring on star(hosts=9)."""
-    return f"{_short(network.arm.scheme)}-{_short(network.arm.topology)}"
+    return f"{_short(network.arm.scheme or network.scheme_text)}-{_short(network.arm.topology)}"
 
 
 def _short(expression: str) -> str:

@@ -46,7 +46,7 @@ def wait(
         failed = [exit for exit in exits if exit.status != 0]
         running -= {exit.node for exit in exits}
         if failed:
-            raise died(*_settle(lab, failed, running), names, files)
+            raise died(*settle(lab, failed, running), names, files)
         if not running:
             return
         now, found = time.monotonic(), [_size(path) for path in samples]
@@ -58,7 +58,7 @@ def wait(
         time.sleep(POLL_S)
 
 
-def _settle(lab: Lab, failed: list[Exit], running: set[int]) -> tuple[list[Exit], set[int]]:
+def settle(lab: Lab, failed: list[Exit], running: set[int]) -> tuple[list[Exit], set[int]]:
     """Give the others a moment to fail as well: all that failed, and who is still running, which may be who hangs."""
     end = time.monotonic() + SETTLE_S
     while running and time.monotonic() < end:
@@ -69,12 +69,22 @@ def _settle(lab: Lab, failed: list[Exit], running: set[int]) -> tuple[list[Exit]
     return failed, running
 
 
-def died(failed: Sequence[Exit], running: Collection[int], names: Sequence[str], files: Files) -> WorkerError:
-    """The error about the worker that failed first: one that a signal ended, rather than those that then missed it."""
+def died(
+    failed: Sequence[Exit],
+    running: Collection[int],
+    names: Sequence[str],
+    files: Files,
+    called: Callable[[int], str] | None = None,
+) -> WorkerError:
+    """The error about the worker that failed first: one that a signal ended, rather than those that then missed it.
+
+    ``called`` is how to speak of the process on a node.
+    """
     first = min(failed, key=lambda exit: exit.status >= 0)
     name = names[first.node]
     said = next((line for line in read(files.samples(name)) if line["kind"] == "error"), {})
-    problem = f"the worker on {name} {ending(first.status)}" + (f": {said['error']}" if said else "")
+    who = called(first.node) if called else f"the worker on {name}"
+    problem = f"{who} {ending(first.status)}" + (f": {said['error']}" if said else "")
     if running:
         problem += f"; still running a moment later: {_some([names[node] for node in sorted(running)])}"
     fix = said.get("fix") or (OUT_OF_MEMORY if first.status == -signal.SIGKILL else "mend what the log tells")

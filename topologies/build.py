@@ -11,6 +11,7 @@ from topologies.bcube import bcube
 from topologies.call import Call, parse
 from topologies.check import check
 from topologies.fat_tree import fat_tree
+from topologies.ina import mark
 from topologies.load import is_in_file, load_function, users_code
 from topologies.model import Topology
 from topologies.parameters import Parameter, bind, did_you_mean, parameters_of
@@ -49,7 +50,8 @@ def build(expression: str, *, rate_bps: int, delay_s: float = 0.0) -> Topology:
     """Build the network that an expression describes.
 
     Args:
-        expression: a family of :func:`families`, or a function in a file, with its arguments.
+        expression: a family of :func:`families`, or a function in a file, with its arguments; each may have ``ina``
+            beside them, which says which switches aggregate (:mod:`topologies.ina`).
         rate_bps: rate of each host's link in bit/s, each direction.
         delay_s: one-way delay of every link in seconds.
 
@@ -62,6 +64,12 @@ def build(expression: str, *, rate_bps: int, delay_s: float = 0.0) -> Topology:
     if not 0 <= delay_s < float("inf"):
         raise TopologyError(f"the link delay is {delay_s} s", fix="give links a delay of 0 or more")
     call = parse(expression, EXAMPLE)
+    arguments = {name: value for name, value in call.arguments.items() if name != "ina"}
+    topology = _build(Call(call.name, arguments), rate_bps, delay_s)
+    return mark(topology, call.arguments["ina"]) if "ina" in call.arguments else topology
+
+
+def _build(call: Call, rate_bps: int, delay_s: float) -> Topology:
     if is_in_file(call.name):
         return _build_from_file(call, rate_bps, delay_s)
     known = families()

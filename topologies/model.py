@@ -22,12 +22,14 @@ class Node:
 
     ``level`` is 0 for hosts and the layer, counted from 1, for switches (fat-tree: 1 edge, 2 aggregation, 3 core;
     BCube: its level plus 1). ``rack`` numbers the ToR group a host or ToR belongs to, None where racks mean nothing.
+    ``ina`` marks a switch that adds what passes through it, see :mod:`topologies.ina`.
     """
 
     name: str
     kind: Literal["host", "switch"]
     level: int
     rack: int | None = None
+    ina: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +118,17 @@ class Topology:
         return link.b_port if directed % 2 else link.a_port
 
     def paths(self, src: int, dst: int) -> tuple[Path, ...]:
-        """Every route that traffic from host ``src`` to host ``dst`` takes; weights sum to 1.
+        """Every route that traffic from ``src`` to ``dst`` takes; weights sum to 1.
 
-        A host reaches itself over no link.
+        Each end is a host, or a switch that aggregates. A node reaches itself over no link.
 
         Raises:
-            TopologyError: there is no route, or one of the two is not a host.
+            TopologyError: there is no route, or one of the two is neither.
         """
         for node in (src, dst):
-            if not 0 <= node < self.host_count:
+            if not 0 <= node < len(self.nodes):
                 raise TopologyError(f"node {node} is not a host", fix=f"use a host, 0 to {self.host_count - 1}")
-        if src == dst:
-            return (Path(()),)
-        return self.router(self, src, dst)
+            if node >= self.host_count and not self.nodes[node].ina:
+                name = self.nodes[node].name
+                raise TopologyError(f"{name} is a switch that only forwards", fix=f"use a host, or add ina=[{name}]")
+        return (Path(()),) if src == dst else self.router(self, src, dst)

@@ -50,16 +50,22 @@ class Training:
     kind: Literal["train"] = "train"
 
 
+LARGEST = 8
+"""No value of a profile's gradient is larger."""
+
+
 @dataclass(frozen=True)
 class Replay:
     """A published model's gradient to be played back, see :mod:`workloads.replay`.
 
-    ``shares`` are each bucket's layers' part of the computing, in the order in which buckets become ready.
+    ``shares`` are each bucket's layers' part of the computing, in the order in which buckets become ready; an element
+    of a sum is wrong if it is off by more than ``tolerance``.
     """
 
     iterations: int
     seed: int
     shares: tuple[float, ...]
+    tolerance: float = 0.0
     kind: Literal["profile"] = "profile"
 
 
@@ -81,6 +87,22 @@ class Probe:
     duration_s: float
     pace_bps: int | None = None
     """Send no faster; None where this NIC is the slowest link on our burst's way."""
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Where the ranks of a library meet."""
+
+    hosts: tuple[str, ...]
+    """Name of each rank's host."""
+    local: str
+    """Own IPv4 address, which also says which NIC."""
+    first: str
+    """Rank 0's IPv4 address."""
+    port: int
+    """Where rank 0 listens, if the library wants that."""
+    agent: str
+    """Program that, called with ``HOST COMMAND...``, runs a command on another host, as ssh does."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +134,8 @@ class Job:
     probes: tuple[Probe, ...] = field(default=())
     priority: bool = False
     """Whether a later bucket, which the next forward pass needs earlier, overtakes."""
+    meeting: Meeting | None = None
+    """For a forest that a library runs."""
     version: int = VERSION
 
     def save(self, path: Path) -> None:
@@ -127,4 +151,6 @@ class Job:
         raw["buckets"] = tuple((start, stop) for start, stop in raw["buckets"])
         raw["compute"] = Compute(**raw["compute"])
         raw["probes"] = tuple(Probe(**probe) for probe in raw["probes"])
+        if raw["meeting"]:
+            raw["meeting"] = Meeting(**raw["meeting"] | {"hosts": tuple(raw["meeting"]["hosts"])})
         return cls(**raw)

@@ -7,13 +7,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-SCHEDSTAT = Path("/proc/self/schedstat")
-"""Of the main thread: ns on a core, ns waiting in a run queue, time slices (kernel: sched-stats.rst)."""
+TASKS = Path("/proc/self/task")
+"""A directory a thread, in which ``schedstat`` has ns on a core, ns waiting in a run queue, time slices (kernel:
+sched-stats.rst)."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Seconds: ``time.monotonic``, CPU time of the process, run-queue wait (None where not counted)."""
+    """Seconds: ``time.monotonic``, CPU time of the process, run-queue wait of its threads together (None where not
+    counted)."""
 
     time_s: float
     cpu_s: float
@@ -28,21 +30,18 @@ class Moment:
 class Meter:
     """Reads moments; construct it in the process to be measured, after it has done some work.
 
-    ``counts_waits`` is False where the kernel does not count run-queue waits: the file is missing, or says 0 for a
-    process that has slept and been woken many times.
+    ``counts_waits`` is False where the kernel does not count run-queue waits: the files are missing, or say 0 for a
+    process that has slept and been woken many times. Threads that start later are not counted.
     """
 
-    def __init__(self, schedstat: Path = SCHEDSTAT) -> None:
-        try:
-            self._file: int | None = os.open(schedstat, os.O_RDONLY)
-        except OSError:
-            self._file = None
-        if self._waited_ns() == 0:
+    def __init__(self, tasks: Path = TASKS) -> None:
+        self._files = [os.open(file, os.O_RDONLY | os.O_CLOEXEC) for file in sorted(tasks.glob("*/schedstat"))]
+        self.counts_waits = self._waited_ns() > 0
+        if not self.counts_waits:
             self.close()
-        self.counts_waits = self._file is not None
 
     def _waited_ns(self) -> int:
-        return 0 if self._file is None else int(os.pread(self._file, 100, 0).split()[1])
+        return sum(int(os.pread(file, 100, 0).split()[1]) for file in self._files)
 
     def now(self) -> Moment:
         """This moment; costs a few microseconds."""
@@ -50,7 +49,7 @@ class Meter:
         return Moment(time.monotonic(), time.process_time(), wait)
 
     def close(self) -> None:
-        """Give the file back."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        """Give the files back."""
+        for file in self._files:
+            os.close(file)
+        self._files.clear()

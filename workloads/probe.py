@@ -12,7 +12,7 @@ from __future__ import annotations
 import selectors
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -84,6 +84,19 @@ class Bursts:
             for key, _ in self._selector.select(left):
                 key.data.move()
         return [receiver.measured() for receiver in self._receivers]
+
+
+def measure(probes: Sequence[Probe], barrier: Callable[[], None]) -> list[Measured]:
+    """Measure this host's links while everyone does; ``barrier`` waits for everyone.
+
+    Raises:
+        WorkerError: an address cannot be used, or a neighbour cannot be reached.
+    """
+    with Bursts(probes) as bursts:
+        barrier()  # everyone listens
+        found = bursts.run()
+    barrier()  # the links are empty again
+    return found
 
 
 class _Receiver:

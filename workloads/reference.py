@@ -56,18 +56,28 @@ def steps(training: Training, mode: Literal["real", "paced", "none"]) -> int:
     return 1 if mode == "none" else training.iterations
 
 
+def rounding(reference: NDArray[np.float32], training: Training, steps: int, step: float) -> float:
+    """Norm of what roundings explain: of the weights to float32 in each of ``steps``, and of gradients to ``step``.
+
+    A gradient that travels as integers is off by at most half a ``step`` (0 for floats) an element, either way, and
+    momentum makes 1/(1 - momentum) of it.
+    """
+    of_weights = np.finfo(np.float32).epsneg * np.linalg.norm(reference)
+    of_gradients = training.learning_rate / (1 - training.momentum) * step / 2 * np.sqrt(len(reference))
+    return float(np.sqrt(steps) * (of_weights + of_gradients))
+
+
 def training_error(
-    weights: NDArray[np.float32], reference: NDArray[np.float32], training: Training, steps: int
+    weights: NDArray[np.float32], reference: NDArray[np.float32], training: Training, explained: float
 ) -> float:
     """Norm of the difference over the norm of what training changed: from the initial weights to the reference.
 
     Initial weights are far larger than a short training's changes. Relative to the weights themselves, sums that lack
     a whole worker are off by 3e-5 at a learning rate of 5e-4, and by less at a lower one; relative to what training
-    changed they are off by 1e-2 at any. What ``steps`` roundings of the weights to float32 explain is not counted.
+    changed they are off by 1e-2 at any. The norm that :func:`rounding` has ``explained`` is not counted.
     """
     start = initial_weights(model(training.model), training.seed)
-    rounding = np.finfo(np.float32).epsneg * np.sqrt(steps) * np.linalg.norm(reference)
-    excess = float(max(np.linalg.norm(weights - reference) - rounding, 0.0))
+    excess = max(float(np.linalg.norm(weights - reference)) - explained, 0.0)
     return excess / float(np.linalg.norm(reference - start)) if excess else 0.0
 
 

@@ -15,17 +15,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workloads.compute import Computed
-from workloads.job import Compute, Replay
+from workloads.job import LARGEST, Compute, Replay
 from workloads.sync.engine import Engine
 
 PERIOD = 64
 FORWARD = 1 / 3
 Floats = NDArray[np.float32]
+_Integer = TypeVar("_Integer", np.int8, np.int32)
 
 
 class Values:
@@ -36,10 +38,12 @@ class Values:
         rank: whose values these are.
     """
 
-    def __init__(self, floats: int, seed: int, rank: int, world: int) -> None:
+    def __init__(self, floats: int, seed: int, rank: int, world: int, tolerance: float = 0.0) -> None:
+        """``tolerance`` is by how much an element of a right sum may be off: 0, unless sums are in fixed point."""
         self.rank = rank
+        self._tolerance = tolerance
         random = np.random.default_rng(seed)
-        sequence = random.integers(-8, 8, floats + PERIOD * world, dtype=np.int8)
+        sequence = random.integers(-LARGEST, LARGEST, floats + PERIOD * world, dtype=np.int8)
         length = floats + PERIOD
         self._mine = sequence[PERIOD * rank : PERIOD * rank + length].copy()
         self._sum = np.zeros(length, np.int32)
@@ -53,9 +57,12 @@ class Values:
 
     def wrong(self, iteration: int) -> int:
         """How many elements of ``gradient`` differ from the sum over all ranks."""
-        return int(np.count_nonzero(self.gradient != self._piece(self._sum, iteration)))
+        right = self._piece(self._sum, iteration)
+        if self._tolerance:
+            return int(np.count_nonzero(~(np.abs(self.gradient - right) <= self._tolerance)))  # NaN is wrong, too
+        return int(np.count_nonzero(self.gradient != right))
 
-    def _piece(self, sequence: NDArray[np.generic], iteration: int) -> NDArray[np.generic]:
+    def _piece(self, sequence: NDArray[_Integer], iteration: int) -> NDArray[_Integer]:
         begin = iteration % PERIOD
         return sequence[begin : begin + len(self.gradient)]
 

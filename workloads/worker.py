@@ -18,11 +18,10 @@ import json
 import os
 import resource
 import signal
-import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -34,11 +33,12 @@ import torch
 from testbed.errors import TestbedError
 from workloads.compute import Accelerator, Computed
 from workloads.job import Job, Replay, Training
-from workloads.meter import SCHEDSTAT, Meter
-from workloads.probe import Bursts
+from workloads.meter import TASKS, Meter
+from workloads.probe import measure
 from workloads.replay import Player, Values
-from workloads.sync import chunks, codec, transport
+from workloads.sync import chunks, codec, synchroniser
 from workloads.sync.engine import Engine
+from workloads.sync.synchroniser import Synchroniser
 from workloads.training import Replica
 
 
@@ -86,11 +86,8 @@ def run(job: Job, samples: TextIO) -> None:
     forest = codec.load(Path(job.forest))
     table = chunks.cut(forest, job.buckets[-1][1], job.buckets, job.chunk_bytes)
     source = None if job.rank is None else _source(job, job.rank)
-    sockets = transport.connect(job.node, job.peers, job.congestion_control, job.timeout_s)
-    _hello(job, sockets, samples)
-    gradient = None if source is None else source.gradient
-    engine = Engine(job.node, forest, table, sockets, gradient, priority=job.priority)
-    try:
+    with synchroniser.connect(job, forest, table, None if source is None else source.gradient) as engine:
+        _hello(job, engine, samples)
         _probe(job, engine, samples)
         with _collector_off():
             if source is None:
@@ -101,8 +98,6 @@ def run(job: Job, samples: TextIO) -> None:
             else:
                 result = _replay(job, source, engine, samples)
         _done(result, engine, samples)
-    finally:
-        engine.close()
 
 
 def _source(job: Job, rank: int) -> Replica | Values:
@@ -110,15 +105,11 @@ def _source(job: Job, rank: int) -> Replica | Values:
     work = job.training
     if isinstance(work, Training):
         return Replica(work, job.buckets)
-    return Values(job.buckets[-1][1], work.seed, rank, job.world)
+    return Values(job.buckets[-1][1], work.seed, rank, job.world, work.tolerance)
 
 
-def _hello(job: Job, sockets: Mapping[int, socket.socket], samples: TextIO) -> None:
-    """Say who this is, with the congestion control that the kernel really gave (a name of at most 16 bytes)."""
-    control = {
-        sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
-        for sock in sockets.values()
-    }
+def _hello(job: Job, engine: Synchroniser, samples: TextIO) -> None:
+    """Say who this is, with the congestion control that connections really have."""
     write(
         samples,
         "hello",
@@ -126,29 +117,25 @@ def _hello(job: Job, sockets: Mapping[int, socket.socket], samples: TextIO) -> N
         node=job.node,
         name=job.name,
         pid=os.getpid(),
-        congestion_control=" ".join(sorted(control)) or job.congestion_control,
+        congestion_control=engine.congestion_control or job.congestion_control,
         time=time.monotonic(),
     )
 
 
-def _probe(job: Job, engine: Engine, samples: TextIO) -> None:
+def _probe(job: Job, engine: Synchroniser, samples: TextIO) -> None:
     """Measure this host's links while everyone does; begins and ends with a barrier."""
-    with Bursts(job.probes) as bursts:
-        engine.barrier(job.timeout_s)  # everyone listens
-        found = bursts.run()
-    for one in found:
+    for one in measure(job.probes, lambda: engine.barrier(job.timeout_s)):
         write(samples, "probe", node=job.node, **asdict(one))
-    engine.barrier(job.timeout_s)  # the links are empty again
 
 
 class _Release:
     """Hands complete buckets to the engine, and notes when the last one of an iteration was ready."""
 
-    def __init__(self, job: Job, engine: Engine) -> None:
+    def __init__(self, job: Job, engine: Synchroniser) -> None:
         self._engine, self._last = engine, len(job.buckets) - 1
         self.meter = Meter()
         if not self.meter.counts_waits:
-            print(f"{job.name}: this kernel does not count run-queue waits in {SCHEDSTAT}; wait_s is null", flush=True)
+            print(f"{job.name}: this kernel does not count run-queue waits in {TASKS}; wait_s is null", flush=True)
         self.ready = self.meter.now()
 
     def __call__(self, bucket: int) -> None:
@@ -159,7 +146,7 @@ class _Release:
             self._engine.poll(0)
 
 
-def _train(job: Job, replica: Replica, engine: Engine, samples: TextIO) -> dict[str, object]:
+def _train(job: Job, replica: Replica, engine: Synchroniser, samples: TextIO) -> dict[str, object]:
     """All iterations of a worker that trains; returns what its ``done`` line says of the weights."""
     assert job.rank is not None
     release = _Release(job, engine)
@@ -182,7 +169,7 @@ def _train(job: Job, replica: Replica, engine: Engine, samples: TextIO) -> dict[
     return {"weights_sha256": hashlib.sha256(replica.weights.data).hexdigest()}
 
 
-def _replay(job: Job, values: Values, engine: Engine, samples: TextIO) -> dict[str, object]:
+def _replay(job: Job, values: Values, engine: Synchroniser, samples: TextIO) -> dict[str, object]:
     """All iterations of a worker that plays a profile back; returns what its ``done`` line says of the sums."""
     assert isinstance(job.training, Replay)
     release = _Release(job, engine)
@@ -194,6 +181,7 @@ def _replay(job: Job, values: Values, engine: Engine, samples: TextIO) -> dict[s
         start_s = player.start_s()
         computed = player.run(i, start_s, wait)
         if job.overlap == "both" and i < last:
+            assert isinstance(engine, Engine)  # the harness lets no library have this
             player.forward(engine, job.timeout_s)
         sum_s = engine.wait(job.timeout_s)
         used = release.meter.now().since(release.ready)
@@ -219,7 +207,7 @@ def _sample(
     write(samples, "iteration", i=i, rank=job.rank, node=job.node, **named, **rest)
 
 
-def _pass_on(job: Job, engine: Engine) -> None:
+def _pass_on(job: Job, engine: Synchroniser) -> None:
     """All iterations of a node that adds and forwards without a gradient of its own."""
     engine.barrier(job.timeout_s)
     for _ in range(job.training.iterations):
@@ -228,7 +216,7 @@ def _pass_on(job: Job, engine: Engine) -> None:
         engine.wait(job.timeout_s)
 
 
-def _done(result: dict[str, object], engine: Engine, samples: TextIO) -> None:
+def _done(result: dict[str, object], engine: Synchroniser, samples: TextIO) -> None:
     write(
         samples,
         "done",

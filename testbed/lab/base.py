@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,6 +39,17 @@ class LinkSettings:
     """Room at each egress before packets are dropped."""
     shaped: bool = True
     """False leaves every link as fast as the machine moves packets."""
+    congestion_control: str | None = None
+    """The default of every node, for programs that do not choose their own; None leaves the kernel's."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to run in place of a worker: words, what is added to the environment, and the directory it starts in."""
+
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+    folder: str
 
 
 @dataclass(frozen=True)
@@ -48,14 +59,18 @@ class Launch:
     node: int
     job: str
     log: str
+    program: Program | None = None
 
 
 @dataclass(frozen=True)
 class Exit:
-    """A worker that ended: ``status`` is its exit status, or minus the signal that ended it."""
+    """A worker that ended: ``status`` is its exit status, or minus the signal that ended it; times are
+    ``time.monotonic()``."""
 
     node: int
     status: int
+    started_s: float = 0.0
+    ended_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -94,6 +109,10 @@ class Lab(Protocol):
             LabError: the kernel reports something else than what was asked for.
             PrivilegeError: the kernel does not let this user build it.
         """
+
+    def agent(self) -> list[str]:
+        """A command that, called in the lab with ``HOST COMMAND...`` added, runs that command on that host: what
+        programs take in place of ssh to start others on other machines."""
 
     def launch(self, workers: Sequence[Launch]) -> None:
         """Start the workers."""

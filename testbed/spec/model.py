@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
@@ -198,7 +199,28 @@ class Profile(_Synchronised):
         return self.model_copy(update={"compute": self.compute.model_copy(update={"pace_s": pace_s})})
 
 
-KINDS: dict[str, type[_Group]] = {"train": Train, "profile": Profile}
+def _words(value: object) -> object:
+    try:
+        words = shlex.split(value) if isinstance(value, str) else value
+    except ValueError as error:  # a quotation that does not end
+        raise refuse(f"cannot read {value!r}: {str(error).lower()}", "write it as python train.py --epochs 2") from None
+    if isinstance(value, str) and not words:
+        raise refuse("an empty command", "write it as python train.py --epochs 2")
+    return words
+
+
+class Command(_Group):
+    """Any script that torchrun could start: a rank a host, run as it is, which synchronises by itself."""
+
+    kind: Literal["command"]
+    command: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(_words)] = Field(
+        examples=["python train.py --epochs 2"]
+    )
+    """Words as a shell would split them, though no shell runs them; from the spec's directory, where ``python`` is the
+    one that testbed runs with."""
+
+
+KINDS: dict[str, type[_Group]] = {"train": Train, "profile": Profile, "command": Command}
 """The kinds of workload, by the name that ``kind`` gives."""
 
 
@@ -214,7 +236,10 @@ def tag(kind: str) -> str:
 
 
 Workload = Annotated[
-    Annotated[Train, Tag(tag("train"))] | Annotated[Profile, Tag(tag("profile"))], Discriminator(_kind)
+    Annotated[Train, Tag(tag("train"))]
+    | Annotated[Profile, Tag(tag("profile"))]
+    | Annotated[Command, Tag(tag("command"))],
+    Discriminator(_kind),
 ]
 
 
@@ -223,12 +248,13 @@ class Arm(_Group):
 
     label: str = Field("", max_length=80)
     topology: TopologyText = Field(examples=["star(hosts=9)"])
-    scheme: SchemeText = Field(examples=["ring"])
+    scheme: SchemeText = Field("", examples=["ring"])
+    """Every arm needs one, except where the workload is a command, which synchronises by itself."""
 
     @property
     def title(self) -> str:
         """The label, or the scheme and network where none is given."""
-        return self.label or f"{self.scheme} on {self.topology}"
+        return self.label or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology)
 
 
 class Spec(_Group):
@@ -243,6 +269,16 @@ class Spec(_Group):
     repeats: Whole = Field(1, ge=1, le=1000)
     timeout_s: Time = Field(60.0, alias="timeout", gt=0)
     """A trial fails when none of its workers gets anything done for this long."""
+
+    @model_validator(mode="after")
+    def _schemes_where_needed(self) -> Spec:
+        command = isinstance(self.workload, Command)
+        for i, arm in enumerate(self.arms):
+            if command and arm.scheme:
+                raise refuse(f"arms.{i} has a scheme, and a command synchronises by itself", "remove the scheme")
+            if not command and not arm.scheme:
+                raise refuse(f"arms.{i} has no scheme", "add it, such as scheme: ring")
+        return self
 
     @model_validator(mode="after")
     def _arms_differ(self) -> Spec:

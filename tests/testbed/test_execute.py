@@ -14,7 +14,7 @@ from testbed.errors import DiskFullError, TrialError
 from testbed.execute import blame_full_disk, check_loss, check_weights, storable
 from testbed.trials import Trial
 
-RIGHT = {"weights_equal": True, "weights_error": 3e-7, "training_error": 1e-5}
+RIGHT = {"weights_equal": True, "weights_error": 3e-7, "rounding_error": 0.0, "training_error": 1e-5}
 
 
 def test_weights_as_near_as_rounding_allows_are_right() -> None:
@@ -27,7 +27,7 @@ def test_weights_as_near_as_rounding_allows_are_right() -> None:
         ({"weights_equal": False}, "the workers ended with different weights"),
         ({"weights_error": 2e-4}, "the weights differ from those of single-process SGD by 0.0002 of their norm;"),
         (
-            {"training_error": 0.004},
+            {"rounding_error": 0.0, "training_error": 0.004},
             "the weights differ from those of single-process SGD by 0.004 of what training changed;",
         ),
         ({"weights_error": math.nan}, "the weights differ from those of single-process SGD by nan of their norm;"),

@@ -172,7 +172,14 @@ def test_delay_reaches_every_link() -> None:
     assert {link.delay_s for link in build("fat_tree(k=4)", rate_bps=1, delay_s=0.002).links} == {0.002}
 
 
-@pytest.mark.parametrize(("src", "dst"), [(0, 9), (9, 0), (-1, 0), (0, 99)])
-def test_paths_lead_from_host_to_host(src: int, dst: int) -> None:
-    with pytest.raises(TopologyError, match=r"node (9|-1|99) is not a host\n  fix: use a host, 0 to 8"):
+@pytest.mark.parametrize(("src", "dst"), [(-1, 0), (0, 99)])
+def test_paths_lead_from_node_to_node(src: int, dst: int) -> None:
+    with pytest.raises(TopologyError, match=r"node (-1|99) is not a host\n  fix: use a host, 0 to 8"):
         make("star(hosts=9)").paths(src, dst)
+
+
+@pytest.mark.parametrize(("src", "dst"), [(0, 9), (9, 0)])
+def test_paths_do_not_end_at_a_switch_that_only_forwards(src: int, dst: int) -> None:
+    with pytest.raises(TopologyError) as caught:
+        make("star(hosts=9)").paths(src, dst)
+    assert str(caught.value) == "s0 is a switch that only forwards\n  fix: use a host, or add ina=[s0]"

@@ -30,9 +30,11 @@ def test_sleeping_is_not() -> None:
 
 
 def test_waits_are_the_second_field(tmp_path: Path) -> None:
-    file = tmp_path / "schedstat"
+    """Of every thread: a library works in threads of its own."""
+    file = _schedstat(tmp_path, 7)
     file.write_text("500 1000000000 3\n")
-    meter = Meter(file)
+    _schedstat(tmp_path, 8).write_text("0 2000000000 3\n")
+    meter = Meter(tmp_path)
     assert meter.counts_waits
     begin = meter.now()
     file.write_text("900 1250000000 4\n")
@@ -40,11 +42,15 @@ def test_waits_are_the_second_field(tmp_path: Path) -> None:
     meter.close()
 
 
+def _schedstat(tasks: Path, thread: int) -> Path:
+    (tasks / str(thread)).mkdir()
+    return tasks / str(thread) / "schedstat"
+
+
 @pytest.mark.parametrize("text", [None, "0 0 9\n"])
 def test_a_kernel_that_does_not_count_gives_none(tmp_path: Path, text: str | None) -> None:
-    file = tmp_path / "schedstat"
     if text is not None:
-        file.write_text(text)
-    meter = Meter(file)
+        _schedstat(tmp_path, 7).write_text(text)
+    meter = Meter(tmp_path)
     assert not meter.counts_waits
     assert meter.now().since(meter.now())[1] is None

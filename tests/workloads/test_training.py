@@ -17,7 +17,7 @@ from testbed.referee import TRAINING_TOLERANCE
 from workloads import training
 from workloads.job import Training
 from workloads.models import model
-from workloads.reference import accuracy, reference_weights, relative_error, training_error
+from workloads.reference import accuracy, reference_weights, relative_error, rounding, training_error
 from workloads.training import LAST_LAYER, Replica, global_batch, initial_weights, rank_batch
 
 SETTINGS = Training("lenet5", "digits", batch=8, iterations=3, learning_rate=0.01, momentum=0.9, seed=7)
@@ -247,9 +247,26 @@ def trained(job: Training, fault: str = "") -> np.ndarray:
 def test_one_wrong_sum_is_seen_at_any_learning_rate(learning_rate: float) -> None:
     job = dataclasses.replace(SETTINGS, batch=4, iterations=4, learning_rate=learning_rate)
     reference = reference_weights(job, 9)
-    assert training_error(trained(job), reference, job, 4) < TRAINING_TOLERANCE / 10
+    explained = rounding(reference, job, 4, step=0.0)
+    assert training_error(trained(job), reference, job, explained) < TRAINING_TOLERANCE / 10
     for fault in ("a sample less", "a stale gradient", "a worker less"):
-        assert training_error(trained(job, fault), reference, job, 4) > 3 * TRAINING_TOLERANCE, fault
+        assert training_error(trained(job, fault), reference, job, explained) > 3 * TRAINING_TOLERANCE, fault
+
+
+@pytest.mark.parametrize("step", [1e-2, 1e-3, 1e-6])
+def test_rounded_gradients_explain_what_they_change(step: float) -> None:
+    """Gradients that switches add are rounded; one step, so that nothing else can grow from it."""
+    job = dataclasses.replace(SETTINGS, batch=4, iterations=1, learning_rate=0.05)
+    replica, reference = Replica(job), reference_weights(job, 3)
+    total = np.zeros_like(replica.gradient)
+    for rank in range(3):
+        replica.compute(*replica.samples(0, rank, 3))
+        total += np.rint(replica.gradient / step) * step
+    replica.gradient[:] = total
+    replica.step(3)
+    error = float(np.linalg.norm(replica.weights - reference))
+    assert error <= rounding(reference, job, 1, step)
+    assert error > rounding(reference, job, 1, step / 1000)
 
 
 def test_reference_of_mode_none_is_one_step() -> None:

@@ -19,7 +19,8 @@ from workloads.sync.forest import Forest
 
 FLOAT_BYTES = 4
 CHUNK_BITS = 29
-"""Of the engine's 4-byte header. Barriers take a number a class at most."""
+"""Of the engine's 4-byte header. Chunks of the gradient take half of the numbers at most: there are no more chunks of
+exponents than of those, and barriers take a number a class at most."""
 
 Spans = NDArray[np.int64]
 
@@ -65,7 +66,7 @@ def cut(forest: Forest, total_floats: int, buckets: Sequence[tuple[int, int]], c
     runs = [_class_runs(forest, edges, span) for span in buckets]
     chunk_floats = chunk_bytes // FLOAT_BYTES
     count = sum(int((-(-np.diff(run) // chunk_floats)).sum()) for run in runs)
-    most = (1 << CHUNK_BITS) - forest.classes
+    most = (1 << CHUNK_BITS - 1) - forest.classes
     if count > most:
         raise SpecError(
             f"there are {count:,} chunks of {chunk_bytes} bytes; at most {most:,} can be numbered",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from testbed.errors import OutputError
-from workloads.sync.forest import ROOT, Forest, Parents
+from workloads.sync.forest import ROOT, FixedPoint, Forest, Library, Parents
 
-VERSION = 1
+VERSION = 2
 
 
 def save(forest: Forest, path: Path) -> None:
@@ -31,6 +33,9 @@ def save(forest: Forest, path: Path) -> None:
                 reduce=forest.reduce,
                 broadcast=forest.broadcast,
                 aligned=forest.aligned,
+                fixed=json.dumps(forest.fixed and asdict(forest.fixed)),
+                window=forest.window,
+                library=json.dumps(forest.library and asdict(forest.library)),
             )
     except OSError as error:
         raise OutputError(f"cannot write the forest {path}: {error.strerror}", fix="choose another place") from error
@@ -50,6 +55,7 @@ def load(path: Path) -> Forest:
         raise OutputError(f"cannot read {path} as a forest: {error}", fix="let the harness write it again") from error
     if version != VERSION:
         raise OutputError(f"{path} holds a forest of version {version}, not {VERSION}", fix="write it again")
+    library, fixed = (json.loads(str(fields[name])) for name in ("library", "fixed"))
     return Forest(
         scheme=str(fields["scheme"]),
         nodes=tuple(str(name) for name in fields["nodes"]),
@@ -58,6 +64,9 @@ def load(path: Path) -> Forest:
         reduce=fields["reduce"],
         broadcast=fields["broadcast"],
         aligned=bool(fields["aligned"]),
+        fixed=FixedPoint(**fixed) if fixed else None,
+        window=int(fields["window"]),
+        library=Library(**library) if library else None,
     )
 
 
@@ -67,6 +76,9 @@ def to_json(forest: Forest) -> dict[str, Any]:
         "scheme": forest.scheme,
         "workers": [forest.nodes[node] for node in forest.workers],
         "aligned": forest.aligned,
+        "fixed": forest.fixed and asdict(forest.fixed),
+        "window": forest.window,
+        "library": forest.library and asdict(forest.library),
         "classes": [
             {
                 "share": int(forest.share[c]),

@@ -73,6 +73,11 @@ class Connection:
         heapq.heappush(self._queue, (rank, self._pushed, word.to_bytes(HEADER_BYTES, "big"), payload))
         self._pushed += 1
 
+    def queues(self, memory: object) -> bool:
+        """Whether a payload in ``memory``, the object whose buffer it is, waits to be sent."""
+        begun = (buffer for buffer in self._outbox if isinstance(buffer, memoryview))
+        return any(payload.obj is memory for payload in (*begun, *(message[-1] for message in self._queue)))
+
     def flush(self) -> int:
         """Hand some of what is queued to the kernel, with one system call; returns bytes.
 

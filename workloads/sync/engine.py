@@ -33,7 +33,8 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Callable, Mapping
-from socket import socket
+from socket import IPPROTO_TCP, TCP_CONGESTION, socket
+from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,7 @@ from workloads.sync.chunks import CHUNK_BITS, FLOAT_BYTES, ChunkTable
 from workloads.sync.connection import Connection, lost
 from workloads.sync.forest import ROOT, Forest
 from workloads.sync.plan import plan
+from workloads.sync.sums import FixedSums, FloatSums, Numbers, Sums
 
 _SUM = 1 << 31
 _ROUND_SHIFT, _ROUND_MASK = CHUNK_BITS, 3
@@ -74,18 +76,20 @@ class Engine:
         *,
         priority: bool = False,
     ) -> None:
-        self._contributes = gradient is not None
-        self._flat = np.zeros(chunks.total_floats, np.float32) if gradient is None else gradient
-        if self._flat.shape != (chunks.total_floats,) or self._flat.dtype != np.float32:
-            raise ValueError(f"gradient is {self._flat.dtype}{list(self._flat.shape)}, not [{chunks.total_floats}]")
+        if priority and (forest.fixed or forest.window):
+            raise ValueError("chunks that switches add keep their order")  # as the gates of exponents need it
+        if gradient is not None and (gradient.shape != (chunks.total_floats,) or gradient.dtype != np.float32):
+            raise ValueError(f"gradient is {gradient.dtype}{list(gradient.shape)}, not [{chunks.total_floats}]")
         self._name = forest.nodes[node]
         self._plan = plan(node, forest, chunks)
-        whole = self._flat.data.cast("B")
-        self._views = [
-            whole[FLOAT_BYTES * first : FLOAT_BYTES * last]
-            for first, last in zip(self._plan.first, self._plan.last, strict=True)
-        ]
-        self._scratch: Floats = np.empty(_SCRATCH_BYTES // FLOAT_BYTES, np.float32)
+        self._sums: Sums
+        if forest.fixed is None:
+            self._sums = FloatSums(self._plan, forest.window, chunks.total_floats, gradient)
+        else:
+            world = len(forest.workers)
+            self._sums = FixedSums(self._plan, forest.window, forest.fixed, world, self._name, gradient)
+        self._views = [part.data.cast("B") if len(part) else memoryview(b"") for part in self._sums.parts]
+        self._scratch: Numbers = np.empty(_SCRATCH_BYTES // FLOAT_BYTES, self._sums.dtype)
         self._scratch_bytes = self._scratch.data.cast("B")
         # Each node serves the neighbour after itself first: if all began with the lowest, that one's link would be the
         # only one in use, and the last one's would idle at the start.
@@ -102,6 +106,15 @@ class Engine:
         self._begin_round()
 
     @property
+    def congestion_control(self) -> str:
+        """What the kernel really gave (a name of at most 16 bytes); empty for a node without neighbours."""
+        names = {
+            connection.sock.getsockopt(IPPROTO_TCP, TCP_CONGESTION, 16).rstrip(b"\0").decode()
+            for connection in self._connections
+        }
+        return " ".join(sorted(names))
+
+    @property
     def wire_bytes(self) -> int:
         """Bytes handed to TCP so far, headers included."""
         return sum(connection.sent_bytes for connection in self._connections)
@@ -116,9 +129,6 @@ class Engine:
             raise ValueError(f"bucket {bucket} was started twice in one iteration")
         if not any(self._ready):
             self._expect(0)
-        if not self._contributes:
-            for k in self._plan.members[bucket]:
-                self._flat[self._plan.first[k] : self._plan.last[k]] = 0
         self._open(bucket)
         self._move()
 
@@ -142,9 +152,11 @@ class Engine:
             TrialTimeoutError: nothing moved for ``timeout_s``; names the neighbours waited for.
             WorkerError: a neighbour is gone.
         """
-        if not all(self._ready[:-1]):
+        if not all(self._ready[: self._plan.buckets]):
             raise ValueError("wait before every bucket was started")
         self._finish(timeout_s)
+        if self._sums.finish():
+            self._complete_s = time.monotonic()
         return self._complete_s
 
     def wait_bucket(self, bucket: int, timeout_s: float) -> None:
@@ -167,8 +179,16 @@ class Engine:
             raise ValueError("a barrier within an iteration")
         for _ in range(self._plan.barrier_rounds):
             self._expect(1)
-            self._open(len(self._ready) - 1)
+            self._open(self._plan.buckets)
             self._finish(timeout_s)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close every connection."""
@@ -179,11 +199,12 @@ class Engine:
     # A round: an iteration (0) or a barrier (1).
 
     def _begin_round(self) -> None:
-        """From here on messages of the next round are taken, once their bucket is open."""
+        """From here on messages of the next round are taken, once their gate is open."""
         self._round = (self._round + 1) & _ROUND_MASK
         self._ready = [False] * len(self._plan.members)
         self._waiting = self._plan.children.copy()
         self._missing = self._plan.parts.copy()
+        self._sums.begin()
         for connection in self._connections:
             connection.received = connection.expected = 0
 
@@ -195,12 +216,13 @@ class Engine:
             if connection.closed and connection.expected:
                 raise lost(connection, "it was closed")
 
-    def _open(self, bucket: int) -> None:
-        """Take messages of this bucket from now on, and queue what needs nobody else."""
-        self._ready[bucket] = True
+    def _open(self, gate: int) -> None:
+        """Take messages of this gate from now on, and queue what needs nobody else."""
+        self._ready[gate] = True
+        self._sums.open(gate)
         for connection in self._connections:
             connection.held = False
-        for k in self._plan.leaves[bucket]:
+        for k in self._plan.leaves[gate]:
             self._reduced(k)
 
     def _finish(self, timeout_s: float) -> None:
@@ -263,7 +285,7 @@ class Engine:
             return False
         k = connection.word & _CHUNK_MASK
         if not connection.admitted and not self._admit(connection, k):
-            return True
+            return connection.held
         came = connection.left == 0
         if connection.word & _SUM and connection.left:
             came = connection.read_payload(self._views[k][-connection.left :]) > 0
@@ -276,16 +298,21 @@ class Engine:
         return came
 
     def _admit(self, connection: Connection, k: int) -> bool:
-        """Begin to take message k if its bucket is open in this round; else hold the connection."""
+        """Begin to take message k if its gate is open in this round, else hold the connection; and if there is room."""
         word = connection.word or 0
         if k >= len(self._views):
             raise self._misfit(connection, k)
-        if (word >> _ROUND_SHIFT) & _ROUND_MASK != self._round or not self._ready[self._plan.bucket[k]]:
+        if (word >> _ROUND_SHIFT) & _ROUND_MASK != self._round or not self._ready[self._plan.gate[k]]:
             connection.held = True
+            return False
+        if not self._sums.take(k, self._is_queued):
             return False
         connection.admitted = True
         connection.left = len(self._views[k])
         return True
+
+    def _is_queued(self, part: Numbers) -> bool:
+        return any(connection.queues(part) for connection in self._connections)
 
     def _misfit(self, connection: Connection, k: int) -> WorkerError:
         return WorkerError(
@@ -294,16 +321,15 @@ class Engine:
         )
 
     def _add(self, connection: Connection, k: int) -> bool:
-        """Read some of a partial sum and add its whole floats to ours; returns whether anything came."""
+        """Read some of a partial sum and add its whole numbers to ours; returns whether anything came."""
         carried = len(connection.carry)
-        first = self._plan.last[k] - (connection.left + carried) // FLOAT_BYTES
+        at = (len(self._views[k]) - connection.left - carried) // FLOAT_BYTES
         self._scratch_bytes[:carried] = connection.carry
         room = min(connection.left, _SCRATCH_BYTES - carried)
         count = connection.read_payload(self._scratch_bytes[carried : carried + room])
         floats, rest = divmod(carried + count, FLOAT_BYTES)
         connection.carry = bytes(self._scratch_bytes[FLOAT_BYTES * floats : FLOAT_BYTES * floats + rest])
-        ours = self._flat[first : first + floats]
-        np.add(ours, self._scratch[:floats], out=ours)
+        self._sums.add(k, at, self._scratch[:floats])
         return count > 0
 
     def _finish_message(self, connection: Connection, k: int) -> None:
@@ -326,18 +352,24 @@ class Engine:
         parent = self._plan.parent[c]
         if parent == ROOT:
             self._summed(k)
-            return
-        self._by_node[parent].push(self._round << _ROUND_SHIFT | k, self._views[k], self._rank[k])
-        if not self._plan.receives[c]:
-            self._complete(k)
+        elif self._sums.may_send(k):
+            self._by_node[parent].push(self._round << _ROUND_SHIFT | k, self._views[k], self._rank[k])
+            if not self._plan.receives[c]:
+                self._complete(k)
 
     def _summed(self, k: int) -> None:
         """Chunk k holds the sum of all workers: pass it down."""
         for connection in self._forward[self._plan.klass[k]]:
             connection.push(_SUM | self._round << _ROUND_SHIFT | k, self._views[k], self._rank[k])
         self._complete(k)
+        if (gate := self._sums.agreed(k)) is not None:
+            self._open(gate)
+        if (later := self._sums.summed(k)) is not None:
+            self._reduced(later)
 
     def _complete(self, k: int) -> None:
+        """Chunk k has been passed on for the last time."""
+        self._sums.leave(k)
         self._missing[self._plan.bucket[k]] -= 1
         self._remaining -= 1
         if self._remaining == 0:

@@ -8,6 +8,7 @@ follow each other along the same trees, so every scheme pipelines by itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,39 @@ ABSENT = -2
 """In a parent array: this node is not part of the tree."""
 
 Parents = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """Gradients travel and are added as int32, for switches cannot add floats.
+
+    Attributes:
+        scale: integer steps to 1.0 (ATP: 10^6), or None for as many as each chunk's largest element allows so that the
+            sum of all workers cannot overflow (SwitchML's block exponents).
+        slots: chunks that a switch has room for at a time, ``window`` for each class.
+    """
+
+    scale: float | None
+    slots: int
+
+
+@dataclass(frozen=True)
+class Library:
+    """Who synchronises in place of our engine; the forest is then what the library is measured against.
+
+    Attributes:
+        name: ``gloo`` or ``openmpi``.
+        algorithm: which of the library's own.
+        segment_bytes: where the algorithm cuts; 0 leaves it to the library.
+        exact: the library moves just the forest's bytes; else the forest is only the cheapest that is known.
+        polls: it keeps its core busy while it waits, so idle time tells nothing.
+    """
+
+    name: Literal["gloo", "openmpi"]
+    algorithm: str
+    segment_bytes: int
+    exact: bool
+    polls: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +67,9 @@ class Forest:
         broadcast: int32[C, V], the same for the broadcast-tree.
         aligned: class c is the c-th run of ``share[c]`` floats of the whole gradient (a tensor placed on a server),
             rather than a share of every bucket.
+        fixed: how gradients become integers where switches add them; None where all add floats.
+        window: a worker sends the n-th chunk of a class once it has the sum of the (n - window)-th; 0 for no limit.
+        library: who runs it; None for our engine.
     """
 
     scheme: str
@@ -42,6 +79,9 @@ class Forest:
     reduce: Parents
     broadcast: Parents
     aligned: bool = False
+    fixed: FixedPoint | None = None
+    window: int = 0
+    library: Library | None = None
 
     @property
     def classes(self) -> int:

@@ -14,15 +14,23 @@ from workloads.sync.forest import ABSENT, ROOT, Forest
 class Plan:
     """Lists over the chunks and classes, as the event loop indexes them (plain lists: faster than arrays one by one).
 
-    The barrier is a chunk without floats along the trees of each of :func:`barrier_classes`, after the K chunks of the
-    gradient and in a bucket of their own after theirs.
+    After the K chunks of the gradient come, where switches add by block exponents, those that carry the exponents: one
+    for each batch of ``window`` chunks of a bucket and class, with a number for each. Then the barrier's: a chunk
+    without floats along the trees of each of :func:`barrier_classes`.
+
+    A gate opens when what passes it may be taken and sent: gate b when bucket b is complete, gate ``buckets`` at a
+    barrier, and one for each batch when its exponents are agreed on; the exponents of the next batch pass it, too.
 
     Attributes:
-        first, last: span of each chunk in floats.
-        klass, bucket: of each chunk.
-        members: chunks of each bucket.
+        buckets: number of buckets, B.
+        data: number of chunks that hold the gradient, K.
+        first, last: span of each chunk in floats; of exponents, in the order of the chunks that ``scaled`` lists.
+        klass, gate: of each chunk.
+        bucket: of each chunk, or of those that its exponents are about; B at a barrier.
+        members: chunks of each gate.
+        scaled: the batch that each chunk of exponents is about, from the first such chunk on.
         children: by chunk, partial sums to wait for.
-        leaves: by bucket, the chunks that this node may send at once, in the order to send them.
+        leaves: by gate, the chunks that this node may send at once, in the order to send them.
         parent: by class, the node to send the partial sum to, ``ROOT`` or ``ABSENT``.
         receives: by class, whether the sum comes back to this node.
         forward: by class, the nodes to pass the sum on to.
@@ -32,11 +40,15 @@ class Plan:
         barrier_rounds: how often a barrier's chunks go around, see :func:`barrier_classes`.
     """
 
+    buckets: int
+    data: int
     first: list[int]
     last: list[int]
     klass: list[int]
+    gate: list[int]
     bucket: list[int]
     members: list[list[int]]
+    scaled: list[list[int]]
     children: list[int]
     leaves: list[list[int]]
     parent: list[int]
@@ -51,10 +63,14 @@ class Plan:
 def plan(node: int, forest: Forest, chunks: ChunkTable) -> Plan:
     """The plan of ``node``."""
     barrier = barrier_classes(forest)
-    klass = [*chunks.klass.tolist(), *barrier]
-    bucket = [*chunks.bucket.tolist(), *[chunks.buckets] * len(barrier)]
-    members: list[list[int]] = [[] for _ in range(chunks.buckets + 1)]
-    for k, number in enumerate(bucket):
+    scaled = _batches(chunks, forest.window) if forest.fixed is not None and forest.fixed.scale is None else []
+    sizes = np.cumsum([0, *map(len, scaled)]).tolist()
+    klass = [*chunks.klass.tolist(), *(int(chunks.klass[ks[0]]) for ks in scaled), *barrier]
+    about = [int(chunks.bucket[ks[0]]) for ks in scaled]
+    bucket = [*chunks.bucket.tolist(), *about, *[chunks.buckets] * len(barrier)]
+    gate = [*_gates(chunks, scaled), *[chunks.buckets] * len(barrier)]
+    members: list[list[int]] = [[] for _ in range(chunks.buckets + 1 + len(scaled))]
+    for k, number in enumerate(gate):
         members[number].append(k)
     parent = forest.reduce[:, node].tolist()
     receives = (forest.broadcast[:, node] != ABSENT).tolist()
@@ -64,22 +80,49 @@ def plan(node: int, forest: Forest, chunks: ChunkTable) -> Plan:
         forward[c].append(child)
     mine = [parent[c] != ABSENT or receives[c] for c in klass]
     leaf = [c for c in range(forest.classes) if parent[c] != ABSENT and not class_children[c]]
+    last_iteration = len(klass) - len(barrier)
     return Plan(
-        first=[*chunks.start.tolist(), *[0] * len(barrier)],
-        last=[*chunks.stop.tolist(), *[0] * len(barrier)],
+        buckets=chunks.buckets,
+        data=len(chunks),
+        first=[*chunks.start.tolist(), *sizes[:-1], *[0] * len(barrier)],
+        last=[*chunks.stop.tolist(), *sizes[1:], *[0] * len(barrier)],
         klass=klass,
+        gate=gate,
         bucket=bucket,
         members=members,
+        scaled=scaled,
         children=[class_children[c] for c in klass],
-        leaves=[_sending_order(ks, klass, set(leaf), node, forest) for ks in members],
+        leaves=[_sending_order(ks, klass, len(chunks), set(leaf), node, forest) for ks in members],
         parent=parent,
         receives=receives,
         forward=forward,
-        chunks=(sum(mine[: len(chunks)]), sum(mine[len(chunks) :])),
+        chunks=(sum(mine[:last_iteration]), sum(mine[last_iteration:])),
         parts=np.bincount(bucket, weights=mine, minlength=chunks.buckets + 1).astype(int).tolist(),
-        expected=_expected(node, forest, chunks, barrier),
+        expected=_expected(node, forest, klass[:last_iteration], barrier),
         barrier_rounds=1 if len(barrier) == 1 else 2,
     )
+
+
+def _batches(chunks: ChunkTable, size: int) -> list[list[int]]:
+    """The chunks of each bucket and class, bucket by bucket, in runs of at most ``size``."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for k, key in enumerate(zip(chunks.bucket.tolist(), chunks.klass.tolist(), strict=True)):
+        found.setdefault(key, []).append(k)
+    return [ks[i : i + size] for _, ks in sorted(found.items()) for i in range(0, len(ks), size)]
+
+
+def _gates(chunks: ChunkTable, scaled: list[list[int]]) -> list[int]:
+    """The gate of each chunk of the gradient, then of each chunk of exponents."""
+    gates: list[int] = chunks.bucket.tolist()
+    before = None
+    for number, ks in enumerate(scaled):
+        key = (chunks.bucket[ks[0]], chunks.klass[ks[0]])
+        gates.append(chunks.buckets + number if key == before else int(key[0]))
+        before = key
+    for number, ks in enumerate(scaled, start=chunks.buckets + 1):
+        for k in ks:
+            gates[k] = number
+    return gates
 
 
 def barrier_classes(forest: Forest) -> list[int]:
@@ -98,9 +141,9 @@ def barrier_classes(forest: Forest) -> list[int]:
     return found
 
 
-def _sending_order(ks: list[int], klass: list[int], leaf: set[int], node: int, forest: Forest) -> list[int]:
-    """Chunks of leaf classes: the first of each class, the second of each, ...; each worker begins at its own rank's
-    class, for if all began at class 0, its root would be the only one to receive."""
+def _sending_order(ks: list[int], klass: list[int], data: int, leaf: set[int], node: int, forest: Forest) -> list[int]:
+    """Chunks of leaf classes: exponents, the first chunk of each class, the second of each, ...; each worker begins at
+    its own rank's class, for if all began at class 0, its root would be the only one to receive."""
     rank = forest.workers.index(node) if node in forest.workers else 0
     seen: dict[int, int] = {}
     keyed: list[tuple[int, int, int]] = []
@@ -108,13 +151,13 @@ def _sending_order(ks: list[int], klass: list[int], leaf: set[int], node: int, f
         c = klass[k]
         seen[c] = seen.get(c, -1) + 1
         if c in leaf:
-            keyed.append((seen[c], (c - rank) % forest.classes, k))
+            keyed.append((seen[c] if k < data else -1, (c - rank) % forest.classes, k))
     return [k for _, _, k in sorted(keyed)]
 
 
-def _expected(node: int, forest: Forest, chunks: ChunkTable, barrier: list[int]) -> dict[int, tuple[int, int]]:
+def _expected(node: int, forest: Forest, klass: list[int], barrier: list[int]) -> dict[int, tuple[int, int]]:
     """By neighbour: partial sums where it is a child of ``node``, sums where it is its broadcast-parent."""
-    per_class = np.bincount(chunks.klass, minlength=forest.classes)
+    per_class = np.bincount(klass, minlength=forest.classes)
     from_child = forest.reduce == node
     source = forest.broadcast[:, node]
     senders = set(np.flatnonzero(from_child.any(axis=0)).tolist()) | set(source[source > ROOT].tolist())

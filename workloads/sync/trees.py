@@ -1,19 +1,28 @@
 """What schemes build their trees from: chains, trees that correct digits, racks; and the forest over a topology.
 
-Parent arrays here are over the hosts alone, int[C, hosts]; :func:`over` adds the switches, which are in no tree.
+Parent arrays here are over the hosts alone, int[C, hosts]; :func:`over` adds the switches, which are in no tree unless
+the arrays hold them already.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from testbed.errors import SchemeError
 from topologies.model import Topology
-from workloads.sync.forest import ABSENT, ROOT, Forest, Parents
+from workloads.sync.forest import ABSENT, ROOT, FixedPoint, Forest, Parents
+
+DEFAULT_SLOTS = 0
+"""64 chunks, 8 MiB of a workload's default chunks, or one for each class if there are more: about the memory that a
+programmable switch can give (a Tofino has some 20 MB for all its tables)."""
+_SLOTS = 64
+DEFAULT_SCALE = 1e6
+"""ATP's, which Rina takes over."""
 
 
 def over(
@@ -24,9 +33,14 @@ def over(
     share: NDArray[np.int64] | None = None,
     workers: Sequence[int] | None = None,
     aligned: bool = False,
+    fixed: FixedPoint | None = None,
+    window: int = 0,
 ) -> Forest:
-    """The forest of these trees; sums go back along the reduce-tree, shares are equal and every host is a worker unless
-    said otherwise. :func:`workloads.sync.schemes.build` names it."""
+    """The forest of these trees; sums go back along the reduce-tree, shares are equal, every host is a worker and all
+    add floats unless said otherwise. :func:`workloads.sync.schemes.build` names it."""
+    if fixed is not None:
+        fixed = fixed if fixed.slots else replace(fixed, slots=max(_SLOTS, len(reduce)))
+        window = fixed.slots // len(reduce)
     up = _with_switches(topology, reduce)
     return Forest(
         scheme="",
@@ -36,6 +50,8 @@ def over(
         reduce=up,
         broadcast=up if broadcast is None else _with_switches(topology, broadcast),
         aligned=aligned,
+        fixed=fixed,
+        window=window,
     )
 
 

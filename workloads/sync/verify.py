@@ -33,6 +33,7 @@ def verify(forest: Forest, topology: Topology) -> None:
         ends, starts = forest.nodes[reduce_root[c]], forest.nodes[broadcast_root[c]]
         problem = f"its reduce-tree ends at {ends} but its broadcast-tree starts from {starts}"
         raise _refusal(forest, c, problem, "give both trees the same root")
+    _check_passing(forest)
     _check_routes(forest, topology)
 
 
@@ -44,6 +45,7 @@ def check_form(forest: Forest, topology: Topology) -> None:
     """
     _check_nodes(forest, topology)
     _check_classes(forest)
+    _check_memory(forest)
 
 
 def _check_nodes(forest: Forest, topology: Topology) -> None:
@@ -86,6 +88,30 @@ def _check_classes(forest: Forest) -> None:
             raise _refusal(forest, c, problem, f"use a node, 0 to {size - 1}, ROOT ({ROOT}) or ABSENT ({ABSENT})")
 
 
+def _check_memory(forest: Forest) -> None:
+    """A scale is a positive number, and every class has the slots that it needs."""
+    fixed = forest.fixed
+    if forest.window < 0:
+        raise SchemeError(f"scheme {forest.scheme}: its window is {forest.window} chunks", fix="make it 0 or more")
+    if fixed is None:
+        return
+    if fixed.scale is not None and not 0 < fixed.scale < float("inf"):
+        raise SchemeError(f"scheme {forest.scheme}: its scale is {fixed.scale}", fix="make it a number above 0")
+    if fixed.scale is None and not np.array_equal(forest.reduce, forest.broadcast):
+        raise SchemeError(
+            f"scheme {forest.scheme} agrees on block exponents, and its sums do not go back the way they came",
+            fix="make the broadcast-trees the reduce-trees, or give it a scale",
+        )
+    if fixed.slots < max(1, forest.window) * forest.classes:
+        raise SchemeError(
+            f"scheme {forest.scheme} has {fixed.slots} slots in a switch for {forest.classes} chunk classes"
+            + (f" with {forest.window} chunks of each on the way" if forest.window > 1 else ""),
+            fix=f"give slots {max(1, forest.window) * forest.classes} or more",
+        )
+    if not forest.window:
+        raise SchemeError(f"scheme {forest.scheme} has slots and no window", fix="make the window slots // classes")
+
+
 def _check_trees(forest: Forest, trees: Parents, kind: str) -> NDArray[np.intp]:
     """One root a class, every worker in it, every node in it reaches the root; returns intp[C], the roots."""
     for c in np.flatnonzero(np.count_nonzero(trees == ROOT, axis=1) != 1)[:1]:
@@ -102,6 +128,24 @@ def _check_trees(forest: Forest, trees: Parents, kind: str) -> NDArray[np.intp]:
     return root
 
 
+def _check_passing(forest: Forest) -> None:
+    """In fixed point, who sends to a node that is no worker gets the sum from it, if it has one to give.
+
+    A worker's next chunk for a slot then comes when the sum has left the slot, see :mod:`workloads.sync.slots`.
+    """
+    if forest.fixed is None:
+        return
+    adds = np.ones(len(forest.nodes), dtype=bool)
+    adds[list(forest.workers)] = False
+    parent = np.maximum(forest.reduce, 0)
+    gives = np.take_along_axis(forest.broadcast != ABSENT, parent, axis=1)
+    wrong = (forest.reduce >= 0) & adds[parent] & gives & (forest.broadcast != parent)
+    for c, node in np.argwhere(wrong)[:1]:
+        switch = forest.nodes[parent[c, node]]
+        problem = f"{forest.nodes[node]} sends to {switch}, which passes the sum on, but not to {forest.nodes[node]}"
+        raise _refusal(forest, c, problem, f"make {switch} its parent in both trees, or keep sums away from {switch}")
+
+
 def _ends(trees: Parents) -> Parents:
     """int32[C, V]: where V or more steps towards the root lead; a root and an absent node lead to themselves."""
     up = np.where(trees >= 0, trees, np.arange(trees.shape[1], dtype=np.int32))
@@ -114,18 +158,27 @@ def _ends(trees: Parents) -> Parents:
 
 
 def _check_routes(forest: Forest, topology: Topology) -> None:
-    """Both ends of each edge are hosts, with a path from the sender to the receiver."""
+    """Both ends of each edge can add, with a path from the sender to the receiver."""
     for src, dst in pairs(forest):
         for node in (src, dst):
             if node >= topology.host_count:
-                problem = f"{forest.nodes[node]} is a switch, and a switch only forwards"
-                raise _refusal(forest, _first_class(forest, src, dst), problem, "let hosts add and send")
+                _check_switch(forest, topology, node, _first_class(forest, src, dst))
         try:
             topology.paths(src, dst)
         except TopologyError as error:
             problem = f"{forest.nodes[src]} sends to {forest.nodes[dst]}, but {error.problem}"
             fix = "use edges that the topology connects"
             raise _refusal(forest, _first_class(forest, src, dst), problem, fix) from error
+
+
+def _check_switch(forest: Forest, topology: Topology, switch: int, c: int) -> None:
+    name = forest.nodes[switch]
+    if not topology.nodes[switch].ina:
+        fix = f"let it aggregate, with ina=[{name}] in the topology, or let hosts add and send"
+        raise _refusal(forest, c, f"{name} is a switch that only forwards", fix)
+    if forest.fixed is None:
+        problem = f"{name} is a switch, which adds integers, and gradients travel as floats"
+        raise _refusal(forest, c, problem, "give the forest fixed=FixedPoint(scale=1e6, slots=64)")
 
 
 def _first_class(forest: Forest, src: int, dst: int) -> int:

@@ -73,7 +73,7 @@ class Network:
             for node in self.blueprint.nodes:
                 _unshare_network(len(self.namespaces), len(self.blueprint.nodes))
                 self.namespaces.append(os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC))
-                sysctls.write(sysctls.wanted(node, has_ipv6))
+                sysctls.write(sysctls.wanted(node, has_ipv6, self.blueprint.settings.congestion_control))
                 with RouteSocket() as netlink:
                     netlink.send([rtnetlink.set_up(LOOPBACK_INDEX, f"{node.name}:lo")])
         finally:

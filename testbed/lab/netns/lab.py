@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
@@ -24,6 +25,7 @@ from testbed.lab.netns.kernel import SIGNALLED
 from topologies.model import Topology
 
 LAUNCHER = "testbed.lab.netns.launcher"
+AGENT = "testbed.lab.netns.agent"
 STOP_TIMEOUT_S = 30.0
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Large blocks in huge pages (where the system's setting is madvise): gradients are allocated anew in each iteration,
@@ -75,7 +77,13 @@ class NetnsLab:
         self._ask("prepare")
 
     def launch(self, workers: Sequence[Launch]) -> None:
-        self._ask("launch", [Launch(w.node, str(Path(w.job).absolute()), str(Path(w.log).absolute())) for w in workers])
+        self._ask(
+            "launch", [replace(w, job=str(Path(w.job).absolute()), log=str(Path(w.log).absolute())) for w in workers]
+        )
+
+    def agent(self) -> list[str]:
+        descriptors = ",".join(f"{name}={fd}" for name, fd in self._ask("namespaces").items())
+        return [sys.executable, "-P", "-m", AGENT, descriptors]
 
     def exits(self) -> list[Exit]:
         return cast(list[Exit], self._ask("exits"))

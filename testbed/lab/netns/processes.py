@@ -9,6 +9,7 @@ import socket
 import struct
 import sys
 import termios
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -36,7 +37,7 @@ class Processes:
     """Every process that was started on a node and has not ended, and how the workers among them ended."""
 
     def __init__(self) -> None:
-        self._workers: dict[int, int] = {}
+        self._workers: dict[int, tuple[int, float]] = {}  # node and start, by PID
         self._commands: dict[int, int] = {}
         self._exits: list[Exit] = []
 
@@ -54,16 +55,17 @@ class Processes:
         self._commands[pid] = status
         return pid
 
-    def launch(self, worker: Launch, place: Place, body: Callable[[str], int]) -> None:
-        """Fork one worker: ``body(job)`` runs on the node with its output in the log; its result is the status."""
+    def launch(self, worker: Launch, place: Place, body: Callable[[Launch], int]) -> None:
+        """Fork one worker: ``body(worker)`` runs on the node with its output in the log; its result is the status."""
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         log = os.open(worker.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        started_s = time.monotonic()
         pid = os.fork()
         if pid == 0:
-            _in_child(place, [null, log, log], lambda: body(worker.job))
+            _in_child(place, [null, log, log], lambda: body(worker))
         os.close(null)
         os.close(log)
-        self._workers[pid] = worker.node
+        self._workers[pid] = worker.node, started_s
 
     def reap(self) -> None:
         """Collect every process that has ended, orphans included."""
@@ -107,10 +109,19 @@ class Processes:
 
     def _ended(self, pid: int, status: int) -> None:
         if pid in self._workers:
-            self._exits.append(Exit(self._workers.pop(pid), status))
+            node, started_s = self._workers.pop(pid)
+            self._exits.append(Exit(node, status, started_s, time.monotonic()))
         elif pid in self._commands:
             with socket.socket(fileno=self._commands.pop(pid)) as stream, suppress(BrokenPipeError):  # nobody waits
                 stream.send(STATUS.pack(status), socket.MSG_NOSIGNAL)
+
+
+def run_program(launch: Launch) -> NoReturn:
+    """Become a launch's program. Raises OSError if it cannot be started."""
+    assert launch.program
+    os.chdir(launch.program.folder)
+    os.environ.update(launch.program.environment)
+    os.execvp(launch.program.words[0], launch.program.words)
 
 
 def _signal_group(pid: int, number: int) -> None:

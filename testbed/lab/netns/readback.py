@@ -150,7 +150,7 @@ class _Summary:
             _compare(node.name, f"port of {mac.hex(':')}", port.index, found.get(mac[2:]))
 
     def _check_sysctls(self, node: NodePlan) -> None:
-        for name, value in sysctls.wanted(node, self.has_ipv6).items():
+        for name, value in sysctls.wanted(node, self.has_ipv6, self.settings.congestion_control).items():
             found = sysctls.read(name)
             _compare(node.name, f"sysctl {name}", value, found)
             self.sysctls.setdefault(name, Counter())[found] += 1

@@ -22,7 +22,7 @@ from testbed.lab.netns import capabilities, kernel, processes, readback
 from testbed.lab.netns.blueprint import Blueprint
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.channel import Channel, ChannelClosedError
-from testbed.lab.netns.processes import Place, Processes
+from testbed.lab.netns.processes import Place, Processes, run_program
 from testbed.lab.netns.zygote import worker_body
 
 ETC_HOSTS = "/etc/hosts"
@@ -148,10 +148,15 @@ class Sandbox:
         worker_body()
 
     def launch(self, workers: Sequence[Launch]) -> None:
-        """Fork the workers."""
-        body = worker_body()
+        """Fork the workers, or start the programs that run in their place."""
         for worker in workers:
+            body = run_program if worker.program else worker_body()
             self._processes.launch(worker, self._place(worker.node), body)
+
+    def namespaces(self) -> dict[str, int]:
+        """By node, the descriptor of this process that holds its network namespace."""
+        network = self._up()
+        return {node.name: network.namespaces[node.index] for node in network.blueprint.nodes}
 
     def exits(self) -> list[Exit]:
         """Workers that ended since the last call."""

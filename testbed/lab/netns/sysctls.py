@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from testbed.errors import PrivilegeError
 from testbed.lab.netns.blueprint import NodePlan
 
 ROOT = "/proc/sys/net/"
@@ -30,11 +31,15 @@ EVERYWHERE = {
 REPORTED = ("ipv4/tcp_rmem", "ipv4/tcp_wmem", "ipv4/tcp_congestion_control", "core/somaxconn")
 
 
-def wanted(node: NodePlan, has_ipv6: bool) -> dict[str, str]:
+CONGESTION_CONTROL = "ipv4/tcp_congestion_control"
+
+
+def wanted(node: NodePlan, has_ipv6: bool, congestion_control: str | None) -> dict[str, str]:
     """What a node's namespace should be set to."""
     quiet = QUIET if has_ipv6 else {}
     forwarding = {**FORWARDING} if node.forwards else {"ipv4/ip_forward": "0"}
-    return {**quiet, **forwarding, **EVERYWHERE}
+    chosen = {CONGESTION_CONTROL: congestion_control} if congestion_control else {}
+    return {**quiet, **forwarding, **EVERYWHERE, **chosen}
 
 
 def has_ipv6() -> bool:
@@ -43,11 +48,23 @@ def has_ipv6() -> bool:
 
 
 def write(values: dict[str, str]) -> None:
-    """Set values in the calling thread's network namespace. Raises OSError."""
+    """Set values in the calling thread's network namespace.
+
+    Raises:
+        PrivilegeError: the kernel keeps this congestion control from us.
+        OSError: it refuses something else.
+    """
     for name, value in values.items():
         fd = os.open(ROOT + name, os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.write(fd, value.encode())
+        except PermissionError:
+            if name != CONGESTION_CONTROL:
+                raise
+            raise PrivilegeError(
+                f"the kernel does not let a network namespace have the congestion control {value!r}",
+                fix=f"take reno, or add {value} to net.ipv4.tcp_allowed_congestion_control",
+            ) from None
         finally:
             os.close(fd)
 

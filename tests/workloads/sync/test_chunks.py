@@ -84,7 +84,7 @@ def test_texts() -> None:
 def test_more_chunks_than_headers_can_number_are_refused() -> None:
     with pytest.raises(SpecError) as caught:
         cut(forest_of([1, 1]), 1 << 29, [(0, 1 << 29)], 4)
-    assert caught.value.problem == "there are 536,870,912 chunks of 4 bytes; at most 536,870,910 can be numbered"
+    assert caught.value.problem == "there are 536,870,912 chunks of 4 bytes; at most 268,435,454 can be numbered"
 
 
 def test_shares_that_would_overflow_are_refused() -> None:

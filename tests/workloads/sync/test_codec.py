@@ -17,16 +17,23 @@ from workloads.sync.schemes import build
 Build = Callable[..., Topology]
 
 
-@pytest.mark.parametrize("scheme", ["ps", "ps(place=tensor)", "ring", "bml"])
+@pytest.mark.parametrize("scheme", ["ps", "ps(place=tensor)", "ring", "bml", "rina", "atp(scale=0.1,slots=3)"])
 def test_there_and_back(topology: Build, tmp_path: Path, scheme: str) -> None:
-    forest = build(scheme, topology("bcube(n=2,k=2)"), [3, 5, 7])
+    forest = build(scheme, topology("bcube(n=2,k=2,ina=all)"), [3, 5, 7])
     save(forest, tmp_path / "forest")
     again = load(tmp_path / "forest")
-    for name in ("scheme", "nodes", "workers", "aligned"):
+    for name in ("scheme", "nodes", "workers", "aligned", "fixed", "window"):
         assert getattr(again, name) == getattr(forest, name)
     for name in ("share", "reduce", "broadcast"):
         assert np.array_equal(getattr(again, name), getattr(forest, name))
         assert getattr(again, name).dtype == getattr(forest, name).dtype
+
+
+def test_who_runs_it_is_kept(topology: Build, tmp_path: Path) -> None:
+    forest = build("openmpi(algorithm=ring)", topology("star(hosts=3)"), [])
+    save(forest, tmp_path / "forest")
+    assert forest.library
+    assert load(tmp_path / "forest").library == forest.library
 
 
 def test_json(topology: Build) -> None:
@@ -35,6 +42,9 @@ def test_json(topology: Build) -> None:
         "scheme": "ring",
         "workers": ["h0", "h1", "h2"],
         "aligned": False,
+        "fixed": None,
+        "window": 0,
+        "library": None,
         "classes": [
             {
                 "share": 1,
@@ -65,5 +75,5 @@ def test_texts(topology: Build, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="as a forest"):
         load(tmp_path / "text")
     np.savez(tmp_path / "other.npz", version=99)
-    with pytest.raises(OutputError, match="version 99, not 1"):
+    with pytest.raises(OutputError, match="version 99, not 2"):
         load(tmp_path / "other.npz")

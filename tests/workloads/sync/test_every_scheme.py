@@ -13,12 +13,16 @@ from hypothesis import strategies as st
 
 from testbed.errors import SchemeError
 from topologies.build import build as build_topology
+from topologies.ina import mark
 from topologies.model import Topology
 from workloads.sync.cost import cost
 from workloads.sync.flows import flows
 from workloads.sync.forest import ABSENT, ROOT, Forest
 from workloads.sync.schemes import build, schemes
 from workloads.sync.verify import verify
+
+MPI_ALGORITHMS = ["default", "basic_linear", "nonoverlapping", "recursive_doubling"]
+MPI_ALGORITHMS += ["ring", "segmented_ring", "rabenseifner"]
 
 
 @st.composite
@@ -35,7 +39,12 @@ def networks(draw: Callable[..., int]) -> Topology:
         text = f"bcube(n={n},k={k})"
     else:
         text = f"fat_tree(k={draw(st.sampled_from([2, 4]))})"
-    return build_topology(text, rate_bps=10**9)
+    net = build_topology(text, rate_bps=10**9)
+    able = draw(st.sampled_from(["none", "all", "some"]))
+    if able == "none":
+        return net
+    some = draw(st.sets(st.sampled_from([net.nodes[switch].name for switch in net.switches])))
+    return mark(net, tuple(sorted(some)) if able == "some" and some else "all")
 
 
 def _text(value: object) -> str:
@@ -70,6 +79,9 @@ def expressions(name: str, hosts: int) -> st.SearchStrategy[str]:
         "hierarchical_ps": st.builds(
             "hierarchical_ps(across={},colocated={})".format, st.sampled_from(["ps", "ring"]), yes_or_no
         ),
+        "atp": st.builds("atp(servers={})".format, st.integers(0, hosts)),
+        "gloo": st.sampled_from(["gloo", "gloo(algorithm=reduce_broadcast)"]),
+        "openmpi": st.builds("openmpi(algorithm={},segment_bytes=65536)".format, st.sampled_from(MPI_ALGORITHMS)),
         "two_level": st.just("two_level") | st.builds("two_level(groups={})".format, _groups(hosts)),
     }
     return known.get(name, st.just(name))
@@ -83,6 +95,9 @@ def may_be_refused(scheme: str, net: Topology) -> bool:
         or (scheme == "bml" and net.family != "bcube")
         or scheme.startswith("bcube(")
         or (scheme.startswith("ps") and "colocated=false" in scheme and net.host_count == 1)
+        or (scheme == "switchml" and not all(net.nodes[switch].ina for switch in net.switches))
+        or (scheme == "switchml" and net.family == "bcube")
+        or (scheme.startswith(("gloo", "openmpi")) and any(len(net.ports[host]) > 1 for host in net.hosts))
         or (scheme.startswith("hierarchical_ps") and min(map(racks.count, racks)) < 2)
     )
 
@@ -147,6 +162,6 @@ def bytes_are_right(forest: Forest, net: Topology) -> None:
     assert (edges >= 2 * (len(forest.workers) - 1)).all()
     traffic = flows(forest, 1000.0)
     helped = len(forest.workers) < net.host_count
-    least = 1000.0 if helped else 1000.0 * 2 * (len(forest.workers) - 1) / len(forest.workers)
+    least = 1000.0 if helped or forest.fixed else 1000.0 * 2 * (len(forest.workers) - 1) / len(forest.workers)
     busiest = max(traffic.sum(axis=0).max(), traffic.sum(axis=1).max())
     assert busiest >= least - 1e-6 or len(forest.workers) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from testbed.errors import SchemeError, TopologyError
 from topologies.build import build as build_topology
 from topologies.model import Path, Topology
-from workloads.sync.forest import Forest
+from workloads.sync.forest import FixedPoint, Forest
 from workloads.sync.schemes import build
 from workloads.sync.verify import verify
 
@@ -151,8 +152,43 @@ def test_a_switch_cannot_add(topology: Build) -> None:
     net = topology("star(hosts=2)")
     trees = np.array([[2, 2, -1]], np.int32)
     forest = Forest("mine", ("h0", "h1", "s0"), (0, 1), np.array([1]), trees, trees)
-    with pytest.raises(SchemeError, match="class 0: s0 is a switch, and a switch only forwards"):
+    with pytest.raises(SchemeError, match="class 0: s0 is a switch that only forwards"):
         verify(forest, net)
+    able = topology("star(hosts=2,ina=all)")
+    with pytest.raises(
+        SchemeError, match="class 0: s0 is a switch, which adds integers, and gradients travel as floats"
+    ):
+        verify(forest, able)
+    verify(replace(forest, fixed=FixedPoint(1e6, 4), window=4), able)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "window", "problem"),
+    [
+        (FixedPoint(0.0, 4), 4, "its scale is 0.0"),
+        (FixedPoint(float("nan"), 4), 4, "its scale is nan"),
+        (FixedPoint(1.0, 0), 0, "has 0 slots in a switch for 1 chunk classes"),
+        (FixedPoint(1.0, 3), 4, "has 3 slots in a switch for 1 chunk classes with 4 chunks of each on the way"),
+        (FixedPoint(1.0, 4), 0, "has slots and no window"),
+        (None, -1, "its window is -1 chunks"),
+    ],
+)
+def test_what_a_switch_has_room_for(topology: Build, fixed: FixedPoint | None, window: int, problem: str) -> None:
+    net = topology("star(hosts=2,ina=all)")
+    forest = replace(build("switchml", net, []), fixed=fixed, window=window)
+    with pytest.raises(SchemeError, match=re.escape(problem)):
+        verify(forest, net)
+
+
+def test_sums_that_go_around_a_switch(topology: Build) -> None:
+    """h1 sends to s0, which passes the sum on to h0 alone: h1's next chunk may come before the sum has left."""
+    net = topology("star(hosts=2,ina=all)")
+    reduce, broadcast = np.array([[2, 2, -1]], np.int32), np.array([[2, 0, -1]], np.int32)
+    forest = Forest("mine", ("h0", "h1", "s0"), (0, 1), np.array([1]), reduce, broadcast, False, FixedPoint(1.0, 4), 4)
+    with pytest.raises(SchemeError, match="class 0: h1 sends to s0, which passes the sum on, but not to h1"):
+        verify(forest, net)
+    with pytest.raises(SchemeError, match="agrees on block exponents, and its sums do not go back the way they came"):
+        verify(replace(forest, fixed=FixedPoint(None, 4)), net)
 
 
 def test_an_edge_without_a_route(topology: Build) -> None:

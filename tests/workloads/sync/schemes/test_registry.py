@@ -16,7 +16,10 @@ from workloads.sync.verify import verify
 Build = Callable[..., Topology]
 
 NAMES = ["ps", "ring", "multi_ring", "halving_doubling", "bcube", "tree", "double_binary_tree"]
-NAMES += ["hierarchical_ps", "two_level", "h_ar", "hierarchical", "bml"]
+NAMES += ["hierarchical_ps", "two_level", "h_ar", "hierarchical", "bml", "switchml", "atp", "rina"]
+NAMES += ["gloo", "openmpi"]
+
+PAPERS = ("BML section", "PHub thesis section", "Rina", "TopoOpt", "torch.distributed", "Open MPI 4.1")
 
 MINE = """
 import numpy as np
@@ -49,7 +52,7 @@ def test_every_scheme_has_a_line_and_a_source() -> None:
     assert list(found) == NAMES
     for info in found.values():
         assert info.doc.endswith(".")
-        assert any(paper in info.source for paper in ("BML section", "PHub thesis section", "Rina", "TopoOpt"))
+        assert any(paper in info.source for paper in PAPERS)
 
 
 def test_the_expression_is_kept(topology: Build) -> None:

@@ -1,0 +1,86 @@
+"""Fixed point: exact sums of rounded numbers, and nothing wraps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from testbed.errors import WorkerError
+from workloads.sync import fixed_point
+from workloads.sync.fixed_point import LOWEST, Scales, add, decode, encode, exponent
+from workloads.sync.forest import FixedPoint
+
+FLOATS = st.floats(-(2.0**60), 2.0**60, width=32, allow_subnormal=False)
+VECTORS = arrays(np.float32, st.integers(1, 20), elements=FLOATS)
+INTEGERS = arrays(np.int32, 50, elements=st.integers(-(2**31), 2**31 - 1))
+
+
+@given(arrays(np.float32, 9, elements=st.floats(-2000, 2000, width=32)))
+def test_rounds_to_the_nearest_step(floats: np.ndarray) -> None:
+    there = floats.copy()
+    encode(there, 1e6, "h0")
+    assert (np.abs(there.view(np.int32) - floats.astype(np.float64) * 1e6) <= 0.5 + np.abs(floats) * 1e6 * 2**-23).all()
+    decode(there.view(np.int32), 1e6)
+    assert np.abs(there - floats.astype(np.float64)).max() <= 0.51e-6 + np.abs(floats).max() * 2**-23
+
+
+@given(INTEGERS, INTEGERS)
+def test_a_sum_is_exact_or_refused(ours: np.ndarray, theirs: np.ndarray) -> None:
+    exact = ours.astype(np.int64) + theirs
+    fits = (np.abs(exact + 0.5) < 2**31).all()
+    if fits:
+        add(ours, theirs)
+        assert (ours == exact).all()
+    else:
+        with pytest.raises(OverflowError):
+            add(ours, theirs)
+
+
+@pytest.mark.parametrize("value", [2148.0, -2149.0, math.inf, -math.inf, math.nan])
+def test_what_does_not_fit_is_refused(value: float) -> None:
+    floats = np.array([1.0, value, 2.0], np.float32)
+    with pytest.raises(WorkerError) as caught:
+        encode(floats, 1e6, "h3")
+    assert str(caught.value) == (
+        f"h3: the gradient's element {value:.4g} times the scale 1e+06 does not fit 32 bits\n"
+        "  fix: give the scheme a smaller scale"
+    )
+
+
+@given(VECTORS)
+def test_an_exponent_is_above_every_element(floats: np.ndarray) -> None:
+    e = exponent(floats, "h0")
+    largest = float(np.abs(floats).max())
+    assert largest < 2.0**e
+    assert e == LOWEST or largest >= 2.0 ** (e - 1)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_an_exponent_of_no_number_is_refused(value: float) -> None:
+    with pytest.raises(WorkerError, match="h3: an element of the gradient is no number"):
+        exponent(np.array([1.0, value], np.float32), "h3")
+
+
+@given(st.lists(arrays(np.float32, 7, elements=FLOATS), min_size=1, max_size=40))
+def test_block_exponents_never_overflow_and_lose_little(gradients: list[np.ndarray]) -> None:
+    """Any gradients of any number of workers: the sum fits, and is right to N/2 steps and float32's own precision."""
+    world = len(gradients)
+    exact = np.sum(np.array(gradients, np.float64), axis=0)
+    e = max(exponent(floats, "h") for floats in gradients)
+    parts = [floats.copy().view(np.int32) for floats in gradients]
+    total = np.zeros(7, np.int32)
+    for part in parts:
+        scales = Scales(FixedPoint(None, 4), world, [part], "h")
+        scales.agree([0], np.array([e], np.int32))
+        scales.encode(0)
+        add(total, part)
+    scale = 2.0**31 * fixed_point._HEADROOM / (world * 2.0**e)
+    decode(total, scale)
+    step = 1 / scale
+    allowed = world * step / 2 + 2**-22 * np.sum(np.abs(np.array(gradients, np.float64)), axis=0)
+    assert (np.abs(total.view(np.float32) - exact) <= allowed + 1e-30).all()

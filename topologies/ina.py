@@ -1,0 +1,88 @@
+"""Which switches aggregate in the network (INA): ``ina=all``, ``ina=4``, ``ina=50%`` or ``ina=[leaf0,leaf1]``.
+
+A number or a share takes the switches in the order in which Rina would replace them (section IV-D): the ToR with the
+most workers first, then of the other switches that which the most workers pass on their way to the first worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from testbed.errors import TopologyError
+from topologies.call import Value, as_text
+from topologies.model import Topology
+from topologies.parameters import did_you_mean
+from topologies.transit import Transit
+
+_FORMS = "all, a number of switches such as 2, a share of them such as 50%, or a list such as [s0]"
+
+
+def mark(topology: Topology, which: Value) -> Topology:
+    """The same network, in which the switches that ``which`` names aggregate.
+
+    Raises:
+        TopologyError: it names no switch of the topology, or more than there are.
+    """
+    chosen = set(_chosen(topology, which))
+    nodes = tuple(replace(node, ina=True) if i in chosen else node for i, node in enumerate(topology.nodes))
+    params = {**topology.params, "ina": which}
+    return replace(topology, nodes=nodes, params=params, router=Transit(topology.router))
+
+
+def replacement_order(topology: Topology) -> list[int]:
+    """Every switch, the one to replace first in front (Rina section IV-D)."""
+    workers = {switch: _hosts_at(topology, switch) for switch in topology.switches}
+    below = _below(topology)
+    return sorted(topology.switches, key=lambda switch: (-workers[switch], -below.get(switch, 0), switch))
+
+
+def _hosts_at(topology: Topology, switch: int) -> int:
+    return len({topology.head(link) for link in topology.ports[switch]} & set(topology.hosts))
+
+
+def _below(topology: Topology) -> dict[int, int]:
+    """For each switch, the workers whose (first) path to host 0 passes it."""
+    count: dict[int, int] = {}
+    for host in topology.hosts[1:]:
+        for link in topology.paths(host, 0)[0].links[1:]:
+            count[topology.tail(link)] = count.get(topology.tail(link), 0) + 1
+    return count
+
+
+def _chosen(topology: Topology, which: Value) -> Iterable[int]:
+    order = replacement_order(topology)
+    if which == "all":
+        return order
+    if type(which) is int and 0 <= which <= len(order):
+        return order[:which]
+    share = _share(which)
+    if share is not None:
+        return order[: int(share * len(order))]
+    if isinstance(which, tuple) and which:
+        return [_switch(topology, as_text(name)) for name in which]
+    raise TopologyError(
+        f"{topology.expression}: ina is {as_text(which)}, and there are {len(order)} switches", fix=f"give ina {_FORMS}"
+    )
+
+
+def _share(which: Value) -> float | None:
+    """``50%`` as 0.5; None where it is no share from 0 to 1."""
+    if not isinstance(which, str) or not which.endswith("%"):
+        return None
+    try:
+        share = float(which[:-1]) / 100
+    except ValueError:
+        return None
+    return share if 0 <= share <= 1 else None
+
+
+def _switch(topology: Topology, name: str) -> int:
+    switches = {topology.nodes[switch].name: switch for switch in topology.switches}
+    if name not in switches:
+        some = ", ".join([*switches][:6]) + (", ..." if len(switches) > 6 else "")
+        raise TopologyError(
+            f"{topology.expression}: ina names {name!r}, which is no switch{did_you_mean(name, switches)}",
+            fix=f"name switches: {some}",
+        )
+    return switches[name]

@@ -1,0 +1,65 @@
+"""Measures one host's links before a program runs that is not ours; our own workers do that themselves.
+
+Usage: ``python -m workloads.probing JOB.json``
+
+Writes a ``probe`` line a NIC to the job's samples file, as a worker does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from testbed.errors import TestbedError
+from workloads.job import Peer, Probe
+from workloads.probe import measure
+from workloads.sync import chunks, codec, transport
+from workloads.sync.engine import Engine
+
+
+@dataclass(frozen=True)
+class ProbingJob:
+    """One host's part: whom it meets, along a forest that is used for barriers alone, and its bursts."""
+
+    node: int
+    forest: str
+    peers: tuple[Peer, ...]
+    probes: tuple[Probe, ...]
+    congestion_control: str
+    timeout_s: float
+    samples: str
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self)))
+
+    @classmethod
+    def load(cls, path: Path) -> ProbingJob:
+        raw = json.loads(path.read_text())
+        raw["peers"] = tuple(Peer(**peer) for peer in raw["peers"])
+        raw["probes"] = tuple(Probe(**probe) for probe in raw["probes"])
+        return cls(**raw)
+
+
+def main(argv: list[str]) -> int:
+    """Run the job whose file is ``argv[0]``; 0, or 1 after an error that standard error tells."""
+    job = ProbingJob.load(Path(argv[0]))
+    try:
+        forest = codec.load(Path(job.forest))
+        least = np.zeros(forest.classes, np.float32)
+        table = chunks.cut(forest, len(least), [(0, len(least))], chunks.FLOAT_BYTES)
+        sockets = transport.connect(job.node, job.peers, job.congestion_control, job.timeout_s)
+        with Engine(job.node, forest, table, sockets, least) as engine, Path(job.samples).open("w") as samples:
+            for one in measure(job.probes, lambda: engine.barrier(job.timeout_s)):
+                samples.write(json.dumps({"kind": "probe", "node": job.node, **asdict(one)}) + "\n")
+    except TestbedError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

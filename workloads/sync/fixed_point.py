@@ -1,0 +1,119 @@
+"""The gradient in fixed point, for switches add integers only: to int32 and back in place, added without wrapping.
+
+A worker multiplies its gradient by a scale and rounds it to int32, in the same memory; integers travel and are added,
+which is exact; the sum is divided by the scale. So the sum of N workers is off by N/2 steps of 1/scale at most. Where a
+value or a sum does not fit 32 bits the trial fails and says so.
+
+ATP and Rina have one scale for all (10^6). SwitchML takes for each block INT32_MAX / (N 2^e), where 2^e is above the
+largest element that any worker has in that block; a block is a chunk here, and e is agreed on before with the forest's
+own trees, where inner nodes take the maximum instead of the sum.
+
+Source: Sapio et al., "Scaling Distributed Machine Learning with In-Network Aggregation" (SwitchML), NSDI 2021; Lao et
+al., "ATP: In-network Aggregation for Multi-tenant Learning", NSDI 2021; Rina, section V.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.errors import WorkerError
+from workloads.sync.forest import FixedPoint
+
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int32]
+
+LOWEST = -90
+"""The least exponent: blocks whose elements are all below 2^-90 count as zeros, and scales stay finite."""
+_HEADROOM = 1 - 2.0**-20
+"""Of INT32_MAX, so that sums of up to 1,024 numbers that were rounded up still fit."""
+_MOST = 2.0**31
+
+
+def encode(floats: Floats, scale: float, name: str) -> None:
+    """Turn ``floats`` into int32 steps of 1/scale, in the same memory; ``name`` is whose they are.
+
+    Raises:
+        WorkerError: one of them does not fit 32 bits, or is no number.
+    """
+    steps = floats * np.float32(scale)
+    np.rint(steps, out=steps)
+    if not _largest(steps) < _MOST:
+        at = int(np.argmax(np.abs(steps)))
+        raise WorkerError(
+            f"{name}: the gradient's element {floats[at]:.4g} times the scale {scale:.4g} does not fit 32 bits",
+            fix="give the scheme a smaller scale",
+        )
+    np.copyto(floats.view(np.int32), steps, casting="unsafe")
+
+
+def decode(integers: Integers, scale: float) -> None:
+    """Turn int32 steps of 1/scale back into float32, in the same memory."""
+    np.divide(integers.astype(np.float32), np.float32(scale), out=integers.view(np.float32))
+
+
+def add(ours: Integers, theirs: Integers) -> None:
+    """ours += theirs.
+
+    Raises:
+        OverflowError: a sum does not fit 32 bits.
+    """
+    total = ours + theirs
+    if ((ours ^ total) & (theirs ^ total)).min(initial=0) < 0:  # both terms have a sign that the sum has not
+        raise OverflowError
+    ours[:] = total
+
+
+def exponent(floats: Floats, name: str) -> int:
+    """The least e such that every element is below 2^e in magnitude, but at least :data:`LOWEST`.
+
+    Raises:
+        WorkerError: an element is no number.
+    """
+    largest = _largest(floats)
+    if not math.isfinite(largest):
+        raise WorkerError(f"{name}: an element of the gradient is no number", fix="take a lower learning rate")
+    return max(LOWEST, math.frexp(largest)[1]) if largest else LOWEST
+
+
+def _largest(floats: Floats) -> float:
+    """The largest magnitude; NaN if there is one. Two passes that read are faster than one that writes."""
+    return max(float(floats.max(initial=0.0)), -float(floats.min(initial=0.0)))
+
+
+class Scales:
+    """The scale of each chunk of the gradient, for one node; ``parts`` are the chunks' memory."""
+
+    def __init__(self, fixed: FixedPoint, world: int, parts: Sequence[Integers], name: str) -> None:
+        self._world = world
+        self._parts = parts
+        self._name = name
+        self._scale = [fixed.scale or 0.0] * len(parts)
+
+    def encode(self, k: int) -> None:
+        """Turn chunk k into integers.
+
+        Raises:
+            WorkerError: as :func:`encode`.
+        """
+        encode(self._parts[k].view(np.float32), self._scale[k], self._name)
+
+    def decode(self, k: int) -> None:
+        """Turn chunk k back into floats."""
+        decode(self._parts[k], self._scale[k])
+
+    def propose(self, ks: Sequence[int], into: Integers) -> None:
+        """Write these chunks' own exponents.
+
+        Raises:
+            WorkerError: as :func:`exponent`.
+        """
+        into[:] = [exponent(self._parts[k].view(np.float32), self._name) for k in ks]
+
+    def agree(self, ks: Sequence[int], exponents: Integers) -> None:
+        """Take the largest exponents that any worker has in these chunks."""
+        for k, e in zip(ks, exponents.tolist(), strict=True):
+            self._scale[k] = _MOST * _HEADROOM / (self._world * 2.0**e)

@@ -1,0 +1,53 @@
+"""Other people's libraries in place of our engine, unchanged; their schemes say which of their algorithms there are."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.errors import MissingToolError
+from workloads.job import Job
+from workloads.sync.chunks import ChunkTable
+from workloads.sync.forest import Library
+
+if TYPE_CHECKING:
+    from workloads.sync.libraries.gloo import Gloo
+    from workloads.sync.libraries.openmpi import OpenMpi
+
+MPIRUN = ("mpirun", "openmpi-bin", "sudo apt-get install openmpi-bin")
+"""A program, the Debian package that has it, and how to get it."""
+MPI4PY = ("mpi4py", "pip install 'testbed[mpi]', here: .venv/bin/pip install mpi4py")
+
+
+def require(library: Library | None) -> None:
+    """
+    Raises:
+        MissingToolError: the library is not installed.
+    """
+    if library is None or library.name != "openmpi":
+        return
+    for absent, name, how in (
+        (shutil.which(MPIRUN[0]) is None, MPIRUN[0], MPIRUN[2]),
+        (importlib.util.find_spec(MPI4PY[0]) is None, *MPI4PY),
+    ):
+        if absent:
+            raise MissingToolError(f"scheme openmpi needs {name}, which is not installed", fix=how)
+
+
+def connect(job: Job, library: Library, table: ChunkTable, gradient: NDArray[np.float32]) -> Gloo | OpenMpi:
+    """Join the library's group of ranks; the imports are here for our own schemes need neither.
+
+    Raises:
+        TrialTimeoutError, WorkerError: the ranks do not meet.
+    """
+    if library.name == "gloo":
+        from workloads.sync.libraries.gloo import Gloo
+
+        return Gloo(job, library, table, gradient)
+    from workloads.sync.libraries.openmpi import OpenMpi
+
+    return OpenMpi(job, library, table, gradient)

@@ -1,0 +1,48 @@
+"""What every library needs to know of its place: its interface, its congestion control, the spans of the gradient."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.errors import WorkerError
+from workloads.sync.chunks import ChunkTable
+
+_SIOCGIFADDR = 0x8915
+_CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+
+
+def interface_of(address: str) -> str:
+    """The name of the interface that has an IPv4 address (netdevice(7)).
+
+    Raises:
+        WorkerError: none has it.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for _, name in socket.if_nameindex():
+            request = struct.pack("16s24x", name.encode())
+            try:
+                answer = fcntl.ioctl(any_socket, _SIOCGIFADDR, request)
+            except OSError:
+                continue  # it has no address
+            if socket.inet_ntoa(answer[20:24]) == address:
+                return name
+    raise WorkerError(f"no interface here has the address {address}", fix="let the harness write the job again")
+
+
+def congestion_control() -> str:
+    """The default of this network namespace, which sockets of a library take."""
+    return _CONGESTION_CONTROL.read_text().strip()
+
+
+def bucket_spans(table: ChunkTable, gradient: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+    """The part of the gradient that each bucket is."""
+    return [
+        gradient[int(table.start[table.bucket == b].min()) : int(table.stop[table.bucket == b].max())]
+        for b in range(table.buckets)
+    ]

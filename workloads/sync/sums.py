@@ -1,0 +1,190 @@
+"""Where a node keeps its chunks and how it adds to them: as floats in the gradient, or in fixed point.
+
+Both have the same methods, which the engine calls as a chunk goes its way: ``take`` when its first byte arrives,
+``add`` for each partial sum, ``may_send`` before it goes up, ``summed`` when the sum is here, ``leave`` when it is
+passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.errors import WorkerError
+from workloads.sync import fixed_point
+from workloads.sync.fixed_point import Scales
+from workloads.sync.forest import ABSENT, FixedPoint
+from workloads.sync.plan import Plan
+from workloads.sync.slots import Slots, Windows
+
+Floats = NDArray[np.float32]
+Numbers = NDArray[Any]
+"""float32 or int32."""
+Queued = Callable[[Numbers], bool]
+
+
+class FloatSums:
+    """In the gradient itself, or in a buffer of its size on a node without one.
+
+    Attributes:
+        parts: the memory of each chunk.
+        dtype: of what travels.
+    """
+
+    dtype = np.float32
+
+    def __init__(self, plan: Plan, window: int, total_floats: int, gradient: Floats | None) -> None:
+        self._plan = plan
+        self._own = gradient is not None
+        self._windows = Windows(plan.klass[: plan.data], window if self._own else 0)
+        flat = np.zeros(total_floats, np.float32) if gradient is None else gradient
+        self.parts: list[Numbers] = [flat[first:last] for first, last in zip(plan.first, plan.last, strict=True)]
+
+    def begin(self) -> None:
+        """A new iteration or barrier."""
+        self._windows.begin()
+
+    def open(self, gate: int) -> None:
+        """The gate's chunks may be added to."""
+        for k in self._plan.members[gate] if not self._own else ():
+            self.parts[k][:] = 0
+
+    def take(self, k: int, queued: Queued) -> bool:
+        """Whether there is room for chunk k now; ``queued`` says whether something of an array is still to be sent."""
+        del k, queued
+        return True
+
+    def add(self, k: int, at: int, terms: Numbers) -> None:
+        """Add ``terms`` to chunk k from its float ``at`` on."""
+        ours = self.parts[k][at : at + len(terms)]
+        np.add(ours, terms, out=ours)
+
+    def may_send(self, k: int) -> bool:
+        """Whether chunk k may go up now; if not, :meth:`summed` of another names it later."""
+        return self._windows.may_send(k)
+
+    def summed(self, k: int) -> int | None:
+        """The sum of chunk k is here; returns a chunk that may now go up, if one waited for that."""
+        return self._windows.summed(k)
+
+    def agreed(self, k: int) -> int | None:
+        """The gate that opens because the sum of chunk k is here, if one does."""
+        del k
+        return None
+
+    def leave(self, k: int) -> None:
+        """Chunk k has been passed on for the last time."""
+
+    def finish(self) -> bool:
+        """All sums are here, and all has left: make them floats; returns whether they were not."""
+        return False
+
+
+class FixedSums:
+    """As int32: in the gradient's own memory, or on a node without one in slots.
+
+    A worker's chunk becomes integers when it is first needed, and floats again as soon as nobody waits for it here, so
+    that neither holds up the others. Attributes as those of :class:`FloatSums`.
+    """
+
+    dtype = np.int32
+
+    def __init__(
+        self, plan: Plan, window: int, fixed: FixedPoint, world: int, name: str, gradient: Floats | None
+    ) -> None:
+        self._plan = plan
+        self._name = name
+        self._own = gradient is not None
+        klass, spans = plan.klass[: plan.data], list(zip(plan.first, plan.last, strict=True))
+        self._windows = Windows(klass, window if self._own else 0)
+        if gradient is None:
+            mine = [parent != ABSENT or receives for parent, receives in zip(plan.parent, plan.receives, strict=True)]
+            self._slots = Slots(klass, [last - first for first, last in spans[: plan.data]], window, mine)
+            self.parts: list[Numbers] = list(self._slots.parts)
+        else:
+            self.parts = [gradient.view(np.int32)[first:last] for first, last in spans[: plan.data]]
+        self._scales = Scales(fixed, world, self.parts[:], name)
+        self._encoded: set[int] = set()
+        exponents = np.empty(plan.data, np.int32)
+        self.parts += [exponents[first:last] for first, last in spans[plan.data :]]
+
+    def begin(self) -> None:
+        self._windows.begin()
+
+    def open(self, gate: int) -> None:
+        for k in self._plan.members[gate] if gate != self._plan.buckets else ():
+            if k >= self._plan.data:
+                self.parts[k][:] = fixed_point.LOWEST
+                if self._own:
+                    self._scales.propose(self._plan.scaled[k - self._plan.data], into=self.parts[k])
+
+    def take(self, k: int, queued: Queued) -> bool:
+        if k >= self._plan.data:
+            return True
+        if not self._own:
+            return self._slots.take(k, queued)
+        self._encode(k)
+        return True
+
+    def add(self, k: int, at: int, terms: Numbers) -> None:
+        """
+        Raises:
+            WorkerError: a sum does not fit 32 bits.
+        """
+        ours = self.parts[k][at : at + len(terms)]
+        if k >= self._plan.data:
+            np.maximum(ours, terms, out=ours)
+            return
+        try:
+            fixed_point.add(ours, terms)
+        except OverflowError:
+            raise WorkerError(
+                f"{self._name}: a sum in chunk {k} of class {self._plan.klass[k]} does not fit 32 bits",
+                fix="give the scheme a smaller scale",
+            ) from None
+
+    def may_send(self, k: int) -> bool:
+        if not self._windows.may_send(k):
+            return False
+        if self._own and k < self._plan.data:
+            self._encode(k)
+        return True
+
+    def summed(self, k: int) -> int | None:
+        return self._windows.summed(k)
+
+    def agreed(self, k: int) -> int | None:
+        about = k - self._plan.data
+        if not 0 <= about < len(self._plan.scaled):
+            return None
+        self._scales.agree(self._plan.scaled[about], self.parts[k])
+        return self._plan.buckets + 1 + about
+
+    def leave(self, k: int) -> None:
+        if k >= self._plan.data:
+            return
+        if not self._own:
+            self._slots.leave(k)
+        elif not self._plan.forward[self._plan.klass[k]]:
+            self._decode(k)
+
+    def finish(self) -> bool:
+        left = list(self._encoded)
+        for k in left:
+            self._decode(k)
+        return bool(left)
+
+    def _encode(self, k: int) -> None:
+        if k not in self._encoded:
+            self._encoded.add(k)
+            self._scales.encode(k)
+
+    def _decode(self, k: int) -> None:
+        self._encoded.discard(k)
+        self._scales.decode(k)
+
+
+Sums = FloatSums | FixedSums

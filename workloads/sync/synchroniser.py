@@ -1,0 +1,46 @@
+"""What a worker asks of whoever synchronises: our engine, or a library in its place."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol
+
+from workloads.job import Job
+from workloads.sync import libraries, transport
+from workloads.sync.chunks import ChunkTable
+from workloads.sync.engine import Engine, Floats
+from workloads.sync.forest import Forest
+
+
+class Synchroniser(Protocol):
+    """Sums the gradient over all workers, in place; see :class:`workloads.sync.engine.Engine` for each method."""
+
+    @property
+    def congestion_control(self) -> str:
+        """The TCP congestion control in use."""
+
+    @property
+    def wire_bytes(self) -> int | None:
+        """Bytes handed to TCP so far; None where a library does not say."""
+
+    def start(self, bucket: int) -> None: ...
+    def poll(self, timeout_s: float) -> None: ...
+    def wait(self, timeout_s: float) -> float: ...
+    def barrier(self, timeout_s: float) -> None: ...
+    def __enter__(self) -> Synchroniser: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def connect(job: Job, forest: Forest, table: ChunkTable, gradient: Floats | None) -> Synchroniser:
+    """Meet the other processes of the trial.
+
+    Raises:
+        TrialTimeoutError, WorkerError: one of them did not come.
+        PrivilegeError: the kernel refuses the congestion control.
+    """
+    if forest.library is not None and gradient is not None:
+        return libraries.connect(job, forest.library, table, gradient)
+    sockets = transport.connect(job.node, job.peers, job.congestion_control, job.timeout_s)
+    return Engine(job.node, forest, table, sockets, gradient, priority=job.priority)
