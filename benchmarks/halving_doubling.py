@@ -30,8 +30,8 @@ def main() -> int:
             reached = reached and ratio <= TARGET
             print(
                 f"{rate('shaped')} N={hosts} {SIZE_BYTES / 1e6:.1f} MB   {scheme:16} "
-                f"{milliseconds(times[scheme]):>9}   bound {bound * 1e3:.1f} ms   "
-                f"ratio {ratio:.3f} (target {TARGET:.2f} or less)",
+                f"{milliseconds(times[scheme]):>9}   "
+                f"bound {bound * 1e3:.1f} ms   ratio {ratio:.3f} (target {TARGET:.2f} or less)",
                 flush=True,
             )
     return 0 if reached else 1

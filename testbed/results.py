@@ -125,8 +125,10 @@ def judge(
 ) -> dict[str, Any]:
     """The trial's fidelity verdict with all its checks; warm-up iterations are left out."""
     counted = samples[samples["iteration"] >= trial.work.warmup]
-    last = counted.groupby("iteration")[["ready_s", "sum_s"]].max()
-    windows = list(last.itertuples(index=False, name=None))
+    by = counted.groupby("iteration")
+    last = by[["ready_s", "sum_s"]].max()
+    begin = last["ready_s"] if trial.work.overlap == "none" else by["start_s"].min()  # gradients leave all along
+    windows = list(zip(begin, last["sum_s"], strict=True))
     checks = [fidelity.link_rate(probes, expected_probes, goodput(trial.spec.links.mtu))]
     library = trial.network.forest.library
     gst_s = float((last["sum_s"] - last["ready_s"]).median())
@@ -134,7 +136,8 @@ def judge(
         checks.append(fidelity.polled(library.name, gst_s, trial.gst_theory_s))
     else:
         checks += fidelity.cpu(windows, cpu)
-        checks.append(fidelity.run_queue(counted))
+        if trial.work.overlap != "both":  # then the next forward pass is computed meanwhile
+            checks.append(fidelity.run_queue(counted))
     if trial.compute.mode == "paced":
         checks.append(fidelity.overrun(counted, trial.compute.pace_s))
     total = sum(link["bytes"] for link in link_counts)

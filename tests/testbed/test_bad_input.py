@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import SPEC, Called
+from .conftest import PROFILE, SPEC, Called
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -90,14 +90,6 @@ CHANGES: dict[str, tuple[str, str]] = {
 }
 """What is replaced in a spec that is right, and by what."""
 
-PROFILE = """\
-name: played
-links: {rate: 40 Gbit/s}
-workload: {kind: profile, model: vgg19, batch: 32, iterations: 3, scale: 200}
-arms:
-  - {topology: star(hosts=5), scheme: ring}
-"""
-
 PROFILE_CHANGES: dict[str, tuple[str, str]] = {
     "profile_model_unknown": ("vgg19", "vg19"),
     "profile_model_that_only_trains": ("vgg19", "resnet8"),
@@ -116,6 +108,15 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
     "bucket_bytes_without_overlap": ("scale: 200", "scale: 200, bucket_bytes: 25 MB"),
     "bucket_bytes_without_unit": ("scale: 200", "scale: 200, overlap: layer, bucket_bytes: 25"),
     "priority_without_overlap": ("scale: 200", "scale: 200, priority: layer"),
+    "priority_where_switches_add": (
+        "scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
+        "scale: 200, overlap: layer, priority: layer}\narms:\n"
+        "  - {topology: 'star(hosts=5,ina=all)', scheme: switchml}",
+    ),
+    "overlap_both_where_a_library_sends": (
+        "scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
+        "scale: 200, overlap: both}\narms:\n  - {topology: star(hosts=5), scheme: gloo}",
+    ),
     "profile_overlap_unknown": ("scale: 200", "scale: 200, overlap: forward"),
 }
 """The same for a profile."""
