@@ -2,7 +2,7 @@
 # Installs what is missing, then does nothing until pyproject.toml or this file changes.
 #
 #   ./setup.sh run     what `testbed run` needs: Python, the virtual environment, CPU PyTorch
-#   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, ping, tc, a headless browser
+#   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, ping, tc, Open MPI, a headless browser
 #
 # TORCH_INDEX=URL     where pip finds a CPU build of PyTorch, when its usual places have none
 # TORCH_ANY=1         take whatever build pip finds, CUDA's gigabytes included
@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 what=${1:-run}
 case $what in
     run)  packages=() ;;
-    test) packages=(ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump chromium:chromium) ;;
+    test) packages=(ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium) ;;
     *)    echo "setup.sh: '$what' is not 'run' or 'test'" >&2; exit 2 ;;
 esac
 
@@ -104,7 +104,7 @@ install_torch
 say "installing Python packages"
 case $what in
     run)  .venv/bin/pip install --quiet --editable . ;;
-    test) .venv/bin/pip install --quiet --editable '.[dev]' ;;
+    test) .venv/bin/pip install --quiet --editable '.[dev,mpi]' ;;
 esac
 # Only now: an interrupted set-up starts again.
 printf '%s' "$fingerprint" >"$stamp"

@@ -142,7 +142,8 @@ class Run:
     @property
     def planned(self) -> int | None:
         """How many trials the spec asks for; None where the resolved spec does not say."""
-        arms, batches = self.resolved.get("arms"), self._workload.get("batch")
+        command = self._workload.get("kind") == "command"
+        arms, batches = self.resolved.get("arms"), [0] if command else self._workload.get("batch")
         if not isinstance(arms, list) or not isinstance(batches, list):
             return None
         return len(arms) * len(batches) * int(self.resolved.get("repeats") or 1)

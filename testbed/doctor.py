@@ -18,6 +18,7 @@ from testbed.environment import PREFERRED
 from testbed.errors import TestbedError
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
+from workloads.sync import libraries
 
 LEAST_MEMORY_BYTES = 2 * 2**30
 """PyTorch once (0.4 GB) and nine workers of the quickstart (80 MB each), with room for the rest."""
@@ -25,6 +26,7 @@ TOOLS = {
     "ping": ("iputils-ping", "latency, by hand, with testbed exec"),
     "iperf3": ("iperf3", "throughput, by hand, with testbed exec"),
     "tcpdump": ("tcpdump", "packets, by hand, with testbed exec"),
+    "mpirun": ("openmpi-bin", "the scheme openmpi"),
     "tc": ("iproute2", "shapers as the kernel shows them, by hand, with testbed exec"),
 }
 
@@ -42,7 +44,7 @@ class Check:
 
 def checks() -> list[Check]:
     """Look at everything; takes about half a second."""
-    return [*_machine(), *_lab(), *_pytorch(), *_tools()]
+    return [*_machine(), *_lab(), *_pytorch(), *_tools(), *_mpi4py()]
 
 
 def _machine() -> Iterator[Check]:
@@ -87,6 +89,12 @@ def _pytorch() -> Iterator[Check]:
     found = importlib.util.find_spec("torch") is not None
     fix = "make set-up, or: pip install torch==2.13.0"
     yield Check("PyTorch", found, "installed" if found else "not installed", None if found else fix, needed=True)
+
+
+def _mpi4py() -> Iterator[Check]:
+    found = importlib.util.find_spec(libraries.MPI4PY[0]) is not None
+    detail = f"the scheme openmpi: {'installed' if found else 'not installed'}"
+    yield Check(libraries.MPI4PY[0], found, detail, None if found else libraries.MPI4PY[1])
 
 
 def _tools() -> Iterator[Check]:

@@ -156,12 +156,13 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     link_counts = results.links(trial, seen.counters, probed_bytes(trial, probes))
     loss = samples.groupby("iteration")["loss"].mean()
     nics = len(jobs.bursts(trial.network.topology))
+    aggregators = {line["name"]: line["cpu_s"] for line in seen.of("done") if line["weights_sha256"] is None}
     return {
         "metrics": results.measure(trial, samples, sent_bytes([line["wire_bytes"] for line in seen.of("done")])),
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": link_counts,
         "probes": [{key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")} for line in probes],
-        "fidelity": results.judge(trial, samples, probes, nics, link_counts, seen.cpu),
+        "fidelity": results.judge(trial, samples, probes, nics, link_counts, seen.cpu, aggregators),
         "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello")}),
         "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done")),
     }

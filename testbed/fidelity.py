@@ -43,6 +43,8 @@ class Limits:
     """Most of the synchronisation for which a worker, able to run, waited for a core."""
     polled: float = 1.05
     """Most of GST over its bound at which the links, and not the cores, must have set the time."""
+    aggregator: float = 0.9
+    """Most of a core that a node which only adds for others takes while gradients are on the wire: one thread."""
     faster: float = 0.03
     """Most by which a synchronisation is faster than the links' rates allow, or a NIC above its goodput; more means
     that links are not as asked."""
@@ -131,6 +133,14 @@ def run_queue(samples: pd.DataFrame, limits: Limits = LIMITS) -> Check:
     share = float((by["wait_s"].max() / window).median())
     detail = f"a worker waited for a core during {share:.0%} of a synchronisation"
     return Check("run queue", share, limits.run_queue, "of GST", share <= limits.run_queue, detail)
+
+
+def aggregators(cpu_s: Mapping[str, float], window_s: float, limits: Limits = LIMITS) -> Check:
+    """The busiest of the nodes that only add and pass on: its CPU time over that of all synchronisations."""
+    name = max(cpu_s, key=cpu_s.__getitem__)
+    share = cpu_s[name] / window_s
+    detail = f"the busiest of {len(cpu_s)} that only add is {name}, at {share:.0%} of a core during synchronisation"
+    return Check("aggregators", share, limits.aggregator, "of a core", share <= limits.aggregator, detail)
 
 
 def wire(counted: float, theory: float, limits: Limits = LIMITS) -> Check:

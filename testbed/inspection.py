@@ -71,6 +71,7 @@ def text(found: Mapping[str, Any]) -> str:
         *_run_by(forest["library"]),
         f"  workers      {len(forest['workers'])}",
         f"  classes      {len(forest['classes'])}",
+        *_added_as(forest["fixed"]),
         f"  verified     {'yes' if found['verified'] else 'no: ' + found['problem']}",
     ]
     if one is None:
@@ -93,6 +94,14 @@ def _run_by(library: Mapping[str, Any] | None) -> list[str]:
         return []
     what = "the forest that it follows" if library["exact"] else "the cheapest forest known here; its own is not known"
     return [f"  run by       {library['name']}, algorithm {library['algorithm']}; below is {what}"]
+
+
+def _added_as(fixed: Mapping[str, Any] | None) -> list[str]:
+    """For a scheme that switches take part in: what they add, and how much of it they hold."""
+    if fixed is None:
+        return []
+    steps = f"{fixed['scale']:,g} steps to 1.0" if fixed["scale"] else "scaled by each chunk's largest element"
+    return [f"  added as     32-bit integers, {steps}; a switch holds {fixed['slots']} chunks"]
 
 
 def _rows(one: Mapping[str, Any]) -> Sequence[Sequence[str]]:

@@ -122,8 +122,12 @@ def judge(
     expected_probes: int,
     link_counts: Sequence[Mapping[str, Any]],
     cpu: CpuLog,
+    aggregators_s: Mapping[str, float],
 ) -> dict[str, Any]:
-    """The trial's fidelity verdict with all its checks; warm-up iterations are left out."""
+    """The trial's fidelity verdict with all its checks; warm-up iterations are left out.
+
+    ``aggregators_s`` is the CPU time of each node that only adds for others, by name.
+    """
     counted = samples[samples["iteration"] >= trial.work.warmup]
     by = counted.groupby("iteration")
     last = by[["ready_s", "sum_s"]].max()
@@ -138,6 +142,8 @@ def judge(
         checks += fidelity.cpu(windows, cpu)
         if trial.work.overlap != "both":  # then the next forward pass is computed meanwhile
             checks.append(fidelity.run_queue(counted))
+    if aggregators_s:
+        checks.append(fidelity.aggregators(aggregators_s, metrics.sync_s(samples)))
     if trial.compute.mode == "paced":
         checks.append(fidelity.overrun(counted, trial.compute.pace_s))
     total = sum(link["bytes"] for link in link_counts)

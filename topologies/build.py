@@ -10,6 +10,7 @@ from testbed.errors import TopologyError
 from topologies.bcube import bcube
 from topologies.call import Call, parse
 from topologies.check import check
+from topologies.dragonfly import dragonfly
 from topologies.fat_tree import fat_tree
 from topologies.ina import mark
 from topologies.load import is_in_file, load_function, users_code
@@ -19,7 +20,7 @@ from topologies.spine_leaf import spine_leaf
 from topologies.star import star
 
 EXAMPLE = "bcube(n=3,k=2)"
-_BUILDERS: tuple[Callable[..., Topology], ...] = (star, bcube, fat_tree, spine_leaf)
+_BUILDERS: tuple[Callable[..., Topology], ...] = (star, bcube, fat_tree, spine_leaf, dragonfly)
 _FIXED = 2  # every builder takes rate_bps and delay_s first; the parameters after them are its own
 
 

@@ -12,8 +12,9 @@ from topologies.model import Topology
 def describe(topology: Topology) -> dict[str, Any]:
     """Counts and rates, ready for JSON.
 
-    ``switches_by_level`` counts from level 1, next to the hosts; ``nics_per_host`` and ``link_rates_bps`` list each
-    value that occurs; ``racks`` is None where hosts have none; ``bisection_bps`` as in :func:`bisection_bps`.
+    ``switches_by_level`` counts from level 1, next to the hosts; ``aggregating`` names the switches that add in the
+    network; ``nics_per_host`` and ``link_rates_bps`` list each value that occurs; ``racks`` is None where hosts have
+    none; ``bisection_bps`` as in :func:`bisection_bps`.
     """
     hosts = [topology.nodes[h] for h in topology.hosts]
     levels = Counter(topology.nodes[s].level for s in topology.switches)
@@ -24,6 +25,7 @@ def describe(topology: Topology) -> dict[str, Any]:
         "hosts": topology.host_count,
         "switches": len(topology.switches),
         "switches_by_level": {str(level): levels[level] for level in sorted(levels)},
+        "aggregating": [topology.nodes[s].name for s in topology.switches if topology.nodes[s].ina],
         "links": len(topology.links),
         "nics_per_host": sorted({len(topology.ports[h]) for h in topology.hosts}),
         "racks": None if None in racks else len(racks),

@@ -10,8 +10,9 @@ from html import escape
 from itertools import pairwise
 
 from testbed.errors import TopologyError
+from topologies import circle
 from topologies.model import Topology
-from topologies.svg import HOST, LINK, SWITCH, box, box_size, line, opening
+from topologies.svg import AGGREGATOR, HOST, LINK, SWITCH, box, box_size, line, opening
 
 MOST_NODES = 400
 """A picture of more nodes could not be read."""
@@ -127,6 +128,9 @@ class _Load:
 
 
 def _canvas(topology: Topology) -> _Canvas:
+    routers_per_group = topology.params.get("a")
+    if topology.family == "dragonfly" and isinstance(routers_per_group, int):
+        return _round_canvas(topology, routers_per_group)
     unit = layout(topology)
     names_in_row: dict[float, list[str]] = defaultdict(list)
     for i, (_, y) in unit.items():
@@ -137,6 +141,15 @@ def _canvas(topology: Topology) -> _Canvas:
     places = {i: (x * width, _MARGIN_PX + (y * rows - 0.5) * row_px) for i, (x, y) in unit.items()}
     boxes = {y: box_size(max(map(len, names)), 0.72 * width / len(names)) for y, names in names_in_row.items()}
     return _Canvas(width, row_px * (rows - 1) + 2 * _MARGIN_PX, places, {i: boxes[y] for i, (_, y) in unit.items()})
+
+
+def _round_canvas(topology: Topology, routers_per_group: int) -> _Canvas:
+    width, places = circle.places(topology, routers_per_group)
+    sizes = {
+        kind: box_size(max(len(node.name) for node in topology.nodes if node.kind == kind), circle.ROOM_PX)
+        for kind in ("host", "switch")
+    }
+    return _Canvas(width, width, places, {i: sizes[node.kind] for i, node in enumerate(topology.nodes)})
 
 
 def _cable(topology: Topology, canvas: _Canvas, link: int) -> str:
@@ -160,7 +173,7 @@ def _node(topology: Topology, canvas: _Canvas, i: int) -> str:
     is_host = node.kind == "host"
     rack = "" if node.rack is None else f", rack {node.rack}"
     tip = f"{node.name}: {node.kind}{rack}, {len(topology.ports[i])} ports"
-    return box(x, y, canvas.boxes[i], node.name, tip, HOST if is_host else SWITCH, is_host)
+    return box(x, y, canvas.boxes[i], node.name, tip, HOST if is_host else AGGREGATOR if node.ina else SWITCH, is_host)
 
 
 def _legend(canvas: _Canvas, load: _Load) -> str:

@@ -14,7 +14,9 @@ from topologies.model import Link, Node, Path, Topology
 from topologies.parameters import at_least, check_size
 
 
-def fat_tree(rate_bps: int, delay_s: float, *, k: int, routing: Literal["two_level", "ecmp"] = "two_level") -> Topology:
+def fat_tree(
+    rate_bps: int, delay_s: float, *, k: int, routing: Literal["two_level", "by_destination", "ecmp"] = "two_level"
+) -> Topology:
     """Three layers of k-port switches, full bisection bandwidth (Al-Fares et al.).
 
     Host ``(p * k/2 + e) * k/2 + i`` is the i-th on edge switch ``e<p>.<e>`` of pod p. Port j of every ``a<p>.<a>``
@@ -22,6 +24,9 @@ def fat_tree(rate_bps: int, delay_s: float, *, k: int, routing: Literal["two_lev
 
     Args:
         routing: ``two_level`` spreads by the destination's place on its edge switch, so each pair has one known path;
+            ``by_destination`` lets all traffic for a host pass one aggregation switch a pod and one core, so that it
+            merges as early as can be: "exactly one path from all nodes to the PS" (Rina section III-B; Al-Fares et
+            al.'s routing is a tree to each host, too, but one through several switches a layer);
             ``ecmp`` lets every shortest path carry the same share.
 
     Raises:
@@ -32,7 +37,7 @@ def fat_tree(rate_bps: int, delay_s: float, *, k: int, routing: Literal["two_lev
         raise TopologyError(f"fat_tree: k is {k}, which is odd", fix=f"give k an even number: {k - 1} or {k + 1}")
     check_size("fat_tree", 3 * k**3 // 4, k=k)
     params: dict[str, object] = {"k": k} if routing == "two_level" else {"k": k, "routing": routing}
-    router = partial(_two_level if routing == "two_level" else _ecmp, k // 2)
+    router = partial(_ROUTERS[routing], k // 2)
     return Topology("fat_tree", params, _nodes(k), _links(k, rate_bps, delay_s), router)
 
 
@@ -72,6 +77,11 @@ def _two_level(half: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
     return (Path(_via(half, src, dst, a, (i + a) % half)),)
 
 
+def _by_destination(half: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
+    """The core, of the (k/2)^2, that has the destination's place in its pod, and the aggregation switches on it."""
+    return (Path(_via(half, src, dst, dst % half, dst // half % half)),)
+
+
 def _ecmp(half: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
     """Every shortest path, each with the same share."""
     ways = dict.fromkeys(_via(half, src, dst, a, j) for a in range(half) for j in range(half))
@@ -88,3 +98,6 @@ def _via(half: int, src: int, dst: int, a: int, j: int) -> tuple[int, ...]:
         return 2 * src, up_edge, down_edge + 1, 2 * dst + 1
     up_core, down_core = (2 * (2 * hosts + (host // half**2 * half + a) * half + j) for host in (src, dst))
     return 2 * src, up_edge, up_core, down_core + 1, down_edge + 1, 2 * dst + 1
+
+
+_ROUTERS = {"two_level": _two_level, "by_destination": _by_destination, "ecmp": _ecmp}

@@ -30,10 +30,10 @@ def mark(topology: Topology, which: Value) -> Topology:
     return replace(topology, nodes=nodes, params=params, router=Transit(topology.router))
 
 
-def replacement_order(topology: Topology) -> list[int]:
-    """Every switch, the one to replace first in front (Rina section IV-D)."""
+def replacement_order(topology: Topology, root: int = 0) -> list[int]:
+    """Every switch, the one to replace first in front (Rina section IV-D), where traffic goes to host ``root``."""
     workers = {switch: _hosts_at(topology, switch) for switch in topology.switches}
-    below = _below(topology)
+    below = _below(topology, root)
     return sorted(topology.switches, key=lambda switch: (-workers[switch], -below.get(switch, 0), switch))
 
 
@@ -41,11 +41,11 @@ def _hosts_at(topology: Topology, switch: int) -> int:
     return len({topology.head(link) for link in topology.ports[switch]} & set(topology.hosts))
 
 
-def _below(topology: Topology) -> dict[int, int]:
-    """For each switch, the workers whose (first) path to host 0 passes it."""
+def _below(topology: Topology, root: int) -> dict[int, int]:
+    """For each switch, the workers whose (first) path to the root passes it."""
     count: dict[int, int] = {}
-    for host in topology.hosts[1:]:
-        for link in topology.paths(host, 0)[0].links[1:]:
+    for host in topology.hosts:
+        for link in topology.paths(host, root)[0].links[1:]:
             count[topology.tail(link)] = count.get(topology.tail(link), 0) + 1
     return count
 

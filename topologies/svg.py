@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 HOST, SWITCH, LINK = "#2b6cb0", "#5f6b7a", "#8b95a3"  # each stands out from white and from black
+AGGREGATOR = "#b0562b"  # a switch that adds
 NODE_PX = 22
 _SMALLEST_FONT_PX = 6
 

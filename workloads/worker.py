@@ -89,6 +89,7 @@ def run(job: Job, samples: TextIO) -> None:
     with synchroniser.connect(job, forest, table, None if source is None else source.gradient) as engine:
         _hello(job, engine, samples)
         _probe(job, engine, samples)
+        started_s = time.process_time()
         with _collector_off():
             if source is None:
                 _pass_on(job, engine)
@@ -97,7 +98,7 @@ def run(job: Job, samples: TextIO) -> None:
                 result = _train(job, source, engine, samples)
             else:
                 result = _replay(job, source, engine, samples)
-        _done(result, engine, samples)
+        _done(result, engine, samples, cpu_s=time.process_time() - started_s)
 
 
 def _source(job: Job, rank: int) -> Replica | Values:
@@ -216,12 +217,14 @@ def _pass_on(job: Job, engine: Synchroniser) -> None:
         engine.wait(job.timeout_s)
 
 
-def _done(result: dict[str, object], engine: Synchroniser, samples: TextIO) -> None:
+def _done(result: dict[str, object], engine: Synchroniser, samples: TextIO, cpu_s: float) -> None:
+    """The end; ``cpu_s`` is what the iterations took of a core."""
     write(
         samples,
         "done",
         **result,
         wire_bytes=engine.wire_bytes,
+        cpu_s=cpu_s,
         max_rss_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     )
 

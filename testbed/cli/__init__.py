@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from testbed.cli import describe, experiment, hold
+from testbed.cli import describe, experiment, hold, theory
 from testbed.errors import TestbedError
 from testbed.exits import code_for
 
@@ -28,6 +28,7 @@ app.command()(describe.forest)
 app.command()(describe.schemes)
 app.command()(describe.models)
 app.command()(describe.doctor)
+app.command()(theory.theory)
 app.command()(hold.up)
 app.command("exec", context_settings={"ignore_unknown_options": True})(hold.execute)
 

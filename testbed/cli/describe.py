@@ -175,7 +175,7 @@ def _cell(key: str, value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{level}: {count}" for level, count in value.items())
     if isinstance(value, list):
-        return ", ".join(_cell(key, item) for item in value)
+        return ", ".join(_cell(key, item) for item in value) or "-"
     if isinstance(value, int | float) and key.endswith("_bps"):
         return rate_text(value)
     return "-" if value is None else str(value)

@@ -15,6 +15,13 @@ from .conftest import PROFILE, SPEC, Called
 
 GOLDEN = Path(__file__).parent / "golden"
 
+TRAIN = """\
+  model: lenet5
+  dataset: digits
+  batch: [2]
+  iterations: 3
+  compute: none
+"""
 CHANGES: dict[str, tuple[str, str]] = {
     "unknown_key": ("iterations: 3", "iteratons: 3"),
     "unknown_key_far_from_all": ("iterations: 3", "iterations: 3\n  zzz: 1"),
@@ -71,6 +78,21 @@ CHANGES: dict[str, tuple[str, str]] = {
     "bcube_k_0": ("topology: star(hosts=3), scheme: ps", 'topology: "bcube(n=3,k=0)", scheme: ps'),
     "scheme_unknown": ("scheme: ring", "scheme: rign"),
     "scheme_unknown_parameter": ("scheme: ring", "scheme: ring(depth=2)"),
+    "library_with_an_unknown_algorithm": ("scheme: ring", "scheme: openmpi(algorithm=rign)"),
+    "library_on_hosts_with_several_nics": ("star(hosts=3), scheme: ring", '"bcube(n=3,k=2)", scheme: gloo'),
+    "segmented_ring_without_segments": ("scheme: ring", "scheme: openmpi(algorithm=segmented_ring)"),
+    "arm_without_scheme": ("star(hosts=3), scheme: ring", "star(hosts=3)"),
+    "command_not_found": (TRAIN, "  kind: command\n  command: pyhton train.py\n"),
+    "command_not_in_the_directory": (TRAIN, "  kind: command\n  command: ./train.sh\n"),
+    "command_empty": (TRAIN, "  kind: command\n  command: ''\n"),
+    "command_without_an_end": (TRAIN, "  kind: command\n  command: python -c 'print(1)\n"),
+    "command_is_a_number": (TRAIN, "  kind: command\n  command: 7\n"),
+    "command_on_hosts_with_several_nics": (
+        TRAIN,
+        "  kind: command\n  command: python train.py\n",
+    ),
+    "command_with_a_scheme": (TRAIN, "  kind: command\n  command: python train.py\n"),
+    "command_with_a_batch": (TRAIN, "  kind: command\n  command: python train.py\n  batch: 16\n"),
     "scheme_on_a_wrong_topology": ("scheme: ring", "scheme: bml"),
     "scheme_file_missing": ("scheme: ring", "scheme: ./mine.py:my_scheme"),
     "scheme_that_is_wrong": ("scheme: ring", "scheme: ./wrong.py:forgets_one"),
@@ -159,6 +181,10 @@ def test_a_spec_with_a_mistake(name: str, testbed: Callable[..., Called], spec_f
     old, new = CHANGES[name]
     assert old in SPEC
     text = SPEC.replace(old, new, 1 if name != "several_arms_wrong" else -1)
+    if name.startswith("command") and name != "command_with_a_scheme":
+        text = text.replace(", scheme: ps", "").replace("star(hosts=3), scheme: ring", "star(hosts=4)")
+    if name == "command_on_hosts_with_several_nics":
+        text = text.replace("star(hosts=3)", '"bcube(n=3,k=2)"')
     if name == "uplink_above_the_emulated":
         text = text.replace("star(hosts=3)", '"spine_leaf(racks=2,hosts_per_rack=4,spines=1)"')
     spec_file.write_text(text)
@@ -199,6 +225,8 @@ CALLS: dict[str, list[str]] = {
     "forest_two_sizes": ["forest", "ring", "star(hosts=3)", "--model", "lenet5", "--bytes", "400"],
     "forest_bml_on_a_star": ["forest", "bml", "star(hosts=9)"],
     "forest_over_other_nodes": ["forest", "./wrong.py:other_nodes", "star(hosts=3)"],
+    "theory_unknown_claim": ["theory", "plink.table4.2"],
+    "topo_too_many_groups": ["topo", "dragonfly(a=4,g=10,h=2)"],
     "topo_rate_without_unit": ["topo", "star(hosts=3)", "--rate", "5"],
     "topo_draw_into_nowhere": ["topo", "star(hosts=3)", "--draw", "absent/net.svg"],
     "exec_with_nothing_up": ["exec", "h0", "--", "true"],

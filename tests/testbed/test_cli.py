@@ -102,6 +102,25 @@ def test_forest_says_why_a_forest_is_wrong(testbed: CLI, tmp_path: Path) -> None
     assert "h2" in found["problem"]
 
 
+def test_theory_lists_claims_and_shows_them(testbed: CLI) -> None:
+    listed = testbed("theory").out
+    assert listed.splitlines()[1].startswith("bml.fig5 ")
+    shown = testbed("theory", "rina.bom").out
+    assert shown.startswith("rina.bom: Rina section I and III-C")
+    assert "10 of 13   1/2" in shown
+    assert shown.endswith("The order is that of rina.fig11.\n")
+    found = json.loads(testbed("theory", "rina", "--json").out)
+    assert list(found) == ["rina.steps", "rina.chain", "rina.bom", "rina.fig11"]
+    assert found["rina.steps"]["rows"][0] == [
+        "spine_leaf(racks=2,hosts_per_rack=4,spines=1)",
+        "8",
+        "2",
+        "14",
+        "14",
+        "3",
+    ]
+
+
 def test_what_a_users_file_prints_does_not_end_up_in_the_json(testbed: CLI, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from workloads.sync.schemes.ring import ring\nprint('loaded')\n"

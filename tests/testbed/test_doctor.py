@@ -17,7 +17,18 @@ from testbed.errors import PrivilegeError
 def test_this_machine_can_run_experiments() -> None:
     found = {check.name: check for check in doctor.checks()}
     assert [name for name, check in found.items() if check.needed and not check.ok] == []
-    assert set(found) >= {"CPU cores", "memory", "namespaces", "htb", "netem", "congestion control", "PyTorch", "ping"}
+    assert set(found) >= {
+        "CPU cores",
+        "memory",
+        "namespaces",
+        "htb",
+        "netem",
+        "congestion control",
+        "PyTorch",
+        "ping",
+        "mpirun",
+        "mpi4py",
+    }
     assert all(check.ok or check.fix for check in found.values())
     assert found["CPU cores"].detail == f"{len(os.sched_getaffinity(0))} to use"
 

@@ -113,6 +113,13 @@ def test_drops_name_the_worst_link() -> None:
     assert fidelity.drops(links[:1]).ok
 
 
+@pytest.mark.parametrize(("cpu_s", "ok"), [(4.0, True), (9.1, False)])
+def test_the_busiest_aggregator_decides(cpu_s: float, ok: bool) -> None:
+    check = fidelity.aggregators({"leaf0": 1.0, "leaf1": cpu_s}, 10.0)
+    assert check.ok is ok
+    assert f"leaf1, at {cpu_s * 10:.0f}% of a core" in check.detail
+
+
 def test_faster_than_the_links_is_suspicious() -> None:
     """Two workers, ready 0.02 s apart: what the first sent in that time is not a reason to doubt the links."""
     found = samples(ready_s=[0.0, 1.0, 0.02, 1.02], sum_s=[0.09, 1.09, 0.1, 1.1])
@@ -128,3 +135,19 @@ def test_one_bad_check_makes_a_trial_invalid_and_is_the_reason() -> None:
     found = fidelity.verdict([good, bad])
     assert found["verdict"] == "INVALID"
     assert fidelity.reasons(found) == "bytes on the wire: the kernel counted +100.00% against the forest's bytes"
+
+
+def test_of_a_library_that_polls_only_a_short_gst_says_that_cores_were_enough() -> None:
+    near, far = fidelity.polled("openmpi", 1.04, 1.0), fidelity.polled("openmpi", 1.7, 1.0)
+    assert (near.ok, near.value) == (True, 1.04)
+    assert (far.ok, far.value) == (False, None)
+    assert far.detail.endswith(
+        "with GST at 1.70 of the least that the links allow, whether cores were short is not known"
+    )
+    assert fidelity.verdict([near, far])["verdict"] == "INVALID"
+
+
+def test_bytes_that_are_not_ours_to_know_are_called_so() -> None:
+    check = fidelity.wire_unknown("openmpi", "default")
+    assert (check.ok, check.value) == (True, None)
+    assert check.detail.startswith("not known: which bytes openmpi moves")

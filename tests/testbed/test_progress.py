@@ -53,6 +53,16 @@ def test_a_plain_line_a_trial(trial: Trial) -> None:
     ]
 
 
+def test_of_a_command_its_time_and_bytes_are_told() -> None:
+    links = [{"bytes": 3 * 2**20}, {"bytes": 2**20}]
+    done = record("command-star2", "A", 12.0, kind="command", batch=0, metrics={"jct_s": 12.0}, links=links)
+    assert progress.sentence(done) == "command-star2: JCT 12.0 s, 4 MiB on all links, VALID"
+    assert comparison.rows([done, done | {"label": "B", "metrics": {"jct_s": 6.0}}]) == [
+        ["A", "-", "-", "-", "-", "12.0 s", "-", "1.00x", "-", "VALID"],
+        ["B", "-", "-", "-", "-", "6.00 s", "-", "2.00x", "-", "VALID"],
+    ]
+
+
 def test_why_a_trial_is_invalid_is_said_at_once() -> None:
     check = {"name": "CPU headroom", "ok": False, "detail": "3% idle"}
     line = progress.sentence(record("a", "A", 1.0, fidelity={"verdict": "INVALID", "checks": [check]}))

@@ -25,6 +25,8 @@ EXPRESSIONS = [
     "fat_tree(k=4)",
     "fat_tree(k=4,routing=ecmp)",
     "spine_leaf(racks=2,hosts_per_rack=4,spines=1)",
+    "dragonfly(a=4,g=9,h=2)",
+    "dragonfly(a=1,g=2,h=2)",
     "spine_leaf(racks=3,hosts_per_rack=2,spines=2,routing=ecmp)",
 ]
 

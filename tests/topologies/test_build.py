@@ -9,7 +9,7 @@ import pytest
 from testbed.errors import SpecError, TopologyError
 from topologies.build import build, families
 
-FAMILIES = "use one of star, bcube, fat_tree, spine_leaf, or ./FILE.py:FUNCTION for your own"
+FAMILIES = "use one of star, bcube, fat_tree, spine_leaf, dragonfly, or ./FILE.py:FUNCTION for your own"
 SPINE_LEAF = "spine_leaf(racks=2,hosts_per_rack=4,spines=1,oversubscription="
 BCUBE = "write it as bcube(n=...,k=...)"
 
@@ -30,7 +30,7 @@ GOLDEN = {
     "fat_tree(k=3)": ("fat_tree: k is 3, which is odd", "give k an even number: 2 or 4"),
     "fat_tree(k=4,routing=emcp)": (
         "fat_tree: routing is emcp (did you mean 'ecmp'?)",
-        "give routing one of two_level, ecmp",
+        "give routing one of two_level, by_destination, ecmp",
     ),
     "spine_leaf(racks=2,hosts_per_rack=4,spines=0)": ("spine_leaf: spines is 0", "give spines at least 1"),
     SPINE_LEAF + "0)": ("spine_leaf: oversubscription is 0.0", "give oversubscription a number above 0"),
@@ -83,14 +83,18 @@ def test_impossible_links(rate_bps: int, delay_s: float, text: str) -> None:
 
 def test_families_describe_themselves() -> None:
     known = families()
-    assert list(known) == ["star", "bcube", "fat_tree", "spine_leaf"]
+    assert list(known) == ["star", "bcube", "fat_tree", "spine_leaf", "dragonfly"]
     assert all(family.doc.endswith(".") for family in known.values())
     assert [(p.name, p.kind, p.required) for p in known["bcube"].parameters] == [
         ("n", "an integer", True),
         ("k", "an integer", True),
     ]
     routing = known["fat_tree"].parameters[1]
-    assert (routing.name, routing.choices, routing.default) == ("routing", ("two_level", "ecmp"), "two_level")
+    assert (routing.name, routing.choices, routing.default) == (
+        "routing",
+        ("two_level", "by_destination", "ecmp"),
+        "two_level",
+    )
 
 
 def test_the_expression_leaves_defaults_out() -> None:

@@ -20,6 +20,7 @@ def test_description() -> None:
         "hosts": 16,
         "switches": 8,
         "switches_by_level": {"1": 4, "2": 4},
+        "aggregating": [],
         "links": 32,
         "nics_per_host": [2],
         "racks": 4,

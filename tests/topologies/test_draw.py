@@ -21,6 +21,7 @@ EXPRESSIONS = [
     "fat_tree(k=8)",
     "spine_leaf(racks=2,hosts_per_rack=4,spines=1)",
 ]
+ROUND = ["dragonfly(a=4,g=9,h=2)", "dragonfly(a=1,g=2,h=2)", "dragonfly(a=6,g=5,h=2,p=4)", "dragonfly(a=2,g=3,h=1,p=1)"]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -65,7 +66,26 @@ def test_boxes_of_nodes_do_not_overlap(expression: str) -> None:
         assert next_y > y or left > right
 
 
-@pytest.mark.parametrize("expression", EXPRESSIONS)
+@pytest.mark.parametrize("expression", ROUND)
+def test_boxes_of_a_dragonfly_do_not_overlap(expression: str) -> None:
+    topology = build(expression, rate_bps=1000)
+    picture = svg(topology)
+    _, _, width, height = map(float, ElementTree.fromstring(picture).attrib["viewBox"].split())
+    boxes = [
+        tuple(float(box.attrib[key]) for key in ("x", "y", "width", "height")) for box in elements(picture, "rect")
+    ]
+    assert len(boxes) == len(topology.nodes)
+    for x, y, w, h in boxes:
+        assert x >= 0
+        assert y >= 0
+        assert x + w <= width
+        assert y + h <= height
+    for (x, y, w, h), (x2, y2, w2, h2) in combinations(boxes, 2):
+        assert x + w < x2 or x2 + w2 < x or y + h < y2 or y2 + h2 < y
+    assert len(elements(picture, "text")) == len(topology.nodes)
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS + ROUND)
 def test_a_plain_picture_shows_each_link_once(expression: str) -> None:
     topology = build(expression, rate_bps=200_000_000)
     tips = [line[0].text for line in elements(svg(topology), "line")]

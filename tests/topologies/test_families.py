@@ -21,7 +21,7 @@ SMALL = (
     [f"star(hosts={hosts})" for hosts in range(1, 10)]
     + [f"star(hosts={hosts},server_nics={nics})" for hosts, nics in ((1, 2), (2, 3), (5, 4), (9, 2))]
     + [f"bcube(n={n},k={k})" for n, k in [(2, 1), (3, 1), (2, 2), (3, 2), (4, 2), (5, 2), (2, 3), (3, 3), (2, 4)]]
-    + [f"fat_tree(k={k},routing={routing})" for k in (2, 4, 6) for routing in ("two_level", "ecmp")]
+    + [f"fat_tree(k={k},routing={routing})" for k in (2, 4, 6) for routing in ("two_level", "by_destination", "ecmp")]
     + [
         f"spine_leaf(racks={racks},hosts_per_rack={hosts},spines={spines},routing={routing})"
         for racks in (1, 2, 3)
@@ -142,6 +142,39 @@ def test_fat_tree_spreads_a_pod_permutation_over_all_cores(k: int) -> None:
     assert sorted(cores.values()) == [1] * per_pod
 
 
+@pytest.mark.parametrize("expression", [each for each in SMALL if "ecmp" not in each and "nics" not in each])
+def test_paths_to_a_host_are_a_tree(expression: str) -> None:
+    """Rina section III-B: "exactly one path from all nodes to the PS". A host's NIC may depend on the worker."""
+    topology = make(expression)
+    for dst in topology.hosts:
+        assert len(tree_to(topology, dst)) == len(links_to(topology, dst))
+
+
+def links_to(topology: Topology, dst: int) -> set[int]:
+    return {link for src in topology.hosts for path in topology.paths(src, dst) for link in path.links}
+
+
+def tree_to(topology: Topology, dst: int) -> set[int]:
+    """The nodes that send towards a host."""
+    return {topology.tail(link) for link in links_to(topology, dst)}
+
+
+@pytest.mark.parametrize("k", [4, 6, 8])
+def test_fat_tree_by_destination_merges_as_early_as_can_be(k: int) -> None:
+    """Of the switches, each edge switch, one aggregation switch a pod and one core are on the way to a host; a host
+    next to another on an edge switch gets another aggregation switch, and the hosts of a pod get all the cores."""
+    topology = make(f"fat_tree(k={k},routing=by_destination)")
+    cores: Counter[str] = Counter()
+    for dst in topology.hosts:
+        levels = Counter(topology.nodes[node].level for node in tree_to(topology, dst))
+        assert levels == {0: topology.host_count - 1, 1: k * k // 2, 2: k, 3: 1}
+        cores += Counter(
+            node.name for node in map(topology.nodes.__getitem__, tree_to(topology, dst)) if node.level == 3
+        )
+    assert len(cores) == (k // 2) ** 2
+    assert set(cores.values()) == {k}
+
+
 @pytest.mark.parametrize(("oversubscription", "uplink_bps"), [(1, 400_000_000), (2, 200_000_000), (2.5, 160_000_000)])
 def test_spine_leaf_uplinks_follow_from_oversubscription(oversubscription: float, uplink_bps: int) -> None:
     topology = make(f"spine_leaf(racks=3,hosts_per_rack=4,spines=2,oversubscription={oversubscription})")
@@ -159,7 +192,11 @@ def test_spine_leaf_chooses_the_spine_by_destination() -> None:
 
 
 @pytest.mark.parametrize(
-    "expression", ["star(hosts=3)", "bcube(n=3,k=2)", "fat_tree(k=4)", "spine_leaf(racks=2,hosts_per_rack=2,spines=2)"]
+    "expression",
+    [
+        *("star(hosts=3)", "bcube(n=3,k=2)", "fat_tree(k=4)", "spine_leaf(racks=2,hosts_per_rack=2,spines=2)"),
+        *("dragonfly(a=2,g=3,h=1)", "dragonfly(a=2,g=3,h=1,routing=ecmp)"),
+    ],
 )
 def test_a_network_can_be_pickled(expression: str) -> None:
     topology = make(expression)

@@ -26,7 +26,12 @@ SMALL = [
     "bcube(n=2,k=3)",
     "bcube(n=3,k=3)",
     "bcube(n=2,k=4)",
-    *(f"fat_tree(k={k},routing={routing})" for k in (2, 4, 6) for routing in ("two_level", "ecmp")),
+    *(f"fat_tree(k={k},routing={routing})" for k in (2, 4, 6) for routing in ("two_level", "by_destination", "ecmp")),
+    *(
+        f"dragonfly({size},routing={routing})"
+        for size in ("a=2,g=3,h=1", "a=1,g=2,h=2", "a=4,g=3,h=2", "a=3,g=4,h=2,p=1")
+        for routing in ("minimal", "ecmp")
+    ),
     *(
         f"spine_leaf(racks={racks},hosts_per_rack=3,spines={spines},routing={routing})"
         for racks in (1, 2, 3)

@@ -4,16 +4,17 @@ Problem: every node must, for each chunk, wait for its own gradient and its chil
 result to its parent, and on the way back pass the sum to its broadcast-children, over connections that are all busy at
 once. Blocking calls in a fixed order deadlock or idle; a thread a connection fights for the interpreter lock.
 
-Chosen: one epoll loop. A message is a 4-byte header (1 bit phase, 2 bits round, 29 bits chunk) and the chunk's floats.
+Chosen: one epoll loop. A message is a 4-byte header (1 bit phase, 2 bits round, 29 bits chunk) and the chunk's numbers.
 Sums arrive in the gradient itself; partial sums arrive in a small scratch buffer and are added while they are in the
-cache. Sends are memoryviews of the gradient.
+cache. Sends are memoryviews of the gradient. What numbers are and where they lie is :mod:`workloads.sync.sums`'.
 
-A round is one iteration or one barrier. A message that cannot be taken yet (its bucket's gradient is not complete here,
-or it belongs to a later round) stops the reading of its connection, and TCP slows the sender down. That cannot
-deadlock: a node ends a round only when it has sent everything of it, so behind such a message nothing is queued
-that this round needs. A connection's messages come in the order of rounds, so two bits tell the present round from a
-later one, unless four rounds in a row leave the connection unused. Only barriers leave one unused, and a barrier takes
-no gradient.
+A round is one iteration or one barrier. A message that cannot be taken yet (its gate is not open here, since its
+bucket's gradient is not complete, or it belongs to a later round) stops the reading of its connection, and TCP slows
+the sender down. That cannot deadlock: a node ends a round only when it has sent everything of it, so behind such a
+message nothing is queued that this round needs. (A gate that opens when exponents are agreed on opens at a node before
+it passes them on to its children, and only these send what passes it.) A connection's messages come in the order of
+rounds, so two bits tell the present round from a later one, unless four rounds in a row leave the connection unused.
+Only barriers leave one unused, and a barrier takes no gradient.
 
 With ``priority``, a bucket that becomes ready later overtakes the earlier ones that wait to be sent: it belongs to
 layers nearer to the input, which the next forward pass needs first (P3, Jayarajan et al. 2019, section 4; TicTac,

@@ -117,11 +117,15 @@ class Processes:
 
 
 def run_program(launch: Launch) -> NoReturn:
-    """Become a launch's program. Raises OSError if it cannot be started."""
+    """Become a launch's program. Raises OSError, which names it, if it cannot be started."""
     assert launch.program
-    os.chdir(launch.program.folder)
-    os.environ.update(launch.program.environment)
-    os.execvp(launch.program.words[0], launch.program.words)
+    words = launch.program.words
+    try:
+        os.chdir(launch.program.folder)
+        os.environ.update(launch.program.environment)
+        os.execvp(words[0], words)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot start {words[0]} in {launch.program.folder}: {error.strerror}") from None
 
 
 def _signal_group(pid: int, number: int) -> None:

@@ -47,6 +47,8 @@ def up(lab: NetnsLab, expression: str, settings: LinkSettings | None = None, rat
         "bcube(n=3,k=2)",
         "fat_tree(k=4)",
         "fat_tree(k=4,routing=ecmp)",
+        "fat_tree(k=4,routing=by_destination)",
+        "dragonfly(a=2,g=3,h=1)",
         "spine_leaf(racks=3,hosts_per_rack=2,spines=2)",
     ],
 )

@@ -28,7 +28,7 @@ MPI_ALGORITHMS += ["ring", "segmented_ring", "rabenseifner"]
 @st.composite
 def networks(draw: Callable[..., int]) -> Topology:
     """Of up to 36 hosts."""
-    kind = draw(st.sampled_from(["star", "spine_leaf", "bcube", "fat_tree"]))
+    kind = draw(st.sampled_from(["star", "spine_leaf", "bcube", "fat_tree", "dragonfly"]))
     if kind == "star":
         text = f"star(hosts={draw(st.integers(1, 36))})"
     elif kind == "spine_leaf":
@@ -37,8 +37,12 @@ def networks(draw: Callable[..., int]) -> Topology:
     elif kind == "bcube":
         n, k = draw(st.sampled_from([(2, 1), (5, 1), (2, 2), (3, 2), (5, 2), (6, 2), (2, 3), (3, 3), (2, 5)]))
         text = f"bcube(n={n},k={k})"
+    elif kind == "fat_tree":
+        routing = draw(st.sampled_from(["two_level", "by_destination", "ecmp"]))
+        text = f"fat_tree(k={draw(st.sampled_from([2, 4]))},routing={routing})"
     else:
-        text = f"fat_tree(k={draw(st.sampled_from([2, 4]))})"
+        a, g, h, p = draw(st.sampled_from([(2, 3, 1, 1), (4, 3, 2, 2), (4, 9, 2, 1), (3, 4, 1, 3), (1, 2, 1, 1)]))
+        text = f"dragonfly(a={a},g={g},h={h},p={p},routing={draw(st.sampled_from(['minimal', 'ecmp']))})"
     net = build_topology(text, rate_bps=10**9)
     able = draw(st.sampled_from(["none", "all", "some"]))
     if able == "none":
@@ -95,6 +99,7 @@ def may_be_refused(scheme: str, net: Topology) -> bool:
         or (scheme == "bml" and net.family != "bcube")
         or scheme.startswith("bcube(")
         or (scheme.startswith("ps") and "colocated=false" in scheme and net.host_count == 1)
+        or (scheme.startswith("atp") and net.params.get("routing") == "ecmp")
         or (scheme == "switchml" and not all(net.nodes[switch].ina for switch in net.switches))
         or (scheme == "switchml" and net.family == "bcube")
         or (scheme.startswith(("gloo", "openmpi")) and any(len(net.ports[host]) > 1 for host in net.hosts))

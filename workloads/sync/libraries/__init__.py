@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from workloads.sync.libraries.gloo import Gloo
     from workloads.sync.libraries.openmpi import OpenMpi
 
-MPIRUN = ("mpirun", "openmpi-bin", "sudo apt-get install openmpi-bin")
-"""A program, the Debian package that has it, and how to get it."""
-MPI4PY = ("mpi4py", "pip install 'testbed[mpi]', here: .venv/bin/pip install mpi4py")
+MPIRUN = ("mpirun", "sudo apt-get install openmpi-bin")
+MPI4PY = ("mpi4py", "pip install mpi4py (with testbed's own: pip install --editable '.[mpi]')")
+"""What Open MPI needs here, and how to get it."""
 
 
 def require(library: Library | None) -> None:
@@ -30,12 +30,10 @@ def require(library: Library | None) -> None:
     """
     if library is None or library.name != "openmpi":
         return
-    for absent, name, how in (
-        (shutil.which(MPIRUN[0]) is None, MPIRUN[0], MPIRUN[2]),
-        (importlib.util.find_spec(MPI4PY[0]) is None, *MPI4PY),
-    ):
-        if absent:
-            raise MissingToolError(f"scheme openmpi needs {name}, which is not installed", fix=how)
+    if shutil.which(MPIRUN[0]) is None:
+        raise MissingToolError(f"scheme openmpi needs {MPIRUN[0]}, which is not installed", fix=MPIRUN[1])
+    if importlib.util.find_spec(MPI4PY[0]) is None:
+        raise MissingToolError(f"scheme openmpi needs {MPI4PY[0]}, which is not installed", fix=MPI4PY[1])
 
 
 def connect(job: Job, library: Library, table: ChunkTable, gradient: NDArray[np.float32]) -> Gloo | OpenMpi:

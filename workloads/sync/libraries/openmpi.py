@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -154,9 +153,6 @@ def mpirun(meeting: Meeting, library: Library, interface: str, timeout_s: float)
     Ranks yield their core where they find nothing to do, as Open MPI does by itself where it knows of more ranks than
     cores; it cannot know that its hosts share theirs.
     """
-    program = shutil.which("mpirun")
-    if program is None:
-        raise WorkerError("mpirun is not installed here", fix="sudo apt-get install openmpi-bin")
     parameters = {
         "plm": "rsh",
         "plm_rsh_agent": meeting.agent,
@@ -176,4 +172,4 @@ def mpirun(meeting: Meeting, library: Library, interface: str, timeout_s: float)
     mca = [word for name, value in parameters.items() for word in ("--mca", name, value)]
     hosts = ",".join(f"{name}:1" for name in meeting.hosts)
     place = ["--allow-run-as-root", "--bind-to", "none", "--host", hosts, "-np", str(len(meeting.hosts))]
-    return [program, *place, *mca, sys.executable, "-S", str(HANDOVER), str(timeout_s)]
+    return ["mpirun", *place, *mca, sys.executable, "-S", str(HANDOVER), str(timeout_s)]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from topologies.model import Topology
+from workloads.sync.cost import depth
 from workloads.sync.forest import ROOT, Forest
 from workloads.sync.trees import over
 
@@ -29,7 +30,8 @@ def double_binary_tree(topology: Topology, tensor_sizes: Sequence[int]) -> Fores
     role = (host - 1) % count if count % 2 else count - 1 - host  # of each host in the second tree
     actor = np.argsort(role).astype(np.int32)
     second = np.where(first[role] == ROOT, ROOT, actor[first[role]]).astype(np.int32)
-    return over(topology, np.stack([first, second]))
+    trees = np.stack([first, second])
+    return over(topology, trees, window=2 * int(depth(trees).max()) + 2)  # as in tree
 
 
 def _parent(host: int, count: int) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from testbed.errors import SchemeError
 from topologies.model import Topology
+from workloads.sync.cost import depth
 from workloads.sync.forest import ROOT, Forest
 from workloads.sync.trees import over
 
@@ -31,4 +32,6 @@ def tree(topology: Topology, tensor_sizes: Sequence[int], *, fanout: int = 2) ->
         parents = np.where(untouched, parents // (weight * fanout) * (weight * fanout), parents)
         weight *= fanout
     parents[0, 0] = ROOT
-    return over(topology, parents)
+    # Without a limit the flows towards a host drift apart, and what is to be added waits for the slowest: GST was 1.6
+    # of the bound on racks. A chunk passes 2 x depth hops to the root and back; some more keep links full.
+    return over(topology, parents, window=2 * int(depth(parents).max()) + 2)

@@ -1,0 +1,125 @@
+"""GST of every synchronous scheme at 100 and 200 Mbit/s, over the least that its forest allows on its network.
+
+    python benchmarks/schemes_gst.py [SCHEME ...]
+
+Every scheme of the registry runs: as ``ARMS`` says, else with its defaults on the first of ``NETWORKS`` that takes it,
+so a new scheme joins by itself. LeNet-5's gradient (12.5 MiB) is synchronised; a short pace lets all workers start
+together, as theory assumes. Reached when the trial is VALID and GST is at most 1.05 of the bound, or 1.10 where the sum
+takes more than 16 hops.
+
+The bound is that of links alone and knows no hops: it counts the bytes on the busiest link, not the time until the
+first of them arrives there. With d hops a way and chunks of c bytes a scheme of one tree takes about 2(d - 1) c longer,
+so chunks are 32 KiB here (PHub's size of a key): 0.25 % of the gradient a hop.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from testbed.columns import columns
+from testbed.errors import SchemeError
+from testbed.lab.netns import NetnsLab
+from testbed.progress import Lines
+from testbed.run import Experiment
+from testbed.spec import read
+from topologies.build import build as build_topology
+from workloads.sync.cost import cost
+from workloads.sync.schemes import build, schemes
+
+RATES = ("100 Mbit/s", "200 Mbit/s")
+LIMIT, LONG_LIMIT, LONG_HOPS = 1.05, 1.10, 16
+STAR, RACKS = "star(hosts=8)", "spine_leaf(racks=2,hosts_per_rack=4,spines=1)"
+ADDING = "spine_leaf(racks=2,hosts_per_rack=4,spines=1,ina=all)"
+NETWORKS = (STAR, RACKS, "fat_tree(k=4)", "bcube(n=3,k=2)", ADDING)
+ARMS = {
+    "ps": [("ps", STAR), ("ps(servers=1)", STAR), ("ps(colocated=false)", "star(hosts=9,server_nics=4)")],
+    "multi_ring": [("multi_ring(strides=[1,3])", STAR)],
+    "hierarchical_ps": [("hierarchical_ps", RACKS), ("hierarchical_ps(across=ring)", RACKS)],
+    "two_level": [("two_level", RACKS)],
+    "h_ar": [("h_ar", RACKS)],
+    "switchml": [("switchml", ADDING)],
+    "atp": [("atp", ADDING)],
+    "rina": [("rina", ADDING)],
+}
+"""Where the defaults on a star would be something else: a single rack makes ``two_level`` PS and ``h_ar`` a ring, and
+without switches that add ``atp`` is PS and ``rina`` a ring."""
+SPEC = """
+name: schemes-gst
+links: {{rate: 100 Mbit/s}}
+workload:
+  {{model: lenet5, dataset: digits, batch: 2, iterations: 4, chunk: 32 KiB,
+    compute: {{mode: paced, pace: {{2: 0.5 s}}}}}}
+arms:
+{arms}
+"""
+
+
+def arms(names: Sequence[str]) -> list[tuple[str, str]]:
+    """(scheme, topology) of each arm; every registered scheme that our engine runs unless some are named."""
+    known = schemes()
+    for name in names:
+        if name not in known:
+            raise SystemExit(f"there is no scheme {name!r}; name some of {', '.join(known)}")
+    found = [arm for name in names or known for arm in ARMS.get(name) or [(name, _network(name))]]
+    return found if names else [arm for arm in found if _is_ours(*arm)]
+
+
+def _is_ours(scheme: str, network: str) -> bool:
+    """Libraries have benchmarks of their own, beside which ours stands."""
+    return build(scheme, build_topology(network, rate_bps=10**8), [1000]).library is None
+
+
+def _network(scheme: str) -> str:
+    """The first network on which a scheme can be built."""
+    refusals = []
+    for network in NETWORKS:
+        try:
+            build(scheme, build_topology(network, rate_bps=10**8), [1000])
+            return network
+        except SchemeError as refusal:
+            refusals.append(str(refusal))
+    raise SystemExit("\n".join([f"add {scheme} to ARMS, with a network that it can use:", *refusals]))
+
+
+def measure(chosen: Sequence[tuple[str, str]], rate: str) -> list[dict[str, Any]]:
+    """The record of one trial for each arm."""
+    text = SPEC.format(arms="\n".join(f'  - {{scheme: "{scheme}", topology: "{net}"}}' for scheme, net in chosen))
+    with tempfile.TemporaryDirectory() as folder:
+        source = read(text, "schemes-gst", Path(), [f"links.rate={rate}"])
+        with Experiment.new(source, Path(folder) / "run", NetnsLab) as experiment:
+            return experiment.go(lambda trials: Lines(trials, Console(stderr=True))).records
+
+
+def row(rate: str, record: Mapping[str, Any]) -> list[str]:
+    """A trial's cells; the last says whether it reached its target."""
+    scheme, network = record["scheme"], record["topology"]
+    net = build_topology(network, rate_bps=10**8)
+    hops = cost(build(scheme, net, [1000]), net, 1.0).rounds
+    limit = LONG_LIMIT if hops > LONG_HOPS else LIMIT
+    cells = [scheme, network, rate, str(hops)]
+    if record["status"] == "failed":
+        return [*cells, "-", "-", "-", f"{limit:.2f}", "FAILED", "NOT REACHED"]
+    found, verdict = record["metrics"], record["fidelity"]["verdict"]
+    cells += [f"{found['gst_median_s']:.3f} s", f"{found['gst_theory_s']:.3f} s", f"{found['gst_ratio']:.3f}"]
+    said = "reached" if verdict == "VALID" and found["gst_ratio"] <= limit else "NOT REACHED"
+    return [*cells, f"{limit:.2f}", verdict, said]
+
+
+def main() -> int:
+    """Print the table; 0 when every target is reached."""
+    chosen = arms(sys.argv[1:])
+    rows = [row(rate, record) for rate in RATES for record in measure(chosen, rate)]
+    print(
+        columns(("scheme", "network", "rate", "hops", "GST", "bound", "ratio", "target", "verdict", ""), rows, left=2)
+    )
+    return 0 if all(cells[-1] == "reached" for cells in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""Programs in the lab that start others on its hosts, and programs in place of workers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from testbed.lab.base import Exit, Launch, LinkSettings, Program
+from testbed.lab.netns import NetnsLab
+from topologies.build import build
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture
+def lab() -> Iterator[NetnsLab]:
+    topology = build("star(hosts=3)", rate_bps=10**8)
+    with NetnsLab(every_address=True) as lab:
+        lab.up(topology, LinkSettings(congestion_control="reno"), permutations(topology.hosts, 2))
+        yield lab
+
+
+def test_a_command_runs_on_another_host_under_that_hosts_name(lab: NetnsLab) -> None:
+    """Words are joined and given to a shell, as ssh does; mpirun counts on it."""
+    done = lab.execute(0, [*lab.agent(), "h2", "uname", "-n;", "echo", "$((6 * 7))"], 20)
+    assert (done.status, done.stdout, done.stderr) == (0, "h2\n42\n", "")
+
+
+def test_it_is_in_that_hosts_network(lab: NetnsLab) -> None:
+    addresses = "cat /proc/net/fib_trie | grep -c 10.0.0.3"
+    there = lab.execute(0, [*lab.agent(), "h2", addresses], 20)
+    here = lab.execute(2, ["sh", "-c", addresses], 20)
+    assert there.stdout == here.stdout
+    assert int(there.stdout) > 0
+
+
+def test_an_unknown_host_is_told(lab: NetnsLab) -> None:
+    done = lab.execute(0, [*lab.agent(), "h7", "true"], 20)
+    assert (done.status, done.stderr) == (1, "there is no host 'h7' in this lab\n")
+
+
+def test_the_congestion_control_of_every_node_is_set_and_read_back(lab: NetnsLab) -> None:
+    done = lab.execute(1, ["cat", "/proc/sys/net/ipv4/tcp_congestion_control"], 20)
+    assert done.stdout == "reno\n"
+    assert lab.describe()["sysctls"]["ipv4/tcp_congestion_control"] == {"reno": 4}
+
+
+def ended(lab: NetnsLab, launches: list[Launch]) -> list[Exit]:
+    found: list[Exit] = []
+    lab.launch(launches)
+    limit = time.monotonic() + 20
+    while len(found) < len(launches) and time.monotonic() < limit:
+        found += lab.exits()
+        time.sleep(0.01)
+    return found
+
+
+def test_a_program_runs_in_place_of_a_worker_and_its_times_are_known(lab: NetnsLab, tmp_path: Path) -> None:
+    program = Program(("sh", "-c", "echo $WORD; pwd; uname -n; sleep 0.3; exit 5"), {"WORD": "one two"}, str(tmp_path))
+    begin_s = time.monotonic()
+    (exit,) = ended(lab, [Launch(1, "", str(tmp_path / "log"), program)])
+    assert (exit.node, exit.status) == (1, 5)
+    assert begin_s <= exit.started_s <= exit.ended_s - 0.3 <= time.monotonic() - 0.3
+    assert (tmp_path / "log").read_text() == f"one two\n{tmp_path}\nh1\n"
+
+
+def test_a_program_that_is_not_there_says_so_in_its_log(lab: NetnsLab, tmp_path: Path) -> None:
+    (exit,) = ended(lab, [Launch(0, "", str(tmp_path / "log"), Program(("no-such-thing",), {}, str(tmp_path)))])
+    assert exit.status == 127
+    problem = f"cannot start no-such-thing in {tmp_path}: No such file or directory"
+    assert (tmp_path / "log").read_text() == f"h0: [Errno 2] {problem}\n"
