@@ -236,7 +236,7 @@ def network(arm: Arm, spec: Spec, gradient: Gradient, folder: Path) -> Network:
 
 def _check_order(forest: Forest, work: Train | Profile) -> None:
     """Priority and a forward pass that begins early need an engine that is free to order chunks, and floats."""
-    bound = "a library sends" if forest.library else "switches add" if forest.fixed or forest.window else ""
+    bound = "a library sends" if forest.library else "switches add" if forest.fixed else ""
     wanted = "overlap: both" if work.overlap == "both" and forest.library else ""
     wanted = "priority: layer" if work.priority == "layer" else wanted
     if bound and wanted:
