@@ -77,7 +77,7 @@ class Engine:
         *,
         priority: bool = False,
     ) -> None:
-        if priority and (forest.fixed or forest.window):
+        if priority and forest.fixed:
             raise ValueError("chunks that switches add keep their order")  # as the gates of exponents need it
         if gradient is not None and (gradient.shape != (chunks.total_floats,) or gradient.dtype != np.float32):
             raise ValueError(f"gradient is {gradient.dtype}{list(gradient.shape)}, not [{chunks.total_floats}]")
@@ -85,7 +85,8 @@ class Engine:
         self._plan = plan(node, forest, chunks)
         self._sums: Sums
         if forest.fixed is None:
-            self._sums = FloatSums(self._plan, forest.window, chunks.total_floats, gradient)
+            window = 0 if priority else forest.window  # else a chunk could not overtake those it must wait for
+            self._sums = FloatSums(self._plan, window, chunks.total_floats, gradient)
         else:
             world = len(forest.workers)
             self._sums = FixedSums(self._plan, forest.window, forest.fixed, world, self._name, gradient)
