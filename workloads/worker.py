@@ -98,7 +98,7 @@ def run(job: Job, samples: TextIO) -> None:
                 result = _train(job, source, engine, samples)
             else:
                 result = _replay(job, source, engine, samples)
-        _done(result, engine, samples, cpu_s=time.process_time() - started_s)
+        _done(job, result, engine, samples, cpu_s=time.process_time() - started_s)
 
 
 def _source(job: Job, rank: int) -> Replica | Values:
@@ -217,11 +217,12 @@ def _pass_on(job: Job, engine: Synchroniser) -> None:
         engine.wait(job.timeout_s)
 
 
-def _done(result: dict[str, object], engine: Synchroniser, samples: TextIO, cpu_s: float) -> None:
+def _done(job: Job, result: dict[str, object], engine: Synchroniser, samples: TextIO, cpu_s: float) -> None:
     """The end; ``cpu_s`` is what the iterations took of a core."""
     write(
         samples,
         "done",
+        rank=job.rank,
         **result,
         wire_bytes=engine.wire_bytes,
         cpu_s=cpu_s,
