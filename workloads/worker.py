@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
             try:
                 run(job, samples)
             except Exception as error:
-                write(samples, "error", **_said(error))
+                write(samples, "error", **_said(error), time=time.monotonic())
                 raise
     except TestbedError as error:  # its text says all; where it came from says nothing to a user
         print(f"error: {error}", file=sys.stderr)

@@ -88,7 +88,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 def test_ranks_meet_over_the_network_from_the_specs_directory(finished: tuple[str, Path]) -> None:
     _, out = finished
     for host in range(4):
-        (line,) = (out / "logs" / "command-spine-leaf2-2-1" / f"h{host}.log").read_text().splitlines()
+        *_, line = (out / "logs" / "command-spine-leaf2-2-1" / f"h{host}.log").read_text().splitlines()
         assert line == f"h{host} ['--words', 'one two'] {out.parent} {host} 0"
 
 

@@ -22,7 +22,8 @@ Hashemi et al. 2019; ByteScheduler, Peng et al. 2019, section 4.1). That cannot 
 round are ever queued, so none overtakes one of an earlier round. And within a round a held message waits for nothing
 but its bucket to be opened here, by ``start``, which waits for no message of that round; every node starts every
 bucket, in whatever order messages come. So each held connection is read on, and the messages behind it, in whatever
-order, arrive. Overtaking does cost time where nodes open buckets at different moments: what cannot be taken yet holds
+order, arrive. A window counts each bucket's chunks for themselves then, so that none waits for those it may overtake.
+Overtaking does cost time where nodes open buckets at different moments: what cannot be taken yet holds
 up the rest.
 
 Rejected: staging what comes early (memory without bound), and float sums in a fixed order (waiting for the slowest
@@ -85,8 +86,7 @@ class Engine:
         self._plan = plan(node, forest, chunks)
         self._sums: Sums
         if forest.fixed is None:
-            window = 0 if priority else forest.window  # else a chunk could not overtake those it must wait for
-            self._sums = FloatSums(self._plan, window, chunks.total_floats, gradient)
+            self._sums = FloatSums(self._plan, forest.window, chunks.total_floats, gradient, each_bucket=priority)
         else:
             world = len(forest.workers)
             self._sums = FixedSums(self._plan, forest.window, forest.fixed, world, self._name, gradient)

@@ -10,6 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -123,13 +124,14 @@ def test_servers_that_have_no_gradient(topology: Build, on_every_node: OnEveryNo
 def test_priority_neither_deadlocks_nor_mixes_up(
     random_forest: Callable[..., Forest], on_every_node: OnEveryNode, seed: int, buckets: int, chunks: int, workers: int
 ) -> None:
-    """Random trees over hosts of which some only add, buckets of any sizes opened at any moments, rounds that overlap.
+    """Random trees over hosts of which some only add, buckets of any sizes opened at any moments, rounds that overlap,
+    windows or none.
 
     Gradients are larger than the sockets' buffers, so that held connections really stop their senders.
     """
     draw = random.Random(seed)
     hosts = workers + draw.randint(0, 2)
-    forest = random_forest(seed, hosts, workers, draw.randint(1, 5))
+    forest = replace(random_forest(seed, hosts, workers, draw.randint(1, 5)), window=draw.choice([0, 1, 3]))
     floats = draw.choice([200, 40_000, 300_000])
     edges = sorted({0, floats, *(draw.randrange(1, floats) for _ in range(buckets - 1))})
     spans = list(itertools.pairwise(edges))
@@ -147,6 +149,7 @@ def test_random_forests_chunks_and_delays(
     draw = random.Random(seed)
     hosts = draw.randint(2, 7)
     forest = random_forest(seed, hosts, draw.randint(1, hosts), draw.randint(1, 6))
+    forest = replace(forest, window=draw.choice([0, 0, 1, 2, 5]))
     floats = draw.choice([60, 999, 40_000, 300_000])
     edges = sorted({0, floats, *(draw.randrange(1, floats) for _ in range(draw.randint(0, 4)))})
     buckets = list(itertools.pairwise(edges))[::-1]
