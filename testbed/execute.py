@@ -156,7 +156,8 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     link_counts = results.links(trial, seen.counters, probed_bytes(trial, probes))
     loss = samples.groupby("iteration")["loss"].mean()
     nics = len(jobs.bursts(trial.network.topology))
-    aggregators = {line["name"]: line["cpu_s"] for line in seen.of("done") if line["rank"] is None}
+    helpers = {line["name"] for line in seen.of("hello") if line["rank"] is None}
+    aggregators = {line["name"]: line["cpu_s"] for line in seen.of("done") if line["name"] in helpers}
     return {
         "metrics": results.measure(trial, samples, sent_bytes([line["wire_bytes"] for line in seen.of("done")])),
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],

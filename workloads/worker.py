@@ -30,7 +30,7 @@ from typing import TextIO
 import numpy as np
 import torch
 
-from testbed.errors import TestbedError
+from testbed.errors import NeighbourError, TestbedError
 from workloads.compute import Accelerator, Computed
 from workloads.job import Job, Replay, Training
 from workloads.meter import TASKS, Meter
@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
             try:
                 run(job, samples)
             except Exception as error:
-                write(samples, "error", **_said(error), time=time.monotonic())
+                write(samples, "error", **_said(error))
                 raise
     except TestbedError as error:  # its text says all; where it came from says nothing to a user
         print(f"error: {error}", file=sys.stderr)
@@ -63,10 +63,10 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _said(error: Exception) -> dict[str, str | None]:
+def _said(error: Exception) -> dict[str, object]:
     if isinstance(error, TestbedError):
-        return {"error": error.problem, "fix": error.fix}
-    return {"error": f"{type(error).__name__}: {error}", "fix": None}
+        return {"error": error.problem, "fix": error.fix, "elsewhere": isinstance(error, NeighbourError)}
+    return {"error": f"{type(error).__name__}: {error}", "fix": None, "elsewhere": False}
 
 
 def write(samples: TextIO, kind: str, **fields: object) -> None:
@@ -98,7 +98,7 @@ def run(job: Job, samples: TextIO) -> None:
                 result = _train(job, source, engine, samples)
             else:
                 result = _replay(job, source, engine, samples)
-        _done(job, result, engine, samples, cpu_s=time.process_time() - started_s)
+        _done(result, engine, samples, cpu_s=time.process_time() - started_s)
 
 
 def _source(job: Job, rank: int) -> Replica | Values:
@@ -217,12 +217,11 @@ def _pass_on(job: Job, engine: Synchroniser) -> None:
         engine.wait(job.timeout_s)
 
 
-def _done(job: Job, result: dict[str, object], engine: Synchroniser, samples: TextIO, cpu_s: float) -> None:
+def _done(result: dict[str, object], engine: Synchroniser, samples: TextIO, cpu_s: float) -> None:
     """The end; ``cpu_s`` is what the iterations took of a core."""
     write(
         samples,
         "done",
-        rank=job.rank,
         **result,
         wire_bytes=engine.wire_bytes,
         cpu_s=cpu_s,

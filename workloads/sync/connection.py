@@ -15,7 +15,7 @@ import socket
 from collections import deque
 from collections.abc import Sequence
 
-from testbed.errors import WorkerError
+from testbed.errors import NeighbourError
 
 HEADER_BYTES = 4
 _BUFFERS_PER_SEND = 8
@@ -83,7 +83,7 @@ class Connection:
         """Hand some of what is queued to the kernel, with one system call; returns bytes.
 
         Raises:
-            WorkerError: the neighbour is gone.
+            NeighbourError: the neighbour is gone.
         """
         if self.closed:
             raise lost(self, "it was closed")
@@ -148,8 +148,8 @@ class Connection:
         return count
 
 
-def lost(connection: Connection, reason: str) -> WorkerError:
+def lost(connection: Connection, reason: str) -> NeighbourError:
     """The error of a neighbour that vanished."""
-    return WorkerError(
+    return NeighbourError(
         f"lost the connection to {connection.name}: {reason}", fix=f"see why the worker on {connection.name} ended"
     )
