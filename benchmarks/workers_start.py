@@ -23,8 +23,9 @@ from testbed.lab.netns import NetnsLab
 from topologies.addressing import plan
 from topologies.build import build as build_topology
 from topologies.model import Topology
+from workloads.catalogue import tensor_sizes
 from workloads.job import Compute, Job, Training
-from workloads.models import model, tensor_sizes
+from workloads.models import model
 from workloads.sync import codec, flows, schemes
 from workloads.sync.forest import Forest
 

@@ -108,7 +108,7 @@ class Trial:
         if isinstance(work, Train):
             rate, momentum = work.learning_rate, work.momentum
             return Training(work.model, work.dataset, self.batch, work.iterations, rate, momentum, seed)
-        macs = [layer.macs for layer in reversed(profile(work.model).build())]
+        macs = [layer.macs for layer in reversed(profile(work.model).layers)]
         tolerance = _rounding(self.network.forest)
         return Replay(work.iterations, seed, shares(macs, self.network.gradient.layers), tolerance)
 
@@ -184,7 +184,7 @@ def gradient_of(work: Train | Profile) -> Gradient:
     if isinstance(work, Train):
         layers = [[prod(shape) for _, shape in layer] for layer in reversed(model(work.model).layers)]
     else:
-        built = reversed(profile(work.model).build())
+        built = reversed(profile(work.model).layers)
         layers = [[prod(shape) for _, shape in layer.tensors] for layer in built]
     return gradient(layers, work.scale, work.overlap != "none", work.bucket_bytes)
 

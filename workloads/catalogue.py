@@ -50,7 +50,7 @@ def tensor_sizes(name: str) -> list[tuple[str, int]]:
 def _layers(name: str) -> list[tuple[tuple[str, tuple[int, ...]], ...]]:
     if name in MODELS:
         return list(MODELS[name].layers)
-    return [layer.tensors for layer in profiles()[name].build()]
+    return [layer.tensors for layer in profiles()[name].layers]
 
 
 def _entry(name: str) -> Entry:

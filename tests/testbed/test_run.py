@@ -22,7 +22,7 @@ from testbed.run import Experiment
 from testbed.spec import Source
 from topologies.model import Topology
 
-from .conftest import SPEC
+from .conftest import PROFILE, SPEC
 
 pytestmark = pytest.mark.lab
 
@@ -327,3 +327,20 @@ def test_a_place_that_cannot_emulate_the_links_leaves_nothing(source: Source, tm
         Experiment.new(source, tmp_path / "out", lambda: place)  # type: ignore[arg-type,return-value]
     assert place.closed
     assert not (tmp_path / "out").exists()
+
+
+def test_a_profile_is_played_and_its_sums_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(PROFILE)
+    few = ["arms.0.topology=star(hosts=3)", "workload.overlap=both", "workload.priority=layer"]
+    sets = [word for change in few for word in ("--set", change)]
+    done = call(tmp_path, "run", "spec.yaml", "--out", "out", *sets)
+    assert done.returncode == 0, done.stderr
+    (row,) = csv.DictReader((tmp_path / "out" / "results.csv").open())
+    assert (row["kind"], row["model"], float(row["scale"])) == ("profile", "vgg19", 200)
+    assert (row["wrong_elements"], row["test_accuracy"]) == ("0", "")
+    (path,) = (tmp_path / "out" / "trials").glob("*.json")
+    record = json.loads(path.read_text())
+    assert record["sums"] == {"checked_elements": 3 * 3 * round(143_667_240 / 200), "wrong_elements": 0}
+    assert record["metrics"]["jct_s"] >= 3 * 0.268
+    assert {round(link["rate_bps"]) for link in record["links"]} == {200_000_000}
+    assert "Nothing was trained" in (tmp_path / "out" / "report.html").read_text()

@@ -28,7 +28,7 @@ def test_sizes_are_those_of_the_tensors() -> None:
 
 
 def test_a_model_that_is_both_has_one_size() -> None:
-    assert sum(layer.floats for layer in profiles()["lenet5"].build()) == model("lenet5").floats()
+    assert sum(layer.floats for layer in profiles()["lenet5"].layers) == model("lenet5").floats()
 
 
 def test_every_model_that_can_be_trained_fits_its_data() -> None:

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from testbed.errors import SpecError
-from workloads.models import MODELS, model, tensor_sizes
+from workloads.catalogue import tensor_sizes
+from workloads.models import MODELS, model
 
 
 def test_lenet5_has_the_parameters_that_bml_states() -> None:
@@ -50,13 +51,13 @@ def test_buckets_cover_the_buffer_layer_by_layer(name: str) -> None:
 
 
 def test_sizes_do_not_need_torch() -> None:
-    code = "import sys, workloads.models as m; m.tensor_sizes('lenet5'); sys.exit('torch' in sys.modules)"
+    code = "import sys, workloads.models as m; m.model('lenet5').tensors(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_unknown_model_names_the_nearest() -> None:
     with pytest.raises(SpecError) as caught:
-        tensor_sizes("lenet")
+        model("lenet")
     assert (
         str(caught.value) == "unknown model 'lenet'; there is bert_tiny, lenet5, resnet8\n  fix: did you mean 'lenet5'?"
     )
@@ -64,7 +65,7 @@ def test_unknown_model_names_the_nearest() -> None:
 
 def test_unknown_model_far_from_any_lists_them() -> None:
     with pytest.raises(SpecError) as caught:
-        tensor_sizes("gpt")
+        model("gpt")
     assert (
         str(caught.value)
         == "unknown model 'gpt'; there is bert_tiny, lenet5, resnet8\n  fix: use bert_tiny or lenet5 or resnet8"

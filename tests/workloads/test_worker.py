@@ -19,8 +19,9 @@ import pytest
 from topologies.addressing import plan
 from topologies.build import build as build_topology
 from workloads import training, worker
+from workloads.catalogue import tensor_sizes
 from workloads.job import Compute, Job, Peer, Probe, Replay, Training
-from workloads.models import model, tensor_sizes
+from workloads.models import model
 from workloads.reference import reference_weights, relative_error
 from workloads.replay import Values
 from workloads.sync import codec, schemes

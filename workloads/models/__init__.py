@@ -85,12 +85,3 @@ def model(name: str) -> Model:
         SpecError: no such model.
     """
     return lookup("model", name, MODELS)
-
-
-def tensor_sizes(name: str) -> list[tuple[str, int]]:
-    """Name and number of floats of each tensor, in gradient order.
-
-    Raises:
-        SpecError: no such model.
-    """
-    return [(tensor, prod(shape)) for tensor, shape in model(name).tensors()]

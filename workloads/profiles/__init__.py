@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 
 from workloads.models import MODELS
@@ -27,7 +27,7 @@ class Profile:
 
     Attributes:
         doc: what it is and where it is from, in one line.
-        build: its layers in the order of the forward pass.
+        build: makes its layers.
         times_s: by batch, the time of a forward and backward pass (:data:`TABLE_6_1`).
     """
 
@@ -35,6 +35,11 @@ class Profile:
     doc: str
     build: Callable[[], Sequence[Layer]]
     times_s: dict[int, float] = field(default_factory=dict)
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """Its layers in the order of the forward pass."""
+        return tuple(self.build())
 
 
 def profiles() -> dict[str, Profile]:

@@ -15,7 +15,7 @@ MIB = 2**20
 
 
 def floats(name: str) -> int:
-    return sum(layer.floats for layer in profile(name).build())
+    return sum(layer.floats for layer in profile(name).layers)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_sizes_are_those_of_the_thesis_table_whose_mb_are_mib(name: str, printed
 def test_resnet269_is_a_rounding_away_from_the_table() -> None:
     """The table has 390. MXNet's ResNet normalises before it convolves, which moves a few scales and shifts; with the
     running statistics, which a saved model holds and nobody synchronises, ours has 390 as well."""
-    layers = profile("resnet269").build()
+    layers = profile("resnet269").layers
     statistics = sum(layer.floats for layer in layers if layer.name.rsplit(".", 1)[-1].startswith("bn"))
     assert round(4 * floats("resnet269") / MIB) == 389
     assert round(4 * (floats("resnet269") + statistics) / MIB) == 390
@@ -90,18 +90,18 @@ def test_googlenet_has_more_in_the_table() -> None:
 def test_multiply_adds_are_those_of_he_et_al(name: str, gflops: float) -> None:
     """Table 1 and section 1 of the paper. Ours stride in the 3x3 convolution of a bottleneck, theirs in the 1x1 before:
     0.3 G more, the same parameters."""
-    macs = sum(layer.macs for layer in profile(name).build() if not layer.name.split(".")[-1].startswith("bn")) / 1e9
+    macs = sum(layer.macs for layer in profile(name).layers if not layer.name.split(".")[-1].startswith("bn")) / 1e9
     assert macs == pytest.approx(gflops, abs=0.3)
 
 
 def test_inception_v3_costs_5_billion_multiply_adds() -> None:
     """Szegedy et al. 2016, section 6."""
-    assert sum(layer.macs for layer in profile("inception_v3").build()) / 1e9 == pytest.approx(5.7, abs=0.1)
+    assert sum(layer.macs for layer in profile("inception_v3").layers) / 1e9 == pytest.approx(5.7, abs=0.1)
 
 
 @pytest.mark.parametrize("one", profiles().values(), ids=lambda one: one.name)
 def test_every_tensor_has_a_name_of_its_own_and_a_size(one: Profile) -> None:
-    tensors = [tensor for layer in one.build() for tensor in layer.tensors]
+    tensors = [tensor for layer in one.layers for tensor in layer.tensors]
     assert len({name for name, _ in tensors}) == len(tensors)
     assert all(prod(shape) > 0 for _, shape in tensors)
     assert all(seconds > 0 for seconds in one.times_s.values())
