@@ -40,13 +40,16 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How good the trained weights are, and whether they are those of single-process SGD."""
+    """How good the trained weights are, and whether they are those of single-process SGD; or, of a profile, how many
+    elements of its sums were looked at, and how many were wrong."""
 
     test_accuracy: float | None = None
     test_loss: float | None = None
     weights_error: float | None = None
     weights_equal: bool | None = None
     reference: str | None = None
+    checked_elements: int | None = None
+    wrong_elements: int | None = None
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,15 @@ class Run:
         return next((one for one in self.finished if (one.label, one.batch, one.repeat) == wanted), None)
 
     @property
+    def played(self) -> tuple[str, float, float] | None:
+        """The published model that was played back, its scale, and the links' rate before it; None if none was."""
+        work = self._workload
+        rate_bps = (self.resolved.get("links") or {}).get("rate_bps")
+        if work.get("kind") != "profile" or rate_bps is None:
+            return None
+        return str(work.get("model")), float(work.get("scale") or 1), float(rate_bps)
+
+    @property
     def _workload(self) -> dict[str, Any]:
         workload = self.resolved.get("workload")
         return workload if isinstance(workload, dict) else {}
@@ -238,7 +250,7 @@ def _trial(run_dir: Path, path: Path) -> Trial:
             done=done,
             error=raw.get("error"),
             metrics=_known(Metrics, raw.get("metrics")),
-            accuracy=_known(Accuracy, raw.get("accuracy")),
+            accuracy=_known(Accuracy, {**(raw.get("accuracy") or {}), **(raw.get("sums") or {})}),
             verdict=fidelity.get("verdict"),
             checks=tuple(_known(Check, check) for check in fidelity.get("checks") or ()),
             links=tuple(_link(link) for link in raw.get("links") or ()),

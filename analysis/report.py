@@ -91,6 +91,7 @@ def render(run: Run) -> str:
         believable=words.is_believable(run),
         doubts=words.doubts(run),
         counts=words.counts(run),
+        scale=words.scale(run),
         keys=[Key(label, figures.colour(run, label), _DASH_SVG[figures.dash(run, label)]) for label in run.labels],
         colours={label: figures.colour(run, label) for label in run.labels},
         compute=figures.COMPUTE,
@@ -128,9 +129,15 @@ def _sections(run: Run) -> dict[str, Section]:
     return sections | {
         "gst": Section(tuple(sync), tuple(words.gst(run))),
         "loss": Section(
-            tuple(_figure(f"loss-{n}", _per_worker(n), figures.loss(run, n)) for n in batches), tuple(words.loss(run))
+            tuple(_figure(f"loss-{n}", _per_worker(n), figures.loss(run, n)) for n in batches if _learnt(run, n)),
+            tuple(words.loss(run)),
         ),
     }
+
+
+def _learnt(run: Run, batch: int) -> bool:
+    """Whether any trial of the batch has losses; profiles have none."""
+    return any(words.loss_curve(trial) is not None for trial in run.finished if trial.batch == batch)
 
 
 def _figure(name: str, caption: str, json: str) -> Figure:

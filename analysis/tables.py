@@ -78,6 +78,9 @@ def _verdict_cells(run: Run, trial: Trial, seconds: _Time, sync: _Time) -> tuple
 
 
 def _weights(trial: Trial) -> Cell:
+    wrong, checked = trial.accuracy.wrong_elements, trial.accuracy.checked_elements
+    if wrong is not None and checked is not None:
+        return Cell("sums right" if not wrong else f"{wrong:,} wrong", f"of {checked:,}", "bad" if wrong else "good")
     error, equal = trial.accuracy.weights_error, trial.accuracy.weights_equal
     note = "" if error is None else f"off by {error:.1g}"
     if equal is None:

@@ -8,7 +8,7 @@ from statistics import median
 import pandas as pd
 
 from analysis.load import LinkCount, Run, Trial
-from testbed.units import size_text, time_text
+from testbed.units import rate_text, size_text, time_text
 
 _SAME_LOSS = 1e-3
 """Losses of two arms that differ by less than this, relatively, are called the same."""
@@ -65,6 +65,20 @@ def counts(run: Run) -> str:
     text = f"{len(run.trials)} {plural}: {', '.join(parts)}."
     missing = (run.planned or 0) - len(run.trials)
     return f"{text} {missing} of {run.planned} planned have not run." if missing > 0 else text
+
+
+def scale(run: Run) -> str:
+    """What was played back instead of training, and how its times are to be read; empty where models were trained."""
+    if run.played is None:
+        return ""
+    model, scale, rate_bps = run.played
+    what = f"Nothing was trained: random values as large as {model}'s gradient were summed, and the sums checked."
+    if scale == 1:
+        return what
+    return (
+        f"{what} Scale is {scale:g}: gradient and links have 1/{scale:g} of their bytes and rates, so times are those "
+        f"of the whole model over links of {_unbroken(rate_text(rate_bps))}; bytes and rates below are the lab's."
+    )
 
 
 def jct(run: Run) -> list[str]:

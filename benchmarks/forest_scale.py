@@ -41,6 +41,12 @@ SCHEMES = {
     "h_ar": RACKS,
     "hierarchical": "fat_tree(k=16)",
     "bml": TOPOLOGY,
+    "switchml": "fat_tree(k=16,ina=all)",
+    "atp": "fat_tree(k=16,ina=50%)",
+    "atp(servers=0)": "fat_tree(k=16,ina=all)",
+    "rina": "fat_tree(k=16,ina=64)",
+    "gloo": RACKS,
+    "openmpi(algorithm=rabenseifner)": RACKS,
 }
 SCHEME_TARGET_S, TARGET_BYTES = 10.0, 1 << 30
 TENSORS = [1_000_003 // (i + 1) for i in range(500)]  # as a large model has: many, and of unlike sizes

@@ -24,7 +24,7 @@ from topologies.addressing import plan
 from topologies.build import build as build_topology
 from topologies.model import Topology
 from workloads.job import Compute, Job, Training
-from workloads.models import tensor_sizes
+from workloads.models import model, tensor_sizes
 from workloads.sync import codec, flows, schemes
 from workloads.sync.forest import Forest
 
@@ -87,6 +87,7 @@ def _jobs(topology: Topology, forest: Forest, folder: Path) -> Iterator[Launch]:
             training=training,
             compute=Compute("real"),
             overlap="none",
+            buckets=((0, model(MODEL).floats()),),
             chunk_bytes=65536,
             congestion_control="reno",
             timeout_s=TIMEOUT_S,

@@ -55,6 +55,6 @@ def _row(record: Mapping[str, Any], first: Mapping[str, Any]) -> list[str]:
         jct,
         f"{found['throughput_sps']:.0f}",
         speed_up,
-        f"{record['accuracy']['test_accuracy']:.1%}",
+        f"{record['accuracy']['test_accuracy']:.1%}" if record["accuracy"] else MISSING,
         record["fidelity"]["verdict"],
     ]

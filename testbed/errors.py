@@ -13,6 +13,7 @@
     `-- TrialError           a trial that started and failed               exit 1
         |-- LabError         the network built is not the one asked for
         |-- WorkerError      a worker died or reported an error
+        |   `-- NeighbourError  its neighbour did, which is the cause
         |-- TrialTimeoutError     no progress within the stated time
         `-- DiskFullError    no room for the results
 
@@ -74,6 +75,10 @@ class LabError(TrialError):
 
 class WorkerError(TrialError):
     """A worker died or reported an error."""
+
+
+class NeighbourError(WorkerError):
+    """A worker's neighbour is gone: what happened there is the cause."""
 
 
 class TrialTimeoutError(TrialError):

@@ -24,6 +24,7 @@ from testbed.monitor import CpuLog, Monitor
 from testbed.referee import REFERENCE, TOLERANCE, TRAINING_TOLERANCE, Referee
 from testbed.trials import Trial
 from testbed.units import size_text
+from workloads.job import Training
 from workloads.sync.cost import goodput
 
 LEAST_ROOM_BYTES = 2**20
@@ -76,11 +77,16 @@ def execute(
                 seen = observe(trial, lab, files, congestion_control, tick)
                 described = seen.lab
                 samples = results.table(seen.of("iteration"))
-                check_loss(samples)
+                if isinstance(trial.training, Training):
+                    check_loss(samples)
                 record |= summary(trial, seen, samples)
-                found = accuracy(trial, seen, referee, files)
-                record["accuracy"] = storable(found)
-                check_weights(found)
+                if isinstance(trial.training, Training):
+                    found = accuracy(trial.training, trial, seen, referee, files)
+                    record["accuracy"] = storable(found)
+                    check_weights(found)
+                else:
+                    record["sums"] = sums(trial, seen)
+                    check_sums(seen.of("done"), trial.network.floats)
             record["status"] = "done"
         except DiskFullError:
             raise
@@ -102,6 +108,8 @@ def blank(trial: Trial) -> dict[str, Any]:
         "topology": trial.network.topology_text,
         "scheme": trial.network.scheme_text,
         "kind": trial.spec.workload.kind,
+        "model": None if trial.command else trial.work.model,
+        "scale": None if trial.command else trial.work.scale,
         "batch": trial.batch,
         "repeat": trial.repeat,
         "iterations": trial.iterations,
@@ -110,6 +118,7 @@ def blank(trial: Trial) -> dict[str, Any]:
         "error": None,
         "metrics": None,
         "accuracy": None,
+        "sums": None,
         "loss": None,
         "fidelity": None,
         "probes": [],
@@ -147,10 +156,11 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     link_counts = results.links(trial, seen.counters, probed_bytes(trial, probes))
     loss = samples.groupby("iteration")["loss"].mean()
     nics = len(jobs.bursts(trial.network.topology))
-    aggregators = {line["name"]: line["cpu_s"] for line in seen.of("done") if line["weights_sha256"] is None}
+    helpers = {line["name"] for line in seen.of("hello") if line["rank"] is None}
+    aggregators = {line["name"]: line["cpu_s"] for line in seen.of("done") if line["name"] in helpers}
     return {
         "metrics": results.measure(trial, samples, sent_bytes([line["wire_bytes"] for line in seen.of("done")])),
-        "loss": [float(loss.iloc[0]), float(loss.iloc[-1])],
+        "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": link_counts,
         "probes": [{key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")} for line in probes],
         "fidelity": results.judge(trial, samples, probes, nics, link_counts, seen.cpu, aggregators),
@@ -165,13 +175,34 @@ def sent_bytes(counts: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(counts) else None
 
 
-def accuracy(trial: Trial, seen: Observed, referee: Referee, files: Files) -> dict[str, Any]:
+def accuracy(training: Training, trial: Trial, seen: Observed, referee: Referee, files: Files) -> dict[str, Any]:
     """Test accuracy, and how far the weights are from single-process SGD's and from each other."""
     fixed = trial.network.forest.fixed
     step = 1 / fixed.scale if fixed is not None and fixed.scale is not None else 0.0
-    found = referee.check(trial.training, trial.network.world, trial.compute.mode, files.weights, step)
+    found = referee.check(training, trial.network.world, trial.compute.mode, files.weights, step)
     hashes = {line["weights_sha256"] for line in seen.of("done") if line.get("weights_sha256")}
     return {**found, "weights_equal": len(hashes) == 1, "reference": REFERENCE}
+
+
+def sums(trial: Trial, seen: Observed) -> dict[str, int]:
+    """How many elements of how many sums were looked at, by all workers together, and how many were wrong."""
+    wrong = sum(count for line in seen.of("done") for _, count in line.get("wrong", ()))
+    checked = trial.network.floats * trial.network.world * trial.iterations
+    return {"checked_elements": checked, "wrong_elements": wrong}
+
+
+def check_sums(lines: Lines, floats: int) -> None:
+    """
+    Raises:
+        TrialError: a worker counted wrong elements in a sum; names the first iteration in which any did.
+    """
+    wrong = [(i, line["name"], count) for line in lines for i, count in line.get("wrong", ())]
+    if wrong:
+        i, name, count = min(wrong)
+        raise TrialError(
+            f"{count:,} of {floats:,} elements of the sum are wrong on {name} in iteration {i}",
+            fix="the scheme did not give every worker the sum of every worker's gradient once; read its code",
+        )
 
 
 def storable(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -114,6 +114,8 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
             training=trial.training,
             compute=trial.compute,
             overlap=trial.work.overlap,
+            buckets=trial.network.gradient.buckets,
+            priority=trial.work.priority == "layer",
             chunk_bytes=trial.work.chunk_bytes,
             congestion_control=congestion_control,
             timeout_s=trial.spec.timeout_s,

@@ -9,7 +9,7 @@ from testbed.columns import columns
 from testbed.jobs import inner_nodes
 from testbed.progress import expected_s
 from testbed.spec import Source
-from testbed.trials import Trial, trials
+from testbed.trials import Trial, lab_rate_bps, trials
 from testbed.units import rate_text, size_text, time_text
 from workloads.sync.cost import goodput
 
@@ -46,6 +46,8 @@ def predict(trial: Trial) -> dict[str, Any]:
         "iterations": trial.iterations,
         "world": network.world,
         "command": list(trial.command),
+        "scale": None if trial.command else trial.work.scale,
+        "buckets": len(network.gradient.buckets),
         "gradient_bytes": None if trial.command else 4 * network.floats,
         "goodput": goodput(trial.spec.links.mtu),
         "gst_theory_s": None if trial.command else trial.gst_theory_s,
@@ -57,7 +59,7 @@ def predict(trial: Trial) -> dict[str, Any]:
             "switches": len(topology.switches),
             "links": len(topology.links),
             "processes": network.world if trial.command else len(inner_nodes(network.forest)),
-            "rate_bps": trial.spec.links.rate_bps,
+            "rate_bps": lab_rate_bps(trial.spec),
         },
     }
 
@@ -69,7 +71,11 @@ def text(found: Mapping[str, Any]) -> str:
     about = time_text(round(found["duration_s"]))
     guess = "a command takes a minute" if found["trials"][0]["command"] else "computing a gradient takes half a second"
     known = "" if found["duration_known"] else f", if {guess}"
-    rate = rate_text(found["trials"][0]["builds"]["rate_bps"])
+    first = found["trials"][0]
+    rate = rate_text(first["builds"]["rate_bps"])
+    if (first["scale"] or 1) > 1:
+        whole = rate_text(first["builds"]["rate_bps"] * first["scale"])
+        rate += f" (scale {first['scale']:g}: {whole}, and gradients as much larger, take the same time)"
     return "\n".join(
         [
             f"{found['name']}: {len(rows)} trials in lab {found['lab']}, links at {rate}, about {about}{known}",

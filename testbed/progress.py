@@ -54,8 +54,15 @@ def _trained(record: Mapping[str, Any]) -> str:
     return (
         f"{record['id']}: GST {time_text(found['gst_median_s'], measured=True)} ({found['gst_ratio']:.3f} of theory), "
         f"JCT {time_text(found['jct_s'], measured=True)}, {found['throughput_sps']:.0f} samples/s, "
-        f"loss {record['loss'][0]:.2f} to {record['loss'][1]:.2f}, {record['fidelity']['verdict']}"
+        f"{_learnt(record)}, {record['fidelity']['verdict']}"
     )
+
+
+def _learnt(record: Mapping[str, Any]) -> str:
+    """What the gradients were good for: the loss they lowered, or sums that were checked."""
+    if record["loss"]:
+        return f"loss {record['loss'][0]:.2f} to {record['loss'][1]:.2f}"
+    return f"{record['sums']['checked_elements']:,} elements of sums right"
 
 
 class Lines:

@@ -24,6 +24,7 @@ COLUMNS = (
     *("trial", "label", "topology", "scheme", "batch", "iterations", "world", "status"),
     *("jct_s", "compute_s", "sync_s", "gst_median_s", "gst_p95_s", "gst_theory_s", "gst_ratio"),
     *("throughput_sps", "wire_bytes", "test_accuracy", "weights_error", "fidelity", "reasons"),
+    *("kind", "model", "scale", "wrong_elements"),
 )
 SAMPLE_COLUMNS = {
     "start": "start_s",
@@ -39,6 +40,7 @@ def table(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """One row for each (rank, iteration), from the workers' ``iteration`` lines; times on the machine's clock."""
     frame = pd.DataFrame(list(lines)).drop(columns="kind").rename(columns=SAMPLE_COLUMNS)
     first = ["rank", "node", "iteration", "start_s", "ready_s", "sum_s", "end_s", "loss"]
+    frame["loss"] = frame["loss"].astype(float)  # of profiles it is None: nothing is trained
     return frame[[*first, *(name for name in frame if name not in first)]].sort_values(
         ["rank", "iteration"], ignore_index=True
     )
@@ -127,8 +129,10 @@ def judge(
     ``aggregators_s`` is the CPU time of each node that only adds for others, by name.
     """
     counted = samples[samples["iteration"] >= trial.work.warmup]
-    last = counted.groupby("iteration")[["ready_s", "sum_s"]].max()
-    windows = list(last.itertuples(index=False, name=None))
+    by = counted.groupby("iteration")
+    last = by[["ready_s", "sum_s"]].max()
+    begin = last["ready_s"] if trial.work.overlap == "none" else by["start_s"].min()  # gradients leave all along
+    windows = list(zip(begin, last["sum_s"], strict=True))
     checks = [fidelity.link_rate(probes, expected_probes, goodput(trial.spec.links.mtu))]
     library = trial.network.forest.library
     gst_s = float((last["sum_s"] - last["ready_s"]).median())
@@ -136,7 +140,8 @@ def judge(
         checks.append(fidelity.polled(library.name, gst_s, trial.gst_theory_s))
     else:
         checks += fidelity.cpu(windows, cpu)
-        checks.append(fidelity.run_queue(counted))
+        if trial.work.overlap != "both":  # then the next forward pass is computed meanwhile
+            checks.append(fidelity.run_queue(counted))
     if aggregators_s:
         checks.append(fidelity.aggregators(aggregators_s, metrics.sync_s(samples)))
     if trial.compute.mode == "paced":
@@ -154,7 +159,7 @@ def judge(
 
 def row(record: Mapping[str, Any]) -> dict[str, Any]:
     """A trial's JSON as its row in results.csv."""
-    flat = {**record, **(record["metrics"] or {}), **(record["accuracy"] or {})}
+    flat = {**record, **(record["metrics"] or {}), **(record["accuracy"] or {}), **(record.get("sums") or {})}
     judged = record["fidelity"] or {}
     why = record["error"] if record["status"] == "failed" else fidelity.reasons(judged)
     flat |= {"trial": record["id"], "fidelity": judged.get("verdict"), "reasons": why}

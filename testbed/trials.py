@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,9 +24,11 @@ from topologies.build import build as build_topology
 from topologies.call import parse
 from topologies.load import is_in_file
 from topologies.model import Topology
+from workloads.buckets import Gradient, gradient, shares
 from workloads.datasets import DATASETS
-from workloads.job import Compute, Training
-from workloads.models import tensor_sizes
+from workloads.job import LARGEST, Compute, Replay, Training
+from workloads.models import model
+from workloads.profiles import profile
 from workloads.registry import lookup
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, cost, goodput
@@ -52,8 +55,12 @@ class Network:
     topology: Topology
     forest: Forest
     cost: Cost
-    floats: int
-    """Length of the gradient."""
+    gradient: Gradient
+
+    @property
+    def floats(self) -> int:
+        """Length of the gradient."""
+        return self.gradient.floats
 
     @property
     def world(self) -> int:
@@ -95,20 +102,15 @@ class Trial:
         return self.network.arm.title
 
     @property
-    def training(self) -> Training:
-        """What each worker trains; the same for every arm, so that their weights can be compared."""
-        work = self.spec.workload
-        if not isinstance(work, Train):
-            raise TypeError(f"kind {work.kind} trains nothing")
-        return Training(
-            model=work.model,
-            dataset=work.dataset,
-            batch=self.batch,
-            iterations=work.iterations,
-            learning_rate=work.learning_rate,
-            momentum=work.momentum,
-            seed=self.spec.seed,
-        )
+    def training(self) -> Training | Replay:
+        """What each worker does; the same for every arm, so that their results can be compared."""
+        work, seed = self.work, self.spec.seed
+        if isinstance(work, Train):
+            rate, momentum = work.learning_rate, work.momentum
+            return Training(work.model, work.dataset, self.batch, work.iterations, rate, momentum, seed)
+        macs = [layer.macs for layer in reversed(profile(work.model).build())]
+        tolerance = _rounding(self.network.forest)
+        return Replay(work.iterations, seed, shares(macs, self.network.gradient.layers), tolerance)
 
     @property
     def compute(self) -> Compute:
@@ -122,10 +124,12 @@ class Trial:
 
     @property
     def jct_theory_s(self) -> float | None:
-        """Iterations of the paced computing time and the least GST (s); None where computing time is not known."""
+        """The least that all iterations can take (s): each the paced computing time and the least GST, or, where they
+        overlap, the longer of the two; None where computing time is not known."""
         if self.command or self.compute.mode == "real":
             return None
-        return self.iterations * (self.compute.pace_s + self.gst_theory_s)
+        together = sum if self.work.overlap == "none" else max
+        return self.iterations * together((self.compute.pace_s, self.gst_theory_s))
 
     @cached_property
     def identity(self) -> str:
@@ -165,10 +169,30 @@ def trials(source: Source) -> list[Trial]:
     return _distinct(found)
 
 
+def lab_rate_bps(spec: Spec) -> int:
+    """Rate of the hosts' links in the lab: as the spec says, divided by the workload's scale."""
+    scale = 1.0 if isinstance(spec.workload, Command) else spec.workload.scale
+    return round(spec.links.rate_bps / scale)
+
+
+def gradient_of(work: Train | Profile) -> Gradient:
+    """What is synchronised: the tensors and buckets of a workload's model.
+
+    Raises:
+        SpecError: no such model.
+    """
+    if isinstance(work, Train):
+        layers = [[prod(shape) for _, shape in layer] for layer in reversed(model(work.model).layers)]
+    else:
+        built = reversed(profile(work.model).build())
+        layers = [[prod(shape) for _, shape in layer.tensors] for layer in built]
+    return gradient(layers, work.scale, work.overlap != "none", work.bucket_bytes)
+
+
 def _topology(arm: Arm, spec: Spec, folder: Path) -> tuple[str, Topology]:
     """An arm's network, and the expression that builds it from the working directory."""
     text = locate(arm.topology, folder)
-    topology = build_topology(text, rate_bps=spec.links.rate_bps, delay_s=spec.links.delay_s)
+    topology = build_topology(text, rate_bps=lab_rate_bps(spec), delay_s=spec.links.delay_s)
     for rate_bps in {link.rate_bps for link in topology.links}:
         _check_rate(arm, rate_bps)
     return text, topology
@@ -186,10 +210,11 @@ def bare_network(arm: Arm, spec: Spec, folder: Path) -> Network:
     names = tuple(node.name for node in topology.nodes)
     forest = Forest("command", names, tuple(topology.hosts), np.empty(0, np.int64), none, none)
     rates = np.repeat([float(link.rate_bps) for link in topology.links], 2)
-    return Network(arm, text, "command", topology, forest, Cost(0, 0.0, 0.0, np.zeros_like(rates), rates), 0)
+    free = Cost(0, 0.0, 0.0, np.zeros_like(rates), rates)
+    return Network(arm, text, "command", topology, forest, free, Gradient((), (), ()))
 
 
-def network(arm: Arm, spec: Spec, tensors: list[int], folder: Path) -> Network:
+def network(arm: Arm, spec: Spec, gradient: Gradient, folder: Path) -> Network:
     """Build and check one arm.
 
     Raises:
@@ -197,15 +222,37 @@ def network(arm: Arm, spec: Spec, tensors: list[int], folder: Path) -> Network:
     """
     scheme_text = locate(arm.scheme, folder)
     topology_text, topology = _topology(arm, spec, folder)
-    forest = build_forest(scheme_text, topology, tensors)
+    forest = build_forest(scheme_text, topology, gradient.tensors)
     verify(forest, topology)
     if len(forest.workers) == 1:
         raise SpecError(f"{arm.topology} has one worker, which has nobody to synchronise with", fix="give it two hosts")
-    floats = sum(tensors)
-    cut(forest, floats, [(0, floats)], _work(spec).chunk_bytes)
-    found = Network(arm, topology_text, scheme_text, topology, forest, cost(forest, topology, 4 * floats), floats)
+    _check_order(forest, _work(spec))
+    cut(forest, gradient.floats, gradient.buckets, _work(spec).chunk_bytes)
+    least = cost(forest, topology, 4 * gradient.floats)
+    found = Network(arm, topology_text, scheme_text, topology, forest, least, gradient)
     _check_timeout(found, spec)
     return found
+
+
+def _check_order(forest: Forest, work: Train | Profile) -> None:
+    """Priority and a forward pass that begins early need an engine that is free to order chunks, and floats."""
+    bound = "a library sends" if forest.library else "switches add" if forest.fixed else ""
+    wanted = "overlap: both" if work.overlap == "both" and forest.library else ""
+    wanted = "priority: layer" if work.priority == "layer" else wanted
+    if bound and wanted:
+        raise SpecError(
+            f"scheme {forest.scheme} takes no {wanted}: {bound} its chunks, in an order of their own",
+            fix=f"remove {wanted}, or compare it with other schemes in an experiment of its own",
+        )
+
+
+def _rounding(forest: Forest) -> float:
+    """By how much a right sum of a profile's values may be off: not at all, but in fixed point by a step a worker."""
+    if forest.fixed is None:
+        return 0.0
+    world = len(forest.workers)
+    scale = forest.fixed.scale or (2**31 - 1) / (world * 2 * LARGEST)
+    return world * (1 / scale + LARGEST * 2**-23)
 
 
 def _check_rate(arm: Arm, rate_bps: int) -> None:
@@ -239,6 +286,7 @@ def _networks(source: Source) -> list[Network]:
     spec = source.spec
     problems: list[SpecError] = []
     work = spec.workload
+    _said(f"{source.name}: links.rate", partial(check_rate, lab_rate_bps(spec)), problems)
     if isinstance(work, Command):
         _said(f"{source.name}: workload.command", partial(check_command, work.command, source.folder), problems)
         made = [
@@ -246,14 +294,14 @@ def _networks(source: Source) -> list[Network]:
             for i, arm in enumerate(spec.arms)
         ]
         return _or_raise([one for one in made if one], problems)
-    if not isinstance(work, Train):
-        raise SpecError(f"{source.name}: workload.kind: {work.kind} cannot be run yet", fix="write kind: train")
-    sizes = _said(f"{source.name}: workload.model", partial(tensor_sizes, work.model), problems)
-    _said(f"{source.name}: workload.dataset", partial(lookup, "dataset", work.dataset, DATASETS), problems)
-    found = []
-    for i, arm in enumerate(spec.arms if sizes else ()):
-        tensors = [floats for _, floats in sizes or ()]
-        built = _said(f"{source.name}: arms.{i}", partial(network, arm, spec, tensors, source.folder), problems)
+    sent = None if problems else _said(f"{source.name}: workload.model", partial(gradient_of, work), problems)
+    if isinstance(work, Train):
+        _said(f"{source.name}: workload.dataset", partial(lookup, "dataset", work.dataset, DATASETS), problems)
+    found: list[Network] = []
+    if sent is None:
+        return _or_raise(found, problems)
+    for i, arm in enumerate(spec.arms):
+        built = _said(f"{source.name}: arms.{i}", partial(network, arm, spec, sent, source.folder), problems)
         found += [built] if built else []
     return _or_raise(found, problems)
 

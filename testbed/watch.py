@@ -76,13 +76,17 @@ def died(
     files: Files,
     called: Callable[[int], str] | None = None,
 ) -> WorkerError:
-    """The error about the worker that failed first: one that a signal ended, rather than those that then missed it.
+    """The error about the worker that failed first, rather than those that then missed it: one that a signal ended, or
+    one that does not name a neighbour as the cause.
 
     ``called`` is how to speak of the process on a node.
     """
-    first = min(failed, key=lambda exit: exit.status >= 0)
-    name = names[first.node]
-    said = next((line for line in read(files.samples(name)) if line["kind"] == "error"), {})
+    errors = {
+        exit.node: next((line for line in read(files.samples(names[exit.node])) if line["kind"] == "error"), {})
+        for exit in failed
+    }
+    first = min(failed, key=lambda exit: (exit.status >= 0, errors[exit.node].get("elsewhere", False)))
+    name, said = names[first.node], errors[first.node]
     who = called(first.node) if called else f"the worker on {name}"
     problem = f"{who} {ending(first.status)}" + (f": {said['error']}" if said else "")
     if running:

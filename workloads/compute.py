@@ -27,11 +27,11 @@ PROFILE_RUNS = 3
 class Computed:
     """One iteration's computing.
 
-    ``compute_s`` is the wall-clock time it really took, without waits and communication; ``overrun_s`` by how much the
-    latest bucket missed its due time (0 unless paced).
+    ``loss`` is None where nothing is trained. ``compute_s`` is the wall-clock time it really took, without waits and
+    communication; ``overrun_s`` by how much the latest bucket missed its due time (0 unless paced).
     """
 
-    loss: float
+    loss: float | None
     compute_s: float
     overrun_s: float
 

@@ -1,4 +1,4 @@
-"""Labelled images to train on. Loaded once per process and shared by processes forked after that.
+"""Labelled samples to train on, images or text. Loaded once per process and shared by processes forked after that.
 
 Importing this does not import torch, so that planning a run can check a data set's name quickly.
 """
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.errors import MissingToolError
+from workloads import text
 from workloads.registry import lookup
 
 if TYPE_CHECKING:
@@ -27,7 +28,11 @@ TEST_SHARE = 0.2
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images float32[n, channels, height, width], labels int64[n], and which of the n are for training and testing."""
+    """Samples and their labels, and which of the n are for training and testing.
+
+    ``images`` are float32[n, channels, height, width] with labels int64[n], or words int64[n, length] with labels
+    int64[n, length] (:mod:`workloads.text`).
+    """
 
     name: str
     images: Tensor
@@ -38,7 +43,7 @@ class Dataset:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Shape of one image."""
+        """Shape of one sample."""
         return tuple(self.images.shape[1:])
 
     def select(self, indices: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
@@ -76,7 +81,7 @@ def _digits_file() -> Path:
     return Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
 
 
-DATASETS: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {"digits": digits}
+DATASETS: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {"digits": digits, "python_reference": text.python_reference}
 
 
 @cache
@@ -87,8 +92,9 @@ def load(name: str, seed: int) -> Dataset:
         SpecError: no such data set.
     """
     images, labels = lookup("dataset", name, DATASETS)()
-    train, test = split(labels.numpy(), seed)
-    return Dataset(name, images, labels, int(labels.max()) + 1, train, test)
+    train, test = split(labels.numpy() if labels.ndim == 1 else np.zeros(len(labels), np.int64), seed)
+    highest = labels.max() if labels.ndim == 1 else max(images.max(), labels.max())
+    return Dataset(name, images, labels, int(highest) + 1, train, test)
 
 
 def split(labels: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

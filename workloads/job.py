@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,29 @@ class Training:
     learning_rate: float
     momentum: float
     seed: int
+    kind: Literal["train"] = "train"
+
+
+LARGEST = 8
+"""No value of a profile's gradient is larger."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A published model's gradient to be played back, see :mod:`workloads.replay`.
+
+    ``shares`` are each bucket's layers' part of the computing, in the order in which buckets become ready; an element
+    of a sum is wrong if it is off by more than ``tolerance``.
+    """
+
+    iterations: int
+    seed: int
+    shares: tuple[float, ...]
+    tolerance: float = 0.0
+    kind: Literal["profile"] = "profile"
+
+
+_KINDS: dict[str, type[Training] | type[Replay]] = {"train": Training, "profile": Replay}
 
 
 @dataclass(frozen=True)
@@ -95,9 +118,12 @@ class Job:
     forest: str
     """Path of the forest (``workloads.sync.codec``)."""
     peers: tuple[Peer, ...]
-    training: Training
+    training: Training | Replay
     compute: Compute
-    overlap: Literal["none", "layer"]
+    overlap: Literal["none", "layer", "both"]
+    """Whether buckets leave during the backward pass, and in a Replay also arrive during the next forward pass."""
+    buckets: tuple[tuple[int, int], ...]
+    """Spans (start, stop) of the gradient, in floats, in the order in which they become ready."""
     chunk_bytes: int
     congestion_control: str
     timeout_s: float
@@ -106,6 +132,8 @@ class Job:
     weights: str | None = None
     """Where to save the final weights as .npy (rank 0), or None."""
     probes: tuple[Probe, ...] = field(default=())
+    priority: bool = False
+    """Whether a later bucket, which the next forward pass needs earlier, overtakes."""
     meeting: Meeting | None = None
     """For a forest that a library runs."""
     version: int = VERSION
@@ -119,7 +147,8 @@ class Job:
         if raw["version"] != VERSION:
             raise ValueError(f"{path}: job version {raw['version']}, this worker reads {VERSION}")
         raw["peers"] = tuple(Peer(**peer) for peer in raw["peers"])
-        raw["training"] = Training(**raw["training"])
+        raw["training"] = _KINDS[raw["training"]["kind"]](**raw["training"])
+        raw["buckets"] = tuple((start, stop) for start, stop in raw["buckets"])
         raw["compute"] = Compute(**raw["compute"])
         raw["probes"] = tuple(Probe(**probe) for probe in raw["probes"])
         if raw["meeting"]:

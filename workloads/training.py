@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from math import prod
 
 import numpy as np
@@ -52,7 +54,8 @@ def rank_batch(seed: int, iteration: int, batch: int, world: int, rank: int, cou
 
 
 def initial_weights(net: Model, seed: int) -> Floats:
-    """float32[parameters] in gradient order: weights uniform after He et al. 2015 (eq. 10, fan in), biases zero.
+    """float32[parameters] in gradient order: weights uniform after He et al. 2015 (eq. 10, fan in), biases zero, scales
+    of normalisations one.
 
     The last layer starts at ``LAST_LAYER`` of that, so that no class is favoured and the first steps are small: the
     loss then falls smoothly, and rounding (sums in another order) stays rounding instead of growing.
@@ -69,6 +72,8 @@ def initial_weights(net: Model, seed: int) -> Floats:
             random.random(out=flat[start:stop], dtype=np.float32)
             flat[start:stop] *= 2 * limit
             flat[start:stop] -= limit
+        elif name.endswith(".weight"):
+            flat[start:stop] = 1
         start = stop
     return flat
 
@@ -83,12 +88,14 @@ class Replica:
 
     Attributes:
         weights, gradient: float32[parameters] in gradient order; the module's tensors view them.
-        buckets: spans (start, stop) of ``gradient``, one per layer, in the order in which they become ready.
-        on_ready: called with a bucket's index, during :meth:`compute`, as soon as that bucket is complete.
+        buckets: spans (start, stop) of ``gradient``, of whole layers, in the order in which they become ready.
+        on_ready: called with a bucket's index, during :meth:`compute`, as soon as that bucket and those before it are
+            complete.
     """
 
-    def __init__(self, training: Training) -> None:
-        """
+    def __init__(self, training: Training, buckets: Sequence[tuple[int, int]] | None = None) -> None:
+        """``buckets`` are as in :func:`workloads.buckets.gradient`; None takes one a layer.
+
         Raises:
             SpecError: unknown model or data set, or the two do not fit.
         """
@@ -100,9 +107,10 @@ class Replica:
         self.weights = initial_weights(net, training.seed) if known is None else known
         self.gradient: Floats = np.zeros(net.floats(), np.float32)
         self.velocity: Floats = np.zeros(net.floats(), np.float32)  # costs no memory until the first step
-        self.buckets = net.buckets()
+        self.buckets = net.buckets() if buckets is None else list(buckets)
         self.on_ready: Callable[[int], None] = lambda _bucket: None
         self._missing = [0] * len(self.buckets)
+        self._next = 0
         self.module = self._viewing_module(net)
 
     def _viewing_module(self, net: Model) -> nn.Module:
@@ -111,8 +119,9 @@ class Replica:
             module = net.build()
         weights, gradients = self._views(net, self.weights), self._views(net, self.gradient)
         module.load_state_dict(weights, assign=True)
-        bucket_of = {name: b for b, layer in enumerate(reversed(net.layers)) for name, _ in layer}
-        self._sizes = [len(layer) for layer in reversed(net.layers)]
+        ends = [stop for _, stop in self.buckets]
+        bucket_of = {name: bisect_left(ends, stop) for name, stop in zip(gradients, self._stops(net), strict=True)}
+        self._sizes = [list(bucket_of.values()).count(bucket) for bucket in range(len(ends))]
         for name, parameter in module.named_parameters():
             parameter.grad = gradients[name]
             hook = self._counter(bucket_of[name])
@@ -122,10 +131,16 @@ class Replica:
     def _counter(self, bucket: int) -> Callable[[Tensor], None]:
         def hook(_parameter: Tensor) -> None:
             self._missing[bucket] -= 1
-            if self._missing[bucket] == 0:
-                self.on_ready(bucket)
+            while self._next < len(self._missing) and self._missing[self._next] == 0:
+                self._next += 1
+                self.on_ready(self._next - 1)
 
         return hook
+
+    @staticmethod
+    def _stops(net: Model) -> list[int]:
+        """Where each tensor ends in the flat gradient."""
+        return list(accumulate(prod(shape) for _, shape in net.tensors()))
 
     @staticmethod
     def _views(net: Model, flat: Floats) -> dict[str, Tensor]:
@@ -137,7 +152,8 @@ class Replica:
         return views
 
     def samples(self, iteration: int, rank: int, world: int) -> tuple[Tensor, Tensor]:
-        """Images float32[batch, ...] and labels int64[batch] of ``rank`` in ``iteration``."""
+        """What ``rank`` takes in ``iteration``: images float32[batch, ...] and labels int64[batch], or rows of words
+        int64[batch, 32] and labels of the same shape."""
         job = self.training
         positions = rank_batch(job.seed, iteration, job.batch, world, rank, len(self.data.train))
         return self.data.select(self.data.train[positions])
@@ -146,6 +162,7 @@ class Replica:
         """Overwrite ``gradient`` with that of the mean loss over the samples; returns the loss."""
         self.gradient.fill(0)  # in place: setting .grad to None would lose the view
         self._missing[:] = self._sizes
+        self._next = 0
         loss = cross_entropy(self.module(images), labels)
         loss.backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())
@@ -160,11 +177,11 @@ class Replica:
         torch.from_numpy(self.weights).sub_(velocity, alpha=self.training.learning_rate)
 
     def evaluate(self) -> tuple[float, float]:
-        """Share of test images classified right, and the mean test loss."""
+        """Share of test images (masked words) that are classified right, and the mean test loss."""
         images, labels = self.data.select(self.data.test)
         with torch.no_grad():
             scores = self.module(images)
-            right = (scores.argmax(1) == labels).double().mean()
+            right = (scores.argmax(1) == labels)[labels >= 0].double().mean()
             return float(right), float(cross_entropy(scores, labels))
 
 

@@ -30,13 +30,14 @@ from typing import TextIO
 import numpy as np
 import torch
 
-from testbed.errors import TestbedError
-from workloads.compute import Accelerator
-from workloads.job import Job
+from testbed.errors import NeighbourError, TestbedError
+from workloads.compute import Accelerator, Computed
+from workloads.job import Job, Replay, Training
 from workloads.meter import TASKS, Meter
-from workloads.models import model
 from workloads.probe import measure
+from workloads.replay import Player, Values
 from workloads.sync import chunks, codec, synchroniser
+from workloads.sync.engine import Engine
 from workloads.sync.synchroniser import Synchroniser
 from workloads.training import Replica
 
@@ -62,10 +63,10 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _said(error: Exception) -> dict[str, str | None]:
+def _said(error: Exception) -> dict[str, object]:
     if isinstance(error, TestbedError):
-        return {"error": error.problem, "fix": error.fix}
-    return {"error": f"{type(error).__name__}: {error}", "fix": None}
+        return {"error": error.problem, "fix": error.fix, "elsewhere": isinstance(error, NeighbourError)}
+    return {"error": f"{type(error).__name__}: {error}", "fix": None, "elsewhere": False}
 
 
 def write(samples: TextIO, kind: str, **fields: object) -> None:
@@ -83,20 +84,29 @@ def run(job: Job, samples: TextIO) -> None:
     """
     torch.set_num_threads(1)
     forest = codec.load(Path(job.forest))
-    net = model(job.training.model)
-    buckets = net.buckets() if job.overlap == "layer" else [(0, net.floats())]
-    table = chunks.cut(forest, net.floats(), buckets, job.chunk_bytes)
-    replica = None if job.rank is None else Replica(job.training)
-    with synchroniser.connect(job, forest, table, None if replica is None else replica.gradient) as engine:
+    table = chunks.cut(forest, job.buckets[-1][1], job.buckets, job.chunk_bytes)
+    source = None if job.rank is None else _source(job, job.rank)
+    with synchroniser.connect(job, forest, table, None if source is None else source.gradient) as engine:
         _hello(job, engine, samples)
         _probe(job, engine, samples)
         started_s = time.process_time()
         with _collector_off():
-            if replica is None:
-                _pass_on(job, engine, len(buckets))
+            if source is None:
+                _pass_on(job, engine)
+                result: dict[str, object] = {}
+            elif isinstance(source, Replica):
+                result = _train(job, source, engine, samples)
             else:
-                _train(job, replica, engine, len(buckets), samples)
-        _done(job, replica, engine, samples, cpu_s=time.process_time() - started_s)
+                result = _replay(job, source, engine, samples)
+        _done(result, engine, samples, cpu_s=time.process_time() - started_s)
+
+
+def _source(job: Job, rank: int) -> Replica | Values:
+    """Where this worker's gradients are from."""
+    work = job.training
+    if isinstance(work, Training):
+        return Replica(work, job.buckets)
+    return Values(job.buckets[-1][1], work.seed, rank, job.world, work.tolerance)
 
 
 def _hello(job: Job, engine: Synchroniser, samples: TextIO) -> None:
@@ -119,22 +129,28 @@ def _probe(job: Job, engine: Synchroniser, samples: TextIO) -> None:
         write(samples, "probe", node=job.node, **asdict(one))
 
 
-def _train(job: Job, replica: Replica, engine: Synchroniser, buckets: int, samples: TextIO) -> None:
-    """All iterations of one worker."""
+class _Release:
+    """Hands complete buckets to the engine, and notes when the last one of an iteration was ready."""
+
+    def __init__(self, job: Job, engine: Synchroniser) -> None:
+        self._engine, self._last = engine, len(job.buckets) - 1
+        self.meter = Meter()
+        if not self.meter.counts_waits:
+            print(f"{job.name}: this kernel does not count run-queue waits in {TASKS}; wait_s is null", flush=True)
+        self.ready = self.meter.now()
+
+    def __call__(self, bucket: int) -> None:
+        if bucket == self._last:
+            self.ready = self.meter.now()
+        self._engine.start(bucket)
+        if bucket < self._last:
+            self._engine.poll(0)
+
+
+def _train(job: Job, replica: Replica, engine: Synchroniser, samples: TextIO) -> dict[str, object]:
+    """All iterations of a worker that trains; returns what its ``done`` line says of the weights."""
     assert job.rank is not None
-    meter = Meter()
-    if not meter.counts_waits:
-        print(f"{job.name}: this kernel does not count run-queue waits in {TASKS}; wait_s is null", flush=True)
-    ready = meter.now()
-
-    def release(bucket: int) -> None:
-        nonlocal ready
-        if bucket == buckets - 1:
-            ready = meter.now()
-        engine.start(bucket)
-        if bucket < buckets - 1:
-            engine.poll(0)
-
+    release = _Release(job, engine)
     layered = job.overlap == "layer"
     accelerator = Accelerator(replica, job.compute, job.rank, job.world, layered, release, engine.poll)
     engine.barrier(job.timeout_s)
@@ -142,35 +158,71 @@ def _train(job: Job, replica: Replica, engine: Synchroniser, buckets: int, sampl
         start_s = time.monotonic()
         computed = accelerator.run(i, start_s)
         sum_s = engine.wait(job.timeout_s)
-        cpu_s, wait_s = meter.now().since(ready)
+        used = release.meter.now().since(release.ready)
         if job.compute.mode != "none":
             replica.step(job.world)
-        end_s = time.monotonic()
-        moments = {"start": start_s, "ready": ready.time_s, "sum": sum_s, "end": end_s}
-        used = {"cpu_s": cpu_s, "wait_s": wait_s}
-        write(samples, "iteration", i=i, rank=job.rank, node=job.node, **moments, **asdict(computed), **used)
+        _sample(job, samples, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used)
     if job.compute.mode == "none":
         replica.step(job.world)  # so that the weights tell whether the last sum was right
-    meter.close()
+    release.meter.close()
+    if job.weights is not None:
+        np.save(job.weights, replica.weights)
+    return {"weights_sha256": hashlib.sha256(replica.weights.data).hexdigest()}
 
 
-def _pass_on(job: Job, engine: Synchroniser, buckets: int) -> None:
+def _replay(job: Job, values: Values, engine: Synchroniser, samples: TextIO) -> dict[str, object]:
+    """All iterations of a worker that plays a profile back; returns what its ``done`` line says of the sums."""
+    assert isinstance(job.training, Replay)
+    release = _Release(job, engine)
+    player = Player(job.training, job.compute, values, release)
+    wait = time.sleep if job.overlap == "none" else engine.poll
+    last = job.training.iterations - 1
+    engine.barrier(job.timeout_s)
+    for i in range(last + 1):
+        start_s = player.start_s()
+        computed = player.run(i, start_s, wait)
+        if job.overlap == "both" and i < last:
+            assert isinstance(engine, Engine)  # the harness lets no library have this
+            player.forward(engine, job.timeout_s)
+        sum_s = engine.wait(job.timeout_s)
+        used = release.meter.now().since(release.ready)
+        _sample(job, samples, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used)
+    player.check(last)
+    release.meter.close()
+    return {"wrong": [[i, count] for i, count in player.wrong.items()]}
+
+
+def _sample(
+    job: Job,
+    samples: TextIO,
+    i: int,
+    moments: tuple[float, float, float, float],
+    computed: Computed,
+    used: tuple[float, float | None],
+) -> None:
+    """Write an iteration's line: when it started, had its gradient, had the sum and ended, and the CPU it ``used``
+    (time, run-queue wait) in between."""
+    named = dict(zip(("start", "ready", "sum", "end"), moments, strict=True))
+    cpu_s, wait_s = used
+    rest = {**asdict(computed), "cpu_s": cpu_s, "wait_s": wait_s}
+    write(samples, "iteration", i=i, rank=job.rank, node=job.node, **named, **rest)
+
+
+def _pass_on(job: Job, engine: Synchroniser) -> None:
     """All iterations of a node that adds and forwards without a gradient of its own."""
     engine.barrier(job.timeout_s)
     for _ in range(job.training.iterations):
-        for bucket in range(buckets):
+        for bucket in range(len(job.buckets)):
             engine.start(bucket)
         engine.wait(job.timeout_s)
 
 
-def _done(job: Job, replica: Replica | None, engine: Synchroniser, samples: TextIO, cpu_s: float) -> None:
+def _done(result: dict[str, object], engine: Synchroniser, samples: TextIO, cpu_s: float) -> None:
     """The end; ``cpu_s`` is what the iterations took of a core."""
-    if replica is not None and job.weights is not None:
-        np.save(job.weights, replica.weights)
     write(
         samples,
         "done",
-        weights_sha256=None if replica is None else hashlib.sha256(replica.weights.data).hexdigest(),
+        **result,
         wire_bytes=engine.wire_bytes,
         cpu_s=cpu_s,
         max_rss_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,

@@ -1,4 +1,4 @@
-"""``testbed topo``, ``forest``, ``schemes`` and ``doctor``: what there is, without running anything."""
+"""``testbed topo``, ``forest``, ``schemes``, ``models`` and ``doctor``: what there is, without running anything."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from testbed.columns import columns
 
 if TYPE_CHECKING:
     from testbed.doctor import Check
+    from workloads.catalogue import Entry
 
 TopologyText = Annotated[
     str, typer.Argument(metavar="TOPOLOGY", help="Such as 'star(hosts=9)', 'bcube(n=3,k=2)', 'fat_tree(k=4)'.")
@@ -72,7 +73,7 @@ def forest(
     from testbed.inspection import inspect, text
     from testbed.units import rate_bps
     from topologies.build import build
-    from workloads.models import tensor_sizes
+    from workloads.catalogue import tensor_sizes
     from workloads.sync import draw as drawing
     from workloads.sync import schemes
 
@@ -109,6 +110,37 @@ def schemes(as_json: AsJson = False) -> None:
     rows = [(one.name, ", ".join(map(str, one.parameters)), one.doc, one.source) for one in known]
     print(columns(("scheme", "parameters", "what it does", "source"), rows, left=4))
     print("\nYour own: scheme: ./mine.py:my_scheme, a function (topology, tensor_sizes) -> Forest")
+
+
+def models(as_json: AsJson = False) -> None:
+    """List the models: their size, where they are from, and which can be trained.
+
+    The others are played back: workload kind profile.
+    """
+    from workloads.catalogue import models as catalogue
+    from workloads.profiles import TABLE_6_1
+
+    found = catalogue()
+    if as_json:
+        print_json([asdict(one) for one in found])
+        return
+    header = ("model", "what it is", "trained on", "times", "parameters", "bytes", "MiB", "layers", "tensors")
+    print(columns(header, map(_model_row, found), left=4))
+    print("\nModels without a data set are played back: workload kind profile. Bytes are float32.")
+    print(f"Times are those of a batch, forward and backward: {TABLE_6_1}. Give others in the spec: compute.pace")
+
+
+def _model_row(one: Entry) -> list[str]:
+    times = ", ".join(f"{batch}: {1e3 * seconds:g} ms" for batch, seconds in one.times_s.items())
+    known = [one.name, one.doc, ", ".join(one.datasets) or "-", times or ("-" if one.can_be_played else "")]
+    return [
+        *known,
+        f"{one.parameters:,}",
+        f"{one.bytes:,}",
+        f"{one.bytes / 2**20:.1f}",
+        f"{one.layers}",
+        f"{one.tensors}",
+    ]
 
 
 def doctor(as_json: AsJson = False) -> None:

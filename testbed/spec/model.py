@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from testbed import units
 from testbed.errors import SpecError
-from testbed.lab.base import check_rate
 from topologies.call import parse
+from workloads.profiles import TABLE_6_1, profile
 
 
 def refuse(problem: str, fix: str) -> PydanticCustomError:
@@ -30,12 +30,6 @@ def _quantity(read: Callable[[object], float]) -> BeforeValidator:
     return BeforeValidator(validate)
 
 
-def _emulated_rate_bps(value: object) -> int:
-    rate_bps = units.rate_bps(value)
-    check_rate(rate_bps)
-    return rate_bps
-
-
 def _call(value: object, example: str) -> str:
     if not isinstance(value, str):
         raise refuse(f"{value!r} is not text", f"write it as {example}")
@@ -45,7 +39,7 @@ def _call(value: object, example: str) -> str:
         raise refuse(error.problem, error.fix or "") from None
 
 
-Rate = Annotated[int, _quantity(_emulated_rate_bps)]
+Rate = Annotated[int, _quantity(units.rate_bps)]
 Time = Annotated[float, _quantity(units.time_s)]
 Size = Annotated[int, _quantity(units.size_bytes)]
 Whole = Annotated[int, Field(strict=True)]
@@ -64,6 +58,7 @@ class Links(_Group):
     """How fast, far and wide each link is."""
 
     rate_bps: Rate = Field(alias="rate", examples=["200 Mbit/s"])
+    """The lab's links have this over the workload's scale."""
     delay_s: Time = Field(0.0, alias="delay")
     mtu: Whole = Field(1500, ge=576, le=9000)
     congestion_control: Literal["cubic", "reno", "bbr"] | None = None
@@ -84,8 +79,28 @@ class ComputeTime(_Group):
         return self
 
 
+class PlayedTime(ComputeTime):
+    """The same for a profile: without a pace it takes the published time; ``none`` is infinitely fast."""
+
+    mode: Literal["paced", "none"] = "paced"
+
+
 def _compute(value: object) -> object:
     return {"mode": value} if isinstance(value, str) else value
+
+
+def _no_pace(missing: list[int], known: str = "") -> PydanticCustomError:
+    return refuse(
+        f"compute.pace has no time for batch {', '.join(map(str, missing))}",
+        f"add it, such as pace: {{{missing[0]}: 0.3 s}}{known}",
+    )
+
+
+def _profile_name(name: str) -> str:
+    try:
+        return profile(name).name
+    except SpecError as error:
+        raise refuse(error.problem, error.fix or "") from None
 
 
 def _listed(value: object) -> object:
@@ -108,7 +123,12 @@ class _Synchronised(_Group):
     warmup: Whole = Field(1, ge=0)
     """How many of the iterations, from the first, are trained but left out of the statistics of GST."""
     compute: Annotated[ComputeTime, BeforeValidator(_compute)] = ComputeTime()
-    overlap: Literal["none", "layer"] = "none"
+    overlap: Literal["none", "layer", "both"] = "none"
+    """``layer`` lets gradients leave during the backward pass."""
+    bucket_bytes: Annotated[Size, Field(gt=0)] | None = Field(None, examples=["25 MB"])
+    """Layers are fused until they have this size (:func:`workloads.buckets.fuse`); None lets each leave alone."""
+    priority: Literal["none", "layer"] = "none"
+    """``layer`` lets layers that the next forward pass needs first overtake those that wait to be sent."""
     chunk_bytes: Size = Field(128 * 2**10, alias="chunk")
     """Large enough that the engine, not its per-chunk cost, keeps unshaped links full; small enough to pipeline."""
 
@@ -121,12 +141,11 @@ class _Synchronised(_Group):
                 f"warmup {self.warmup} leaves none of {self.iterations} iterations to measure",
                 f"give a warmup of at most {self.iterations - 1}, or more iterations",
             )
-        missing = [batch for batch in self.batch if batch not in self.compute.pace_s]
-        if self.compute.mode == "paced" and missing:
-            raise refuse(
-                f"compute.pace has no time for batch {', '.join(map(str, missing))}",
-                f"add it, such as pace: {{{missing[0]}: 0.3 s}}",
-            )
+        for name, value in (("bucket_bytes", self.bucket_bytes), ("priority: layer", self.priority == "layer")):
+            if self.overlap == "none" and value:
+                raise refuse(
+                    f"overlap none sends everything at once, and takes no {name}", "write overlap: layer, or remove it"
+                )
         if self.chunk_bytes % 4:
             raise refuse(f"chunk of {self.chunk_bytes} bytes cuts a float32", "give a multiple of 4 B, such as 128 KiB")
         return self
@@ -140,13 +159,44 @@ class Train(_Synchronised):
     dataset: str = Field(examples=["digits"])
     learning_rate: Number = Field(0.05, gt=0)
     momentum: Number = Field(0.9, ge=0, lt=1)
+    overlap: Literal["none", "layer"] = "none"
+
+    @property
+    def scale(self) -> float:
+        """A model that is trained has its own size."""
+        return 1.0
+
+    @model_validator(mode="after")
+    def _pace_known(self) -> Self:
+        missing = [batch for batch in self.batch if batch not in self.compute.pace_s]
+        if self.compute.mode == "paced" and missing:
+            raise _no_pace(missing)
+        return self
 
 
 class Profile(_Synchronised):
     """A published model's layer sizes and times: random values on the wire, whose sums are checked."""
 
     kind: Literal["profile"]
-    model: str = Field(examples=["vgg19"])
+    model: Annotated[str, AfterValidator(_profile_name)] = Field(examples=["vgg19"])
+    scale: Number = Field(1.0, ge=1, le=1e6, examples=["200"])
+    """Divides the gradient and the links' rates alike, so that times stay those of the model on links as given."""
+    compute: Annotated[PlayedTime, BeforeValidator(_compute)] = PlayedTime()
+    overlap: Literal["none", "layer", "both"] = "none"
+    """``both`` lets the next forward pass begin, too, with the layers whose sums are there."""
+
+    @model_validator(mode="after")
+    def _times_known(self) -> Self:
+        """Times that are not given are the published ones, and then part of the resolved spec."""
+        if self.compute.mode == "none":
+            return self
+        known = profile(self.model).times_s
+        pace_s = {batch: s for batch, s in known.items() if batch in self.batch} | self.compute.pace_s
+        missing = [batch for batch in self.batch if batch not in pace_s]
+        if missing:
+            published = f"; {TABLE_6_1}, has one for batch {', '.join(map(str, known))}" if known else ""
+            raise _no_pace(missing, published)
+        return self.model_copy(update={"compute": self.compute.model_copy(update={"pace_s": pace_s})})
 
 
 def _words(value: object) -> object:

@@ -8,6 +8,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from analysis import report
@@ -188,3 +190,22 @@ def test_a_network_that_cannot_be_built_here_is_not_drawn_but_told(run_dir: Path
 def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="not a run directory"):
         report.write(tmp_path)
+
+
+def test_a_profile_says_that_nothing_was_trained_and_what_scale_means(run_dir: Path, edit: Edit) -> None:
+    def played(resolved: dict[str, Any]) -> None:
+        resolved["workload"] |= {"kind": "profile", "model": "vgg19", "scale": 200.0}
+        resolved["links"] = {"rate_bps": 40_000_000_000}
+
+    edit(run_dir / "resolved.json", played)
+    sums = {"checked_elements": 1000, "wrong_elements": 0}
+    for path in (run_dir / "trials").glob("*.json"):
+        edit(path, lambda trial: trial.update(accuracy=None, loss=None, sums=sums))
+    for path in (run_dir / "samples").glob("*.parquet"):
+        pd.read_parquet(path).assign(loss=np.nan).to_parquet(path)
+    text = page(run_dir).text
+    assert "Nothing was trained: random values as large as vgg19's gradient were summed" in text
+    assert "Scale is 200" in text
+    assert "links of 40 Gbit/s" in text
+    assert "sums right of 1,000" in text
+    assert "Loss over time" not in text

@@ -29,6 +29,14 @@ arms:
 timeout: 20 s
 """
 
+PROFILE = """\
+name: played
+links: {rate: 40 Gbit/s}
+workload: {kind: profile, model: vgg19, batch: 32, iterations: 3, scale: 200}
+arms:
+  - {topology: star(hosts=5), scheme: ring}
+"""
+
 
 @pytest.fixture
 def spec_file(tmp_path: Path) -> Path:

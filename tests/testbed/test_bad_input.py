@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import SPEC, Called
+from .conftest import PROFILE, SPEC, Called
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -60,6 +60,8 @@ CHANGES: dict[str, tuple[str, str]] = {
     "timeout_0": ("timeout: 20 s", "timeout: 0 s"),
     "chunk_cuts_a_float": ("compute: none", "compute: none\n  chunk: 1002 B"),
     "compute_unknown": ("compute: none", "compute: pased"),
+    "scale_for_training": ("compute: none", "compute: none\n  scale: 10"),
+    "overlap_both_for_training": ("compute: none", "compute: none\n  overlap: both"),
     "real_with_a_pace": ("compute: none", "compute: {mode: real, pace: {2: 0.1 s}}"),
     "paced_without_a_pace": ("compute: none", "compute: paced"),
     "pace_missing_for_a_batch": (
@@ -109,6 +111,37 @@ CHANGES: dict[str, tuple[str, str]] = {
     "not_yaml": ("links: {rate", "links: {{rate"),
 }
 """What is replaced in a spec that is right, and by what."""
+
+PROFILE_CHANGES: dict[str, tuple[str, str]] = {
+    "profile_model_unknown": ("vgg19", "vg19"),
+    "profile_model_that_only_trains": ("vgg19", "resnet8"),
+    "profile_without_any_time": ("vgg19", "vgg16"),
+    "profile_without_a_time_for_the_batch": ("batch: 32", "batch: [32, 64]"),
+    "profile_computed_for_real": ("scale: 200", "scale: 200, compute: real"),
+    "profile_with_a_learning_rate": ("scale: 200", "scale: 200, learning_rate: 0.1"),
+    "scale_below_1": ("scale: 200", "scale: 0.5"),
+    "scale_with_a_unit": ("scale: 200", "scale: 200 x"),
+    "scale_too_small_for_the_rate": ("scale: 200", "scale: 1"),
+    "scale_too_large_for_the_rate": ("40 Gbit/s", "1 Mbit/s"),
+    "scale_that_leaves_fewer_floats_than_classes": (
+        "40 Gbit/s}\nworkload: {kind: profile, model: vgg19, batch: 32, iterations: 3, scale: 200}",
+        "40 Gbit/s}\nworkload: {kind: profile, model: lenet5, batch: 32, iterations: 3, scale: 1e+6, compute: none}",
+    ),
+    "bucket_bytes_without_overlap": ("scale: 200", "scale: 200, bucket_bytes: 25 MB"),
+    "bucket_bytes_without_unit": ("scale: 200", "scale: 200, overlap: layer, bucket_bytes: 25"),
+    "priority_without_overlap": ("scale: 200", "scale: 200, priority: layer"),
+    "priority_where_switches_add": (
+        "scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
+        "scale: 200, overlap: layer, priority: layer}\narms:\n"
+        "  - {topology: 'star(hosts=5,ina=all)', scheme: switchml}",
+    ),
+    "overlap_both_where_a_library_sends": (
+        "scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
+        "scale: 200, overlap: both}\narms:\n  - {topology: star(hosts=5), scheme: gloo}",
+    ),
+    "profile_overlap_unknown": ("scale: 200", "scale: 200, overlap: forward"),
+}
+"""The same for a profile."""
 
 WRONG = """
 import dataclasses
@@ -161,6 +194,21 @@ def test_a_spec_with_a_mistake(name: str, testbed: Callable[..., Called], spec_f
     assert called.code == 2
 
 
+@pytest.mark.parametrize("name", PROFILE_CHANGES)
+def test_a_profile_with_a_mistake(name: str, testbed: Callable[..., Called], spec_file: Path) -> None:
+    old, new = PROFILE_CHANGES[name]
+    assert old in PROFILE
+    spec_file.write_text(PROFILE.replace(old, new))
+    called = testbed("plan", "spec.yaml")
+    check(name, called)
+    assert called.code == 2
+
+
+def test_the_profile_without_a_mistake_is_fine(testbed: Callable[..., Called], spec_file: Path) -> None:
+    spec_file.write_text(PROFILE)
+    assert testbed("plan", "spec.yaml").code == 0
+
+
 CALLS: dict[str, list[str]] = {
     "set_without_value": ["plan", "spec.yaml", "--set", "seed"],
     "set_unknown_key": ["plan", "spec.yaml", "--set", "workload.iteratons=3"],
@@ -195,7 +243,7 @@ def test_a_command_line_with_a_mistake(name: str, testbed: Callable[..., Called]
 
 
 def test_every_golden_text_belongs_to_a_case() -> None:
-    assert {path.stem for path in GOLDEN.glob("*.txt")} == CHANGES.keys() | CALLS.keys()
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == CHANGES.keys() | PROFILE_CHANGES.keys() | CALLS.keys()
 
 
 @pytest.mark.parametrize(

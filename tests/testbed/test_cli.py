@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Called
+from .conftest import PROFILE, Called
 
 CLI = Callable[..., Called]
 
@@ -25,7 +25,7 @@ def test_help_is_quick() -> None:
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         times.append(time.monotonic() - begin)
     assert min(times) < 0.5
-    for name in ("run", "plan", "topo", "forest", "schemes", "up", "exec", "report", "doctor"):
+    for name in ("run", "plan", "topo", "forest", "schemes", "models", "up", "exec", "report", "doctor"):
         assert f"\n  {name} " in text
 
 
@@ -144,3 +144,33 @@ def test_doctor_says_what_is_there(testbed: CLI) -> None:
     assert all({"name", "ok", "detail", "fix", "needed"} == one.keys() for one in found)
     text = testbed("doctor").out
     assert all(one["name"] in text for one in found)
+
+
+def test_models_are_listed_with_their_sizes(testbed: Callable[..., Called]) -> None:
+    called = testbed("models")
+    assert called.code == 0
+    vgg19 = next(line for line in called.out.splitlines() if line.startswith("vgg19 "))
+    assert "143,667,240" in vgg19
+    assert "548.0" in vgg19
+    assert "32: 268 ms" in vgg19
+    found = {one["name"]: one for one in json.loads(testbed("models", "--json").out)}
+    assert found["lenet5"]["datasets"] == ["digits"]
+    assert found["vgg19"]["datasets"] == []
+    assert found["resnet50"]["parameters"] == 25_557_032
+
+
+def test_a_forest_is_shown_for_a_published_model(testbed: Callable[..., Called]) -> None:
+    called = testbed("forest", "ps(place=tensor)", "star(hosts=4)", "--model", "vgg19", "--json")
+    assert called.code == 0
+    assert json.loads(called.out)["verified"]
+
+
+def test_a_plan_says_what_scale_does(testbed: Callable[..., Called], spec_file: Path) -> None:
+    spec_file.write_text(PROFILE)
+    assert "links at 200 Mbit/s (scale 200: 40 Gbit/s, and gradients" in testbed("plan", "spec.yaml").out
+    (trial,) = json.loads(testbed("plan", "spec.yaml", "--json").out)["trials"]
+    assert trial["gradient_bytes"] == 4 * round(143_667_240 / 200)
+    assert trial["builds"]["rate_bps"] == 200_000_000
+    whole = json.loads(testbed("plan", "spec.yaml", "--set", "workload.scale=2000", "--json").out)["trials"][0]
+    assert whole["gst_theory_s"] == pytest.approx(trial["gst_theory_s"], rel=1e-4)
+    assert whole["jct_theory_s"] == pytest.approx(3 * (0.268 + trial["gst_theory_s"]), rel=1e-4)

@@ -30,7 +30,14 @@ def test_declared_shapes_are_those_of_the_module(name: str) -> None:
     net = model(name)
     module = net.build()
     assert dict(net.tensors()) == {key: tuple(value.shape) for key, value in module.state_dict().items()}
-    assert module(torch.zeros(2, *net.input_shape)).shape == (2, net.outputs)
+    samples = torch.zeros(2, *net.input_shape, dtype=torch.int64 if name == "bert_tiny" else torch.float32)
+    places = net.input_shape if name == "bert_tiny" else ()
+    assert module(samples).shape == (2, net.outputs, *places)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_the_line_about_a_model_has_its_size(name: str) -> None:
+    assert f"{model(name).floats():,} parameters" in model(name).doc
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
@@ -50,10 +57,15 @@ def test_sizes_do_not_need_torch() -> None:
 def test_unknown_model_names_the_nearest() -> None:
     with pytest.raises(SpecError) as caught:
         tensor_sizes("lenet")
-    assert str(caught.value) == "unknown model 'lenet'; there is lenet5\n  fix: did you mean 'lenet5'?"
+    assert (
+        str(caught.value) == "unknown model 'lenet'; there is bert_tiny, lenet5, resnet8\n  fix: did you mean 'lenet5'?"
+    )
 
 
 def test_unknown_model_far_from_any_lists_them() -> None:
     with pytest.raises(SpecError) as caught:
         tensor_sizes("gpt")
-    assert str(caught.value) == "unknown model 'gpt'; there is lenet5\n  fix: use lenet5"
+    assert (
+        str(caught.value)
+        == "unknown model 'gpt'; there is bert_tiny, lenet5, resnet8\n  fix: use bert_tiny or lenet5 or resnet8"
+    )

@@ -131,6 +131,41 @@ def test_buckets_become_ready_in_their_order_and_complete() -> None:
         assert seen == [0, 1, 2, 3]
 
 
+ALL = [("lenet5", "digits", 0.01), ("resnet8", "digits", 0.1), ("bert_tiny", "python_reference", 0.1)]
+
+
+@pytest.mark.parametrize(("name", "dataset", "rate"), ALL)
+def test_layers_become_ready_in_backward_order(name: str, dataset: str, rate: float) -> None:
+    replica = Replica(Training(name, dataset, 4, 1, rate, 0.9, 1))
+    seen: list[int] = []
+    replica.on_ready = seen.append
+    replica.compute(*replica.samples(0, 0, 1))
+    assert seen == list(range(len(model(name).layers)))
+
+
+def test_fused_layers_become_ready_together() -> None:
+    first, second, *rest = model("resnet8").buckets()
+    spans = [(first[0], second[1]), (rest[0][0], rest[-1][1])]
+    replica = Replica(Training("resnet8", "digits", 4, 1, 0.1, 0.9, 1), spans)
+    seen: list[int] = []
+    replica.on_ready = seen.append
+    replica.compute(*replica.samples(0, 0, 1))
+    assert seen == [0, 1]
+
+
+@pytest.mark.parametrize(("name", "dataset", "rate"), ALL)
+def test_every_model_learns(name: str, dataset: str, rate: float) -> None:
+    replica = Replica(Training(name, dataset, 64, 30, rate, 0.9, 1))
+    losses = []
+    for i in range(30):
+        losses.append(replica.compute(*replica.samples(i, 0, 1)))
+        replica.step(1)
+    assert np.mean(losses[-5:]) < 0.9 * losses[0]
+    share, loss = replica.evaluate()
+    assert loss < 0.9 * losses[0]
+    assert share > (0.05 if name == "bert_tiny" else 0.25)
+
+
 def test_an_error_in_a_hook_reaches_the_caller() -> None:
     replica = Replica(SETTINGS)
 

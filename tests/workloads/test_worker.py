@@ -19,9 +19,10 @@ import pytest
 from topologies.addressing import plan
 from topologies.build import build as build_topology
 from workloads import training, worker
-from workloads.job import Compute, Job, Peer, Probe, Training
-from workloads.models import tensor_sizes
+from workloads.job import Compute, Job, Peer, Probe, Replay, Training
+from workloads.models import model, tensor_sizes
 from workloads.reference import reference_weights, relative_error
+from workloads.replay import Values
 from workloads.sync import codec, schemes
 from workloads.sync.flows import neighbours
 from workloads.sync.forest import ABSENT, ROOT, Forest
@@ -58,6 +59,8 @@ class Cluster:
 
     def write_jobs(self, forest: Forest, peers: dict[int, tuple[Peer, ...]], **changes: Any) -> None:
         codec.save(forest, self.directory / "forest.npz")
+        if changes.get("overlap") == "layer":
+            changes.setdefault("buckets", tuple(model("lenet5").buckets()))
         rank = {node: r for r, node in enumerate(forest.workers)}
         for node, theirs in peers.items():
             job = Job(
@@ -71,6 +74,7 @@ class Cluster:
                 training=TRAINING,
                 compute=Compute("real"),
                 overlap="none",
+                buckets=((0, model("lenet5").floats()),),
                 chunk_bytes=1 << 16,
                 congestion_control="reno",
                 timeout_s=20,
@@ -169,6 +173,63 @@ def test_workers_train_as_one(cluster: Cluster, topology: str, scheme: str, over
     assert least < sum(line["wire_bytes"] for line in done) < 1.001 * least
 
 
+@pytest.mark.parametrize(
+    ("name", "dataset", "rate"), [("resnet8", "digits", 0.1), ("bert_tiny", "python_reference", 0.1)]
+)
+def test_other_models_train_as_one_too(cluster: Cluster, name: str, dataset: str, rate: float) -> None:
+    work = Training(name, dataset, 4, 6, rate, 0.9, 3)
+    spans = model(name).buckets()
+    half = len(spans) // 2
+    fused = ((0, spans[half][1]), (spans[half][1], spans[-1][1]))
+    cluster.write("star(hosts=3)", "ring", training=work, overlap="layer", buckets=fused, priority=True)
+    lines = cluster.run()
+    weights = np.load(cluster.directory / "weights.npy")
+    assert relative_error(weights, reference_weights(work, 3)) < 1e-5
+    assert len({found[-1]["weights_sha256"] for found in lines.values()}) == 1
+
+
+REPLAY = Replay(iterations=4, seed=3, shares=(0.1, 0.6, 0.3))
+THREE = ((0, 30_000), (30_000, 30_001), (30_001, 90_000))
+
+
+@pytest.mark.parametrize("overlap", ["none", "layer", "both"])
+@pytest.mark.parametrize("mode", ["paced", "none"])
+@pytest.mark.parametrize("priority", [False, True])
+def test_a_profile_is_played_and_its_sums_are_right(cluster: Cluster, overlap: str, mode: str, priority: bool) -> None:
+    pace_s = PACE_S if mode == "paced" else 0.0
+    one = overlap == "none"
+    cluster.write(
+        "star(hosts=4)",
+        "ring",
+        training=dataclasses.replace(REPLAY, shares=(1.0,)) if one else REPLAY,
+        buckets=((0, 90_000),) if one else THREE,
+        overlap=overlap,
+        priority=priority and not one,
+        compute=Compute(mode, pace_s),  # type: ignore[arg-type]
+    )
+    for lines in cluster.run().values():
+        assert lines[-1]["wrong"] == []
+        iterations = [line for line in lines if line["kind"] == "iteration"]
+        assert [line["i"] for line in iterations] == [0, 1, 2, 3]
+        for line in iterations:
+            assert line["start"] <= line["ready"] <= line["sum"] <= line["end"]
+            assert line["loss"] is None
+            assert line["ready"] - line["start"] >= pace_s - 1e-3
+
+
+def test_a_wrong_sum_is_counted_by_every_worker(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 1 sends an older iteration's gradient again, and all count nearly all of the floats as wrong."""
+    fill = Values.fill
+    monkeypatch.setattr(Values, "fill", lambda self, i: fill(self, 1 if i == 2 and self.rank == 1 else i))
+    buckets = ((0, 90_000),)
+    replay = dataclasses.replace(REPLAY, shares=(1.0,))
+    cluster.write("star(hosts=3)", "ps", training=replay, buckets=buckets, compute=Compute("none"))
+    for lines in cluster.run().values():
+        ((iteration, count),) = lines[-1]["wrong"]
+        assert iteration == 2
+        assert count > 0.9 * 90_000
+
+
 @pytest.mark.parametrize("overlap", ["none", "layer"])
 def test_paced_gradients_are_ready_at_the_pace_or_say_so(cluster: Cluster, overlap: str) -> None:
     cluster.write("star(hosts=3)", "ring", overlap=overlap, compute=Compute("paced", PACE_S))
@@ -227,7 +288,7 @@ def test_a_node_without_a_rank_adds_and_passes_on(cluster: Cluster) -> None:
     weights = np.load(cluster.directory / "weights.npy")
     assert relative_error(weights, reference_weights(TRAINING, 2)) < 1e-5
     assert [line["kind"] for line in seen[2]] == ["hello", "done"]
-    assert seen[2][-1]["weights_sha256"] is None
+    assert "weights_sha256" not in seen[2][-1]
 
 
 def test_links_are_probed_before_training(cluster: Cluster) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from workloads.models import lenet5
+from workloads.models import bert_tiny, lenet5, resnet8
 from workloads.registry import lookup
 
 if TYPE_CHECKING:
@@ -58,6 +58,22 @@ MODELS: dict[str, Model] = {
         lenet5.OUTPUTS,
         lenet5.LAYERS,
         lenet5.build,
+    ),
+    "resnet8": Model(
+        "resnet8",
+        "ResNet-8 with group normalisation (He et al. 2016, section 4.2, n = 1), 77,562 parameters",
+        resnet8.INPUT_SHAPE,
+        resnet8.OUTPUTS,
+        resnet8.LAYERS,
+        resnet8.build,
+    ),
+    "bert_tiny": Model(
+        "bert_tiny",
+        "BERT-Tiny that predicts masked words (Turc et al. 2019), 664,064 parameters",
+        bert_tiny.INPUT_SHAPE,
+        bert_tiny.OUTPUTS,
+        bert_tiny.LAYERS,
+        bert_tiny.build,
     ),
 }
 

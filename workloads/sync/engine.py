@@ -16,6 +16,16 @@ it passes them on to its children, and only these send what passes it.) A connec
 rounds, so two bits tell the present round from a later one, unless four rounds in a row leave the connection unused.
 Only barriers leave one unused, and a barrier takes no gradient.
 
+With ``priority``, a bucket that becomes ready later overtakes the earlier ones that wait to be sent: it belongs to
+layers nearer to the input, which the next forward pass needs first (P3, Jayarajan et al. 2019, section 4; TicTac,
+Hashemi et al. 2019; ByteScheduler, Peng et al. 2019, section 4.1). That cannot deadlock either. Only messages of one
+round are ever queued, so none overtakes one of an earlier round. And within a round a held message waits for nothing
+but its bucket to be opened here, by ``start``, which waits for no message of that round; every node starts every
+bucket, in whatever order messages come. So each held connection is read on, and the messages behind it, in whatever
+order, arrive. A window counts each bucket's chunks for themselves then, so that none waits for those it may overtake.
+Overtaking does cost time where nodes open buckets at different moments: what cannot be taken yet holds
+up the rest.
+
 Rejected: staging what comes early (memory without bound), and float sums in a fixed order (waiting for the slowest
 child first; sums of the same floats in another order differ in the last bits only).
 """
@@ -24,7 +34,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from socket import IPPROTO_TCP, TCP_CONGESTION, socket
 from types import TracebackType
 
@@ -59,15 +69,24 @@ class Engine:
     """
 
     def __init__(
-        self, node: int, forest: Forest, chunks: ChunkTable, sockets: Mapping[int, socket], gradient: Floats | None
+        self,
+        node: int,
+        forest: Forest,
+        chunks: ChunkTable,
+        sockets: Mapping[int, socket],
+        gradient: Floats | None,
+        *,
+        priority: bool = False,
     ) -> None:
+        if priority and forest.fixed:
+            raise ValueError("chunks that switches add keep their order")  # as the gates of exponents need it
         if gradient is not None and (gradient.shape != (chunks.total_floats,) or gradient.dtype != np.float32):
             raise ValueError(f"gradient is {gradient.dtype}{list(gradient.shape)}, not [{chunks.total_floats}]")
         self._name = forest.nodes[node]
         self._plan = plan(node, forest, chunks)
         self._sums: Sums
         if forest.fixed is None:
-            self._sums = FloatSums(self._plan, forest.window, chunks.total_floats, gradient)
+            self._sums = FloatSums(self._plan, forest.window, chunks.total_floats, gradient, each_bucket=priority)
         else:
             world = len(forest.workers)
             self._sums = FixedSums(self._plan, forest.window, forest.fixed, world, self._name, gradient)
@@ -77,7 +96,8 @@ class Engine:
         # Each node serves the neighbour after itself first: if all began with the lowest, that one's link would be the
         # only one in use, and the last one's would idle at the start.
         order = sorted(sockets, key=lambda peer: (peer - node) % len(forest.nodes))
-        self._connections = [Connection(peer, forest.nodes[peer], sockets[peer]) for peer in order]
+        self._connections = [Connection(peer, forest.nodes[peer], sockets[peer], ordered=priority) for peer in order]
+        self._rank = [-bucket if priority else 0 for bucket in self._plan.bucket]
         self._by_node = {connection.node: connection for connection in self._connections}
         self._by_descriptor = {connection.sock.fileno(): connection for connection in self._connections}
         self._forward = [[self._by_node[peer] for peer in peers] for peers in self._plan.forward]
@@ -141,6 +161,16 @@ class Engine:
             self._complete_s = time.monotonic()
         return self._complete_s
 
+    def wait_bucket(self, bucket: int, timeout_s: float) -> None:
+        """Move chunks until the bucket's sum is complete here; its floats may be read, but not changed before ``wait``.
+
+        Raises:
+            TrialTimeoutError, WorkerError: as :meth:`wait`.
+        """
+        if not self._ready[bucket]:
+            raise ValueError(f"bucket {bucket} was not started")
+        self._until(lambda: not self._missing[bucket], timeout_s)
+
     def barrier(self, timeout_s: float) -> None:
         """Return once every worker, and every node that adds for some, has called this.
 
@@ -175,6 +205,7 @@ class Engine:
         self._round = (self._round + 1) & _ROUND_MASK
         self._ready = [False] * len(self._plan.members)
         self._waiting = self._plan.children.copy()
+        self._missing = self._plan.parts.copy()
         self._sums.begin()
         for connection in self._connections:
             connection.received = connection.expected = 0
@@ -198,14 +229,18 @@ class Engine:
 
     def _finish(self, timeout_s: float) -> None:
         """Loop until every chunk of the round is complete and everything is sent."""
+        self._until(lambda: not self._remaining and not any(c.sending for c in self._connections), timeout_s)
+        self._begin_round()
+
+    def _until(self, done: Callable[[], bool], timeout_s: float) -> None:
+        """Loop until ``done``, or until nothing has moved for ``timeout_s``."""
         moved_s = time.monotonic()
-        while self._remaining or any(connection.sending for connection in self._connections):
+        while not done():
             left_s = moved_s + timeout_s - time.monotonic()
             if self._step(max(0.0, left_s)):
                 moved_s = time.monotonic()
             elif left_s <= 0:
                 raise self._timed_out(timeout_s)
-        self._begin_round()
 
     def _timed_out(self, timeout_s: float) -> TrialTimeoutError:
         silent = [c.name for c in self._connections if c.received < c.expected]
@@ -320,14 +355,14 @@ class Engine:
         if parent == ROOT:
             self._summed(k)
         elif self._sums.may_send(k):
-            self._by_node[parent].push(self._round << _ROUND_SHIFT | k, self._views[k])
+            self._by_node[parent].push(self._round << _ROUND_SHIFT | k, self._views[k], self._rank[k])
             if not self._plan.receives[c]:
                 self._complete(k)
 
     def _summed(self, k: int) -> None:
         """Chunk k holds the sum of all workers: pass it down."""
         for connection in self._forward[self._plan.klass[k]]:
-            connection.push(_SUM | self._round << _ROUND_SHIFT | k, self._views[k])
+            connection.push(_SUM | self._round << _ROUND_SHIFT | k, self._views[k], self._rank[k])
         self._complete(k)
         if (gate := self._sums.agreed(k)) is not None:
             self._open(gate)
@@ -337,6 +372,7 @@ class Engine:
     def _complete(self, k: int) -> None:
         """Chunk k has been passed on for the last time."""
         self._sums.leave(k)
+        self._missing[self._plan.bucket[k]] -= 1
         self._remaining -= 1
         if self._remaining == 0:
             self._complete_s = time.monotonic()

@@ -26,6 +26,7 @@ class Plan:
         data: number of chunks that hold the gradient, K.
         first, last: span of each chunk in floats; of exponents, in the order of the chunks that ``scaled`` lists.
         klass, gate: of each chunk.
+        bucket: of each chunk, or of those that its exponents are about; B at a barrier.
         members: chunks of each gate.
         scaled: the batch that each chunk of exponents is about, from the first such chunk on.
         children: by chunk, partial sums to wait for.
@@ -34,6 +35,7 @@ class Plan:
         receives: by class, whether the sum comes back to this node.
         forward: by class, the nodes to pass the sum on to.
         chunks: (of an iteration, of a barrier) that this node takes part in.
+        parts: by bucket, how many of its chunks this node takes part in.
         expected: by neighbour, messages that come from it (in an iteration, in a barrier).
         barrier_rounds: how often a barrier's chunks go around, see :func:`barrier_classes`.
     """
@@ -44,6 +46,7 @@ class Plan:
     last: list[int]
     klass: list[int]
     gate: list[int]
+    bucket: list[int]
     members: list[list[int]]
     scaled: list[list[int]]
     children: list[int]
@@ -52,6 +55,7 @@ class Plan:
     receives: list[bool]
     forward: list[list[int]]
     chunks: tuple[int, int]
+    parts: list[int]
     expected: dict[int, tuple[int, int]]
     barrier_rounds: int
 
@@ -62,6 +66,8 @@ def plan(node: int, forest: Forest, chunks: ChunkTable) -> Plan:
     scaled = _batches(chunks, forest.window) if forest.fixed is not None and forest.fixed.scale is None else []
     sizes = np.cumsum([0, *map(len, scaled)]).tolist()
     klass = [*chunks.klass.tolist(), *(int(chunks.klass[ks[0]]) for ks in scaled), *barrier]
+    about = [int(chunks.bucket[ks[0]]) for ks in scaled]
+    bucket = [*chunks.bucket.tolist(), *about, *[chunks.buckets] * len(barrier)]
     gate = [*_gates(chunks, scaled), *[chunks.buckets] * len(barrier)]
     members: list[list[int]] = [[] for _ in range(chunks.buckets + 1 + len(scaled))]
     for k, number in enumerate(gate):
@@ -82,6 +88,7 @@ def plan(node: int, forest: Forest, chunks: ChunkTable) -> Plan:
         last=[*chunks.stop.tolist(), *sizes[1:], *[0] * len(barrier)],
         klass=klass,
         gate=gate,
+        bucket=bucket,
         members=members,
         scaled=scaled,
         children=[class_children[c] for c in klass],
@@ -90,6 +97,7 @@ def plan(node: int, forest: Forest, chunks: ChunkTable) -> Plan:
         receives=receives,
         forward=forward,
         chunks=(sum(mine[:last_iteration]), sum(mine[last_iteration:])),
+        parts=np.bincount(bucket, weights=mine, minlength=chunks.buckets + 1).astype(int).tolist(),
         expected=_expected(node, forest, klass[:last_iteration], barrier),
         barrier_rounds=1 if len(barrier) == 1 else 2,
     )

@@ -13,7 +13,7 @@ self-clocking).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,9 +69,9 @@ class Slots:
 class Windows:
     """Which chunks a worker may not send yet, for want of an earlier one's sum."""
 
-    def __init__(self, klass: Sequence[int], window: int) -> None:
-        """A ``window`` of 0 is no limit."""
-        order: dict[int, list[int]] = {}
+    def __init__(self, klass: Sequence[Hashable], window: int) -> None:
+        """A ``window`` of 0 is no limit; ``klass`` says for each chunk with which others it is counted."""
+        order: dict[Hashable, list[int]] = {}
         for k, c in enumerate(klass):
             order.setdefault(c, []).append(k)
         pairs = [zip(ks, ks[window:], strict=False) for ks in order.values() if window]

@@ -10,9 +10,12 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from testbed.errors import TrialTimeoutError, WorkerError
 from topologies.model import Topology
@@ -34,14 +37,16 @@ def gradient_of(worker: int, iteration: int, floats: int) -> np.ndarray:
     return np.random.default_rng((worker, iteration)).integers(-99, 99, floats).astype(np.float32)
 
 
-def trains(forest: Forest, table: ChunkTable, iterations: int, seed: int) -> Callable[[int, Sockets], object]:
+def trains(
+    forest: Forest, table: ChunkTable, iterations: int, seed: int, priority: bool = False
+) -> Callable[[int, Sockets], object]:
     """A worker that checks every sum, with random pauses before buckets and barriers now and then."""
 
     def work(node: int, sockets: Sockets) -> object:
         pause, common = random.Random(seed * 1000 + node), random.Random(seed)
         is_worker = node in forest.workers
         gradient = np.empty(table.total_floats, np.float32)
-        engine = Engine(node, forest, table, sockets, gradient if is_worker else None)
+        engine = Engine(node, forest, table, sockets, gradient if is_worker else None, priority=priority)
         engine.barrier(LIMIT_S)
         for i in range(iterations):
             gradient[:] = gradient_of(node, i, table.total_floats)
@@ -53,6 +58,13 @@ def trains(forest: Forest, table: ChunkTable, iterations: int, seed: int) -> Cal
                     time.sleep(0.004)
                 ready = time.monotonic()
                 engine.start(bucket)
+            for bucket in reversed(range(table.buckets)) if is_worker and pause.random() < 0.5 else ():
+                engine.wait_bucket(bucket, LIMIT_S)
+                for k in np.flatnonzero(table.bucket == bucket):
+                    span = slice(table.start[k], table.stop[k])
+                    ranks = forest.workers
+                    right = sum(gradient_of(worker, i, table.total_floats)[span] for worker in ranks)
+                    assert np.array_equal(gradient[span], right), f"iteration {i}, bucket {bucket}"
             complete = engine.wait(LIMIT_S)
             assert complete <= time.monotonic()
             if is_worker:
@@ -109,6 +121,28 @@ def test_servers_that_have_no_gradient(topology: Build, on_every_node: OnEveryNo
     assert all(isinstance(count, int) for count in results.values()), results
 
 
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10**6), buckets=st.integers(1, 12), chunks=st.integers(1, 80), workers=st.integers(2, 5))
+def test_priority_neither_deadlocks_nor_mixes_up(
+    random_forest: Callable[..., Forest], on_every_node: OnEveryNode, seed: int, buckets: int, chunks: int, workers: int
+) -> None:
+    """Random trees over hosts of which some only add, buckets of any sizes opened at any moments, rounds that overlap,
+    windows or none.
+
+    Gradients are larger than the sockets' buffers, so that held connections really stop their senders.
+    """
+    draw = random.Random(seed)
+    hosts = workers + draw.randint(0, 2)
+    forest = replace(random_forest(seed, hosts, workers, draw.randint(1, 5)), window=draw.choice([0, 1, 3]))
+    floats = draw.choice([200, 40_000, 300_000])
+    edges = sorted({0, floats, *(draw.randrange(1, floats) for _ in range(buckets - 1))})
+    spans = list(itertools.pairwise(edges))
+    draw.shuffle(spans)
+    table = cut(forest, floats, spans, max(4, 4 * floats // chunks))
+    results = on_every_node(forest, list(range(hosts)), trains(forest, table, 3, seed, priority=True))
+    assert all(isinstance(count, int) for count in results.values()), results
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_random_forests_chunks_and_delays(
     random_forest: Callable[..., Forest], on_every_node: OnEveryNode, seed: int
@@ -117,6 +151,7 @@ def test_random_forests_chunks_and_delays(
     draw = random.Random(seed)
     hosts = draw.randint(2, 7)
     forest = random_forest(seed, hosts, draw.randint(1, hosts), draw.randint(1, 6))
+    forest = replace(forest, window=draw.choice([0, 0, 1, 2, 5]))
     floats = draw.choice([60, 999, 40_000, 300_000])
     edges = sorted({0, floats, *(draw.randrange(1, floats) for _ in range(draw.randint(0, 4)))})
     buckets = list(itertools.pairwise(edges))[::-1]

@@ -60,3 +60,12 @@ def test_a_leaf_of_one_tree_or_the_other(topology: Build, hosts: int) -> None:
     assert max(np.bincount(trees[trees >= 0]).max() for trees in forest.reduce) <= 2
     assert depth(forest.reduce).max() <= int(np.ceil(np.log2(hosts))) + 1
     assert cost(forest, net, 1e9 / 8).bound_s() <= 2 + 1e-9
+
+
+@pytest.mark.parametrize("scheme", ["tree", "tree(fanout=5)", "double_binary_tree"])
+@pytest.mark.parametrize("hosts", [2, 3, 8, 17, 64])
+def test_the_window_lets_a_chunk_go_up_and_come_back(topology: Build, scheme: str, hosts: int) -> None:
+    """Fewer chunks than hops there and back would leave links idle."""
+    net = topology(f"star(hosts={hosts})")
+    forest = build(scheme, net, [])
+    assert forest.window >= cost(forest, net, 1.0).rounds + 2

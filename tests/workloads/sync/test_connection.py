@@ -1,0 +1,93 @@
+"""Messages leave a connection whole, in the order of their ranks and, within one, of their queuing."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from workloads.sync.connection import HEADER_BYTES, Connection
+
+Pair = tuple[socket.socket, socket.socket]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    """Two ends of a TCP connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        far, _ = server.accept()
+        with near, far:
+            yield near, far
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(
+        st.one_of(st.none(), st.tuples(st.integers(-9, 0), st.sampled_from([0, 1, 400, 70_000]))), max_size=60
+    )
+)
+def test_any_queuing_and_flushing(pair: Pair, steps: list[tuple[int, int] | None]) -> None:
+    """None flushes once; a pair queues a message of that rank and size. The other end reads only at the end of each
+    example, so what the kernel does not take stays queued and is overtaken."""
+    near, far = pair
+    connection = Connection(1, "h1", near, ordered=True)
+    sent: list[tuple[int, int, int]] = []
+    for step in steps:
+        if step is None:
+            _flush(connection)
+            continue
+        rank, size = step
+        connection.push(len(sent), memoryview(bytes([len(sent)]) * size), rank)
+        sent.append((len(sent), rank, size))
+    arrived = _drain(connection, far, {word: size for word, _, size in sent})
+    assert sorted(arrived) == [word for word, _, _ in sent]
+    ranks = [rank for _, rank, _ in sent]
+    for first, second in pairwise(arrived):
+        assert first < second or ranks[first] < ranks[second], "only a lower rank may overtake"
+    if None not in steps:
+        assert arrived == sorted(arrived, key=lambda word: (ranks[word], word))
+
+
+def test_a_front_layer_overtakes_what_the_kernel_has_not_taken(pair: Pair) -> None:
+    near, far = pair
+    near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+    connection = Connection(1, "h1", near, ordered=True)
+    block = memoryview(bytes(1 << 20))
+    for word in range(20):
+        connection.push(word, block, 0)
+    while connection.writable:
+        connection.flush()
+    connection.push(20, memoryview(b"front"), -1)
+    sizes = dict.fromkeys(range(20), len(block)) | {20: 5}
+    arrived = _drain(connection, far, sizes)
+    assert arrived.index(20) < 16
+    assert [word for word in arrived if word < 20] == list(range(20))
+
+
+def _flush(connection: Connection) -> None:
+    if connection.sending and connection.writable:
+        connection.flush()
+
+
+def _drain(connection: Connection, far: socket.socket, sizes: dict[int, int]) -> list[int]:
+    """Flush and read until all has arrived; the words in the order of arrival. Every payload must be whole."""
+    stream, left = bytearray(), sum(HEADER_BYTES + size for size in sizes.values())
+    far.settimeout(10)
+    while left:
+        connection.writable = True
+        _flush(connection)
+        stream += (piece := far.recv(min(left, 1 << 20)))
+        left -= len(piece)
+    words, at = [], 0
+    while at < len(stream):
+        word = int.from_bytes(stream[at : at + HEADER_BYTES], "big")
+        payload = stream[at + HEADER_BYTES : at + HEADER_BYTES + sizes[word]]
+        assert word == 20 or payload == bytes([payload[0] if payload else 0]) * sizes[word]
+        words.append(word)
+        at += HEADER_BYTES + sizes[word]
+    return words

@@ -1,0 +1,62 @@
+"""Every model that an experiment can name: those that can be trained, and those that are played back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from workloads.models import MODELS
+from workloads.profiles import profiles
+from workloads.registry import lookup
+
+TRAINED_ON = {"lenet5": ("digits",), "resnet8": ("digits",), "bert_tiny": ("python_reference",)}
+"""What each model is trained on."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model as ``testbed models`` lists it; ``bytes`` are those of its gradient, in float32."""
+
+    name: str
+    doc: str
+    parameters: int
+    bytes: int
+    layers: int
+    tensors: int
+    datasets: tuple[str, ...]
+    """What it can be trained on; empty for one that cannot."""
+    can_be_played: bool
+    times_s: dict[int, float]
+    """Published times of a forward and backward pass, by batch."""
+
+
+def models() -> list[Entry]:
+    """All of them: those that can be trained first."""
+    known = profiles()
+    names = dict.fromkeys([*MODELS, *known])
+    return [_entry(name) for name in names]
+
+
+def tensor_sizes(name: str) -> list[tuple[str, int]]:
+    """Name and number of floats of each tensor of a model, in gradient order.
+
+    Raises:
+        SpecError: no such model.
+    """
+    known = lookup("model", name, {each: each for each in [*MODELS, *profiles()]})
+    return [(tensor, prod(shape)) for layer in reversed(_layers(known)) for tensor, shape in layer]
+
+
+def _layers(name: str) -> list[tuple[tuple[str, tuple[int, ...]], ...]]:
+    if name in MODELS:
+        return list(MODELS[name].layers)
+    return [layer.tensors for layer in profiles()[name].build()]
+
+
+def _entry(name: str) -> Entry:
+    layers, played = _layers(name), profiles().get(name)
+    sizes = [prod(shape) for layer in layers for _, shape in layer]
+    doc = MODELS[name].doc if played is None else played.doc
+    times_s = played.times_s if played else {}
+    datasets = TRAINED_ON.get(name, ())
+    return Entry(name, doc, sum(sizes), 4 * sum(sizes), len(layers), len(sizes), datasets, played is not None, times_s)

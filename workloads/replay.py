@@ -1,0 +1,129 @@
+"""A profile played back: gradients of random values, ready when the published model's would be, sums checked.
+
+Values are whole numbers from -8 to 7, so every sum of them is exact in float32, in whatever order it is made, as in
+nccl-tests (verifiable/). Rank r's gradient of iteration i is a piece of one random sequence, which begins at another
+place for every r and every i up to :data:`PERIOD`; so a contribution that is missing, counted twice, or left over from
+an iteration before makes about fifteen of sixteen elements wrong, and what a sum must be is a piece of a sequence that
+is added up once.
+
+A layer's share of the time is its share of the architecture's multiply-adds (:func:`workloads.buckets.shares`). The
+forward pass takes a third of the time: the backward pass makes two products of each layer, with respect to its inputs
+and to its weights, where the forward pass makes one (Kaplan et al. 2020, section 2.1).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.compute import Computed
+from workloads.job import LARGEST, Compute, Replay
+from workloads.sync.engine import Engine
+
+PERIOD = 64
+FORWARD = 1 / 3
+Floats = NDArray[np.float32]
+_Integer = TypeVar("_Integer", np.int8, np.int32)
+
+
+class Values:
+    """One rank's gradients and what their sums over all ranks must be.
+
+    Attributes:
+        gradient: float32[floats], what the engine sums in place.
+        rank: whose values these are.
+    """
+
+    def __init__(self, floats: int, seed: int, rank: int, world: int, tolerance: float = 0.0) -> None:
+        """``tolerance`` is by how much an element of a right sum may be off: 0, unless sums are in fixed point."""
+        self.rank = rank
+        self._tolerance = tolerance
+        random = np.random.default_rng(seed)
+        sequence = random.integers(-LARGEST, LARGEST, floats + PERIOD * world, dtype=np.int8)
+        length = floats + PERIOD
+        self._mine = sequence[PERIOD * rank : PERIOD * rank + length].copy()
+        self._sum = np.zeros(length, np.int32)
+        for other in range(world):
+            self._sum += sequence[PERIOD * other : PERIOD * other + length]
+        self.gradient: Floats = np.zeros(floats, np.float32)
+
+    def fill(self, iteration: int) -> None:
+        """Overwrite ``gradient`` with this rank's of an iteration."""
+        self.gradient[:] = self._piece(self._mine, iteration)
+
+    def wrong(self, iteration: int) -> int:
+        """How many elements of ``gradient`` differ from the sum over all ranks."""
+        right = self._piece(self._sum, iteration)
+        if self._tolerance:
+            return int(np.count_nonzero(~(np.abs(self.gradient - right) <= self._tolerance)))  # NaN is wrong, too
+        return int(np.count_nonzero(self.gradient != right))
+
+    def _piece(self, sequence: NDArray[_Integer], iteration: int) -> NDArray[_Integer]:
+        begin = iteration % PERIOD
+        return sequence[begin : begin + len(self.gradient)]
+
+
+class Player:
+    """Releases a profile's buckets when they are due, with new values in each iteration.
+
+    Sums are checked and values made while an iteration computes, so at a pace neither takes time of its own.
+
+    Attributes:
+        wrong: by iteration, how many elements of its sum were wrong, where any were.
+    """
+
+    def __init__(self, replay: Replay, compute: Compute, values: Values, release: Callable[[int], None]) -> None:
+        """``release(bucket)`` is called once a bucket and iteration, in order."""
+        self._paced, self._values, self._release = compute.mode == "paced", values, release
+        self._forward_s = [FORWARD * share * compute.pace_s for share in replay.shares]
+        self._backward_s = [(1 - FORWARD) * share * compute.pace_s for share in replay.shares]
+        self._forward: tuple[float, float] | None = None
+        self.wrong: dict[int, int] = {}
+
+    def start_s(self) -> float:
+        """When the iteration that comes next began: now, unless :meth:`forward` has begun it."""
+        return self._forward[0] if self._forward else time.monotonic()
+
+    def run(self, iteration: int, start_s: float, wait: Callable[[float], None]) -> Computed:
+        """Play the iteration that began at ``start_s`` (``time.monotonic``); returns when all is released."""
+        called_s = time.monotonic()
+        self.check(iteration - 1)
+        self._values.fill(iteration)
+        compute_s = time.monotonic() - called_s
+        due_s = self._forward[1] if self._forward else start_s + sum(self._forward_s)
+        self._forward = None
+        overrun_s = 0.0
+        for bucket, backward_s in enumerate(self._backward_s):
+            due_s += backward_s
+            early_s = due_s - time.monotonic()
+            if early_s > 0:
+                wait(early_s)
+            elif self._paced:
+                overrun_s = max(overrun_s, -early_s)
+            self._release(bucket)
+        return Computed(None, compute_s, overrun_s)
+
+    def forward(self, engine: Engine, timeout_s: float) -> None:
+        """Play the next iteration's forward pass, each bucket's layers as soon as their sums are there.
+
+        Raises:
+            TrialTimeoutError, WorkerError: as :meth:`Engine.wait`.
+        """
+        begun_s, clock_s = None, 0.0
+        for bucket in reversed(range(len(self._forward_s))):
+            engine.wait_bucket(bucket, timeout_s)
+            clock_s = max(clock_s, time.monotonic())
+            begun_s = begun_s or clock_s
+            clock_s += self._forward_s[bucket]
+            if (left_s := clock_s - time.monotonic()) > 0:
+                engine.poll(left_s)
+        self._forward = (begun_s or clock_s, clock_s)
+
+    def check(self, iteration: int) -> None:
+        """Count the wrong elements of an iteration's sum, before the gradient is overwritten."""
+        if iteration >= 0 and (count := self._values.wrong(iteration)):
+            self.wrong[iteration] = count
