@@ -2,7 +2,8 @@
 
 Every worker opens all contenders once; then each sums in turn, round after round, from the same barrier, and every sum
 is checked. The time of one all-reduce is GST: from the moment the last worker is ready to the moment the last worker
-has the sum. All use the same congestion control. The first round is warm-up.
+has the sum. All use the same congestion control. The first round is warm-up. A contender is a scheme's expression, in
+chunks of ``CHUNK_BYTES`` as a workload's default is, or of as many as follow an ``@``: ``ring@524288``.
 
 Places: ``loopback`` (all workers on one host of a lab), ``unshaped`` and ``shaped`` (a host each on ``star(hosts=N)``;
 links as fast as the machine moves packets, or of ``RATE_BPS``).
@@ -119,14 +120,16 @@ def member(folder: Path, rank: int) -> None:
     times: dict[str, list[list[float]]] = {name: [] for name in names}
     with ExitStack() as stack:
 
-        def opened(number: int, forest: Forest, gradient: np.ndarray) -> Synchroniser:
+        def opened(number: int, contender: str, gradient: np.ndarray) -> Synchroniser:
+            scheme, _, chunk_bytes = contender.partition("@")
+            forest = build(scheme, topology, [])
             job = _job(folder, rank, addresses, forest, PORT + 1000 * number)
-            table = cut(forest, len(gradient), [(0, len(gradient))], CHUNK_BYTES)
+            table = cut(forest, len(gradient), [(0, len(gradient))], int(chunk_bytes or CHUNK_BYTES))
             return stack.enter_context(connect(job, forest, table, gradient))
 
-        control = opened(0, build("ring", topology, []), np.zeros(len(addresses), np.float32))
+        control = opened(0, "ring", np.zeros(len(addresses), np.float32))
         gradient = np.empty(config["floats"], np.float32)
-        sides = {name: opened(i + 1, build(name, topology, []), gradient) for i, name in enumerate(names)}
+        sides = {name: opened(i + 1, name, gradient) for i, name in enumerate(names)}
         for _ in range(config["rounds"] + 1):
             for name, side in sides.items():
                 times[name].append(_one(control, side, gradient, rank, len(addresses)))
