@@ -13,3 +13,4 @@ check:
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
+	@.venv/bin/mypy benchmarks/*.py

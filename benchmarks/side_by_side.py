@@ -151,6 +151,7 @@ def _job(folder: Path, rank: int, addresses: Sequence[str], forest: Forest, port
         training=Training("", "", 0, 0, 0.0, 0.0, 0),
         compute=Compute("none"),
         overlap="none",
+        buckets=((0, 1),),
         chunk_bytes=CHUNK_BYTES,
         congestion_control=CONGESTION_CONTROL,
         timeout_s=WAIT_S,
