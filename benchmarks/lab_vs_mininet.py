@@ -90,7 +90,8 @@ def start_ours(topology: Topology) -> Callable[[], object]:
 def start_mininet(topology: Topology) -> Callable[[], object]:
     net = Mininet(topo=mininet_topology(topology), switch=LinuxBridge, link=TCLink, controller=None)
     net.start()
-    return net.stop
+    stop: Callable[[], object] = net.stop
+    return stop
 
 
 def mininet_topology(topology: Topology) -> Topo:
