@@ -76,7 +76,7 @@ def test_a_negative_segment_is_refused(topology: Build) -> None:
 
 
 def test_mpirun_is_told_the_algorithm_and_left_alone_without_one() -> None:
-    meeting = mpi.Meeting(("h0", "h1"), "10.0.0.1", "10.0.0.1", 9500, "/work/agent")
+    meeting = mpi.Meeting(("h0", "h1"), "10.0.0.1", "10.0.0.1", 9500, "/here/agent")
     chosen = mpi.mpirun(meeting, Library("openmpi", "segmented_ring", 65536, exact=True, polls=True), "eth0", 5.0)
     assert chosen[chosen.index("--host") + 1] == "h0:1,h1:1"
     assert chosen[chosen.index("coll_tuned_allreduce_algorithm") + 1] == "segmented_ring"
