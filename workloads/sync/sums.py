@@ -42,7 +42,7 @@ class FloatSums:
         """``each_bucket``: the window counts the chunks of each bucket, rather than of all, for themselves."""
         self._plan = plan
         self._own = gradient is not None
-        counted = list(zip(plan.klass, plan.gate if each_bucket else [0] * len(plan.gate), strict=True))
+        counted = list(zip(plan.klass, plan.bucket if each_bucket else [0] * len(plan.bucket), strict=True))
         self._windows = Windows(counted[: plan.data], window if self._own else 0)
         flat = np.zeros(total_floats, np.float32) if gradient is None else gradient
         self.parts: list[Numbers] = [flat[first:last] for first, last in zip(plan.first, plan.last, strict=True)]
