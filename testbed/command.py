@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed import fidelity, jobs, results, watch
+from testbed import calibration, fidelity, jobs, results, watch
+from testbed.calibration import Calibrated
 from testbed.errors import TrialTimeoutError
 from testbed.files import named_errors
 from testbed.jobs import Files
@@ -36,13 +37,16 @@ COUNT_S = 1.0
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command left behind: when each rank started and ended, bursts before, counts and CPUs while it ran."""
+    """What a command left behind: when each rank started and ended, bursts before, counts and CPUs while it ran; the
+    rest is as in :class:`testbed.execute.Observed`."""
 
     exits: list[Exit]
     probes: list[dict[str, Any]]
     counters: list[Counters]
     cpu: CpuLog
     lab: dict[str, Any]
+    idle: Calibrated
+    differs: str | None
 
 
 def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ran:
@@ -61,20 +65,18 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     )
     with named_errors(files.work):
         probers, ranks = _probers(trial, files, congestion_control), launches(trial, files)
+    idle = calibration.measure(topology, lab)
     lab.launch(probers)
     watch.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None)
     before = lab.counters()
     with Monitor() as monitor:
         lab.launch(ranks)
         exits = _wait(lab, ranks, names, files, trial.spec.timeout_s)
-    counted = [
-        replace(now, bytes=now.bytes - then.bytes, packets=now.packets - then.packets, drops=now.drops - then.drops)
-        for then, now in zip(before, lab.counters(), strict=True)
-    ]
+    counted = results.since(before, lab.counters())
     probes = [
         {**line, "name": names[one.node]} for one in probers for line in watch.read(files.samples(names[one.node]))
     ]
-    ran = Ran(exits, probes, counted, monitor.log, lab.describe())
+    ran = Ran(exits, probes, counted, monitor.log, lab.describe(), idle, calibration.differs(lab))
     lab.down()
     return ran
 
@@ -189,16 +191,18 @@ def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
     start_s, end_s = min(one.started_s for one in ran.exits), max(one.ended_s for one in ran.exits)
     counted = results.links(trial, ran.counters, {})
     factor = goodput(trial.spec.links.mtu)
+    rates = [*map(results.burst, ran.probes), *ran.idle.rates]
     checks = [
-        fidelity.link_rate(ran.probes, len(jobs.bursts(trial.network.topology)), factor),
+        fidelity.link_rate(rates, len(jobs.bursts(trial.network.topology)) + len(ran.idle.rates), factor),
+        fidelity.delay(ran.idle.round_trips),
         *fidelity.cpu([(start_s, end_s)], ran.cpu, "while the command ran"),
         fidelity.drops(counted),
+        fidelity.shaping(ran.differs),
     ]
     return {
         "metrics": {"jct_s": end_s - start_s},
         "links": counted,
-        "probes": [
-            {key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")} for line in ran.probes
-        ],
+        "probes": rates,
+        "round_trips": ran.idle.round_trips,
         "fidelity": fidelity.verdict(checks),
     }

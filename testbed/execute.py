@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from testbed import command, jobs, results, watch
+from testbed import calibration, command, jobs, results, watch
+from testbed.calibration import Calibrated
 from testbed.errors import DiskFullError, TrialError
 from testbed.files import named_errors
 from testbed.jobs import Files
@@ -34,12 +35,15 @@ Lines = list[dict[str, Any]]
 
 @dataclass
 class Observed:
-    """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log and the lab as read back."""
+    """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back, what
+    the idle network did before, and how the kernel's settings differed from what was asked for after."""
 
     lines: dict[str, Lines]
     counters: list[Counters]
     cpu: CpuLog
     lab: dict[str, Any]
+    idle: Calibrated
+    differs: str | None
 
     def of(self, kind: str) -> Lines:
         """The lines of one kind, each with its process's ``name``."""
@@ -122,6 +126,7 @@ def blank(trial: Trial) -> dict[str, Any]:
         "loss": None,
         "fidelity": None,
         "probes": [],
+        "round_trips": [],
         "links": [],
         "links_settings": trial.spec.links.model_dump(),
     }
@@ -141,11 +146,14 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     with named_errors(files.work):
         agent = lab.agent() if library else ()
         launches = jobs.write(trial, files, congestion_control, agent)
+    idle = calibration.measure(trial.network.topology, lab)
+    before = lab.counters()
     with Monitor() as monitor:
         lab.launch(launches)
         watch.wait(lab, launches, names, files, trial.spec.timeout_s, tick)
     lines = {names[launch.node]: watch.read(files.samples(names[launch.node])) for launch in launches}
-    seen = Observed(lines, lab.counters(), monitor.log, lab.describe())
+    counted = results.since(before, lab.counters())
+    seen = Observed(lines, counted, monitor.log, lab.describe(), idle, calibration.differs(lab))
     lab.down()
     return seen
 
@@ -155,18 +163,31 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     probes = seen.of("probe")
     link_counts = results.links(trial, seen.counters, probed_bytes(trial, probes))
     loss = samples.groupby("iteration")["loss"].mean()
-    nics = len(jobs.bursts(trial.network.topology))
-    helpers = {line["name"] for line in seen.of("hello") if line["rank"] is None}
-    aggregators = {line["name"]: line["cpu_s"] for line in seen.of("done") if line["name"] in helpers}
+    found = evidence(trial, seen, probes, link_counts)
     return {
         "metrics": results.measure(trial, samples, sent_bytes([line["wire_bytes"] for line in seen.of("done")])),
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": link_counts,
-        "probes": [{key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")} for line in probes],
-        "fidelity": results.judge(trial, samples, probes, nics, link_counts, seen.cpu, aggregators),
+        "probes": found.rates,
+        "round_trips": found.round_trips,
+        "fidelity": results.judge(trial, samples, found),
         "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello")}),
         "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done")),
     }
+
+
+def evidence(trial: Trial, seen: Observed, probes: Lines, link_counts: Lines) -> results.Evidence:
+    """What the verdict is found from."""
+    return results.Evidence(
+        rates=[*map(results.burst, probes), *seen.idle.rates],
+        expected_rates=len(jobs.bursts(trial.network.topology)) + len(seen.idle.rates),
+        round_trips=seen.idle.round_trips,
+        links=link_counts,
+        cpu=seen.cpu,
+        done=seen.of("done"),
+        aggregators={line["name"] for line in seen.of("hello") if line["rank"] is None},
+        differs=seen.differs,
+    )
 
 
 def sent_bytes(counts: Sequence[int | None]) -> int | None:

@@ -38,7 +38,8 @@ class Limits:
     overrun: float = 0.02
     """Most by which computing exceeds the pace, as a share of the paced time."""
     wire: float = 0.03
-    """Most by which the kernel's count of bytes differs from the forest's."""
+    """Most by which the kernel's count of bytes on a link differs from the forest's, as a share of the busiest
+    link's."""
     run_queue: float = 0.25
     """Most of the synchronisation for which a worker, able to run, waited for a core."""
     polled: float = 1.05
@@ -46,8 +47,17 @@ class Limits:
     aggregator: float = 0.9
     """Most of a core that a node which only adds for others takes while gradients are on the wire: one thread."""
     faster: float = 0.03
-    """Most by which a synchronisation is faster than the links' rates allow, or a NIC above its goodput; more means
+    """Most by which a synchronisation is faster than the links' rates allow, or a link above its goodput; more means
     that links are not as asked."""
+    delay_s: float = 0.0005
+    delay: float = 0.05
+    """Most by which a round trip's median is off: so much, or this share of it where that is more."""
+    late_s: float = 0.002
+    """Most by which the median of a process's sleeps overruns while it trains."""
+    resent: float = 0.002
+    """Most of a host's TCP segments that were sent again."""
+    event_s: float = 0.02
+    """Most by which an injected event is late."""
 
 
 LIMITS = Limits()
@@ -78,24 +88,89 @@ def reasons(fidelity: Mapping[str, Any]) -> str:
     return "; ".join(f"{c['name']}: {c['detail']}" for c in fidelity.get("checks", ()) if not c["ok"])
 
 
-def link_rate(probes: Iterable[Mapping[str, Any]], expected: int, goodput: float, limits: Limits = LIMITS) -> Check:
-    """The slowest NIC's rate in the burst over the goodput at the rate asked for; ``expected`` NICs must report.
+def link_rate(probes: Sequence[Mapping[str, Any]], expected: int, goodput: float, limits: Limits = LIMITS) -> Check:
+    """The slowest burst's rate over the goodput at the rate asked for; ``expected`` ports must report.
 
-    A NIC that is faster than its rate allows is not shaped as asked, and decides if there is one.
+    Bursts into NICs run all at once, those over links between switches a few at a time. A port that is faster than its
+    rate allows is not shaped as asked, and decides if there is one.
     """
-    shares = {
-        f"{probe['name']} {probe['port_address']}": probe["rate_bps"] / (probe["asked_bps"] * goodput)
+    shares = [
+        (probe["rate_bps"] / (probe["asked_bps"] * goodput), f"{probe['name']} {probe['port_address']}")
         for probe in probes
-    }
+    ]
     if not shares or len(shares) < expected:
-        detail = f"{len(shares)} of {expected} NICs were measured"
+        detail = f"{len(shares)} of {expected} ports were measured"
         return Check("link rate", None, limits.link_rate, "of goodput", False, detail)
-    which, worst = "slowest", min(shares, key=shares.__getitem__)
-    if max(shares.values()) > 1 + limits.faster:
-        which, worst = "fastest", max(shares, key=shares.__getitem__)
-    ok = limits.link_rate <= shares[worst] <= 1 + limits.faster
-    detail = f"{which} of {len(shares)} NICs is {worst}, at {shares[worst]:.1%} of what its rate allows"
-    return Check("link rate", shares[worst], limits.link_rate, "of goodput", ok, detail)
+    (least, slowest), (most, fastest) = min(shares), max(shares)
+    which, share, name = ("fastest", most, fastest) if most > 1 + limits.faster else ("slowest", least, slowest)
+    ok = limits.link_rate <= share <= 1 + limits.faster
+    detail = f"{which} of {len(shares)} ports is {name}, at {share:.1%} of what its rate allows"
+    return Check("link rate", share, limits.link_rate, "of goodput", ok, detail)
+
+
+def delay(trips: Sequence[Mapping[str, Any]], limits: Limits = LIMITS) -> Check:
+    """The round trip whose median is furthest from the delays of its way there and back, over what is allowed.
+
+    Each has ``least_s`` and ``most_s``, the delays of its fastest and slowest path, and its median, ``None`` where most
+    packets were lost.
+    """
+    lost = [trip for trip in trips if trip["median_s"] is None]
+    if lost or not trips:
+        where = (
+            f"most packets from {lost[0]['from']} to {lost[0]['to']} and back were lost" if lost else "nobody looked"
+        )
+        return Check("delay", None, 1.0, "of what is allowed", False, where)
+
+    def off(trip: Mapping[str, Any]) -> float:
+        missed_s = max(trip["least_s"] - trip["median_s"], trip["median_s"] - trip["most_s"], 0.0)
+        return float(missed_s / max(limits.delay_s, limits.delay * trip["most_s"]))
+
+    worst = max(trips, key=off)
+    detail = (
+        f"from {worst['from']} to {worst['to']} and back takes {1e3 * worst['median_s']:.2f} ms, "
+        f"delays are {1e3 * worst['most_s']:g} ms"
+    )
+    return Check("delay", off(worst), 1.0, "of what is allowed", off(worst) <= 1, detail)
+
+
+def shaping(differs: str | None) -> Check:
+    """Whether the kernel still had, after the trial, what was asked for; ``differs`` says what it did not."""
+    detail = differs or "rates, buckets, queues, delays and routes were the same after the trial as before"
+    return Check("read back", float(differs is not None), 0.0, "differences", differs is None, detail)
+
+
+def timers(late_s: Mapping[str, float | None], limits: Limits = LIMITS) -> Check:
+    """The process whose sleeps come back latest; by name, the median of by how much."""
+    known = {name: value for name, value in late_s.items() if value is not None}
+    if not known:
+        return Check("timers", None, 1e3 * limits.late_s, "ms late", True, "too short to look at timers")
+    name = max(known, key=known.__getitem__)
+    detail = f"the sleeps of {name} came back {1e3 * known[name]:.2f} ms late in the median"
+    return Check("timers", 1e3 * known[name], 1e3 * limits.late_s, "ms late", known[name] <= limits.late_s, detail)
+
+
+def resent(segments: Mapping[str, tuple[int, int]], limits: Limits = LIMITS) -> Check:
+    """The host that sent the largest share of its TCP segments again; by name, (sent, sent again)."""
+    shares = {name: again / max(1, sent + again) for name, (sent, again) in segments.items()}
+    name = max(shares, key=shares.__getitem__)
+    again = segments[name][1]
+    detail = f"{name} sent {shares[name]:.2%} of its segments again ({again:,}), the most of all"
+    ok = shares[name] <= limits.resent
+    return Check("retransmissions", shares[name], limits.resent, "of segments", ok, detail)
+
+
+def events(done: Sequence[Mapping[str, Any]], limits: Limits = LIMITS) -> Check:
+    """Injected events against their schedule: each was carried out, and how late the latest was."""
+    failed = [event for event in done if event["error"] or event["done_s"] is None]
+    if failed:
+        first = failed[0]
+        why = first["error"] or "it was not carried out"
+        detail = f"{len(failed)} of {len(done)} failed, first {first['kind']} of {first['target']}: {why}"
+        return Check("events", None, 1e3 * limits.event_s, "ms late", False, detail)
+    latest = max(done, key=lambda event: abs(event["done_s"] - event["planned_s"]))
+    late_s = latest["done_s"] - latest["planned_s"]
+    detail = f"of {len(done)} events, {latest['kind']} of {latest['target']} was furthest off, by {1e3 * late_s:.1f} ms"
+    return Check("events", 1e3 * late_s, 1e3 * limits.event_s, "ms late", abs(late_s) <= limits.event_s, detail)
 
 
 def cpu(
@@ -143,17 +218,32 @@ def aggregators(cpu_s: Mapping[str, float], window_s: float, limits: Limits = LI
     return Check("aggregators", share, limits.aggregator, "of a core", share <= limits.aggregator, detail)
 
 
-def wire(counted: float, theory: float, limits: Limits = LIMITS) -> Check:
-    """The kernel's bytes on all links against the forest's, headers included in both."""
-    excess = counted / theory - 1 if theory else float(counted > 0)
-    detail = f"the kernel counted {excess:+.2%} against the forest's bytes"
-    return Check("bytes on the wire", excess, limits.wire, "of theory", abs(excess) <= limits.wire, detail)
+def wire(links: Sequence[Mapping[str, Any]], groups: Iterable[Sequence[int]], limits: Limits = LIMITS) -> Check:
+    """The kernel's bytes on each link against the forest's, headers included in both, as a share of what the busiest
+    link carried, its burst included: the burst's headers and acknowledgements are not known to the byte.
+
+    ``groups`` holds positions in ``links``: those among which traffic is shared by chance are compared together.
+    """
+    busiest_s = max(8 * (link["theory_bytes"] + link["burst_bytes"]) / link["rate_bps"] for link in links)
+    excess = {}
+    for group in groups:
+        beyond = sum(links[i]["bytes"] - links[i]["theory_bytes"] for i in group)
+        excess[tuple(group)] = 8 * beyond / sum(links[i]["rate_bps"] for i in group) / busiest_s
+    worst = max(excess, key=lambda group: abs(excess[group]))
+    name = f"{links[worst[0]]['from']} to {links[worst[0]]['to']}" + (
+        f" and {len(worst) - 1} that share with it" if len(worst) > 1 else ""
+    )
+    share = excess[worst]
+    detail = (
+        f"the kernel counted {share:+.2%} of the busiest link's beyond the forest's bytes on {name}, the most of all"
+    )
+    return Check("bytes on the wire", share, limits.wire, "of the busiest link's", abs(share) <= limits.wire, detail)
 
 
 def wire_unknown(library: str, algorithm: str, limits: Limits = LIMITS) -> Check:
     """In place of :func:`wire` where the forest is not what a library does."""
     detail = f"not known: which bytes {library} moves in its algorithm {algorithm} is not ours to say"
-    return Check("bytes on the wire", None, limits.wire, "of theory", True, detail)
+    return Check("bytes on the wire", None, limits.wire, "of the busiest link's", True, detail)
 
 
 def polled(library: str, gst_s: float, theory_s: float, limits: Limits = LIMITS) -> Check:

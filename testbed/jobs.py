@@ -30,6 +30,9 @@ LEAST_PROBE_BITS = 5_000_000
 """Of a burst over a slow link, which takes longer: its rate is taken in ten slices, and 42 packets are in each."""
 
 
+SLOW_START_ROUND_TRIPS = 30
+"""A burst lasts so many at least. TCP doubles its rate each, and is settled after a third of the burst: ten round trips
+lead from 10 segments to 10,000, which is 200 Mbit/s over 600 ms or 10 Gbit/s over 12 ms."""
 PACE = 1.1
 """A burst whose way is slower than its NIC is sent this much faster than that way, which fills it. Unpaced, megabytes
 would queue before the slow link, and behind them the acknowledgements of the burst that comes the other way."""
@@ -48,6 +51,14 @@ class Burst:
         """What the slowest link on its way lets through: one between switches may be slower than the NICs."""
         paths = topology.paths(self.src, self.dst)
         return min(topology.links[link // 2].rate_bps for path in paths for link in path.links)
+
+    def round_trip_s(self, topology: Topology) -> float:
+        """The longest that a packet and its acknowledgement are on their way through empty queues."""
+        pairs = (self.src, self.dst), (self.dst, self.src)
+        return sum(
+            max(sum(topology.links[link // 2].delay_s for link in path.links) for path in topology.paths(*pair))
+            for pair in pairs
+        )
 
 
 @dataclass(frozen=True)
@@ -185,6 +196,8 @@ def probes(topology: Topology, addresses: Addresses) -> dict[int, tuple[Probe, .
     sends = {burst.src_link: burst for burst in all_bursts}
     receives = {burst.dst_link ^ 1: burst for burst in all_bursts}
     slowest_bps = min((burst.rate_bps(topology) for burst in all_bursts), default=1)
+    longest_s = max((burst.round_trip_s(topology) for burst in all_bursts), default=0.0)
+    duration_s = max(PROBE_S, LEAST_PROBE_BITS / slowest_bps, slow_start_s(longest_s))
     found: dict[int, list[Probe]] = defaultdict(list)
     for link in sorted(sends.keys() & receives.keys()):
         out, back = sends[link], receives[link]
@@ -197,11 +210,16 @@ def probes(topology: Topology, addresses: Addresses) -> dict[int, tuple[Probe, .
                 send_port=_probe_port(topology, out.dst_link ^ 1),
                 listen_port=_probe_port(topology, link),
                 rate_bps=back.rate_bps(topology),
-                duration_s=max(PROBE_S, LEAST_PROBE_BITS / slowest_bps),
+                duration_s=duration_s,
                 pace_bps=round(PACE * way_bps) if way_bps < nic_bps else None,
             )
         )
     return {host: tuple(one) for host, one in found.items()}
+
+
+def slow_start_s(round_trip_s: float) -> float:
+    """How long a burst must last over a way of this round trip."""
+    return SLOW_START_ROUND_TRIPS * round_trip_s
 
 
 def burst_addresses(topology: Topology) -> list[tuple[Burst, str]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ import pandas as pd
 from analysis import metrics
 from testbed import fidelity
 from testbed.files import write_bytes, write_through
+from testbed.jobs import bursts
 from testbed.lab.base import Counters
 from testbed.monitor import CpuLog
 from testbed.trials import Trial
+from topologies.sharing import groups
 from workloads.sync.cost import goodput
+from workloads.sync.flows import pairs
 
 SCHEMA = 1
 
@@ -90,6 +94,19 @@ def gradient_bytes(trial: Trial) -> int:
     return 4 * trial.network.floats
 
 
+def since(before: Iterable[Counters], after: Iterable[Counters]) -> list[Counters]:
+    """What the kernel counted between two readings."""
+    return [
+        replace(now, bytes=now.bytes - then.bytes, packets=now.packets - then.packets, drops=now.drops - then.drops)
+        for then, now in zip(before, after, strict=True)
+    ]
+
+
+def burst(line: Mapping[str, Any]) -> dict[str, Any]:
+    """What the trial's JSON keeps of a process's ``probe`` line."""
+    return {key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")}
+
+
 def links(trial: Trial, counters: Iterable[Counters], probed_bytes: Mapping[int, float]) -> list[dict[str, Any]]:
     """For each directed link what the kernel counted during training and what theory expects, headers included.
 
@@ -108,6 +125,7 @@ def links(trial: Trial, counters: Iterable[Counters], probed_bytes: Mapping[int,
                 "to": topology.nodes[topology.head(link)].name,
                 "rate_bps": topology.links[link // 2].rate_bps,
                 "bytes": max(0, round(count.bytes - probed_bytes.get(link, 0.0))),
+                "burst_bytes": round(probed_bytes.get(link, 0.0)),
                 "drops": count.drops,
                 "theory_bytes": round(theory[link]) if known else None,
             }
@@ -115,46 +133,80 @@ def links(trial: Trial, counters: Iterable[Counters], probed_bytes: Mapping[int,
     return found
 
 
-def judge(
-    trial: Trial,
-    samples: pd.DataFrame,
-    probes: Sequence[Mapping[str, Any]],
-    expected_probes: int,
-    link_counts: Sequence[Mapping[str, Any]],
-    cpu: CpuLog,
-    aggregators_s: Mapping[str, float],
-) -> dict[str, Any]:
-    """The trial's fidelity verdict with all its checks; warm-up iterations are left out.
+@dataclass(frozen=True)
+class Evidence:
+    """What a trial's verdict is found from, besides its samples.
 
-    ``aggregators_s`` is the CPU time of each node that only adds for others, by name.
+    Attributes:
+        rates, expected_rates: bursts as ``link_rate`` wants them, and how many there should be.
+        round_trips: as ``delay`` wants them.
+        links: as :func:`links` gives them.
+        cpu: how busy the cores were.
+        done: the last line of each process, with its ``name``.
+        aggregators: the names of those that only add for others.
+        differs: what the kernel had that was not asked for, after the trial.
     """
+
+    rates: Sequence[Mapping[str, Any]]
+    expected_rates: int
+    round_trips: Sequence[Mapping[str, Any]]
+    links: Sequence[Mapping[str, Any]]
+    cpu: CpuLog
+    done: Sequence[Mapping[str, Any]]
+    aggregators: Collection[str]
+    differs: str | None
+
+
+def judge(trial: Trial, samples: pd.DataFrame, seen: Evidence) -> dict[str, Any]:
+    """The trial's fidelity verdict with all its checks; warm-up iterations are left out."""
     counted = samples[samples["iteration"] >= trial.work.warmup]
-    by = counted.groupby("iteration")
-    last = by[["ready_s", "sum_s"]].max()
-    begin = last["ready_s"] if trial.work.overlap == "none" else by["start_s"].min()  # gradients leave all along
-    windows = list(zip(begin, last["sum_s"], strict=True))
-    checks = [fidelity.link_rate(probes, expected_probes, goodput(trial.spec.links.mtu))]
-    library = trial.network.forest.library
-    gst_s = float((last["sum_s"] - last["ready_s"]).median())
-    if library and library.polls:
-        checks.append(fidelity.polled(library.name, gst_s, trial.gst_theory_s))
-    else:
-        checks += fidelity.cpu(windows, cpu)
-        if trial.work.overlap != "both":  # then the next forward pass is computed meanwhile
-            checks.append(fidelity.run_queue(counted))
-    if aggregators_s:
-        checks.append(fidelity.aggregators(aggregators_s, metrics.sync_s(samples)))
+    checks = [
+        fidelity.link_rate(seen.rates, seen.expected_rates, goodput(trial.spec.links.mtu)),
+        fidelity.delay(seen.round_trips),
+        *_cores(trial, counted, seen.cpu),
+        fidelity.timers({line["name"]: line["late_s"] for line in seen.done}),
+    ]
+    if seen.aggregators:
+        cpu_s = {line["name"]: line["cpu_s"] for line in seen.done if line["name"] in seen.aggregators}
+        checks.append(fidelity.aggregators(cpu_s, metrics.sync_s(samples)))
     if trial.compute.mode == "paced":
         checks.append(fidelity.overrun(counted, trial.compute.pace_s))
-    total = sum(link["bytes"] for link in link_counts)
+    library = trial.network.forest.library
     if library and not knows_bytes(trial):
         checks.append(fidelity.wire_unknown(library.name, library.algorithm))
     else:
-        checks.append(fidelity.wire(total, sum(link["theory_bytes"] for link in link_counts)))
-    checks.append(fidelity.drops(link_counts))
+        checks.append(fidelity.wire(seen.links, together(trial, seen.links)))
+    checks.append(fidelity.drops(seen.links))
+    checks.append(fidelity.resent({one["name"]: (one["sent_segments"], one["resent_segments"]) for one in seen.done}))
+    checks.append(fidelity.shaping(seen.differs))
     if trial.work.overlap == "none":
         checks.append(fidelity.bound(counted, trial.gst_theory_s))
     return fidelity.verdict(checks)
+
+
+def _cores(trial: Trial, counted: pd.DataFrame, cpu: CpuLog) -> list[fidelity.Check]:
+    """Whether there were cores enough while gradients were on the wire."""
+    by = counted.groupby("iteration")
+    last = by[["ready_s", "sum_s"]].max()
+    library = trial.network.forest.library
+    if library and library.polls:
+        gst_s = float((last["sum_s"] - last["ready_s"]).median())
+        return [fidelity.polled(library.name, gst_s, trial.gst_theory_s)]
+    begin = last["ready_s"] if trial.work.overlap == "none" else by["start_s"].min()  # gradients leave all along
+    checks = fidelity.cpu(list(zip(begin, last["sum_s"], strict=True)), cpu)
+    if trial.work.overlap != "both":  # then the next forward pass is computed meanwhile
+        checks.append(fidelity.run_queue(counted))
+    return checks
+
+
+def together(trial: Trial, link_counts: Sequence[Mapping[str, Any]]) -> list[tuple[int, ...]]:
+    """Positions in ``link_counts`` of links whose bytes theory knows only together, acknowledgements and bursts
+    included."""
+    topology = trial.network.topology
+    used = [*pairs(trial.network.forest), *((one.src, one.dst) for one in bursts(topology))]
+    position = {link["link"]: i for i, link in enumerate(link_counts)}
+    both = {*used, *((dst, src) for src, dst in used)}
+    return [tuple(position[link] for link in links) for links in groups(topology, both)]
 
 
 def row(record: Mapping[str, Any]) -> dict[str, Any]:

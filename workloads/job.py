@@ -136,6 +136,8 @@ class Job:
     """Whether a later bucket, which the next forward pass needs earlier, overtakes."""
     meeting: Meeting | None = None
     """For a forest that a library runs."""
+    watched: bool = True
+    """Whether the process looks at its own timers and at TCP's counters (:mod:`workloads.vitals`)."""
     version: int = VERSION
 
     def save(self, path: Path) -> None:

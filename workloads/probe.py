@@ -57,7 +57,7 @@ class Bursts:
         """
         self._selector = selectors.DefaultSelector()
         self._probes = probes
-        self._receivers = [_Receiver(probe, self._selector) for probe in probes]
+        self._receivers = [Receiver(probe, self._selector) for probe in probes]
 
     def __enter__(self) -> Bursts:
         return self
@@ -78,11 +78,8 @@ class Bursts:
             WorkerError: a neighbour cannot be reached.
         """
         for probe in self._probes:
-            _Sender(probe, self._selector)
-        deadline = time.monotonic() + (1 + GRACE) * max((p.duration_s for p in self._probes), default=0) + GRACE_S
-        while self._selector.get_map() and (left := deadline - time.monotonic()) > 0:
-            for key, _ in self._selector.select(left):
-                key.data.move()
+            Sender(probe, self._selector)
+        finish(self._selector, max((probe.duration_s for probe in self._probes), default=0))
         return [receiver.measured() for receiver in self._receivers]
 
 
@@ -99,7 +96,19 @@ def measure(probes: Sequence[Probe], barrier: Callable[[], None]) -> list[Measur
     return found
 
 
-class _Receiver:
+def finish(selector: selectors.BaseSelector, duration_s: float) -> None:
+    """Move every sender and receiver of ``selector`` until all streams have ended, or it takes too long.
+
+    Raises:
+        WorkerError: a neighbour cannot be reached.
+    """
+    deadline = time.monotonic() + (1 + GRACE) * duration_s + GRACE_S
+    while selector.get_map() and (left := deadline - time.monotonic()) > 0:
+        for key, _ in selector.select(left):
+            key.data.move()
+
+
+class Receiver:
     """Accepts one stream, reads it to its end, and remembers the reads within the window."""
 
     def __init__(self, probe: Probe, selector: selectors.BaseSelector) -> None:
@@ -167,7 +176,7 @@ def median_rate_bps(marks: Sequence[tuple[float, int]]) -> float:
     return 8 * float(np.median(arrived)) / float(edges[1] - edges[0])
 
 
-class _Sender:
+class Sender:
     """Connects, sends zeros for the duration, ends the stream."""
 
     def __init__(self, probe: Probe, selector: selectors.BaseSelector) -> None:

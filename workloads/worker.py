@@ -40,6 +40,7 @@ from workloads.sync import chunks, codec, synchroniser
 from workloads.sync.engine import Engine
 from workloads.sync.synchroniser import Synchroniser
 from workloads.training import Replica
+from workloads.vitals import Report, Vitals
 
 
 def main(argv: list[str]) -> int:
@@ -89,8 +90,7 @@ def run(job: Job, samples: TextIO) -> None:
     with synchroniser.connect(job, forest, table, None if source is None else source.gradient) as engine:
         _hello(job, engine, samples)
         _probe(job, engine, samples)
-        started_s = time.process_time()
-        with _collector_off():
+        with _collector_off(), Vitals(job.watched) as vitals:
             if source is None:
                 _pass_on(job, engine)
                 result: dict[str, object] = {}
@@ -98,7 +98,8 @@ def run(job: Job, samples: TextIO) -> None:
                 result = _train(job, source, engine, samples)
             else:
                 result = _replay(job, source, engine, samples)
-        _done(result, engine, samples, cpu_s=time.process_time() - started_s)
+            report = vitals.report()
+        _done(result, engine, samples, report)
 
 
 def _source(job: Job, rank: int) -> Replica | Values:
@@ -217,14 +218,14 @@ def _pass_on(job: Job, engine: Synchroniser) -> None:
         engine.wait(job.timeout_s)
 
 
-def _done(result: dict[str, object], engine: Synchroniser, samples: TextIO, cpu_s: float) -> None:
-    """The end; ``cpu_s`` is what the iterations took of a core."""
+def _done(result: dict[str, object], engine: Synchroniser, samples: TextIO, report: Report) -> None:
+    """The end, with what became of the process meanwhile."""
     write(
         samples,
         "done",
         **result,
         wire_bytes=engine.wire_bytes,
-        cpu_s=cpu_s,
+        **asdict(report),
         max_rss_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     )
 

@@ -97,6 +97,35 @@ class Counters:
 
 
 @dataclass(frozen=True)
+class Way:
+    """From an address of one node to an address of another: over one link, or between NICs of two hosts."""
+
+    src: int
+    dst: int
+    local: str
+    remote: str
+
+
+@dataclass(frozen=True)
+class Burst:
+    """A stream over a way at full speed, to see whether it carries ``rate_bps``."""
+
+    way: Way
+    rate_bps: int
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What an idle network does: of ``pings`` packets on each way the round trips (s) of those that came back, and the
+    payload's rate of each burst."""
+
+    pings: int
+    round_trips_s: tuple[tuple[float, ...], ...]
+    rates_bps: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Completed:
     """A command that ran on a node."""
 
@@ -157,6 +186,16 @@ class Lab(Protocol):
 
         Raises:
             LabError: the kernel refused.
+        """
+
+    def calibrate(self, pings: Sequence[Way], bursts: Sequence[Burst]) -> Calibration:
+        """Send small packets to and fro on each way, then each burst; nothing else may use the network meanwhile."""
+
+    def verify(self) -> None:
+        """Read the network back again and compare it with what was asked for, changes since then included.
+
+        Raises:
+            LabError: something differs, and is named.
         """
 
     def counters(self) -> list[Counters]:

@@ -42,7 +42,7 @@ def test_the_slowest_nic_decides() -> None:
 def test_a_nic_above_its_rate_is_not_shaped_as_asked() -> None:
     check = fidelity.link_rate([probe("h0", 0.99), probe("h1", 1.5)], 2, GOODPUT)
     assert not check.ok
-    assert check.detail == "fastest of 2 NICs is h1 10.0.0.1, at 150.0% of what its rate allows"
+    assert check.detail == "fastest of 2 ports is h1 10.0.0.1, at 150.0% of what its rate allows"
     assert fidelity.link_rate([probe("h0", 1.01)], 1, GOODPUT).ok
 
 
@@ -54,7 +54,7 @@ def test_two_nics_of_one_host_are_two() -> None:
 def test_a_nic_that_did_not_report_is_not_believed() -> None:
     check = fidelity.link_rate([probe("h0", 1.0)], 2, GOODPUT)
     assert not check.ok
-    assert check.detail == "1 of 2 NICs were measured"
+    assert check.detail == "1 of 2 ports were measured"
 
 
 def test_idle_time_is_counted_inside_the_windows_only() -> None:
@@ -100,9 +100,113 @@ def test_waiting_for_a_core_is_compared_with_the_synchronisation() -> None:
     assert "does not count" in unknown.detail
 
 
+def link(name: str, counted: float, theory: float = 1000, burst: float = 0, rate_bps: float = 1e6) -> dict:
+    a, b = name.split(">")
+    return {"from": a, "to": b, "bytes": counted, "theory_bytes": theory, "burst_bytes": burst, "rate_bps": rate_bps}
+
+
 @pytest.mark.parametrize(("counted", "ok"), [(1000, True), (1025, True), (1040, False), (900, False)])
 def test_bytes_must_be_those_of_the_forest(counted: float, ok: bool) -> None:
-    assert fidelity.wire(counted, 1000).ok is ok
+    assert fidelity.wire([link("h0>s0", counted)], [(0,)]).ok is ok
+
+
+def test_a_detour_shows_on_both_links_though_the_sum_is_right() -> None:
+    links = [link("h0>s0", 1000), link("s0>h1", 900), link("s0>h2", 100, theory=0)]
+    check = fidelity.wire(links, [(0,), (1,), (2,)])
+    assert not check.ok
+    assert check.value == pytest.approx(-0.1)
+    assert check.detail == (
+        "the kernel counted -10.00% of the busiest link's beyond the forest's bytes on s0 to h1, the most of all"
+    )
+
+
+def test_links_that_share_by_chance_are_compared_together() -> None:
+    links = [link("leaf0>spine0", 700), link("leaf0>spine1", 1300)]
+    assert not fidelity.wire(links, [(0,), (1,)]).ok
+    together = fidelity.wire(links, [(0, 1)])
+    assert together.ok
+    assert "on leaf0 to spine0 and 1 that share with it" in together.detail
+
+
+def test_what_is_uncertain_about_the_burst_is_not_held_against_a_short_trial() -> None:
+    """60 bytes beyond 1,000 are much; beyond 1,000 and a burst of 10,000 they are headers and acknowledgements."""
+    assert fidelity.wire([link("h0>s0", 1060, burst=10_000)], [(0,)]).ok
+
+
+def test_a_slow_link_weighs_its_bytes_by_their_time() -> None:
+    links = [link("h0>s0", 10_000, theory=10_000, rate_bps=1e7), link("s0>h1", 40, theory=0, rate_bps=1e6)]
+    assert fidelity.wire(links, [(0,), (1,)]).value == pytest.approx(0.04)
+
+
+def trip(median_s: float | None, least_s: float = 0.02, most_s: float = 0.02) -> dict:
+    return {"from": "h0", "to": "h1", "least_s": least_s, "most_s": most_s, "median_s": median_s}
+
+
+@pytest.mark.parametrize(
+    ("found", "value", "ok"),
+    [
+        (trip(0.0201), 0.1, True),
+        (trip(0.022), 2.0, False),
+        (trip(0.0185), 1.5, False),
+        (trip(0.0004, 0.0, 0.0), 0.8, True),
+        (trip(0.0006, 0.0, 0.0), 1.2, False),
+        (trip(0.015, 0.01, 0.02), 0.0, True),
+    ],
+)
+def test_a_round_trip_must_take_what_its_way_asks(found: dict, value: float, ok: bool) -> None:
+    check = fidelity.delay([trip(0.02), found])
+    assert check.ok is ok
+    assert check.value == pytest.approx(value)
+
+
+def test_delay_names_the_worst_way_and_does_not_believe_what_nobody_saw() -> None:
+    assert fidelity.delay([trip(0.03)]).detail == "from h0 to h1 and back takes 30.00 ms, delays are 20 ms"
+    lost = fidelity.delay([trip(0.02), trip(None)])
+    assert (lost.ok, lost.value, lost.detail) == (False, None, "most packets from h0 to h1 and back were lost")
+    assert not fidelity.delay([]).ok
+
+
+def test_what_the_kernel_has_after_the_trial_must_be_what_was_asked_for() -> None:
+    assert fidelity.shaping(None).ok
+    check = fidelity.shaping("h0:eth0 -> s0:eth0: rate (bit/s): asked for 8, the kernel has 9")
+    assert not check.ok
+    assert "the kernel has 9" in check.detail
+
+
+def test_the_latest_timers_decide() -> None:
+    check = fidelity.timers({"h0": 0.0001, "h1": 0.0021, "h2": None})
+    assert not check.ok
+    assert check.detail == "the sleeps of h1 came back 2.10 ms late in the median"
+    assert fidelity.timers({"h0": 0.0001}).ok
+    assert fidelity.timers({"h0": None}).value is None
+
+
+def test_the_host_that_sent_the_largest_share_again_decides() -> None:
+    check = fidelity.resent({"h0": (9_000, 0), "h1": (990, 10), "h2": (0, 0)})
+    assert not check.ok
+    assert check.value == pytest.approx(0.01)
+    assert check.detail.startswith("h1 sent 1.00% of its segments again (10)")
+    assert fidelity.resent({"h0": (99_999, 1)}).ok
+
+
+def event(late_s: float = 0.0, **changes: object) -> dict:
+    return {"kind": "rate", "target": "h0", "planned_s": 5.0, "done_s": 5.0 + late_s, "error": None, **changes}
+
+
+@pytest.mark.parametrize(("late_s", "ok"), [(0.0, True), (0.019, True), (0.021, False), (-0.021, False)])
+def test_events_keep_to_their_schedule(late_s: float, ok: bool) -> None:
+    check = fidelity.events([event(0.001), event(late_s)])
+    assert check.ok is ok
+    assert check.unit == "ms late"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"), [({"error": "no such link"}, "no such link"), ({"done_s": None}, "it was not carried out")]
+)
+def test_an_event_that_did_not_happen_is_said(changes: dict, why: str) -> None:
+    check = fidelity.events([event(), event(**changes)])
+    assert not check.ok
+    assert check.detail == f"1 of 2 failed, first rate of h0: {why}"
 
 
 def test_drops_name_the_worst_link() -> None:
@@ -130,11 +234,11 @@ def test_faster_than_the_links_is_suspicious() -> None:
 
 
 def test_one_bad_check_makes_a_trial_invalid_and_is_the_reason() -> None:
-    good, bad = fidelity.wire(1, 1), fidelity.wire(2, 1)
+    good, bad = fidelity.shaping(None), fidelity.shaping("another rate")
     assert fidelity.verdict([good])["verdict"] == "VALID"
     found = fidelity.verdict([good, bad])
     assert found["verdict"] == "INVALID"
-    assert fidelity.reasons(found) == "bytes on the wire: the kernel counted +100.00% against the forest's bytes"
+    assert fidelity.reasons(found) == "read back: another rate"
 
 
 def test_of_a_library_that_polls_only_a_short_gst_says_that_cores_were_enough() -> None:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -17,7 +18,20 @@ from typing import Any, cast
 
 import testbed
 from testbed.errors import LabError
-from testbed.lab.base import Completed, Counters, Exit, Launch, LinkChange, LinkSettings, Program, Running
+from testbed.lab.base import (
+    Burst,
+    Calibration,
+    Completed,
+    Counters,
+    Exit,
+    Launch,
+    LinkChange,
+    LinkSettings,
+    Program,
+    Running,
+    Way,
+)
+from testbed.lab.netns import calibration
 from testbed.lab.netns.attached import Attached, run_and_collect
 from testbed.lab.netns.blueprint import blueprint
 from testbed.lab.netns.channel import Channel, ChannelClosedError
@@ -26,6 +40,8 @@ from topologies.model import Topology
 
 LAUNCHER = "testbed.lab.netns.launcher"
 AGENT = "testbed.lab.netns.agent"
+CALIBRATION = "testbed.lab.netns.calibration"
+CALIBRATION_TIMEOUT_S = 600.0
 STOP_TIMEOUT_S = 30.0
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Large blocks in huge pages (where the system's setting is madvise): gradients are allocated anew in each iteration,
@@ -65,11 +81,6 @@ class NetnsLab:
         self._description = cast(dict[str, Any], self._ask("up", plan))
 
     def verify(self) -> None:
-        """Read the network back again.
-
-        Raises:
-            LabError: it is no longer what was asked for.
-        """
         self._description = cast(dict[str, Any], self._ask("verify"))
 
     def prepare(self) -> None:
@@ -107,6 +118,23 @@ class NetnsLab:
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
         self._ask("adjust", list(changes))
+
+    def calibrate(self, pings: Sequence[Way], bursts: Sequence[Burst]) -> Calibration:
+        """
+        Raises:
+            LabError: nothing could be measured; what the program said is told.
+        """
+        descriptors = ",".join(f"{name}={fd}" for name, fd in self._ask("namespaces").items())
+        command = [sys.executable, "-P", "-m", CALIBRATION, descriptors]
+        with tempfile.TemporaryFile() as file:
+            file.write(calibration.request(pings, bursts).encode())
+            file.seek(0)
+            done = run_and_collect(
+                lambda files: self.attach(0, command, (file.fileno(), *files[1:])), command[:4], CALIBRATION_TIMEOUT_S
+            )
+        if done.status:
+            raise LabError(f"the network could not be measured: {done.stderr}", fix="see what the program said")
+        return calibration.answer(done.stdout)
 
     def counters(self) -> list[Counters]:
         return cast(list[Counters], self._ask("counters"))

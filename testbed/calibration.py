@@ -1,0 +1,144 @@
+"""What an idle lab should do before a trial: round trips, and rates of links that hosts' bursts leave out.
+
+Every NIC sends and receives a burst while all others do (:func:`testbed.jobs.bursts`). That measures hosts' links, and
+whether the machine carries all of them at once, but not each link between switches: a burst may be slower than those,
+or take one of several. Such a link is measured for itself, from the address at one end to the address at the other.
+A link to a switch that bridges has no address at that end; it leads to a host, whose burst measures it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from testbed.errors import LabError
+from testbed.jobs import LEAST_PROBE_BITS, PROBE_S, bursts, slow_start_s
+from testbed.lab.base import Burst, Lab, Way
+from topologies.addressing import Addresses, plan
+from topologies.model import Topology
+
+BURST_S = 0.3
+"""Links are measured a few at a time, so a burst is short; ten slices of its window are 20 ms each."""
+BURST_BITS = 10_000_000
+"""Of a burst that would last less than a host's does: at 10 Mbit/s, 0.5 s seemed to run at 0.98 to 1.05 of its rate,
+1 s at 1.00."""
+
+
+@dataclass(frozen=True)
+class Ping:
+    """A round trip: its way, and how long it should take at least and at most (s); paths may differ in delay."""
+
+    way: Way
+    least_s: float
+    most_s: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Round trips between neighbours that together pass every link that can be measured, and bursts over links."""
+
+    pings: tuple[Ping, ...]
+    bursts: tuple[Burst, ...]
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What the idle network did, as a trial's record holds it: see :func:`testbed.fidelity.delay` and ``link_rate``."""
+
+    round_trips: list[dict[str, Any]]
+    rates: list[dict[str, Any]]
+
+
+def measure(topology: Topology, lab: Lab) -> Calibrated:
+    """Calibrate a lab in which ``topology`` is up and nothing uses it.
+
+    Raises:
+        LabError: it could not be measured.
+    """
+    wanted, names = plan_of(topology), [node.name for node in topology.nodes]
+    found = lab.calibrate([ping.way for ping in wanted.pings], wanted.bursts)
+    trips = [
+        {
+            **{"from": names[ping.way.src], "to": names[ping.way.dst], "least_s": ping.least_s, "most_s": ping.most_s},
+            "median_s": median(times) if 2 * len(times) > found.pings else None,
+        }
+        for ping, times in zip(wanted.pings, found.round_trips_s, strict=True)
+    ]
+    rates = [
+        {
+            **{"name": names[burst.way.dst], "port_address": burst.way.remote},
+            **{"rate_bps": rate_bps, "asked_bps": burst.rate_bps},
+        }
+        for burst, rate_bps in zip(wanted.bursts, found.rates_bps, strict=True)
+    ]
+    return Calibrated(trips, rates)
+
+
+def differs(lab: Lab) -> str | None:
+    """What the kernel now has otherwise than asked for; None if nothing."""
+    try:
+        lab.verify()
+    except LabError as error:
+        return error.problem
+    return None
+
+
+def plan_of(topology: Topology) -> Plan:
+    """What to measure on ``topology``."""
+    addresses = plan(topology)
+    seen = measured(topology)
+    both_ways = range(2 * len(topology.links))
+    alone = [
+        link
+        for link in (
+            *both_ways[::2],
+            *both_ways[1::2],
+        )  # first all one way: no link is to carry bursts both ways at once
+        if link not in seen and _has_address(addresses, link) and _has_address(addresses, link ^ 1)
+    ]
+    pings = [_between_hosts(topology, addresses, burst.src, burst.dst) for burst in bursts(topology)]
+    pings += [_over_link(topology, addresses, link) for link in alone if link % 2 == 0 or link ^ 1 not in alone]
+    return Plan(tuple(pings), tuple(_burst(topology, addresses, link) for link in alone))
+
+
+def measured(topology: Topology) -> set[int]:
+    """The directed links whose own rate a host's burst shows: it takes them for certain, and passes none slower."""
+    found: set[int] = set()
+    for burst in bursts(topology):
+        rate_bps = burst.rate_bps(topology)
+        common = set.intersection(*(set(path.links) for path in topology.paths(burst.src, burst.dst)))
+        found.update(link for link in common if topology.links[link // 2].rate_bps == rate_bps)
+    return found
+
+
+def _has_address(addresses: Addresses, link: int) -> bool:
+    """Whether the port that a directed link leaves from has one."""
+    port = addresses.topology.tail(link), addresses.topology.port_at_tail(link)
+    return port in addresses.host or port in addresses.port
+
+
+def _way(topology: Topology, addresses: Addresses, link: int) -> Way:
+    src, dst = topology.tail(link), topology.head(link)
+    ends = addresses.of(src, topology.port_at_tail(link)), addresses.of(dst, topology.port_at_tail(link ^ 1))
+    return Way(src, dst, *ends)
+
+
+def _between_hosts(topology: Topology, addresses: Addresses, src: int, dst: int) -> Ping:
+    there, back = (
+        [sum(topology.links[link // 2].delay_s for link in path.links) for path in topology.paths(*pair)]
+        for pair in ((src, dst), (dst, src))
+    )
+    return Ping(Way(src, dst, *addresses.flow(src, dst)), min(there) + min(back), max(there) + max(back))
+
+
+def _over_link(topology: Topology, addresses: Addresses, link: int) -> Ping:
+    asked_s = 2 * topology.links[link // 2].delay_s
+    return Ping(_way(topology, addresses, link), asked_s, asked_s)
+
+
+def _burst(topology: Topology, addresses: Addresses, link: int) -> Burst:
+    one = topology.links[link // 2]
+    enough_s = max(min(PROBE_S, BURST_BITS / one.rate_bps), LEAST_PROBE_BITS / one.rate_bps)
+    duration_s = max(BURST_S, enough_s, slow_start_s(2 * one.delay_s))
+    return Burst(_way(topology, addresses, link), one.rate_bps, duration_s)

@@ -1,0 +1,172 @@
+"""Looks at an idle network: round trips of small packets, and bursts over links that no pair of hosts uses alone.
+
+Usage: ``python -m testbed.lab.netns.calibration h0=7,leaf0=8 <REQUEST >ANSWER``
+
+The first argument says which descriptor of the lab's first process holds each node's network namespace. A socket stays
+in the namespace in which it was made, so this one process holds both ends of every way. That makes a round trip one of
+packets, with no other process to be woken on the way, and it needs nothing to run on a switch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+
+from testbed.lab.base import Burst, Calibration, Way
+from testbed.lab.netns import kernel
+from testbed.lab.netns.agent import OWNER
+from workloads.job import Probe
+from workloads.probe import Receiver, Sender, finish
+
+PINGS = 11
+"""Round trips a way, of which the median counts. Their packets fit the bucket of the slowest link."""
+GAP_S = 0.001
+"""Between two packets of all ways together: ten times what a round trip takes, so none waits for another."""
+PATIENCE_S = 1.0
+"""How long after the last packet its echo is waited for, beyond twice the longest round trip so far."""
+SMALL = struct.Struct("=I60x")
+"""A ping's number, in 64 bytes."""
+TOGETHER_BPS = 2_000_000_000
+"""Bursts at once, by their rates added up: half of what one core moves."""
+PORT = 9_000
+
+
+def request(pings: Sequence[Way], bursts: Sequence[Burst]) -> str:
+    """What :func:`main` reads."""
+    return json.dumps({"pings": [asdict(one) for one in pings], "bursts": [asdict(one) for one in bursts]})
+
+
+def answer(text: str) -> Calibration:
+    """What :func:`main` wrote."""
+    found = json.loads(text)
+    return Calibration(PINGS, tuple(map(tuple, found["round_trips_s"])), tuple(found["rates_bps"]))
+
+
+class Namespaces:
+    """Nodes' network namespaces, entered by number of node."""
+
+    def __init__(self, descriptors: Sequence[int]) -> None:
+        self._files = [os.open(f"{OWNER}/{number}", os.O_RDONLY | os.O_CLOEXEC) for number in descriptors]
+
+    def enter(self, node: int) -> None:
+        """Sockets that are made from now on are this node's."""
+        kernel.setns(self._files[node], kernel.CLONE_NEWNET)
+
+
+def round_trips(ways: Sequence[Way], enter: Callable[[int], None]) -> list[list[float]]:
+    """By way, the times (s) of :data:`PINGS` packets there and back; those that did not come back are missing."""
+    selector = selectors.DefaultSelector()
+    ends = [_udp_pair(way, enter) for way in ways]
+    for number, (near, far) in enumerate(ends):
+        selector.register(near, selectors.EVENT_READ, number)
+        selector.register(far, selectors.EVENT_READ, None)
+    sent_s = [0.0] * (PINGS * len(ways))
+    found: list[list[float]] = [[] for _ in ways]
+    begin_s = time.monotonic()
+
+    def listen(until_s: float) -> None:
+        while (left_s := until_s - time.monotonic()) > 0 and sum(map(len, found)) < len(sent_s):
+            for key, _ in selector.select(left_s):
+                sock = key.fileobj
+                assert isinstance(sock, socket.socket)
+                packet = sock.recv(SMALL.size)
+                if key.data is None:
+                    sock.send(packet)
+                else:
+                    found[key.data].append(time.monotonic() - sent_s[SMALL.unpack(packet)[0]])
+
+    for number in range(len(sent_s)):
+        listen(begin_s + number * GAP_S)
+        sent_s[number] = time.monotonic()
+        ends[number % len(ways)][0].send(SMALL.pack(number))
+    listen(time.monotonic() + PATIENCE_S + 2 * max((max(one, default=0.0) for one in found), default=0.0))
+    selector.close()
+    for pair in ends:
+        for sock in pair:
+            sock.close()
+    return found
+
+
+def _udp_pair(way: Way, enter: Callable[[int], None]) -> tuple[socket.socket, socket.socket]:
+    """Sockets at both ends, each of which sends to the other."""
+    ends = []
+    for node, address in ((way.src, way.local), (way.dst, way.remote)):
+        enter(node)
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sock.bind((address, 0))
+        ends.append(sock)
+    near, far = ends
+    near.connect(far.getsockname())
+    far.connect(near.getsockname())
+    return near, far
+
+
+def rates(bursts: Sequence[Burst], enter: Callable[[int], None]) -> list[float]:
+    """Payload (bit/s) that arrives of each burst, a few at a time."""
+    found = [0.0] * len(bursts)
+    for batch in batches(bursts):
+        for number, rate_bps in zip(batch, _at_once([bursts[number] for number in batch], enter), strict=True):
+            found[number] = rate_bps
+    return found
+
+
+def batches(bursts: Sequence[Burst]) -> Iterator[list[int]]:
+    """Numbers of bursts that run at once: at least one, and more as long as they stay within :data:`TOGETHER_BPS`.
+
+    No two go to and fro between the same nodes: acknowledgements would queue behind the other's data and come in
+    clumps, and at 10 Mbit/s a burst of 0.5 s then seemed to run at 0.6 to 1.2 of its rate.
+    """
+    batch: list[int] = []
+    for number, burst in enumerate(bursts):
+        others = [bursts[other] for other in batch]
+        fits = sum(other.rate_bps for other in others) + burst.rate_bps <= TOGETHER_BPS
+        if others and not (fits and (burst.way.dst, burst.way.src) not in {(o.way.src, o.way.dst) for o in others}):
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+def _at_once(bursts: Sequence[Burst], enter: Callable[[int], None]) -> list[float]:
+    selector = selectors.DefaultSelector()
+    receivers = []
+    for number, burst in enumerate(bursts):
+        enter(burst.way.dst)
+        receivers.append(Receiver(_probe(burst.way.remote, burst.way.local, PORT + number, burst), selector))
+    for number, burst in enumerate(bursts):
+        enter(burst.way.src)
+        Sender(_probe(burst.way.local, burst.way.remote, PORT + number, burst), selector)
+    finish(selector, max(burst.duration_s for burst in bursts))
+    for key in list(selector.get_map().values()):  # what did not end in time
+        assert isinstance(key.fileobj, socket.socket)
+        key.fileobj.close()
+    selector.close()
+    return [receiver.measured().rate_bps for receiver in receivers]
+
+
+def _probe(local: str, remote: str, port: int, burst: Burst) -> Probe:
+    """One end of a burst."""
+    return Probe(local, remote, send_port=port, listen_port=port, rate_bps=burst.rate_bps, duration_s=burst.duration_s)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Answer the request on standard input."""
+    inside = Namespaces([int(pair.split("=")[1]) for pair in arguments[0].split(",")])
+    asked = json.load(sys.stdin)
+    ways = [Way(**one) for one in asked["pings"]]
+    bursts = [Burst(Way(**one.pop("way")), **one) for one in asked["bursts"]]
+    found = {"round_trips_s": round_trips(ways, inside.enter), "rates_bps": rates(bursts, inside.enter)}
+    print(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

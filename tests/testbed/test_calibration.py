@@ -1,0 +1,55 @@
+"""What a lab is calibrated with: every link that can be measured, and what its round trips should be."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.calibration import BURST_S, measured, plan_of
+from topologies.build import build
+
+FAT_TREE, OVERSUBSCRIBED = (
+    "fat_tree(k=4,routing=ecmp)",
+    "spine_leaf(racks=2,hosts_per_rack=2,spines=1,oversubscription=4)",
+)
+
+
+@pytest.mark.parametrize("expression", ["star(hosts=4)", "bcube(n=3,k=2)"])
+def test_where_switches_only_bridge_hosts_bursts_measure_everything(expression: str) -> None:
+    topology = build(expression, rate_bps=10**9)
+    assert measured(topology) == set(range(2 * len(topology.links)))
+    assert plan_of(topology).bursts == ()
+
+
+@pytest.mark.parametrize("expression", [FAT_TREE, OVERSUBSCRIBED, "dragonfly(a=2,p=2,h=1,g=3)"])
+def test_a_burst_of_its_own_measures_each_other_link(expression: str) -> None:
+    topology = build(expression, rate_bps=10**9)
+    bursts = {(burst.way.src, burst.way.dst, burst.rate_bps) for burst in plan_of(topology).bursts}
+    left = set(range(2 * len(topology.links))) - measured(topology)
+    assert bursts == {(topology.tail(link), topology.head(link), topology.links[link // 2].rate_bps) for link in left}
+    assert left
+
+
+def test_links_of_hosts_before_a_slower_uplink_are_measured_for_themselves() -> None:
+    topology = build(OVERSUBSCRIBED, rate_bps=10**9)
+    between_racks = {(burst.way.src, burst.way.dst) for burst in plan_of(topology).bursts}
+    leaf0 = topology.index["leaf0"]
+    assert (1, leaf0) in between_racks  # h1's burst goes to the other rack, over an uplink of half its rate
+    assert (0, leaf0) not in between_racks
+
+
+def test_a_round_trip_is_asked_to_take_the_delays_there_and_back() -> None:
+    topology = build("spine_leaf(racks=2,hosts_per_rack=1,spines=2)", rate_bps=10**9, delay_s=0.005)
+    asked = {(ping.way.src, ping.way.dst): (ping.least_s, ping.most_s) for ping in plan_of(topology).pings}
+    assert asked[0, 1] == pytest.approx((0.04, 0.04))  # four links there, four back
+    assert {span for pair, span in asked.items() if max(pair) > 1} == {(0.01, 0.01)}
+
+
+def test_a_burst_over_a_long_way_lasts_until_tcp_has_settled() -> None:
+    near, far = (build(OVERSUBSCRIBED, rate_bps=10**9, delay_s=delay_s) for delay_s in (0.0, 0.02))
+    assert {burst.duration_s for burst in plan_of(near).bursts} == {BURST_S}
+    assert [burst.duration_s for burst in plan_of(far).bursts] == pytest.approx([1.2] * len(plan_of(far).bursts))
+
+
+def test_a_slow_link_is_given_time_for_enough_packets() -> None:
+    slow = build(OVERSUBSCRIBED, rate_bps=4_000_000)
+    assert max(burst.duration_s for burst in plan_of(slow).bursts) == 5_000_000 / 4_000_000

@@ -1,0 +1,82 @@
+"""What becomes of a process while it trains: its CPU time, how late its timers come, and what TCP had to send twice.
+
+Lateness is sampled by a thread that sleeps for a while again and again, and looks at the clock after. It shares clock,
+scheduler and timer slack with the worker, so what delays one's waits delays the other's. Looking at the worker's own
+waits instead would see paced workers only.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+PERIOD_S = 0.02
+"""Some samples in every synchronisation; fifty a second take 0.2 % of a core (benchmarks/monitoring_cost.py)."""
+SNMP = Path("/proc/self/net/snmp")
+"""TCP's counters of this network namespace (kernel: networking/snmp_counter.rst)."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Of one process, from the beginning of training to its end.
+
+    ``late_s`` is the median of by how much a sleep overran; TCP segments are those of the whole host. None where they
+    were not watched.
+    """
+
+    cpu_s: float
+    late_s: float | None
+    sent_segments: int | None
+    resent_segments: int | None
+
+
+class Vitals:
+    """Watches this process from ``with`` to its end; ``watched`` False only takes the CPU time, which costs nothing."""
+
+    def __init__(self, watched: bool = True, snmp: Path = SNMP) -> None:
+        self._watched, self._snmp = watched, snmp
+        self._late_s: list[float] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="vitals", daemon=True)
+
+    def __enter__(self) -> Vitals:
+        self._began_s = time.process_time()
+        if self._watched:
+            self._began_segments = self._segments()
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._watched:
+            self._stop.set()
+            self._thread.join()
+
+    def report(self) -> Report:
+        """Until now."""
+        cpu_s = time.process_time() - self._began_s
+        if not self._watched:
+            return Report(cpu_s, None, None, None)
+        sent, resent = (now - then for now, then in zip(self._segments(), self._began_segments, strict=True))
+        return Report(cpu_s, statistics.median(self._late_s) if self._late_s else None, sent, resent)
+
+    def _segments(self) -> tuple[int, int]:
+        return segments(self._snmp.read_text())
+
+    def _sample(self) -> None:
+        while not self._stop.is_set():
+            due_s = time.monotonic() + PERIOD_S
+            time.sleep(PERIOD_S)
+            self._late_s.append(time.monotonic() - due_s)
+
+
+def segments(snmp: str) -> tuple[int, int]:
+    """TCP segments sent, without those sent again, and segments sent again, from the text of /proc/net/snmp."""
+    names, values = (line.split() for line in snmp.splitlines() if line.startswith("Tcp:"))
+    found = dict(zip(names, values, strict=True))
+    return int(found["OutSegs"]), int(found["RetransSegs"])
