@@ -236,8 +236,11 @@ def _named(value: object) -> object:
 
 
 def _kind(value: object) -> str:
-    kind = value.get("kind", "nothing") if isinstance(value, dict) else getattr(value, "kind", "nothing")
-    return tag(str(kind))
+    if not isinstance(value, dict):
+        return tag(str(getattr(value, "kind", value)))
+    if "kind" not in value:
+        raise refuse("a group without a kind", f"add one of: {', '.join(PERTURBATIONS)}")
+    return tag(str(value["kind"]))
 
 
 Perturbation = Annotated[
