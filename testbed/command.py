@@ -15,11 +15,12 @@ from typing import Any
 
 from testbed import calibration, fidelity, jobs, results, watch
 from testbed.calibration import Calibrated
-from testbed.errors import TrialTimeoutError
+from testbed.errors import TrialError, TrialTimeoutError
 from testbed.files import named_errors
 from testbed.jobs import Files
 from testbed.lab.base import Counters, Exit, Lab, Launch, LinkSettings, Program
 from testbed.monitor import CpuLog, Monitor
+from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.program import search_path
 from testbed.trials import Trial
 from topologies.addressing import plan
@@ -47,6 +48,7 @@ class Ran:
     lab: dict[str, Any]
     idle: Calibrated
     differs: str | None
+    events: list[Record]
 
 
 def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ran:
@@ -61,7 +63,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     lab.up(
         topology,
         LinkSettings(trial.spec.links.mtu, congestion_control=congestion_control),
-        jobs.host_pairs(trial.network),
+        jobs.host_pairs(trial.network, trial.background),
     )
     with named_errors(files.work):
         probers, ranks = _probers(trial, files, congestion_control), launches(trial, files)
@@ -69,14 +71,20 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     lab.launch(probers)
     watch.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None)
     before = lab.counters()
-    with Monitor() as monitor:
+    with Conductor(trial.schedule(), lab, None, files.logs) as conductor, Monitor() as monitor:
         lab.launch(ranks)
-        exits = _wait(lab, ranks, names, files, trial.spec.timeout_s)
+        conductor.begin()
+        try:
+            exits = _wait(lab, ranks, names, files, trial.spec.timeout_s)
+        except TrialError as error:
+            raise conductor.blamed(error, names) from error
+    conductor.finish()
     counted = results.since(before, lab.counters())
     probes = [
         {**line, "name": names[one.node]} for one in probers for line in watch.read(files.samples(names[one.node]))
     ]
-    ran = Ran(exits, probes, counted, monitor.log, lab.describe(), idle, calibration.differs(lab))
+    differs = calibration.differs(lab)
+    ran = Ran(exits, probes, counted, monitor.log, lab.describe(), idle, differs, conductor.records)
     lab.down()
     return ran
 
@@ -191,17 +199,20 @@ def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
     start_s, end_s = min(one.started_s for one in ran.exits), max(one.ended_s for one in ran.exits)
     counted = results.links(trial, ran.counters, {})
     factor = goodput(trial.spec.links.mtu)
+    events = timeline(ran.events, start_s)
     rates = [*map(results.burst, ran.probes), *ran.idle.rates]
     checks = [
         fidelity.link_rate(rates, len(jobs.bursts(trial.network.topology)) + len(ran.idle.rates), factor),
         fidelity.delay(ran.idle.round_trips),
         *fidelity.cpu([(start_s, end_s)], ran.cpu, "while the command ran"),
-        fidelity.drops(counted),
+        fidelity.drops(counted, asked=bool(results.DROPPING & {event["kind"] for event in events})),
         fidelity.shaping(ran.differs),
+        *([fidelity.events(events)] if events else []),
     ]
     return {
         "metrics": {"jct_s": end_s - start_s},
         "links": counted,
+        "events": events,
         "probes": rates,
         "round_trips": ran.idle.round_trips,
         "fidelity": fidelity.verdict(checks),

@@ -22,6 +22,7 @@ from testbed.files import named_errors
 from testbed.jobs import Files
 from testbed.lab.base import Counters, Lab, LinkSettings
 from testbed.monitor import CpuLog, Monitor
+from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.referee import REFERENCE, TOLERANCE, TRAINING_TOLERANCE, Referee
 from testbed.trials import Trial
 from testbed.units import size_text
@@ -36,7 +37,8 @@ Lines = list[dict[str, Any]]
 @dataclass
 class Observed:
     """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back, what
-    the idle network did before, and how the kernel's settings differed from what was asked for after."""
+    the idle network did before, how the kernel's settings differed from what was asked for after, what was done to it
+    on purpose, and the bytes that each of its background flows sent."""
 
     lines: dict[str, Lines]
     counters: list[Counters]
@@ -44,6 +46,8 @@ class Observed:
     lab: dict[str, Any]
     idle: Calibrated
     differs: str | None
+    events: list[Record]
+    background: list[int]
 
     def of(self, kind: str) -> Lines:
         """The lines of one kind, each with its process's ``name``."""
@@ -128,6 +132,7 @@ def blank(trial: Trial) -> dict[str, Any]:
         "probes": [],
         "round_trips": [],
         "links": [],
+        "events": [],
         "links_settings": trial.spec.links.model_dump(),
     }
 
@@ -142,18 +147,23 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     library = trial.network.forest.library
     # Our own sockets choose theirs, which the kernel allows even where it does not let a namespace have it.
     settings = LinkSettings(mtu=trial.spec.links.mtu, congestion_control=congestion_control if library else None)
-    lab.up(trial.network.topology, settings, jobs.host_pairs(trial.network))
+    lab.up(trial.network.topology, settings, jobs.host_pairs(trial.network, trial.background))
     with named_errors(files.work):
         agent = lab.agent() if library else ()
         launches = jobs.write(trial, files, congestion_control, agent)
     idle = calibration.measure(trial.network.topology, lab)
     before = lab.counters()
-    with Monitor() as monitor:
+    first = files.samples(names[trial.network.forest.workers[0]])
+    with Conductor(trial.schedule(), lab, first, files.logs) as conductor, Monitor() as monitor:
         lab.launch(launches)
-        watch.wait(lab, launches, names, files, trial.spec.timeout_s, tick)
+        try:
+            watch.wait(lab, launches, names, files, trial.spec.timeout_s, tick)
+        except TrialError as error:
+            raise conductor.blamed(error, names) from error
+    sent = conductor.finish()
     lines = {names[launch.node]: watch.read(files.samples(names[launch.node])) for launch in launches}
-    counted = results.since(before, lab.counters())
-    seen = Observed(lines, counted, monitor.log, lab.describe(), idle, calibration.differs(lab))
+    counted, differs = results.since(before, lab.counters()), calibration.differs(lab)
+    seen = Observed(lines, counted, monitor.log, lab.describe(), idle, differs, conductor.records, sent)
     lab.down()
     return seen
 
@@ -161,13 +171,16 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
 def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, Any]:
     """Metrics, loss, links and fidelity of a trial whose workers all ended well."""
     probes = seen.of("probe")
-    link_counts = results.links(trial, seen.counters, probed_bytes(trial, probes))
+    ours = [probed_bytes(trial, probes), background_bytes(trial, seen.background)]
+    others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
+    link_counts = results.links(trial, seen.counters, others)
     loss = samples.groupby("iteration")["loss"].mean()
-    found = evidence(trial, seen, probes, link_counts)
+    found = evidence(trial, seen, probes, link_counts, float(samples["start_s"].min()))
     return {
         "metrics": results.measure(trial, samples, sent_bytes([line["wire_bytes"] for line in seen.of("done")])),
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": link_counts,
+        "events": found.events,
         "probes": found.rates,
         "round_trips": found.round_trips,
         "fidelity": results.judge(trial, samples, found),
@@ -176,8 +189,8 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     }
 
 
-def evidence(trial: Trial, seen: Observed, probes: Lines, link_counts: Lines) -> results.Evidence:
-    """What the verdict is found from."""
+def evidence(trial: Trial, seen: Observed, probes: Lines, link_counts: Lines, start_s: float) -> results.Evidence:
+    """What the verdict of a trial whose first iteration began at ``start_s`` is found from."""
     return results.Evidence(
         rates=[*map(results.burst, probes), *seen.idle.rates],
         expected_rates=len(jobs.bursts(trial.network.topology)) + len(seen.idle.rates),
@@ -187,7 +200,19 @@ def evidence(trial: Trial, seen: Observed, probes: Lines, link_counts: Lines) ->
         done=seen.of("done"),
         aggregators={line["name"] for line in seen.of("hello") if line["rank"] is None},
         differs=seen.differs,
+        events=timeline(seen.events, start_s),
     )
+
+
+def background_bytes(trial: Trial, sent: Sequence[int]) -> dict[int, float]:
+    """By directed link, the bytes that background flows put on it, headers included."""
+    topology = trial.network.topology
+    load: dict[int, float] = {}
+    for (source, sink), count in zip(trial.background, sent, strict=True):
+        for path in topology.paths(source, sink):
+            for link in path.links:
+                load[link] = load.get(link, 0.0) + count / goodput(trial.spec.links.mtu) * path.weight
+    return load
 
 
 def sent_bytes(counts: Sequence[int | None]) -> int | None:

@@ -23,6 +23,7 @@ from workloads.sync.cost import goodput
 from workloads.sync.flows import pairs
 
 SCHEMA = 1
+ETHERNET_BYTES = 14
 
 COLUMNS = (
     *("trial", "label", "topology", "scheme", "batch", "iterations", "world", "status"),
@@ -107,10 +108,10 @@ def burst(line: Mapping[str, Any]) -> dict[str, Any]:
     return {key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")}
 
 
-def links(trial: Trial, counters: Iterable[Counters], probed_bytes: Mapping[int, float]) -> list[dict[str, Any]]:
+def links(trial: Trial, counters: Iterable[Counters], other_bytes: Mapping[int, float]) -> list[dict[str, Any]]:
     """For each directed link what the kernel counted during training and what theory expects, headers included.
 
-    ``probed_bytes`` is the burst's part of the count, by directed link.
+    ``other_bytes`` is the part of the count, by directed link, of bursts and of background flows.
     """
     topology = trial.network.topology
     theory = trial.network.cost.link_bytes / goodput(trial.spec.links.mtu) * trial.iterations
@@ -124,8 +125,8 @@ def links(trial: Trial, counters: Iterable[Counters], probed_bytes: Mapping[int,
                 "from": topology.nodes[topology.tail(link)].name,
                 "to": topology.nodes[topology.head(link)].name,
                 "rate_bps": topology.links[link // 2].rate_bps,
-                "bytes": max(0, round(count.bytes - probed_bytes.get(link, 0.0))),
-                "burst_bytes": round(probed_bytes.get(link, 0.0)),
+                "bytes": max(0, round(count.bytes - other_bytes.get(link, 0.0))),
+                "other_bytes": round(other_bytes.get(link, 0.0)),
                 "drops": count.drops,
                 "theory_bytes": round(theory[link]) if known else None,
             }
@@ -145,6 +146,7 @@ class Evidence:
         done: the last line of each process, with its ``name``.
         aggregators: the names of those that only add for others.
         differs: what the kernel had that was not asked for, after the trial.
+        events: what was done to the trial on purpose, as its JSON holds it.
     """
 
     rates: Sequence[Mapping[str, Any]]
@@ -155,6 +157,13 @@ class Evidence:
     done: Sequence[Mapping[str, Any]]
     aggregators: Collection[str]
     differs: str | None
+    events: Sequence[Mapping[str, Any]]
+
+
+DISTURBING = frozenset({"rates", "rate", "queue", "down", "freeze", "background"})
+"""Kinds of events that change links or fill them: TCP then has to send again, as it would on such a network."""
+DROPPING = frozenset({"queue", "down", "freeze"})
+"""Those of them after which links drop packets."""
 
 
 def judge(trial: Trial, samples: pd.DataFrame, seen: Evidence) -> dict[str, Any]:
@@ -175,10 +184,15 @@ def judge(trial: Trial, samples: pd.DataFrame, seen: Evidence) -> dict[str, Any]
     if library and not knows_bytes(trial):
         checks.append(fidelity.wire_unknown(library.name, library.algorithm))
     else:
-        checks.append(fidelity.wire(seen.links, together(trial, seen.links)))
-    checks.append(fidelity.drops(seen.links))
-    checks.append(fidelity.resent({one["name"]: (one["sent_segments"], one["resent_segments"]) for one in seen.done}))
+        again = sum(line["resent_segments"] for line in seen.done) * (trial.spec.links.mtu + ETHERNET_BYTES)
+        checks.append(fidelity.wire(seen.links, together(trial, seen.links), again))
+    happened = {event["kind"] for event in seen.events}
+    segments = {line["name"]: (line["sent_segments"], line["resent_segments"]) for line in seen.done}
+    checks.append(fidelity.drops(seen.links, asked=bool(DROPPING & happened)))
+    checks.append(fidelity.resent(segments, asked=bool(DISTURBING & happened)))
     checks.append(fidelity.shaping(seen.differs))
+    if seen.events:
+        checks.append(fidelity.events(seen.events))
     if trial.work.overlap == "none":
         checks.append(fidelity.bound(counted, trial.gst_theory_s))
     return fidelity.verdict(checks)
@@ -200,10 +214,10 @@ def _cores(trial: Trial, counted: pd.DataFrame, cpu: CpuLog) -> list[fidelity.Ch
 
 
 def together(trial: Trial, link_counts: Sequence[Mapping[str, Any]]) -> list[tuple[int, ...]]:
-    """Positions in ``link_counts`` of links whose bytes theory knows only together, acknowledgements and bursts
-    included."""
+    """Positions in ``link_counts`` of links whose bytes theory knows only together; acknowledgements, bursts and
+    background flows are shared like gradients."""
     topology = trial.network.topology
-    used = [*pairs(trial.network.forest), *((one.src, one.dst) for one in bursts(topology))]
+    used = [*pairs(trial.network.forest), *((one.src, one.dst) for one in bursts(topology)), *trial.background]
     position = {link["link"]: i for i, link in enumerate(link_counts)}
     both = {*used, *((dst, src) for src, dst in used)}
     return [tuple(position[link] for link in links) for links in groups(topology, both)]

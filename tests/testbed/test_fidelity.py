@@ -102,17 +102,17 @@ def test_waiting_for_a_core_is_compared_with_the_synchronisation() -> None:
 
 def link(name: str, counted: float, theory: float = 1000, burst: float = 0, rate_bps: float = 1e6) -> dict:
     a, b = name.split(">")
-    return {"from": a, "to": b, "bytes": counted, "theory_bytes": theory, "burst_bytes": burst, "rate_bps": rate_bps}
+    return {"from": a, "to": b, "bytes": counted, "theory_bytes": theory, "other_bytes": burst, "rate_bps": rate_bps}
 
 
 @pytest.mark.parametrize(("counted", "ok"), [(1000, True), (1025, True), (1040, False), (900, False)])
 def test_bytes_must_be_those_of_the_forest(counted: float, ok: bool) -> None:
-    assert fidelity.wire([link("h0>s0", counted)], [(0,)]).ok is ok
+    assert fidelity.wire([link("h0>s0", counted)], [(0,)], 0).ok is ok
 
 
 def test_a_detour_shows_on_both_links_though_the_sum_is_right() -> None:
     links = [link("h0>s0", 1000), link("s0>h1", 900), link("s0>h2", 100, theory=0)]
-    check = fidelity.wire(links, [(0,), (1,), (2,)])
+    check = fidelity.wire(links, [(0,), (1,), (2,)], 0)
     assert not check.ok
     assert check.value == pytest.approx(-0.1)
     assert check.detail == (
@@ -122,20 +122,27 @@ def test_a_detour_shows_on_both_links_though_the_sum_is_right() -> None:
 
 def test_links_that_share_by_chance_are_compared_together() -> None:
     links = [link("leaf0>spine0", 700), link("leaf0>spine1", 1300)]
-    assert not fidelity.wire(links, [(0,), (1,)]).ok
-    together = fidelity.wire(links, [(0, 1)])
+    assert not fidelity.wire(links, [(0,), (1,)], 0).ok
+    together = fidelity.wire(links, [(0, 1)], 0)
     assert together.ok
     assert "on leaf0 to spine0 and 1 that share with it" in together.detail
 
 
 def test_what_is_uncertain_about_the_burst_is_not_held_against_a_short_trial() -> None:
     """60 bytes beyond 1,000 are much; beyond 1,000 and a burst of 10,000 they are headers and acknowledgements."""
-    assert fidelity.wire([link("h0>s0", 1060, burst=10_000)], [(0,)]).ok
+    assert fidelity.wire([link("h0>s0", 1060, burst=10_000)], [(0,)], 0).ok
 
 
 def test_a_slow_link_weighs_its_bytes_by_their_time() -> None:
     links = [link("h0>s0", 10_000, theory=10_000, rate_bps=1e7), link("s0>h1", 40, theory=0, rate_bps=1e6)]
-    assert fidelity.wire(links, [(0,), (1,)]).value == pytest.approx(0.04)
+    assert fidelity.wire(links, [(0,), (1,)], 0).value == pytest.approx(0.04)
+
+
+def test_what_tcp_sent_again_is_not_the_forests_and_is_judged_by_itself() -> None:
+    assert fidelity.wire([link("h0>s0", 1200)], [(0,)], 200).value == pytest.approx(0)
+    assert fidelity.wire([link("h0>s0", 1100)], [(0,)], 200).value == pytest.approx(0)
+    assert not fidelity.wire([link("h0>s0", 1300)], [(0,)], 200).ok
+    assert not fidelity.wire([link("h0>s0", 900)], [(0,)], 200).ok
 
 
 def trip(median_s: float | None, least_s: float = 0.02, most_s: float = 0.02) -> dict:
@@ -187,10 +194,18 @@ def test_the_host_that_sent_the_largest_share_again_decides() -> None:
     assert check.value == pytest.approx(0.01)
     assert check.detail.startswith("h1 sent 1.00% of its segments again (10)")
     assert fidelity.resent({"h0": (99_999, 1)}).ok
+    assert fidelity.resent({"h0": (90, 10)}, asked=True).ok
 
 
 def event(late_s: float = 0.0, **changes: object) -> dict:
-    return {"kind": "rate", "target": "h0", "planned_s": 5.0, "done_s": 5.0 + late_s, "error": None, **changes}
+    return {
+        "kind": "rate",
+        "what": "h0 at 5 Mbit/s",
+        "planned_s": 5.0,
+        "done_s": 5.0 + late_s,
+        "error": None,
+        **changes,
+    }
 
 
 @pytest.mark.parametrize(("late_s", "ok"), [(0.0, True), (0.019, True), (0.021, False), (-0.021, False)])
@@ -206,7 +221,7 @@ def test_events_keep_to_their_schedule(late_s: float, ok: bool) -> None:
 def test_an_event_that_did_not_happen_is_said(changes: dict, why: str) -> None:
     check = fidelity.events([event(), event(**changes)])
     assert not check.ok
-    assert check.detail == f"1 of 2 failed, first rate of h0: {why}"
+    assert check.detail == f"1 of 2 failed, first rate (h0 at 5 Mbit/s): {why}"
 
 
 def test_drops_name_the_worst_link() -> None:
@@ -215,6 +230,7 @@ def test_drops_name_the_worst_link() -> None:
     assert not check.ok
     assert check.detail == "7 packets dropped, most at s0 to h1"
     assert fidelity.drops(links[:1]).ok
+    assert fidelity.drops(links, asked=True).ok
 
 
 @pytest.mark.parametrize(("cpu_s", "ok"), [(4.0, True), (9.1, False)])
