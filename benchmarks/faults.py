@@ -1,0 +1,124 @@
+"""What goes wrong with a lab behind the harness's back, for real: the known-bad set-ups of ``fidelity.py``.
+
+A fault is a context manager that is entered once the workers have been launched, and left when the trial has ended.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from os import sched_getaffinity
+from pathlib import Path
+
+from testbed.lab.base import Launch, LinkChange
+from testbed.lab.netns import NetnsLab
+
+Fault = Callable[[NetnsLab], AbstractContextManager[None]]
+
+BURN = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
+MID_RUN_S = 2.0
+"""From launch until training goes on: meeting and bursts take 1.2 s."""
+SLACK_NS = 30_000_000
+LATE_S = 0.05
+COMMAND_S = 10.0
+
+
+class FaultyLab(NetnsLab):
+    """A lab in which a fault happens to every trial, and which adjusts links ``late_s`` too late."""
+
+    def __init__(self, fault: Fault = lambda _lab: nullcontext(), late_s: float = 0.0) -> None:
+        super().__init__()
+        self._fault, self._late_s = fault, late_s
+        self._faults = ExitStack()
+
+    def launch(self, workers: Sequence[Launch]) -> None:
+        super().launch(workers)
+        self._faults.enter_context(self._fault(self))
+
+    def adjust(self, changes: Sequence[LinkChange]) -> None:
+        time.sleep(self._late_s)
+        super().adjust(changes)
+
+    def verify(self) -> None:
+        try:
+            super().verify()
+        finally:
+            self._faults.close()
+
+    def close(self) -> None:
+        self._faults.close()
+        super().close()
+
+    def on_node(self, node: int, command: str) -> None:
+        """Run a command that the harness knows nothing of."""
+        done = self.execute(node, command.split(), COMMAND_S)
+        if done.status:
+            sys.exit(f"{command}: {done.stderr}")
+
+
+@contextmanager
+def hogs(_lab: NetnsLab) -> Iterator[None]:
+    """Two processes that burn CPU on each core."""
+    burning = [subprocess.Popen([sys.executable, "-c", BURN, str(core)]) for core in 2 * sorted(sched_getaffinity(0))]
+    try:
+        yield
+    finally:
+        for process in burning:
+            process.kill()
+            process.wait()
+
+
+def bucket(rate: str, burst: str, after_s: float = 0.0) -> Fault:
+    """The token bucket at h0's egress has another rate, or depth (both as tc writes them)."""
+
+    @contextmanager
+    def changed(lab: NetnsLab) -> Iterator[None]:
+        assert isinstance(lab, FaultyLab)
+        command = f"tc class change dev eth0 parent 1: classid 1:1 htb rate {rate} burst {burst} cburst {burst}"
+        timer = threading.Timer(after_s, lab.on_node, (0, f"{command} quantum 60000"))
+        timer.start()
+        if not after_s:
+            timer.join()
+        yield
+        timer.join()
+
+    return changed
+
+
+@contextmanager
+def detour(lab: NetnsLab) -> Iterator[None]:
+    """On spine_leaf(racks=2,hosts_per_rack=2,spines=2), the way from rack 0 to h3 leads over the other spine."""
+    assert isinstance(lab, FaultyLab)
+    found = {node: lab.execute(node, ["ip", "route"], COMMAND_S).stdout for node in (LEAF0, SPINE0)}
+    towards = {node: dict(_gateways(text)) for node, text in found.items()}
+    h2, h3 = towards[SPINE0].keys() & towards[LEAF0].keys(), towards[LEAF0].keys() - towards[SPINE0].keys()
+    (h2_address,), (h3_address,) = h2, h3
+    for node, verb in ((SPINE0, "add"), (LEAF0, "replace")):
+        lab.on_node(node, f"ip route {verb} {h3_address} via {towards[node][h2_address]}")
+    yield
+
+
+LEAF0, SPINE0 = 4, 6
+
+
+def _gateways(routes: str) -> Iterator[tuple[str, str]]:
+    """(destination, gateway) of each route that has one."""
+    for words in map(str.split, routes.splitlines()):
+        if words[1:2] == ["via"]:
+            yield words[0], words[2]
+
+
+@contextmanager
+def late_clock(lab: NetnsLab) -> Iterator[None]:
+    """The kernel may wake one worker 30 ms late: its timer slack, which is 0.05 ms unless somebody changes it."""
+    worker = max(_children(_children(lab.launcher_pid)[0]))
+    Path(f"/proc/{worker}/timerslack_ns").write_text(str(SLACK_NS))
+    yield
+
+
+def _children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
