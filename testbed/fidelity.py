@@ -143,7 +143,7 @@ def timers(late_s: Mapping[str, float | None], limits: Limits = LIMITS) -> Check
     """The process whose sleeps come back latest; by name, the median of by how much."""
     known = {name: value for name, value in late_s.items() if value is not None}
     if not known:
-        return Check("timers", None, 1e3 * limits.late_s, "ms late", True, "too short to look at timers")
+        return Check("timers", None, 1e3 * limits.late_s, "ms late", True, "not watched, or too short")
     name = max(known, key=known.__getitem__)
     detail = f"the sleeps of {name} came back {1e3 * known[name]:.2f} ms late in the median"
     return Check("timers", 1e3 * known[name], 1e3 * limits.late_s, "ms late", known[name] <= limits.late_s, detail)
@@ -154,6 +154,8 @@ def resent(segments: Mapping[str, tuple[int, int]], asked: bool = False, limits:
 
     ``asked`` says that links were changed on purpose so that TCP has to; then it is told and not judged.
     """
+    if not segments:
+        return Check("retransmissions", None, limits.resent, "of segments", True, "not watched")
     shares = {name: again / max(1, sent + again) for name, (sent, again) in segments.items()}
     name = max(shares, key=shares.__getitem__)
     again = segments[name][1]

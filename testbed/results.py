@@ -184,10 +184,11 @@ def judge(trial: Trial, samples: pd.DataFrame, seen: Evidence) -> dict[str, Any]
     if library and not knows_bytes(trial):
         checks.append(fidelity.wire_unknown(library.name, library.algorithm))
     else:
-        again = sum(line["resent_segments"] for line in seen.done) * (trial.spec.links.mtu + ETHERNET_BYTES)
+        again = sum(line["resent_segments"] or 0 for line in seen.done) * (trial.spec.links.mtu + ETHERNET_BYTES)
         checks.append(fidelity.wire(seen.links, together(trial, seen.links), again))
     happened = {event["kind"] for event in seen.events}
-    segments = {line["name"]: (line["sent_segments"], line["resent_segments"]) for line in seen.done}
+    counted_by = [line for line in seen.done if line["sent_segments"] is not None]
+    segments = {line["name"]: (line["sent_segments"], line["resent_segments"]) for line in counted_by}
     checks.append(fidelity.drops(seen.links, asked=bool(DROPPING & happened)))
     checks.append(fidelity.resent(segments, asked=bool(DISTURBING & happened)))
     checks.append(fidelity.shaping(seen.differs))
