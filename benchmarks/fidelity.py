@@ -79,7 +79,7 @@ SET_UPS = (
     SetUp("18 links at 1 Gbit/s", BML, 1000, CPU),
     SetUp("two runs at once, 18 links at 400 Mbit/s each", BML, 400, CPU, at_once=2),
     SetUp("hogs on both cores", RING, 200, CPU, fault=hogs),
-    SetUp("bucket at twice its rate", PS, 100, frozenset({"link rate"}), bucket("200mbit", "50k")),
+    SetUp("bucket at twice its rate", PS, 100, frozenset({"read back"}), bucket("200mbit", "50k")),
     SetUp("bucket at 0.8 of its rate", PS, 100, frozenset({"link rate"}), bucket("80mbit", "10k")),
     SetUp("bucket 100 times too deep", PS, 100, frozenset({"read back"}), bucket("100mbit", "1250k")),
     SetUp("bucket changed in mid-run", PS, 100, frozenset({"read back"}), bucket("110mbit", "14k", MID_RUN_S)),

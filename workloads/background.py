@@ -6,18 +6,23 @@ Usage::
     python -m workloads.background source ADDRESS PORT FLOWS RATE_BPS
 
 Each flow's rate is RATE_BPS of payload, or what TCP reaches where that is 0. The source connects before it is told to
-send. At each SIGUSR2, and when it is ended by SIGTERM, it prints a line with the bytes that it has sent so far.
+send. At each SIGUSR2, and when it is ended by SIGTERM, it prints a line with the bytes that it has sent so far and that
+have arrived.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import selectors
 import signal
 import socket
 import sys
+import termios
 import time
+from array import array
+from contextlib import suppress
 
 BUFFER_BYTES = 64 * 2**10
 RETRY_S = 0.02
@@ -80,8 +85,17 @@ class Source:
         self._sending = starts
         self._begun_s, self._paid_bytes = time.monotonic(), 0
         if not starts:
-            print(json.dumps({"sent_bytes": self.sent_bytes}), flush=True)
+            print(json.dumps({"sent_bytes": self.sent_bytes - self._unacknowledged_bytes()}), flush=True)
         return number != signal.SIGTERM
+
+    def _unacknowledged_bytes(self) -> int:
+        """What the kernel has taken and nobody has acknowledged: most of it waits in a queue and is on no wire yet."""
+        held = array("i", [0])
+        total = 0
+        for sock in self._sockets:
+            fcntl.ioctl(sock, termios.TIOCOUTQ, held)  # the same number as SIOCOUTQ (tcp(7))
+            total += held[0]
+        return total
 
     def _pay(self) -> None:
         """Send what is due since the last time."""
@@ -92,10 +106,8 @@ class Source:
 
     def _write(self, sock: socket.socket, count: int) -> None:
         """As much of ``count`` zeros as fits; what does not is not made up for, as a full link would not either."""
-        try:
+        with suppress(BlockingIOError, ConnectionError):  # at the end the sink may be ended a moment earlier
             self.sent_bytes += sock.send(bytes(count))
-        except BlockingIOError:
-            return
 
 
 def _dial(address: str, port: int) -> socket.socket:
