@@ -62,6 +62,8 @@ class Check:
     limit: float | None = None
     unit: str = ""
     detail: str = ""
+    asked: bool = False
+    """The trial was to be like that: told, not judged."""
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,8 @@ def _check(trial: Trial, name: str) -> Cell:
     check = next((check for check in trial.checks if check.name == name), None)
     if check is None:
         return Cell(NONE)
-    return Cell("not measured" if check.value is None else f"{check.value:.3g}", state="" if check.ok else "bad")
+    text = "not measured" if check.value is None else f"{check.value:.3g}"
+    return Cell(text, "as asked for" if check.asked else "", "" if check.ok else "bad")
 
 
 def _table(run: Run, columns: tuple[str, ...], cells: Callable[[Trial], tuple[Cell, ...]]) -> Table:

@@ -77,7 +77,7 @@ class SetUp:
 PACED = "{mode: paced, pace: {32: 0.1 s}}"
 SET_UPS = (
     SetUp("18 links at 1 Gbit/s", BML, 1000, CPU),
-    SetUp("two runs at once, 18 links at 400 Mbit/s each", BML, 400, CPU, at_once=2),
+    SetUp("two runs at once, 18 links at 300 Mbit/s each", BML, 300, CPU, at_once=2),
     SetUp("hogs on both cores", RING, 200, CPU, fault=hogs),
     SetUp("bucket at twice its rate", PS, 100, frozenset({"read back"}), bucket("200mbit", "50k")),
     SetUp("bucket at 0.8 of its rate", PS, 100, frozenset({"link rate"}), bucket("80mbit", "10k")),
@@ -86,6 +86,7 @@ SET_UPS = (
     SetUp("route missing, detour", SPINES, 100, frozenset({"bytes on the wire"}), detour),
     SetUp("clock of one worker late", RING, 100, frozenset({"timers"}), late_clock, compute=PACED),
     SetUp("events late", RING, 100, frozenset({"events"}), late_s=0.05, perturb=STEP),
+    SetUp("18 links at 200 Mbit/s", BML, 200),
     SetUp("PS", PS, 200),
     SetUp("ring", RING, 200),
     SetUp("BML", ("bcube(n=2,k=2)", "bml"), 200),

@@ -27,6 +27,13 @@ class Limits:
     4 to 6 % was idle, a worker waited during 72 to 79 %, the slowest NIC reached 72 to 79 %, GST was 1.14 to 1.37 of
     theory. With others using both cores beside it, 200 Mbit/s looked like that too: 9 to 18 % idle, GST 1.05 to 1.2.
     The kernel's count of bytes was 0.13 to 0.31 % above the forest's (acknowledgements, chunk headers) in all of them.
+
+    Per link, as a share of the busiest link's bytes with its burst: at most 0.4 % in 109 VALID trials of 14 schemes on
+    stars, leaf-spines, fat-trees and BCubes, 1.3 % over ECMP on a fat-tree; a detour of one flow of eight is 11 % or
+    more. Round trips of an idle lab took 0.03 to 0.13 ms. The median of sleeps was 0.09 to 0.14 ms late in trials whose
+    cores were free, up to 0.4 ms with run-queue waits of a third, 0.2 to 3 ms where two trials fought for the cores,
+    30 ms with a timer slack of 30 ms; the largest was 4 to 32 ms in any of them, and is not judged. TCP sent 0 to 0.1 %
+    of segments again (late acknowledgements), 2.5 % after a link was cut for 0.2 s. Events were 0.5 to 2 ms late.
     """
 
     link_rate: float = 0.95
@@ -65,7 +72,10 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Check:
-    """One condition: ``value`` against ``limit`` in ``unit``, and what was looked at."""
+    """One condition: ``value`` against ``limit`` in ``unit``, and what was looked at.
+
+    ``asked`` says that the trial was to be like that, so it is told and not judged.
+    """
 
     name: str
     value: float | None
@@ -73,6 +83,7 @@ class Check:
     unit: str
     ok: bool
     detail: str
+    asked: bool = False
 
 
 def verdict(checks: Sequence[Check]) -> dict[str, Any]:
@@ -119,7 +130,7 @@ def delay(trips: Sequence[Mapping[str, Any]], limits: Limits = LIMITS) -> Check:
         where = (
             f"most packets from {lost[0]['from']} to {lost[0]['to']} and back were lost" if lost else "nobody looked"
         )
-        return Check("delay", None, 1.0, "of what is allowed", False, where)
+        return Check("delay", None, 1.0, "of allowed", False, where)
 
     def off(trip: Mapping[str, Any]) -> float:
         missed_s = max(trip["least_s"] - trip["median_s"], trip["median_s"] - trip["most_s"], 0.0)
@@ -130,7 +141,7 @@ def delay(trips: Sequence[Mapping[str, Any]], limits: Limits = LIMITS) -> Check:
         f"from {worst['from']} to {worst['to']} and back takes {1e3 * worst['median_s']:.2f} ms, "
         f"delays are {1e3 * worst['most_s']:g} ms"
     )
-    return Check("delay", off(worst), 1.0, "of what is allowed", off(worst) <= 1, detail)
+    return Check("delay", off(worst), 1.0, "of allowed", off(worst) <= 1, detail)
 
 
 def shaping(differs: str | None) -> Check:
@@ -161,7 +172,7 @@ def resent(segments: Mapping[str, tuple[int, int]], asked: bool = False, limits:
     again = segments[name][1]
     detail = f"{name} sent {shares[name]:.2%} of its segments again ({again:,}), the most of all"
     ok = asked or shares[name] <= limits.resent
-    return Check("retransmissions", shares[name], limits.resent, "of segments", ok, detail)
+    return Check("retransmissions", shares[name], limits.resent, "of segments", ok, detail, asked)
 
 
 def events(done: Sequence[Mapping[str, Any]], limits: Limits = LIMITS) -> Check:
@@ -246,13 +257,13 @@ def wire(
     detail = (
         f"the kernel counted {share:+.2%} of the busiest link's beyond the forest's bytes on {name}, the most of all"
     )
-    return Check("bytes on the wire", share, limits.wire, "of the busiest link's", abs(share) <= limits.wire, detail)
+    return Check("bytes on the wire", share, limits.wire, "of busiest link", abs(share) <= limits.wire, detail)
 
 
 def wire_unknown(library: str, algorithm: str, limits: Limits = LIMITS) -> Check:
     """In place of :func:`wire` where the forest is not what a library does."""
     detail = f"not known: which bytes {library} moves in its algorithm {algorithm} is not ours to say"
-    return Check("bytes on the wire", None, limits.wire, "of the busiest link's", True, detail)
+    return Check("bytes on the wire", None, limits.wire, "of busiest link", True, detail)
 
 
 def polled(library: str, gst_s: float, theory_s: float, limits: Limits = LIMITS) -> Check:
@@ -275,7 +286,7 @@ def drops(links: Iterable[Mapping[str, Any]], asked: bool = False) -> Check:
     dropped = {f"{link['from']} to {link['to']}": link["drops"] for link in links if link["drops"]}
     worst = max(dropped, key=dropped.__getitem__) if dropped else ""
     detail = f"{sum(dropped.values())} packets dropped" + (f", most at {worst}" if worst else "")
-    return Check("drops", float(sum(dropped.values())), 0.0, "packets", asked or not dropped, detail)
+    return Check("drops", float(sum(dropped.values())), 0.0, "packets", asked or not dropped, detail, asked)
 
 
 def bound(samples: pd.DataFrame, theory_s: float, limits: Limits = LIMITS) -> Check:
