@@ -3,8 +3,8 @@
     python benchmarks/rate_change.py        # half a minute
 
 A flow crosses a link of ``star(hosts=2)`` whose rate a schedule moves up and down; the receiver notes when which bytes
-came. A change has taken effect at the end of the first ``WINDOW_S`` in which the rate is nearer to the new than to the old
-one, so no time below ``WINDOW_S`` can be seen. Reached when both times are at most 20 ms for every change.
+came. A change has taken effect at the end of the first ``WINDOW_S`` in which the rate is nearer to the new than to the
+old one, so no time below ``WINDOW_S`` can be seen. Reached when both times are at most 20 ms for every change.
 """
 
 from __future__ import annotations
