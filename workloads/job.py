@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,26 @@ class Meeting:
 
 
 @dataclass(frozen=True)
+class Failover:
+    """How a process goes on when another one dies, see :mod:`workloads.failover`.
+
+    A generation is the time in which the same processes synchronise along the same forest.
+    """
+
+    generation: int
+    folder: str
+    """What the processes of this generation and who watches over them tell each other."""
+    silence_s: float
+    """A neighbour that moves nothing for this long has failed."""
+    first: int = 0
+    """Iterations that are done: those who have done fewer take the weights of one who has."""
+    shift: int = 0
+    """Samples that the workers of earlier generations have taken beyond what those of this one would have."""
+    state: tuple[Peer, ...] = ()
+    """Whom to give weights to; or, for who has done fewer iterations than ``first``, whom to take them from."""
+
+
+@dataclass(frozen=True)
 class Job:
     """One process of one trial. Paths are as the process sees them."""
 
@@ -136,7 +156,14 @@ class Job:
     """Whether a later bucket, which the next forward pass needs earlier, overtakes."""
     meeting: Meeting | None = None
     """For a forest that a library runs."""
+    failover: Failover | None = None
+    """None where the end of one process is the end of all."""
     version: int = VERSION
+
+    @property
+    def silence_s(self) -> float:
+        """For how long neighbours may move nothing while iterations run."""
+        return self.failover.silence_s if self.failover else self.timeout_s
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)))
@@ -153,4 +180,7 @@ class Job:
         raw["probes"] = tuple(Probe(**probe) for probe in raw["probes"])
         if raw["meeting"]:
             raw["meeting"] = Meeting(**raw["meeting"] | {"hosts": tuple(raw["meeting"]["hosts"])})
+        if raw["failover"]:
+            raw["failover"]["state"] = tuple(Peer(**peer) for peer in raw["failover"]["state"])
+            raw["failover"] = Failover(**raw["failover"])
         return cls(**raw)

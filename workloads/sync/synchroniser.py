@@ -33,8 +33,10 @@ class Synchroniser(Protocol):
     ) -> None: ...
 
 
-def connect(job: Job, forest: Forest, table: ChunkTable, gradient: Floats | None) -> Synchroniser:
-    """Meet the other processes of the trial.
+def connect(
+    job: Job, forest: Forest, table: ChunkTable, gradient: Floats | None, called_off: transport.Look = lambda: None
+) -> Synchroniser:
+    """Meet the other processes of the trial; ``called_off`` is as in :func:`workloads.sync.transport.connect`.
 
     Raises:
         TrialTimeoutError, WorkerError: one of them did not come.
@@ -42,5 +44,5 @@ def connect(job: Job, forest: Forest, table: ChunkTable, gradient: Floats | None
     """
     if forest.library is not None and gradient is not None:
         return libraries.connect(job, forest.library, table, gradient)
-    sockets = transport.connect(job.node, job.peers, job.congestion_control, job.timeout_s)
+    sockets = transport.connect(job.node, job.peers, job.congestion_control, job.timeout_s, called_off)
     return Engine(job.node, forest, table, sockets, gradient, priority=job.priority)
