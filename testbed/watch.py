@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import TrialError, TrialTimeoutError, WorkerError
+from testbed.failover import Coordinator
 from testbed.jobs import Files
 from testbed.lab.base import Exit, Lab, Launch
 
@@ -29,10 +30,11 @@ def wait(
     files: Files,
     timeout_s: float,
     tick: Callable[[int], None],
+    coordinator: Coordinator | None = None,
 ) -> None:
     """Return when every worker has ended well; ``tick`` is told how many iterations the first has finished.
 
-    ``names`` are those of all nodes, by index.
+    ``names`` are those of all nodes, by index. A ``coordinator`` keeps a trial going when some are killed.
 
     Raises:
         WorkerError: a worker ended otherwise; the text has the end of its log.
@@ -45,6 +47,8 @@ def wait(
         exits = lab.exits()
         failed = [exit for exit in exits if exit.status != 0]
         running -= {exit.node for exit in exits}
+        if coordinator:
+            failed = coordinator.look(failed, running)
         if failed:
             raise died(*settle(lab, failed, running), names, files)
         if not running:

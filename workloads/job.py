@@ -165,8 +165,12 @@ class Job:
         """For how long neighbours may move nothing while iterations run."""
         return self.failover.silence_s if self.failover else self.timeout_s
 
+    def text(self) -> str:
+        """The job's file."""
+        return json.dumps(asdict(self))
+
     def save(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self)))
+        path.write_text(self.text())
 
     @classmethod
     def load(cls, path: Path) -> Job:

@@ -269,6 +269,9 @@ class Spec(_Group):
     repeats: Whole = Field(1, ge=1, le=1000)
     timeout_s: Time = Field(60.0, alias="timeout", gt=0)
     """A trial fails when none of its workers gets anything done for this long."""
+    failover_s: Time | None = Field(None, alias="failover", gt=0, examples=["2 s"])
+    """Where the scheme goes on without a node that dies (rina), one that lets the others wait for this long has died,
+    too; None waits for the timeout. A process that is killed is noticed at once."""
 
     @model_validator(mode="after")
     def _schemes_where_needed(self) -> Spec:
@@ -278,6 +281,21 @@ class Spec(_Group):
                 raise refuse(f"arms.{i} has a scheme, and a command synchronises by itself", "remove the scheme")
             if not command and not arm.scheme:
                 raise refuse(f"arms.{i} has no scheme", "add it, such as scheme: ring")
+        return self
+
+    @property
+    def silence_s(self) -> float:
+        """How long a node may let the others wait before it has died."""
+        return self.timeout_s if self.failover_s is None else self.failover_s
+
+    @model_validator(mode="after")
+    def _failover_before_the_timeout(self) -> Spec:
+        if self.silence_s > self.timeout_s:
+            raise refuse(
+                f"the failover time of {units.time_text(self.silence_s)} is above the timeout of "
+                f"{units.time_text(self.timeout_s)}, which comes first",
+                "give a shorter failover, or a longer timeout",
+            )
         return self
 
     @model_validator(mode="after")
