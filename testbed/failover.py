@@ -198,16 +198,18 @@ class Coordinator:
         trial = replace(self._trial, network=last.network)
         found = {job.node: job for job in jobs.jobs(trial, self._files, self._congestion_control)}
         for node in here:
-            job = found.get(node) or self._spare(node)
             name = self._name(node)
+            job = Job.load(self._files.work / f"{name}.json")  # pace, slowdowns and jitter stay a worker's own
+            if node in found:
+                new = found[node]
+                job = replace(
+                    job, rank=new.rank, world=new.world, peers=new.peers, training=new.training, weights=new.weights
+                )
             job = replace(job, forest=str(forest), probes=(), failover=self._failover(node, node in found))
             write_whole(next_job(str(before), name), job.text())
 
-    def _spare(self, node: int) -> Job:
-        """A process that the forest no longer needs: its first job, of which nothing is left to do."""
-        return Job.load(self._files.work / f"{self._name(node)}.json")
-
     def _failover(self, node: int, is_needed: bool) -> Failover:
+        """A process that the forest no longer needs has nothing left to do."""
         last = self.recoveries[-1]
         done = phases.split(self._changes, last.first)
         batch, world = self._trial.batch, last.network.world

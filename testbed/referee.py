@@ -65,8 +65,13 @@ class Referee:
         if self._process is None:
             command = [sys.executable, "-m", "testbed.referee", str(os.getpid())]
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        question = {"training": asdict(training), "worlds": worlds, "mode": mode, "weights": str(weights.resolve())}
-        question["step"] = step
+        question = {
+            "training": asdict(training),
+            "worlds": worlds,
+            "mode": mode,
+            "weights": str(weights.resolve()),
+            "step": step,
+        }
         answer = self._ask(self._process, json.dumps(question))
         if not answer:
             status = self._process.wait()

@@ -12,7 +12,6 @@ from workloads.job import Training
 from workloads.models import model
 from workloads.training import Replica, global_batch, initial_weights
 
-
 Worlds = tuple[tuple[int, int], ...]
 """(first iteration, number of ranks) of each phase of a trial: ranks become fewer where nodes die."""
 

@@ -3,9 +3,10 @@
 Usage: ``python -m workloads.worker JOB.json``
 
 Reads a job (:mod:`workloads.job`), meets its neighbours in band, measures its links, trains, and writes JSON lines to
-the job's samples file: ``hello``, a ``probe`` a NIC, an ``iteration`` each, then ``done`` or ``error``. Times are
-``time.monotonic()`` in seconds, one clock for all processes of a machine. So any lab can start it, anywhere. In a trial
-that survives deaths, the loss of a neighbour leads to another job (:mod:`workloads.failover`), not to an error.
+the job's samples file: ``hello``, a ``probe`` a NIC, ``begin``, an ``iteration`` each, then ``done`` or ``error``.
+Times are ``time.monotonic()`` in seconds, one clock for all processes of a machine. So any lab can start it, anywhere.
+In a trial that survives deaths, the loss of a neighbour leads to another job (:mod:`workloads.failover`), not to an
+error.
 
 A sample is written after the iteration has ended, and Python's collector is off while iterations run, so that
 neither falls into a measured window.
@@ -85,6 +86,7 @@ class _Progress:
 
     completed: int = 0
     met: bool = False
+    begun: bool = False
     replica: Replica | None = None
     sent_bytes: int | None = 0
     cpu_s: float = 0.0
@@ -211,6 +213,7 @@ def _train(job: Job, replica: Replica, engine: Synchroniser, samples: TextIO, pr
     layered = job.overlap == "layer"
     accelerator = Accelerator(replica, job.compute, job.rank, job.world, layered, release, engine.poll)
     engine.barrier(job.timeout_s)
+    _begin(progress, samples)
     for i in range(progress.completed, job.training.iterations):
         start_s = time.monotonic()
         computed = accelerator.run(i, start_s)
@@ -225,6 +228,13 @@ def _train(job: Job, replica: Replica, engine: Synchroniser, samples: TextIO, pr
     release.meter.close()
 
 
+def _begin(progress: _Progress, samples: TextIO) -> None:
+    """The first iteration begins."""
+    if not progress.begun:
+        write(samples, "begin", time=time.monotonic())
+        progress.begun = True
+
+
 def _replay(job: Job, values: Values, engine: Synchroniser, samples: TextIO, progress: _Progress) -> None:
     """The iterations of a worker that plays a profile back."""
     assert isinstance(job.training, Replay)
@@ -233,12 +243,13 @@ def _replay(job: Job, values: Values, engine: Synchroniser, samples: TextIO, pro
     wait = time.sleep if job.overlap == "none" else engine.poll
     last = job.training.iterations - 1
     engine.barrier(job.timeout_s)
+    _begin(progress, samples)
     for i in range(progress.completed, last + 1):
         start_s = player.start_s()
         computed = player.run(i, start_s, wait)
         if job.overlap == "both" and i < last:
             assert isinstance(engine, Engine)  # the harness lets no library have this
-            player.forward(engine, job.silence_s)
+            player.forward(i + 1, engine, job.silence_s)
         sum_s = engine.wait(job.silence_s)
         used = release.meter.now().since(release.ready)
         progress.completed = i + 1
