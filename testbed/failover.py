@@ -18,15 +18,15 @@ import json
 import signal
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from testbed import jobs, phases
+from testbed.deaths import Course, Death, Recovery
 from testbed.errors import SpecError, WorkerError
 from testbed.jobs import Files
 from testbed.lab.base import Exit, Lab
-from testbed.phases import Phase
 from testbed.trials import Network, Trial
 from topologies.addressing import plan
 from workloads import failover
@@ -38,39 +38,8 @@ from workloads.sync.schemes import repair
 from workloads.sync.verify import verify
 
 
-@dataclass(frozen=True)
-class Death:
-    """``at_s`` is when the process ended, on the clock of samples; ``how`` goes after its name."""
-
-    node: int
-    at_s: float
-    how: str
-
-
-@dataclass(frozen=True)
-class Recovery:
-    """One round: who had died since the last, and with which iteration and network the ``behind`` and others went on.
-
-    ``behind`` are the nodes that took the weights of ``ahead``; ``called_s`` and ``sent_on_s`` are when the round began
-    and ended, on the clock of samples.
-    """
-
-    deaths: tuple[Death, ...]
-    first: int
-    network: Network
-    ahead: int
-    behind: tuple[int, ...]
-    called_s: float
-    sent_on_s: float
-
-
 class Coordinator:
-    """Watches over the processes of one trial; :meth:`look` is called again and again.
-
-    Attributes:
-        recoveries: the rounds so far.
-        late: who died when there was nothing left to do.
-    """
+    """Watches over the processes of one trial; :meth:`look` is called again and again."""
 
     def __init__(self, trial: Trial, files: Files, lab: Lab, congestion_control: str, nodes: Collection[int]) -> None:
         """``nodes`` are those with a process."""
@@ -81,15 +50,18 @@ class Coordinator:
         self._buried = 0
         self._fenced: set[int] = set()
         self._called_s: float | None = None
-        self.recoveries: list[Recovery] = []
+        self._recoveries: list[Recovery] = []
 
     @property
-    def phases(self) -> tuple[Phase, ...]:
-        return phases.split(self._changes, self._trial.iterations)
+    def course(self) -> Course:
+        """How the trial went."""
+        split = phases.split(self._changes, self._trial.iterations)
+        return Course(split, tuple(self._recoveries), tuple(self._unburied))
 
     @property
-    def late(self) -> tuple[Death, ...]:
-        return tuple(self._deaths[self._buried :])
+    def _unburied(self) -> list[Death]:
+        """Who died since the last round ended."""
+        return self._deaths[self._buried :]
 
     def look(self, failed: Sequence[Exit], running: Collection[int]) -> list[Exit]:
         """Note who ``failed`` since the last look, and take the round that it begins a step further.
@@ -124,7 +96,7 @@ class Coordinator:
 
     @property
     def _generation(self) -> int:
-        return len(self.recoveries)
+        return len(self._recoveries)
 
     @property
     def _folder(self) -> str:
@@ -162,13 +134,13 @@ class Coordinator:
         ahead = next(worker for worker in workers if said[worker]["completed"] == first)
         if ended:  # who has ended has seen all others do every iteration
             assert first == self._trial.iterations
-        new = self.late
+        new = tuple(self._unburied)
         if not new and first == self._changes[-1][0]:
             raise self._unexplained(said)
         network = self._without_the_dead() if new else self._changes[-1][1]
         behind = tuple(worker for worker in workers if said[worker]["completed"] < first)
         assert self._called_s is not None
-        self.recoveries.append(Recovery(new, first, network, ahead, behind, self._called_s, time.monotonic()))
+        self._recoveries.append(Recovery(new, first, network, ahead, behind, self._called_s, time.monotonic()))
         self._buried, self._called_s = len(self._deaths), None
         self._changes.append((first, network))
         self._write(here)
@@ -192,7 +164,7 @@ class Coordinator:
         before = self._files.generation(self._generation - 1)
         folder = Path(self._folder)
         folder.mkdir()
-        last = self.recoveries[-1]
+        last = self._recoveries[-1]
         forest = folder / "forest.npz"
         codec.save(last.network.forest, forest)
         trial = replace(self._trial, network=last.network)
@@ -210,7 +182,7 @@ class Coordinator:
 
     def _failover(self, node: int, is_needed: bool) -> Failover:
         """A process that the forest no longer needs has nothing left to do."""
-        last = self.recoveries[-1]
+        last = self._recoveries[-1]
         done = phases.split(self._changes, last.first)
         batch, world = self._trial.batch, last.network.world
         state: tuple[Peer, ...] = ()
