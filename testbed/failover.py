@@ -127,13 +127,10 @@ class Coordinator:
         """Everybody alive has left the generation: the next one begins."""
         said = {node: json.loads(checked_in(self._folder, self._name(node)).read_text()) for node in here}
         workers = sorted(node for node in here if node in self._trial.network.forest.workers)
-        ended = self._nodes - self._dead - set(here)
         if not workers:
             raise self._nobody()
         first = max(said[worker]["completed"] for worker in workers)
         ahead = next(worker for worker in workers if said[worker]["completed"] == first)
-        if ended:  # who has ended has seen all others do every iteration
-            assert first == self._trial.iterations
         new = tuple(self._unburied)
         if not new and first == self._changes[-1][0]:
             raise self._unexplained(said)
@@ -183,8 +180,8 @@ class Coordinator:
     def _failover(self, node: int, is_needed: bool) -> Failover:
         """A process that the forest no longer needs has nothing left to do."""
         last = self._recoveries[-1]
-        done = phases.split(self._changes, last.first)
-        batch, world = self._trial.batch, last.network.world
+        taken = phases.contributions(phases.split(self._changes, last.first)) * self._trial.batch
+        fewer = last.first * last.network.world * self._trial.batch
         state: tuple[Peer, ...] = ()
         if node == last.ahead:
             state = tuple(self._peer(node, other) for other in last.behind)
@@ -195,7 +192,7 @@ class Coordinator:
             folder=self._folder,
             silence_s=self._silence_s,
             first=last.first if is_needed else self._trial.iterations,
-            shift=batch * (phases.contributions(done) - world * last.first),
+            shift=0 if self._trial.compute.mode == "none" else taken - fewer,  # none repeats the first one's samples
             state=state,
         )
 

@@ -49,6 +49,7 @@ def main(argv: list[str]) -> int:
     """Run the job whose file is ``argv[0]``; returns 0, or 1 after an error that the samples and the log tell."""
     for number in (signal.SIGTERM, signal.SIGINT):  # a process that forked us may have had other plans
         signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a neighbour that is gone is an error to tell, not to die of
     try:
         job = Job.load(Path(argv[0]))
         with Path(job.samples).open("w", buffering=1) as samples:
