@@ -67,7 +67,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     lab.launch(probers)
     watch.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None)
     before = lab.counters()
-    with Conductor(trial.schedule(), lab, None, files.logs) as conductor, Monitor() as monitor:
+    with Conductor(trial.schedule(), lab, {}, files.logs) as conductor, Monitor() as monitor:
         lab.launch(ranks)
         conductor.begin()
         try:

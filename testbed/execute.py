@@ -153,8 +153,8 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         launches = jobs.write(trial, files, congestion_control, agent)
     nodes = [launch.node for launch in launches]
     coordinator = Coordinator(trial, files, lab, congestion_control, nodes) if trial.survives else None
-    first = files.samples(names[trial.network.forest.workers[0]])
-    with Conductor(trial.schedule(), lab, first, files.logs) as conductor, Monitor() as monitor:
+    written = {node: files.samples(names[node]) for node in trial.network.forest.workers}
+    with Conductor(trial.schedule(), lab, written, files.logs) as conductor, Monitor() as monitor:
         lab.launch(launches)
         try:
             watch.wait(lab, launches, names, files, trial.spec.timeout_s, tick, coordinator)

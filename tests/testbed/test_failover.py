@@ -6,8 +6,10 @@ networks.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -20,7 +22,7 @@ import pytest
 
 from testbed import deaths, failover, jobs, phases, results, watch
 from testbed.deaths import Course
-from testbed.errors import TestbedError, WorkerError
+from testbed.errors import NeighbourError, TestbedError, WorkerError
 from testbed.failover import Coordinator
 from testbed.jobs import Files
 from testbed.lab.base import Exit, Launch
@@ -28,10 +30,12 @@ from testbed.spec import read
 from testbed.trials import Trial, trials
 from topologies.addressing import plan
 from topologies.model import Topology
+from workloads import failover as workers_failover
 from workloads import training, worker
 from workloads.failover import CALL
 from workloads.job import Training
 from workloads.reference import reference_weights, relative_error
+from workloads.sync.engine import Engine
 
 SPEC = """
 name: dying
@@ -311,6 +315,62 @@ def test_sums_of_a_profile_leave_the_dead_out(cluster: Callable[..., Cluster], t
     for line in done:
         assert line["wrong"] == []
         assert 11 <= line["checked"] <= 12  # type: ignore[operator]
+
+
+def lose_the_sum(monkeypatch: pytest.MonkeyPatch, names: set[str], iteration: int) -> None:
+    """These workers lose a neighbour at the very end of an iteration, when others have its sum."""
+    wait = Engine.wait
+    waits = itertools.count()  # of each process, once it is forked
+
+    def losing(engine: Engine, timeout_s: float) -> float:
+        sum_s = wait(engine, timeout_s)
+        if next(waits) == iteration and engine._name in names:
+            time.sleep(0.1)  # the others have taken their step
+            raise NeighbourError("lost the connection to somebody")
+        return sum_s
+
+    monkeypatch.setattr(Engine, "wait", losing)
+
+
+@pytest.mark.parametrize(("behind", "compute"), [({"h1"}, "real"), ({"h0", "h2", "h5"}, "real"), ({"h1"}, "none")])
+@pytest.mark.parametrize("iteration", [5, 11])  # one of many, and the last one
+def test_who_is_behind_takes_the_weights_of_who_is_not(
+    cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch, behind: set[str], compute: str, iteration: int
+) -> None:
+    lose_the_sum(monkeypatch, behind, iteration)
+    run = cluster(BOTH, workload__compute=compute)
+    course = run.run()
+    (recovery,) = course.recoveries
+    assert {f"h{node}" for node in recovery.behind} == behind
+    assert recovery.first == iteration + 1
+    check(run, course)
+
+
+def test_who_gives_weights_dies_meanwhile(
+    cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The next one that is not behind gives them; and they are not those of a first half."""
+    lose_the_sum(monkeypatch, {"h1"}, 5)
+    send = workers_failover._send
+    marker = tmp_path / "one has died"
+
+    def failing(sock: socket.socket, data: memoryview) -> None:
+        try:
+            marker.touch(exist_ok=False)
+        except FileExistsError:
+            send(sock, data)
+            return
+        send(sock, data[:100_000])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(workers_failover, "_send", failing)
+    run = cluster(BOTH)
+    course = run.run()
+    first, second = course.recoveries
+    assert first.ahead == 0
+    assert dead(run, course) == ["h0"]
+    assert (second.ahead, second.behind) == (2, (1,))
+    check(run, course)
 
 
 def test_an_error_of_its_own_is_no_death(cluster: Callable[..., Cluster]) -> None:
