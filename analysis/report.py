@@ -100,6 +100,7 @@ def render(run: Run) -> str:
         bandwidths=tables.bandwidths(run),
         sections=_sections(run),
         drawings=_drawings(run),
+        events=settings.events(run),
         environment=settings.environment(run),
         labs=settings.labs(run),
         plotly=Markup(get_plotlyjs()),
