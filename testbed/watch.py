@@ -32,7 +32,7 @@ def wait(
     tick: Callable[[int], None],
     coordinator: Coordinator | None = None,
 ) -> None:
-    """Return when every worker has ended well; ``tick`` is told how many iterations the first has finished.
+    """Return when every worker has ended well; ``tick`` is told how many iterations the first that runs has done.
 
     ``names`` are those of all nodes, by index. A ``coordinator`` keeps a trial going when some are killed.
 
@@ -56,7 +56,7 @@ def wait(
         now, found = time.monotonic(), [_size(path) for path in samples]
         if found != sizes:
             sizes, changed_s = found, now
-            tick(iterations(samples[0]))
+            tick(iterations(files.samples(names[min(running)])))  # the first may have died
         elif now - changed_s > timeout_s + GRACE_S:
             raise _stuck(sorted(running), names, files, timeout_s)
         time.sleep(POLL_S)

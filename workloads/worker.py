@@ -89,6 +89,7 @@ class _Progress:
     met: bool = False
     begun: bool = False
     replica: Replica | None = None
+    meter: Meter | None = None
     sent_bytes: int | None = 0
     cpu_s: float = 0.0
     sums: Checked = field(default_factory=Checked)
@@ -110,6 +111,8 @@ def run(job: Job, samples: TextIO) -> None:
             break
         except (NeighbourError, TrialTimeoutError) as error:
             job = failover.rejoin(job, progress.completed, error)
+    if progress.meter:
+        progress.meter.close()
     _done(_result(job, progress), progress, samples)
 
 
@@ -192,10 +195,10 @@ def _probe(job: Job, engine: Synchroniser, samples: TextIO) -> None:
 class _Release:
     """Hands complete buckets to the engine, and notes when the last one of an iteration was ready."""
 
-    def __init__(self, job: Job, engine: Synchroniser) -> None:
+    def __init__(self, job: Job, engine: Synchroniser, progress: _Progress) -> None:
         self._engine, self._last = engine, len(job.buckets) - 1
-        self.meter = Meter()
-        if not self.meter.counts_waits:
+        self.meter = progress.meter = progress.meter or Meter()
+        if not self.meter.counts_waits and not progress.begun:
             print(f"{job.name}: this kernel does not count run-queue waits in {TASKS}; wait_s is null", flush=True)
         self.ready = self.meter.now()
 
@@ -210,7 +213,7 @@ class _Release:
 def _train(job: Job, replica: Replica, engine: Synchroniser, samples: TextIO, progress: _Progress) -> None:
     """The iterations of a worker that trains."""
     assert job.rank is not None
-    release = _Release(job, engine)
+    release = _Release(job, engine, progress)
     layered = job.overlap == "layer"
     accelerator = Accelerator(replica, job.compute, job.rank, job.world, layered, release, engine.poll)
     engine.barrier(job.timeout_s)
@@ -226,7 +229,6 @@ def _train(job: Job, replica: Replica, engine: Synchroniser, samples: TextIO, pr
         _sample(job, samples, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used)
     if job.compute.mode == "none":
         replica.step(job.world)  # so that the weights tell whether the last sum was right
-    release.meter.close()
 
 
 def _begin(progress: _Progress, samples: TextIO) -> None:
@@ -239,7 +241,7 @@ def _begin(progress: _Progress, samples: TextIO) -> None:
 def _replay(job: Job, values: Values, engine: Synchroniser, samples: TextIO, progress: _Progress) -> None:
     """The iterations of a worker that plays a profile back."""
     assert isinstance(job.training, Replay)
-    release = _Release(job, engine)
+    release = _Release(job, engine, progress)
     player = Player(job.training, job.compute, values, release, progress.sums)
     wait = time.sleep if job.overlap == "none" else engine.poll
     last = job.training.iterations - 1
@@ -256,7 +258,6 @@ def _replay(job: Job, values: Values, engine: Synchroniser, samples: TextIO, pro
         progress.completed = i + 1
         _sample(job, samples, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used)
     player.check(last)
-    release.meter.close()
 
 
 def _save(job: Job, progress: _Progress) -> None:

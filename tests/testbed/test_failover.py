@@ -373,6 +373,42 @@ def test_who_gives_weights_dies_meanwhile(
     check(run, course)
 
 
+@pytest.mark.parametrize("name", ["h0", "h1"])
+def test_one_dies_when_all_is_done(cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """In the last barrier, in which the others wait for it."""
+    barrier = Engine.barrier
+    entered = itertools.count()  # two for the burst, one before the first iteration, the last one
+
+    def dying(engine: Engine, timeout_s: float) -> None:
+        if next(entered) == 3 and engine._name == name:
+            os.kill(os.getpid(), signal.SIGKILL)
+        barrier(engine, timeout_s)
+
+    monkeypatch.setattr(Engine, "barrier", dying)
+    run = cluster(BOTH)
+    course = run.run()
+    assert dead(run, course) == [name]
+    assert [phase.network.world for phase in course.phases] == [6]
+    check(run, course)
+
+
+def test_one_dies_when_the_others_have_gone(cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch) -> None:
+    done = worker._done
+
+    def dying(result: dict[str, object], *rest: object) -> None:
+        if run.lab.pids == {}:  # the first that was forked
+            time.sleep(1.0)
+            os.kill(os.getpid(), signal.SIGKILL)
+        done(result, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(worker, "_done", dying)
+    run = cluster(BOTH)
+    course = run.run()
+    assert course.recoveries == ()
+    assert [death.node for death in course.late] == [0]
+    check(run, course)
+
+
 def test_an_error_of_its_own_is_no_death(cluster: Callable[..., Cluster]) -> None:
     run = cluster(BOTH, workload__learning_rate="0.01", arms__0__scheme="rina(scale=1e13)")
     with pytest.raises(WorkerError, match="does not fit 32 bits"):
