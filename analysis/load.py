@@ -27,6 +27,7 @@ class Metrics:
     jct_s: float | None = None
     compute_s: float | None = None
     sync_s: float | None = None
+    straggler_wait_s: float | None = None
     gst_median_s: float | None = None
     gst_p95_s: float | None = None
     gst_theory_s: float | None = None

@@ -97,6 +97,7 @@ def render(run: Run) -> str:
         compute=figures.COMPUTE,
         verdicts=tables.verdicts(run),
         checks=tables.checks(run),
+        waits=tables.waits(run) if any(trial.samples is not None for trial in run.finished) else None,
         bandwidths=tables.bandwidths(run),
         sections=_sections(run),
         drawings=_drawings(run),

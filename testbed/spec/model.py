@@ -242,7 +242,8 @@ class Spec(Group):
     """A trial fails when none of its workers gets anything done for this long."""
     failover_s: Time | None = Field(None, alias="failover", gt=0, examples=["2 s"])
     """Where the scheme goes on without a node that dies (rina), one that lets the others wait for this long has died,
-    too; None waits for the timeout. A process that is killed is noticed at once."""
+    too, so it must be longer than computing a gradient takes; None waits for the timeout. A process that is killed is
+    noticed at once."""
 
     @model_validator(mode="after")
     def _schemes_where_needed(self) -> Spec:
