@@ -66,7 +66,7 @@ def test_rina_goes_on(tmp_path: Path) -> None:
         record = records[label]
         told = record["failover"]
         assert [one["world"] for one in told["phases"]] == worlds[-len(told["phases"]) :], label
-        assert told["phases"][-1]["as"] == goes_on_as, label
+        assert told["phases"][-1]["scheme"] == goes_on_as, label
         assert record["accuracy"]["weights_equal"], label
         assert record["accuracy"]["weights_error"] < 1e-4, label
         assert record["loss"][1] < record["loss"][0], label
