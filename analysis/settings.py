@@ -25,8 +25,8 @@ def environment(run: Run) -> tuple[tuple[str, Pairs], ...]:
 
 
 def events(run: Run) -> tuple[tuple[str, Pairs], ...]:
-    """What was done to each trial while it ran: when, what, and how late where that is to be seen; and how those went on
-    who were left when nodes had died."""
+    """What was done to each trial while it ran: when, what, and how late where that is to be seen; and how the others
+    went on when nodes had died."""
     found = []
     for trial in run.trials:
         told = (*map(_event, trial.events), *map(_recovery, trial.recoveries))
