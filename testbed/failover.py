@@ -25,6 +25,7 @@ from typing import Any
 from testbed import jobs, phases
 from testbed.deaths import Course, Death, Recovery
 from testbed.errors import SpecError, WorkerError
+from testbed.files import named_errors
 from testbed.jobs import Files
 from testbed.lab.base import Exit, Lab
 from testbed.trials import Network, Trial
@@ -140,7 +141,8 @@ class Coordinator:
         self._recoveries.append(Recovery(new, first, network, ahead, behind, self._called_s, time.monotonic()))
         self._buried, self._called_s = len(self._deaths), None
         self._changes.append((first, network))
-        self._write(here)
+        with named_errors(self._files.work):
+            self._write(here)
 
     def _without_the_dead(self) -> Network:
         """
