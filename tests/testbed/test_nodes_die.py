@@ -33,9 +33,9 @@ pytestmark = pytest.mark.lab
 
 
 def arm(label: str, *nodes: str, ina: str = "all", scheme: str = "rina", kind: str = "kill", first: int = 3) -> str:
-    """One in which nodes die, three iterations after each other."""
+    """One in which nodes die, two iterations after each other."""
     key = "nodes" if kind == "kill" else "hosts"
-    deaths = [f"{{kind: {kind}, {key}: [{name}], at: iteration {first + 3 * i}}}" for i, name in enumerate(nodes)]
+    deaths = [f"{{kind: {kind}, {key}: [{name}], at: iteration {first + 2 * i}}}" for i, name in enumerate(nodes)]
     network = NETWORK.replace("INA", ina)
     return f"  - {{label: {label}, scheme: {scheme}, topology: {network!r}, perturb: [{', '.join(deaths)}]}}\n"
 
@@ -57,6 +57,7 @@ def test_rina_goes_on(tmp_path: Path) -> None:
         "autonomous": (arm("autonomous", "h1", ina="[leaf1]"), [6, 5], "rina, leaf1 adding"),
         "aggregator": (arm("aggregator", "leaf0"), [6, 6], "rina, leaf1 adding"),
         "both agents": (arm("both agents", "h0", "h3"), [6, 5, 4], "rina, a ring"),
+        "whole rack": (arm("whole rack", "h3", "h4", "h5", first=2), [6, 5, 4, 3], "rina, leaf0 adding"),
         "warm-up": (arm("warm-up", "h4", first=0), [5], "rina, leaf0, leaf1 adding"),
     }
     code, records = run(tmp_path, *(text for text, _, _ in wanted.values()))
