@@ -62,7 +62,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     with named_errors(files.work):
         probers, ranks = _probers(trial, files, congestion_control), launches(trial, files)
     lab.launch(probers)
-    watch.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None)
+    watch.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None, trial.spec.start_timeout_s)
     before = lab.counters()
     with Monitor() as monitor:
         lab.launch(ranks)
@@ -95,6 +95,7 @@ def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch
             peers=tuple(jobs.peer(addresses, node, other) for other in neighbours(ring, node)),
             probes=bursts.get(node, ()),
             congestion_control=congestion_control,
+            start_timeout_s=trial.spec.start_timeout_s,
             timeout_s=trial.spec.timeout_s,
             samples=str(files.samples(name)),
         )

@@ -143,7 +143,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         launches = jobs.write(trial, files, congestion_control, agent)
     with Monitor() as monitor:
         lab.launch(launches)
-        watch.wait(lab, launches, names, files, trial.spec.timeout_s, tick)
+        watch.wait(lab, launches, names, files, trial.spec.timeout_s, tick, trial.spec.start_timeout_s)
     lines = {names[launch.node]: watch.read(files.samples(names[launch.node])) for launch in launches}
     seen = Observed(lines, lab.counters(), monitor.log, lab.describe())
     lab.down()

@@ -29,6 +29,7 @@ def wait(
     files: Files,
     timeout_s: float,
     tick: Callable[[int], None],
+    start_timeout_s: float,
 ) -> None:
     """Return when every worker has ended well; ``tick`` is told how many iterations the first has finished.
 
@@ -36,7 +37,8 @@ def wait(
 
     Raises:
         WorkerError: a worker ended otherwise; the text has the end of its log.
-        TrialTimeoutError: no worker wrote anything for ``timeout_s`` and a grace on top.
+        TrialTimeoutError: no worker wrote anything for ``timeout_s`` and a grace on top; until each has written
+            something, which it does when it has met the others, ``start_timeout_s`` counts instead.
     """
     running = {launch.node for launch in launches}
     samples = [files.samples(names[launch.node]) for launch in launches]
@@ -53,8 +55,9 @@ def wait(
         if found != sizes:
             sizes, changed_s = found, now
             tick(iterations(samples[0]))
-        elif now - changed_s > timeout_s + GRACE_S:
-            raise _stuck(sorted(running), names, files, timeout_s)
+        limit_s = timeout_s if all(sizes) else start_timeout_s
+        if now - changed_s > limit_s + GRACE_S:
+            raise _stuck(sorted(running), names, files, limit_s)
         time.sleep(POLL_S)
 
 

@@ -87,6 +87,7 @@ def run(job: Job, samples: TextIO) -> None:
     table = chunks.cut(forest, job.buckets[-1][1], job.buckets, job.chunk_bytes)
     source = None if job.rank is None else _source(job, job.rank)
     with synchroniser.connect(job, forest, table, None if source is None else source.gradient) as engine:
+        engine.barrier(job.start_timeout_s)  # a connection is there before its listener has accepted it
         _hello(job, engine, samples)
         _probe(job, engine, samples)
         started_s = time.process_time()

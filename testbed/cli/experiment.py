@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from testbed import exits
+from testbed import exits, interrupt
 from testbed.cli.output import AsJson, print_json, rich_table
 from testbed.columns import columns
 
@@ -41,7 +41,7 @@ def run(
     from testbed.progress import reporter
 
     console = Console(stderr=as_json)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt.raise_once()
     with _experiment(spec, overrides, out, resume) as experiment:
         try:
             done = experiment.go(lambda left: reporter(left, console))
@@ -129,9 +129,10 @@ def _print_comparison(done: Run, console: Console) -> None:
 
 def _interrupted(experiment: Experiment) -> NoReturn:
     kept, path = len(experiment.records), experiment.directory.path
-    print(
-        f"interrupted: {kept} of {len(experiment.planned)} trials are finished and kept in {path}\n"
-        f"  go on with: testbed run --resume {path}",
-        file=sys.stderr,
-    )
+    with suppress(OSError):  # the terminal may be gone
+        print(
+            f"interrupted: {kept} of {len(experiment.planned)} trials are finished and kept in {path}\n"
+            f"  go on with: testbed run --resume {path}",
+            file=sys.stderr,
+        )
     sys.exit(exits.INTERRUPTED)

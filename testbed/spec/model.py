@@ -269,6 +269,9 @@ class Spec(_Group):
     repeats: Whole = Field(1, ge=1, le=1000)
     timeout_s: Time = Field(60.0, alias="timeout", gt=0)
     """A trial fails when none of its workers gets anything done for this long."""
+    start_timeout_s: Time = Field(60.0, alias="start_timeout", gt=0)
+    """The same until its workers have met. Apart, for many workers on few cores need longer to load their data than any
+    iteration should take."""
 
     @model_validator(mode="after")
     def _schemes_where_needed(self) -> Spec:

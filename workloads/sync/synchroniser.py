@@ -42,5 +42,5 @@ def connect(job: Job, forest: Forest, table: ChunkTable, gradient: Floats | None
     """
     if forest.library is not None and gradient is not None:
         return libraries.connect(job, forest.library, table, gradient)
-    sockets = transport.connect(job.node, job.peers, job.congestion_control, job.timeout_s)
+    sockets = transport.connect(job.node, job.peers, forest.nodes, job.congestion_control, job.start_timeout_s)
     return Engine(job.node, forest, table, sockets, gradient, priority=job.priority)

@@ -19,8 +19,12 @@ _RETRY_S = 0.02
 """Pause before another attempt while a neighbour has not begun to listen."""
 
 
-def connect(node: int, peers: Sequence[Peer], congestion_control: str, timeout_s: float) -> dict[int, socket.socket]:
+def connect(
+    node: int, peers: Sequence[Peer], names: Sequence[str], congestion_control: str, timeout_s: float
+) -> dict[int, socket.socket]:
     """Connect ``node`` to all ``peers``; returns a socket by neighbour. Blocks for at most ``timeout_s``.
+
+    ``names`` are those of all nodes, by index, for errors.
 
     Each socket leaves from the peer's ``local`` address and uses ``congestion_control`` in both directions.
 
@@ -36,10 +40,10 @@ def connect(node: int, peers: Sequence[Peer], congestion_control: str, timeout_s
     sockets: dict[int, socket.socket] = {}
     try:
         for peer in higher:
-            sockets[peer.node] = _dial(node, peer, congestion_control, deadline)
+            sockets[peer.node] = _dial(node, peer, names, congestion_control, deadline)
         for (address, port), listener in listeners.items():
             awaited = {peer.node for peer in lower if (peer.local, peer.port) == (address, port)}
-            _accept(listener, awaited, sockets, deadline)
+            _accept(listener, awaited, names, sockets, deadline)
     except BaseException:
         for sock in sockets.values():
             sock.close()
@@ -62,7 +66,7 @@ def _listen(lower: Sequence[Peer], congestion_control: str) -> dict[tuple[str, i
     return listeners
 
 
-def _dial(node: int, peer: Peer, congestion_control: str, deadline: float) -> socket.socket:
+def _dial(node: int, peer: Peer, names: Sequence[str], congestion_control: str, deadline: float) -> socket.socket:
     while True:
         sock = _socket(congestion_control)
         _bind(sock, (peer.local, 0))
@@ -76,13 +80,19 @@ def _dial(node: int, peer: Peer, congestion_control: str, deadline: float) -> so
             if time.monotonic() >= deadline:
                 why = error.strerror or str(error)
                 raise TrialTimeoutError(
-                    f"node {node} could not reach node {peer.node} at {peer.remote}:{peer.port}: {why}",
-                    fix=f"see whether the worker on node {peer.node} started",
+                    f"{names[node]} could not reach {names[peer.node]} at {peer.remote}:{peer.port}: {why}",
+                    fix=f"see whether the worker on {names[peer.node]} started, or raise start_timeout",
                 ) from error
             time.sleep(_RETRY_S)
 
 
-def _accept(listener: socket.socket, awaited: set[int], sockets: dict[int, socket.socket], deadline: float) -> None:
+def _accept(
+    listener: socket.socket,
+    awaited: set[int],
+    names: Sequence[str],
+    sockets: dict[int, socket.socket],
+    deadline: float,
+) -> None:
     """Accept until each awaited node has said its index."""
     while awaited:
         try:
@@ -91,15 +101,17 @@ def _accept(listener: socket.socket, awaited: set[int], sockets: dict[int, socke
             sock.settimeout(max(_RETRY_S, deadline - time.monotonic()))
             said = sock.recv(_HELLO_BYTES, socket.MSG_WAITALL)
         except TimeoutError as error:
-            missing = ", ".join(map(str, sorted(awaited)))
+            missing = ", ".join(names[one] for one in sorted(awaited))
             raise TrialTimeoutError(
-                f"no connection came from node {missing}", fix=f"see whether the worker on node {missing} started"
+                f"no connection came from {missing}",
+                fix=f"see whether the worker on {missing} started, or raise start_timeout",
             ) from error
         index = int.from_bytes(said, "big")
         if len(said) < _HELLO_BYTES or index not in awaited:
             sock.close()
             raise WorkerError(
-                f"a connection from {address} said {said!r}, which is none of the nodes {sorted(awaited)}",
+                f"a connection from {address} said {said!r}, which is none of "
+                f"{', '.join(names[one] for one in sorted(awaited))}",
                 fix="keep other programs off the ports of the trial",
             )
         awaited.remove(index)
