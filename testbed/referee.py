@@ -67,7 +67,8 @@ class Referee:
         """
         if self._process is None or self._process.poll() is not None:
             command = [sys.executable, "-m", "testbed.referee", str(os.getpid())]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            # A group of its own, so that Ctrl-C at a terminal reaches only the harness, which ends it.
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
         question = {"training": asdict(training), "world": world, "mode": mode, "weights": str(weights.resolve())}
         question["step"] = step
         answer = self._ask(self._process, json.dumps(question))
@@ -113,7 +114,6 @@ def main(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return  # it died before the line above could tie us to it
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the harness's to handle; it ends us
     busy = threading.Event()
     threading.Thread(target=_show_life, args=(busy,), daemon=True).start()
     busy.set()

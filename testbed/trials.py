@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from testbed.errors import SpecError
-from testbed.lab.base import check_rate
+from testbed.lab.base import check_rate, check_size
 from testbed.program import check as check_command
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.model import Command, Profile, Train
@@ -193,6 +193,7 @@ def _topology(arm: Arm, spec: Spec, folder: Path) -> tuple[str, Topology]:
     """An arm's network, and the expression that builds it from the working directory."""
     text = locate(arm.topology, folder)
     topology = build_topology(text, rate_bps=lab_rate_bps(spec), delay_s=spec.links.delay_s)
+    check_size(topology)
     for rate_bps in {link.rate_bps for link in topology.links}:
         _check_rate(arm, rate_bps)
     return text, topology

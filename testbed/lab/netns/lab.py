@@ -31,7 +31,7 @@ STOP_TIMEOUT_S = 10.0
 """A lab of 64 workers is gone in a second."""
 ANSWER_TIMEOUT_S = 30.0
 """Of what takes milliseconds: without an answer for so long, somebody has stopped the lab's process."""
-WORK_TIMEOUT_S = 120.0
+WORK_TIMEOUT_S = 60.0
 """Of what takes seconds: importing PyTorch, building a thousand hosts, ending their processes."""
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Large blocks in huge pages (where the system's setting is madvise): gradients are allocated anew in each iteration,
