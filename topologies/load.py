@@ -12,7 +12,6 @@ from types import ModuleType
 from testbed.errors import SpecError
 from topologies.parameters import did_you_mean
 
-
 LARGEST_BYTES = 1 << 20
 """No function that a person writes comes near this."""
 

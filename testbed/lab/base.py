@@ -89,6 +89,19 @@ class Exit:
 
 
 @dataclass(frozen=True)
+class LinkChange:
+    """What is to be different on one directed link from now on; None leaves it as it is.
+
+    ``blocked`` drops everything at the egress, as a cut cable does; neither end is told.
+    """
+
+    directed_link: int
+    rate_bps: int | None = None
+    queue_bytes: int | None = None
+    blocked: bool | None = None
+
+
+@dataclass(frozen=True)
 class Counters:
     """What the kernel has counted at the egress of one directed link since the lab came up."""
 
@@ -105,6 +118,20 @@ class Completed:
     status: int
     stdout: str
     stderr: str
+
+
+class Running(Protocol):
+    """A program that was started on a node beside the workers."""
+
+    def signal(self, number: int) -> object:
+        """Send a signal to it and to the processes that it started."""
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait for its end; the exit status, or minus the signal that ended it.
+
+        Raises:
+            LabError: it did not end in time.
+        """
 
 
 class Lab(Protocol):
@@ -137,6 +164,19 @@ class Lab(Protocol):
 
     def kill(self) -> None:
         """End every worker now."""
+
+    def signal(self, node: int, number: int) -> None:
+        """Send a signal to everything that was started on a node."""
+
+    def start(self, node: int, program: Program, log: str) -> Running:
+        """Start a program on a node beside the workers; it ends with the lab at the latest."""
+
+    def adjust(self, changes: Sequence[LinkChange]) -> None:
+        """Change links while they are in use; on return the kernel has all of it.
+
+        Raises:
+            LabError: the kernel refused.
+        """
 
     def counters(self) -> list[Counters]:
         """Bytes, packets and drops per directed link."""
