@@ -31,7 +31,8 @@ class _Loader(yaml.SafeLoader):
             )
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if event.tag is not None:
-            raise yaml.MarkedYAMLError(problem=f"the tag {event.tag} is not allowed", problem_mark=event.start_mark)
+            tag = str(event.tag).replace("tag:yaml.org,2002:", "!!")
+            raise yaml.MarkedYAMLError(problem=f"the tag {tag} is not allowed", problem_mark=event.start_mark)
         return super().compose_node(parent, index)
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
