@@ -5,6 +5,7 @@ A value is a number, ``true``, ``false``, a bare word, or a list of values: ``mu
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -95,7 +96,8 @@ def _value(text: str, depth: int = 0) -> Value | None:
             number = kind(text)
         except ValueError:
             continue
-        return number if not isinstance(number, int) or abs(number) < LARGEST else None
+        absurd = abs(number) >= LARGEST if isinstance(number, int) else math.isinf(number) and text[-1].isdigit()
+        return None if absurd else number
     return text
 
 

@@ -56,7 +56,7 @@ def _describe(item: Any, path: Path) -> tuple[str, str]:
     kind, value, context = item["type"], item["input"], item.get("ctx", {})
     if kind == "testbed":
         return context["problem"], context["fix"]
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "invalid_key"):  # the latter is a number
         return _unknown_key(path)
     if kind == _WRONG_KIND:
         word, kinds = context["tag"][1:-1], list(_union(path))
