@@ -6,6 +6,7 @@ code of an interruption.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -22,6 +23,19 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to do but to end
+        _flush()
+
+
+def _flush() -> None:
+    """Write what is left to be written. Where the terminal is gone that fails, now or again at Python's end, which would
+    change the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream.closed:
+            continue
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

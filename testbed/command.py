@@ -174,7 +174,7 @@ def _wait(lab: Lab, ranks: Sequence[Launch], names: Sequence[str], files: Files,
             looked_s, before, seen = now, seen, _signs(lab, ranks)
             moved_s = now if seen != before else moved_s
         if now - moved_s > timeout_s:
-            raise _stuck(sorted(running), names, files, timeout_s)
+            raise _stuck(lab, sorted(running), names, files, timeout_s)
     return ended
 
 
@@ -183,11 +183,12 @@ def _signs(lab: Lab, ranks: Sequence[Launch]) -> tuple[int, ...]:
     return (*(Path(one.log).stat().st_size for one in ranks), *(count.bytes for count in lab.counters()))
 
 
-def _stuck(running: Sequence[int], names: Sequence[str], files: Files, timeout_s: float) -> TrialTimeoutError:
+def _stuck(lab: Lab, running: Sequence[int], names: Sequence[str], files: Files, timeout_s: float) -> TrialTimeoutError:
     first = names[running[0]]
     return TrialTimeoutError(
         f"for {timeout_s:g} s no rank wrote anything and no link carried anything; still running: "
-        f"{', '.join(f'rank {node} on {names[node]}' for node in running[:5])}\n{watch.tail(files.log(first))}",
+        f"{', '.join(f'rank {node} on {names[node]}' for node in running[:5])}{watch.stopped(lab, names)}\n"
+        f"{watch.tail(files.log(first))}",
         fix=f"read {files.log(first)}, or give a longer timeout",
     )
 

@@ -162,6 +162,9 @@ class Lab(Protocol):
     def exits(self) -> list[Exit]:
         """Workers that ended since the last call; does not wait."""
 
+    def stopped(self) -> list[int]:
+        """Nodes whose worker was stopped by a signal, and does not run."""
+
     def kill(self) -> None:
         """End every worker now."""
 

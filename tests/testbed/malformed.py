@@ -82,7 +82,7 @@ def _mutants(node: dict[str, Any], where: str) -> Iterator[Malformed]:
     if branches:
         for branch in branches:
             if branch.get("type") != "null":
-                yield from _mutants(branch, where)
+                yield from (one for one in _mutants(branch, where) if one.value is not None)
         return
     words = node.get("enum") or ([node["const"]] if "const" in node else None)
     if words:

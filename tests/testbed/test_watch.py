@@ -23,6 +23,9 @@ class Ends:
     def __init__(self, *looks: list[Exit]) -> None:
         self.looks = list(looks)
 
+    def stopped(self) -> list[int]:
+        return [2]
+
     def exits(self) -> list[Exit]:
         return self.looks.pop(0) if self.looks else []
 
@@ -85,7 +88,7 @@ def test_silence_is_noticed_and_the_furthest_behind_named(files: Files) -> None:
     say(files, "h0", {"kind": "iteration"}, {"kind": "iteration"})
     say(files, "h1", {"kind": "iteration"})
     say(files, "h2", {"kind": "iteration"}, {"kind": "iteration"})
-    with pytest.raises(TrialTimeoutError, match=r"for 0\.05 s; furthest behind, at iteration 1: h1"):
+    with pytest.raises(TrialTimeoutError, match=r"for 0\.05 s; furthest behind, at iteration 1: h1; stopped: h2"):
         wait(Ends(), files, timeout_s=0.05)
 
 

@@ -93,6 +93,9 @@ class NetnsLab:
     def exits(self) -> list[Exit]:
         return cast(list[Exit], self._ask("exits"))
 
+    def stopped(self) -> list[int]:
+        return cast(list[int], self._ask("stopped"))
+
     def kill(self) -> None:
         self._ask("kill", timeout_s=WORK_TIMEOUT_S)
 
