@@ -63,7 +63,7 @@ FREED_S = 60.0
 SLACK_S = 20.0
 """For a busy machine."""
 DISK_BYTES = 64 * 2**20
-EVENTS = ("kill", "stop", "pause", "stop and Ctrl-C", "Ctrl-C", "Ctrl-C twice", "SIGTERM", "hang-up", "disk full")
+EVENTS = ("kill", "Ctrl-C", "disk full", "hang-up", "stop", "pause", "stop and Ctrl-C", "Ctrl-C twice", "SIGTERM")
 
 
 @dataclass

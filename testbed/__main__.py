@@ -27,8 +27,8 @@ def main() -> None:
 
 
 def _flush() -> None:
-    """Write what is left to be written. Where the terminal is gone that fails, now or again at Python's end, which would
-    change the exit code."""
+    """Write what is left to be written. Where the terminal is gone that fails, and would again at Python's end, which
+    changes the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if stream.closed:
             continue
