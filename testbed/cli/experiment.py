@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -36,10 +37,12 @@ def run(
 
     Every arm runs with every batch size; then come the comparison and the path of the report.
     """
-    from rich.console import Console
+    with interrupt.exit_at_once():
+        from rich.console import Console
 
-    from testbed.progress import reporter
+        from testbed.progress import reporter
 
+        import_module("testbed.run")  # half a second; those that need it take it from there
     console = Console(stderr=as_json)
     interrupt.raise_once()
     with _experiment(spec, overrides, out, resume) as experiment:
