@@ -16,6 +16,8 @@ import pytest
 import yaml
 
 from testbed.lab import netns
+from testbed.spec import read
+from testbed.trials import trials
 
 from . import malformed
 from .conftest import SPEC, Called
@@ -142,3 +144,25 @@ def test_a_spec_may_come_through_a_pipe(spec_file: Path) -> None:
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["~/x.py:f", "$HOME/x.py:f", "${HOME}/x.py:f"])
+def test_a_file_that_the_text_does_not_name_is_not_run(
+    name: str, testbed: Callable[..., Called], spec_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "x.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.setenv("HOME", str(home))
+    spec_file.write_text(SPEC.replace("topology: star(hosts=3), scheme: ps", f"topology: '{name}', scheme: ps"))
+    called = testbed("plan", "spec.yaml")
+    assert called.code == 2
+    assert "there is no file" in called.err or "cannot read" in called.err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_words_of_a_command_are_not_expanded() -> None:
+    text = "{name: a, links: {rate: 1 Mbit/s}, workload: {kind: command, command: \"echo $HOME ~ *.py `id` '$(id)'\"}}"
+    spec = yaml.safe_load(text) | {"arms": [{"topology": "star(hosts=2)"}]}
+    (trial,) = trials(read(yaml.safe_dump(spec), "spec.yaml", Path()))
+    assert trial.command == ("echo", "$HOME", "~", "*.py", "`id`", "$(id)")
