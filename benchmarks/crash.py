@@ -48,7 +48,9 @@ links: {rate: 1 Gbit/s}
 workload: {model: lenet5, dataset: digits, batch: 2, iterations: 6, compute: none}
 arms:
   - {topology: "star(hosts=3,ina=all)", scheme: switchml}
-  - {topology: star(hosts=3), scheme: ps(servers=1)}
+  - topology: star(hosts=3)
+    scheme: ps(servers=1)
+    perturb: [{kind: background, from: h1, to: h2, rate: 20 Mbit/s}, {kind: hog, hosts: h0, at: iteration 3}]
 timeout: 2 s
 start_timeout: 6 s
 """
@@ -151,6 +153,8 @@ def role(pid: int, harness: int) -> str:
         return "referee" if "testbed.referee" in words else "launcher" if "launcher" in words else "other"
     if inside == ["1"]:
         return "sandbox"
+    if "launcher" not in words:
+        return "helper"
     return "aggregator" if node_of(pid).startswith("s") else "worker" if node_of(pid).startswith("h") else "other"
 
 
