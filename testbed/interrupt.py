@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -11,6 +12,8 @@ from types import FrameType
 from testbed.exits import INTERRUPTED
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING_S = 15.0
+"""A lab whose processes were stopped takes 10 s to end, any other a moment."""
 
 
 @contextmanager
@@ -27,9 +30,19 @@ def exit_at_once() -> Iterator[None]:
 
 
 def raise_once() -> None:
-    """Have the first of these signals raise KeyboardInterrupt, and ignore those that follow: what is left to do then is
-    to take the lab down and to remove files, which takes a bounded time and would leave some if it were broken off."""
-    _handle(_stop)
+    """Have the first of these signals raise KeyboardInterrupt, and drop those that follow within ``ENDING_S``: what is
+    left to do then is to take the lab down and to remove files, and would leave some if it were broken off. A process
+    that still runs after that time has lost the first one, and is told again."""
+    last_s = -ENDING_S
+
+    def stop(_: int, __: FrameType | None) -> None:
+        nonlocal last_s
+        now = time.monotonic()
+        if now - last_s >= ENDING_S:
+            last_s = now
+            raise KeyboardInterrupt
+
+    _handle(stop)
 
 
 def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
@@ -37,9 +50,3 @@ def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
-
-
-def _stop(_: int, __: FrameType | None) -> None:
-    for number in ENDING:
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
