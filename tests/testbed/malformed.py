@@ -24,7 +24,7 @@ OTHER_TYPES: dict[str, list[object]] = {
     "array": [{"a": {"b": 1}}, NESTED, [None], [{"a": 1}]],
     "string": [None, True, 7, -1e30, [], {}, NESTED, {"a": [1]}],
     "integer": [None, True, 1.5, "many", "-1", [], {}, NESTED, {"a": 1}, float("nan"), float("inf"), 1e99],
-    "number": [None, True, "many", "1e30", "-5 s", [], {}, NESTED, {"a": 1}, float("nan"), float("-inf")],
+    "number": [None, True, "many", "1e30 apples", "-5 s", [], {}, NESTED, {"a": 1}, float("nan"), float("-inf")],
 }
 UNLIKELY: dict[str, list[object]] = {
     "object": [{}],
