@@ -88,8 +88,10 @@ class Experiment:
 
     def close(self) -> None:
         """End the lab, and let another run have the directory."""
-        self._lab.close()
-        self.directory.close()
+        try:
+            self._lab.close()
+        finally:
+            self.directory.close()
 
     @property
     def left(self) -> list[Trial]:

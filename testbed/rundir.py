@@ -25,9 +25,7 @@ ours, so that a run that was killed before it had made one whole can be started 
 MADE = "resolved.json"
 """Written last when a directory is made."""
 FOLDERS = ("trials", "samples", "logs")
-PARTS = {LOCK, *FOLDERS, *(name for file in ("spec.yaml", MADE) for name in (file, TEMPORARY.replace("*", file)))} - {
-    MADE
-}
+PARTS = {LOCK, *FOLDERS, "spec.yaml", *(TEMPORARY.replace("*", file) for file in ("spec.yaml", MADE))}
 """What is there before that."""
 
 
