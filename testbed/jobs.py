@@ -128,6 +128,7 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
             priority=trial.work.priority == "layer",
             chunk_bytes=trial.work.chunk_bytes,
             congestion_control=congestion_control,
+            start_timeout_s=trial.spec.start_timeout_s,
             timeout_s=trial.spec.timeout_s,
             samples=str(files.samples(name)),
             weights=str(files.weights) if rank.get(node) == 0 else None,

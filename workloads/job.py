@@ -165,7 +165,10 @@ class Job:
     """Spans (start, stop) of the gradient, in floats, in the order in which they become ready."""
     chunk_bytes: int
     congestion_control: str
+    start_timeout_s: float
+    """The processes of the trial must have met within this."""
     timeout_s: float
+    """Nothing may move for longer than this afterwards."""
     samples: str
     """JSON lines this process writes: ``hello``, ``probe``, one ``iteration`` each, then ``done`` or ``error``."""
     weights: str | None = None

@@ -165,10 +165,12 @@ def _source(job: Job, rank: int, progress: _Progress) -> Replica | Values:
 
 def _meet(job: Job, progress: _Progress, engine: Synchroniser, samples: TextIO) -> None:
     """Say who this is, when it first meets others; and in the first generation measure the links."""
+    first = job.failover is None or job.failover.generation == 0
+    engine.barrier(job.start_timeout_s if first else job.silence_s)  # a connection is there before it is accepted
     if not progress.met:
         _hello(job, engine, samples)
         progress.met = True
-    if job.failover is None or job.failover.generation == 0:
+    if first:
         _probe(job, engine, samples)
 
 

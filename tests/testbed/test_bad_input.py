@@ -287,13 +287,13 @@ def test_a_huge_file_is_not_read(testbed: Callable[..., Called], spec_file: Path
     spec_file.write_text("#" * (1 << 21))
     called = testbed("plan", "spec.yaml")
     assert called.code == 2
-    assert called.err == "error: spec.yaml: a spec has at most 1,048,576 bytes\n  fix: give the spec's file\n"
+    assert called.err == "error: spec.yaml: a spec has at most 65,536 bytes\n  fix: give the spec's file\n"
 
 
 def test_a_file_without_end_is_not_read_to_it(testbed: Callable[..., Called]) -> None:
     called = testbed("plan", "/dev/zero")
     assert called.code == 2
-    assert called.err == "error: /dev/zero: a spec has at most 1,048,576 bytes\n  fix: give the spec's file\n"
+    assert called.err == "error: /dev/zero: a spec has at most 65,536 bytes\n  fix: give the spec's file\n"
 
 
 def test_deep_nesting_is_refused(testbed: Callable[..., Called], spec_file: Path) -> None:
