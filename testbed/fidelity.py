@@ -235,19 +235,20 @@ def aggregators(cpu_s: Mapping[str, float], window_s: float, limits: Limits = LI
 
 
 def wire(
-    links: Sequence[Mapping[str, Any]], groups: Iterable[Sequence[int]], resent_bytes: float, limits: Limits = LIMITS
+    links: Sequence[Mapping[str, Any]], groups: Iterable[Sequence[int]], spoilt_bytes: float, limits: Limits = LIMITS
 ) -> Check:
     """The kernel's bytes on each link against the forest's, headers included in both, as a share of what the busiest
     link carried, its burst included: the burst's headers and acknowledgements are not known to the byte.
 
     ``groups`` holds positions in ``links``: those among which traffic is shared by chance are compared together. A link
-    may carry ``resent_bytes`` more, which are judged by :func:`resent`.
+    may carry ``spoilt_bytes`` more: what TCP sent again (judged by :func:`resent`), and what iterations had sent that
+    were broken off when a node died.
     """
     busiest_s = max(8 * (link["theory_bytes"] + link["other_bytes"]) / link["rate_bps"] for link in links)
     excess = {}
     for group in groups:
         beyond = sum(links[i]["bytes"] - links[i]["theory_bytes"] for i in group)
-        beyond = beyond if beyond < 0 else max(0.0, beyond - resent_bytes)
+        beyond = beyond if beyond < 0 else max(0.0, beyond - spoilt_bytes)
         excess[tuple(group)] = 8 * beyond / sum(links[i]["rate_bps"] for i in group) / busiest_s
     worst = max(excess, key=lambda group: abs(excess[group]))
     name = f"{links[worst[0]]['from']} to {links[worst[0]]['to']}" + (
@@ -288,11 +289,19 @@ def drops(links: Iterable[Mapping[str, Any]], asked: bool = False) -> Check:
     return Check("drops", float(sum(dropped.values())), 0.0, "packets", asked or not dropped, detail, asked)
 
 
-def bound(samples: pd.DataFrame, theory_s: float, limits: Limits = LIMITS) -> Check:
+def workers(told: str, unasked: int) -> Check:
+    """Nodes have died, and the others went on; ``unasked`` is how many of them the spec did not kill."""
+    return Check("nodes", float(unasked), 0.0, "nodes lost unasked", not unasked, told)
+
+
+def bound(samples: pd.DataFrame, theory_s: float | pd.Series[float], limits: Limits = LIMITS) -> Check:
     """From the first worker's gradient to the last worker's sum cannot be less than the links' rates allow, unless the
-    links are not what was asked for. (GST, from the last worker's gradient, can: the others may have sent before.)"""
+    links are not what was asked for. (GST, from the last worker's gradient, can: the others may have sent before.)
+
+    ``theory_s`` is one for all iterations, or by iteration.
+    """
     by = samples.groupby("iteration")
-    ratio = float((by["sum_s"].max() - by["ready_s"].min()).median()) / theory_s if theory_s else 1.0
+    ratio = float(((by["sum_s"].max() - by["ready_s"].min()) / theory_s).median()) if np.any(theory_s) else 1.0
     detail = f"from the first gradient to the last sum it takes {ratio:.3f} of the least that the links allow"
     return Check("lower bound", ratio, 1 - limits.faster, "of theory", ratio >= 1 - limits.faster, detail)
 

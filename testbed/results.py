@@ -9,14 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analysis import metrics
 from testbed import fidelity
+from testbed.deaths import Course, sentence, spoilt_bytes, unasked
 from testbed.files import write_bytes, write_through
 from testbed.jobs import bursts
 from testbed.lab.base import Counters
 from testbed.monitor import CpuLog
+from testbed.phases import Phase, contributions, gst_theory_s, link_bytes, wire_bytes
 from testbed.trials import Trial
 from topologies.sharing import groups
 from workloads.sync.cost import goodput
@@ -62,24 +65,25 @@ def save_samples(path: Path, samples: pd.DataFrame) -> None:
     write_through(path, lambda temporary: relative.to_parquet(temporary, index=False))
 
 
-def measure(trial: Trial, samples: pd.DataFrame, sent_bytes: float | None) -> dict[str, float | None]:
+def measure(
+    trial: Trial, samples: pd.DataFrame, phases: Sequence[Phase], sent_bytes: float | None
+) -> dict[str, float | None]:
     """The trial's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included, if known."""
-    work = trial.work
-    gst = metrics.gst_s(samples, skip=work.warmup)
+    gst = metrics.gst_s(samples, skip=trial.work.warmup)
     median, size = float(gst.median()), gradient_bytes(trial)
-    theory = trial.gst_theory_s
+    theory = gst_theory_s(phases, trial.spec.links.mtu)[gst.index]
     return {
         "jct_s": metrics.jct_s(samples),
         "compute_s": metrics.compute_s(samples),
         "sync_s": metrics.sync_s(samples),
-        "straggler_wait_s": float(metrics.waits_s(samples, skip=work.warmup).to_numpy().mean()),
+        "straggler_wait_s": float(np.nanmean(metrics.waits_s(samples, skip=trial.work.warmup))),
         "gst_median_s": median,
         "gst_p95_s": float(gst.quantile(0.95)),
-        "gst_theory_s": theory,
-        "gst_ratio": median / theory,
-        "throughput_sps": metrics.throughput_sps(samples, trial.batch),
+        "gst_theory_s": float(theory.median()),
+        "gst_ratio": float((gst / theory).median()),
+        "throughput_sps": metrics.throughput_sps(samples, trial.batch * contributions(phases)),
         "wire_bytes": sent_bytes,
-        "wire_bytes_theory": trial.network.cost.wire_bytes * work.iterations if knows_bytes(trial) else None,
+        "wire_bytes_theory": wire_bytes(phases) if knows_bytes(trial) else None,
         "algbw_bps": metrics.algbw_bps(size, median),
         "busbw_bps": metrics.busbw_bps(size, median, trial.network.world),
     }
@@ -109,13 +113,15 @@ def burst(line: Mapping[str, Any]) -> dict[str, Any]:
     return {key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")}
 
 
-def links(trial: Trial, counters: Iterable[Counters], other_bytes: Mapping[int, float]) -> list[dict[str, Any]]:
+def links(
+    trial: Trial, phases: Sequence[Phase], counters: Iterable[Counters], other_bytes: Mapping[int, float]
+) -> list[dict[str, Any]]:
     """For each directed link what the kernel counted during training and what theory expects, headers included.
 
     ``other_bytes`` is the part of the count, by directed link, of bursts and of background flows.
     """
     topology = trial.network.topology
-    theory = trial.network.cost.link_bytes / goodput(trial.spec.links.mtu) * trial.iterations
+    theory = link_bytes(phases) / goodput(trial.spec.links.mtu)
     known = knows_bytes(trial)
     found = []
     for count in counters:
@@ -148,6 +154,7 @@ class Evidence:
         aggregators: the names of those that only add for others.
         differs: what the kernel had that was not asked for, after the trial.
         events: what was done to the trial on purpose, as its JSON holds it.
+        course: who died in it.
     """
 
     rates: Sequence[Mapping[str, Any]]
@@ -159,6 +166,7 @@ class Evidence:
     aggregators: Collection[str]
     differs: str | None
     events: Sequence[Mapping[str, Any]]
+    course: Course
 
 
 DISTURBING = frozenset({"rates", "rate", "queue", "down", "freeze", "background"})
@@ -186,7 +194,8 @@ def judge(trial: Trial, samples: pd.DataFrame, seen: Evidence) -> dict[str, Any]
         checks.append(fidelity.wire_unknown(library.name, library.algorithm))
     else:
         again = sum(line["resent_segments"] or 0 for line in seen.done) * (trial.spec.links.mtu + ETHERNET_BYTES)
-        checks.append(fidelity.wire(seen.links, together(trial, seen.links), again))
+        again += spoilt_bytes(trial, seen.course)
+        checks.append(fidelity.wire(seen.links, together(trial, seen.course, seen.links), again))
     happened = {event["kind"] for event in seen.events}
     counted_by = [line for line in seen.done if line["sent_segments"] is not None]
     segments = {line["name"]: (line["sent_segments"], line["resent_segments"]) for line in counted_by}
@@ -196,7 +205,9 @@ def judge(trial: Trial, samples: pd.DataFrame, seen: Evidence) -> dict[str, Any]
     if seen.events:
         checks.append(fidelity.events(seen.events))
     if trial.work.overlap == "none":
-        checks.append(fidelity.bound(counted, trial.gst_theory_s))
+        checks.append(fidelity.bound(counted, gst_theory_s(seen.course.phases, trial.spec.links.mtu)))
+    if seen.course.deaths:
+        checks.append(fidelity.workers(sentence(trial, seen.course), unasked(trial, seen.course)))
     return fidelity.verdict(checks)
 
 
@@ -215,11 +226,12 @@ def _cores(trial: Trial, counted: pd.DataFrame, cpu: CpuLog) -> list[fidelity.Ch
     return checks
 
 
-def together(trial: Trial, link_counts: Sequence[Mapping[str, Any]]) -> list[tuple[int, ...]]:
+def together(trial: Trial, course: Course, link_counts: Sequence[Mapping[str, Any]]) -> list[tuple[int, ...]]:
     """Positions in ``link_counts`` of links whose bytes theory knows only together; acknowledgements, bursts and
     background flows are shared like gradients."""
     topology = trial.network.topology
-    used = [*pairs(trial.network.forest), *((one.src, one.dst) for one in bursts(topology)), *trial.background]
+    used = [pair for phase in course.phases for pair in pairs(phase.network.forest)]
+    used += [*((one.src, one.dst) for one in bursts(topology)), *trial.background]
     position = {link["link"]: i for i, link in enumerate(link_counts)}
     both = {*used, *((dst, src) for src, dst in used)}
     return [tuple(position[link] for link in links) for links in groups(topology, both)]

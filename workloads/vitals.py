@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -39,11 +40,13 @@ class Vitals:
 
     def __init__(self, watched: bool = True, snmp: Path = SNMP) -> None:
         self._watched, self._snmp = watched, snmp
+        self.entered = False
         self._late_s: list[float] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="vitals", daemon=True)
 
     def __enter__(self) -> Vitals:
+        self.entered = True
         self._began_s = time.process_time()
         if self._watched:
             self._began_segments = self._segments()
@@ -73,6 +76,19 @@ class Vitals:
             due_s = time.monotonic() + PERIOD_S
             time.sleep(PERIOD_S)
             self._late_s.append(time.monotonic() - due_s)
+
+
+def together(reports: Sequence[Report]) -> Report:
+    """Of a process that trained in several stretches: sums, and the latest timers."""
+    late_s = [one.late_s for one in reports if one.late_s is not None]
+    sent = [one.sent_segments for one in reports if one.sent_segments is not None]
+    resent = [one.resent_segments for one in reports if one.resent_segments is not None]
+    return Report(
+        sum(one.cpu_s for one in reports),
+        max(late_s, default=None),
+        sum(sent) if sent else None,
+        sum(resent) if resent else None,
+    )
 
 
 def segments(snmp: str) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.vitals import Vitals, segments
+from workloads.vitals import Report, Vitals, segments, together
 
 SNMP = """\
 Ip: Forwarding DefaultTTL
@@ -72,3 +72,9 @@ def test_unwatched_only_cpu_time_is_known() -> None:
         report = vitals.report()
     assert report.cpu_s >= 0
     assert (report.late_s, report.sent_segments, report.resent_segments) == (None, None, None)
+
+
+def test_stretches_of_one_process_add_up_and_its_latest_timers_count() -> None:
+    found = together([Report(1.0, 0.001, 10, 1), Report(2.0, 0.003, 20, 0), Report(0.5, None, None, None)])
+    assert found == Report(3.5, 0.003, 30, 1)
+    assert together([]) == Report(0, None, None, None)
