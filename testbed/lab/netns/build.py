@@ -15,10 +15,13 @@ import errno
 import os
 import resource
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 from testbed.errors import LabError
+from testbed.lab.base import Impairment
 from testbed.lab.netns import kernel, rtnetlink, shaping, switching, sysctls
-from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan
+from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, Neighbour, NodePlan, StaticRoute
 from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket
 
 SPARE_FILES = 64
@@ -60,6 +63,40 @@ class Network:
                     action(node, netlink)
         finally:
             kernel.setns(self._home, kernel.CLONE_NEWNET)
+
+    @contextmanager
+    def inside(self, node: int) -> Iterator[None]:
+        """Be in a node's network namespace meanwhile; programs that are started are, too."""
+        kernel.setns(self.namespaces[node], kernel.CLONE_NEWNET)
+        try:
+            yield
+        finally:
+            kernel.setns(self._home, kernel.CLONE_NEWNET)
+
+    def set_impairment(self, directed_link: int, impairment: Impairment) -> None:
+        """Note what is asked of a link from now on."""
+        rest = {link: one for link, one in self.blueprint.impairments.items() if link != directed_link}
+        asked = rest | ({directed_link: impairment} if impairment else {})
+        self.blueprint = replace(self.blueprint, impairments=asked)
+
+    def forward_by_address(self, switch: int, routes: tuple[StaticRoute, ...]) -> None:
+        """Let a bridging switch forward what is addressed to its own ports as well; nothing is, until :meth:`detour`."""
+        plan = replace(self.blueprint.nodes[switch], forwards=True, routes=routes)
+        nodes = (*self.blueprint.nodes[:switch], plan, *self.blueprint.nodes[switch + 1 :])
+        self.blueprint = replace(self.blueprint, nodes=nodes)
+        with self.inside(switch), RouteSocket() as netlink:
+            sysctls.write(sysctls.FORWARDING)
+            netlink.send([_tell(self.blueprint, plan, one) for one in self.blueprint.neighbours(plan)])
+            netlink.send(_routes(plan))
+
+    def detour(self, directed_link: int) -> None:
+        """Send what leaves by this link to the switch at its end, which then forwards it by address."""
+        self.blueprint = replace(self.blueprint, detours=self.blueprint.detours | {directed_link})
+        host, _ = self.blueprint.ends[directed_link]
+        plan, port = self.blueprint.nodes[host], self.blueprint.port(directed_link)
+        changed = [one for one in self.blueprint.neighbours(plan) if one.index == port.index]
+        with self.inside(host), RouteSocket() as netlink:
+            netlink.send([_tell(self.blueprint, plan, one, anew=True) for one in changed])
 
     def close(self) -> None:
         """Let go; the kernel frees namespaces and interfaces when no process is left in them."""
@@ -121,17 +158,21 @@ def _furnish(blueprint: Blueprint, node: NodePlan) -> Iterator[Request]:
     for port in node.ports:
         what = f"{node.name}:{port.name}"
         if settings.shaped:
-            wanted = shaping.shape(port.rate_bps, port.delay_s, settings)
+            delayed = blueprint.impairments.get(port.directed_link) if blueprint.by_netem else None
+            wanted = shaping.shape(port.rate_bps, settings, delayed)
             yield from shaping.install(port.index, wanted, blueprint.label(port.directed_link))
         yield rtnetlink.set_up(port.index, what)
         if port.address is not None:
             yield rtnetlink.add_address(port.index, port.address, port.prefix, what)
-    for neighbour in blueprint.neighbours(node):
-        what = f"{node.name}:{blueprint.port(neighbour.index - FIRST_INDEX).name}"
-        yield rtnetlink.add_neighbour(neighbour.index, neighbour.address, neighbour.mac, what)
+    yield from (_tell(blueprint, node, neighbour) for neighbour in blueprint.neighbours(node))
     table = blueprint.switch_table(node)
     yield from (switching.receive(port.index, f"{node.name}:{port.name}") for _, port in table)
     yield from (switching.forward(mac, port.index, node.name) for mac, port in table)
+
+
+def _tell(blueprint: Blueprint, node: NodePlan, neighbour: Neighbour, *, anew: bool = False) -> Request:
+    what = f"{node.name}:{blueprint.port(neighbour.index - FIRST_INDEX).name}"
+    return rtnetlink.set_neighbour(neighbour.index, neighbour.address, neighbour.mac, what, anew=anew)
 
 
 def _routes(node: NodePlan) -> list[Request]:

@@ -17,11 +17,13 @@ from typing import Any, cast
 
 import testbed
 from testbed.errors import LabError
-from testbed.lab.base import Completed, Counters, Exit, Launch, LinkSettings
+from testbed.lab.base import Completed, Counters, Exit, Impairment, Launch, LinkSettings
 from testbed.lab.netns.attached import Attached, run_and_collect
-from testbed.lab.netns.blueprint import blueprint
+from testbed.lab.netns.blueprint import blueprint, crossing
 from testbed.lab.netns.channel import Channel, ChannelClosedError
+from testbed.lab.netns.impairing import NETEM
 from testbed.lab.netns.kernel import SIGNALLED
+from topologies import addressing
 from topologies.model import Topology
 
 LAUNCHER = "testbed.lab.netns.launcher"
@@ -50,6 +52,8 @@ class NetnsLab:
         self._every_address = every_address
         self._lock = threading.Lock()
         self._description: dict[str, Any] = {}
+        self._topology: Topology | None = None
+        self._pairs: list[tuple[int, int]] = []
         ours, theirs = socket.socketpair()
         self._process = _start(theirs)
         theirs.close()
@@ -58,11 +62,32 @@ class NetnsLab:
         self._ending = os.pidfd_open(self._process.pid)
 
     def require(self, topology: Topology) -> None:
-        self._ask("require", max((link.delay_s for link in topology.links), default=0.0))
+        delay_s = max((link.delay_s for link in topology.links), default=0.0)
+        self._ask("require", f"delay of {delay_s * 1e3:g} ms" if delay_s else None)
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
-        plan = blueprint(topology, settings, pairs, every_address=self._every_address)
+        self._topology, self._pairs = topology, list(pairs)
+        by_netem = self.impairs_by() == NETEM
+        plan = blueprint(topology, settings, self._pairs, every_address=self._every_address, by_netem=by_netem)
         self._description = cast(dict[str, Any], self._ask("up", plan))
+
+    def impairs_by(self) -> str | None:
+        """How links can be impaired here: ``netem``, ``delay line``, or not at all (None)."""
+        return cast(str | None, self._ask("way"))
+
+    def impair(self, directed_link: int, impairment: Impairment) -> None:
+        topology = self._topology
+        if topology is None:
+            raise LabError("no network is up", fix="call up() first")
+        self._ask("require", f"{impairment}")
+        switch, routes = topology.head(directed_link), None
+        if switch >= topology.host_count and addressing.is_bridge(topology, switch) and self.impairs_by() != NETEM:
+            routes = crossing(topology, self._pairs, switch, every_address=self._every_address)
+        self._description |= self._ask("impair", directed_link, impairment, routes)
+
+    def impaired_by(self) -> dict[str, Any]:
+        """How links are impaired, and, of the delay line, how late it was so far and what it took of a CPU."""
+        return cast(dict[str, Any], self._ask("impaired_by"))
 
     def verify(self) -> None:
         """Read the network back again.
@@ -134,7 +159,7 @@ class NetnsLab:
 
     def down(self) -> None:
         self._ask("down")
-        self._description = {}
+        self._description, self._topology = {}, None
 
     def fileno(self) -> int:
         """For select(): readable when the lab has ended."""

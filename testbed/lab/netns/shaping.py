@@ -7,10 +7,11 @@ link exceed its rate for longer. One class per interface suffices: everything th
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
 
-from testbed.lab.base import LinkSettings
+from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, Request, attribute, attributes, text
 
 BURST_S = 0.001
@@ -32,12 +33,13 @@ RTM_NEWTCLASS, RTM_GETTCLASS = 40, 42
 TC_H_ROOT = 0xFFFFFFFF
 ROOT_HANDLE = 0x00010000  # 1:
 CLASS_HANDLE = 0x00010001  # 1:1
-LEAF_HANDLE = 0x00100000  # 10:
+FIFO_HANDLE = 0x00100000  # 10:
+NETEM_HANDLE = 0x00200000  # 20: another, so that one can take the other's place
 DEFAULT_CLASS = CLASS_HANDLE & 0xFFFF
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 TCA_HTB_PARMS, TCA_HTB_INIT = 1, 2
 TCA_STATS_BASIC, TCA_STATS_QUEUE = 1, 3
-TCA_NETEM_LATENCY64 = 10
+TCA_NETEM_REORDER, TCA_NETEM_LATENCY64, TCA_NETEM_JITTER64, TCA_NETEM_PRNG_SEED = 3, 10, 11, 14
 
 TCMSG = struct.Struct("=BxxxiIII")  # struct tcmsg: family, interface, handle, parent, info
 RATESPEC = struct.Struct("=BBHhHI")  # struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate
@@ -46,14 +48,36 @@ HTB_GLOB = struct.Struct("=IIIII")  # struct tc_htb_glob: version, rate2quantum,
 NETEM_OPT = struct.Struct("=IIIIII")  # struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter
 STATS_BASIC = struct.Struct("=QI")  # struct gnet_stats_basic: bytes, packets
 STATS_QUEUE = struct.Struct("=IIIII")  # struct gnet_stats_queue: qlen, backlog, drops, requeues, overlimits
+NETEM_REORDER = struct.Struct("=II")  # struct tc_netem_reorder: probability, correlation
 LINKLAYER_ETHERNET = 1
+WHOLE = 2**32 - 1
+"""A share of 1 as netem has it."""
+JITTER_ROOM = 4
+"""Standard deviations of jitter for which a queue has room; iproute2's table of the normal distribution ends there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Netem:
+    """An impairment as the kernel holds it: times in nanoseconds, shares to a hundred-millionth."""
+
+    delay_ns: int
+    jitter_ns: int
+    loss: float
+    reorder: float
+
+    @classmethod
+    def of(cls, wanted: Impairment) -> Netem:
+        """What an impairment should look like."""
+        times = round(wanted.delay_s * 1e9), round(wanted.jitter_s * 1e9)
+        return cls(*times, round(wanted.loss, 8), round(wanted.reorder, 8))
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """An egress as the kernel holds it: rate in bytes per second, bucket in scheduler ticks.
 
-    The queue's limit is in bytes; with a delay it is in packets, which is all that netem can count.
+    The queue's limit is in bytes; with netem it is in packets, which is all that it can count, and has room for those
+    that are delayed, which wait in the same place.
     """
 
     rate_bytes_per_s: int
@@ -62,7 +86,7 @@ class Shape:
     cburst_ticks: int
     quantum_bytes: int
     queue_limit: int
-    delay_ns: int = 0
+    netem: Netem | None = None
 
     @property
     def burst_bytes(self) -> float:
@@ -72,22 +96,27 @@ class Shape:
     @property
     def leaf(self) -> str:
         """The kind of queue below the class."""
-        return "netem" if self.delay_ns else "bfifo"
+        return "netem" if self.netem else "bfifo"
 
 
-def shape(rate_bps: int, delay_s: float, settings: LinkSettings) -> Shape:
-    """What an egress of ``rate_bps`` should look like."""
+def shape(rate_bps: int, settings: LinkSettings, impairment: Impairment | None = None) -> Shape:
+    """What an egress of ``rate_bps`` should look like; with an impairment, even one that does nothing, it has netem."""
     rate = rate_bps // 8
     frame_bytes = settings.mtu + ETHERNET_HEADER_BYTES
     burst_bytes = max(rate * BURST_S, BURST_PACKETS * frame_bytes)
     ticks = round(burst_bytes * 1e9 / rate / NS_PER_TICK)
-    delay_ns = round(delay_s * 1e9)
-    limit = max(1, settings.queue_bytes // frame_bytes) if delay_ns else settings.queue_bytes
-    return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, limit, delay_ns)
+    if impairment is None:
+        return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, settings.queue_bytes)
+    delayed_bytes = rate * (impairment.delay_s + JITTER_ROOM * impairment.jitter_s)
+    limit = max(1, settings.queue_bytes // frame_bytes) + math.ceil(delayed_bytes / frame_bytes)
+    return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, limit, Netem.of(impairment))
 
 
 def install(index: int, wanted: Shape, link: str) -> list[Request]:
-    """Requests that put ``wanted`` at the egress of interface ``index`` (which should be down: it is faster so)."""
+    """Requests that put ``wanted`` at the egress of interface ``index`` (which should be down: it is faster so).
+
+    Of an impairment they say the delay; see :mod:`netem` for the rest.
+    """
     create = NLM_F_CREATE | NLM_F_EXCL
     glob = HTB_GLOB.pack(3, 10, DEFAULT_CLASS, 0, 0)
     root = text(TCA_KIND, "htb") + attribute(TCA_OPTIONS, attribute(TCA_HTB_INIT, glob))
@@ -95,18 +124,19 @@ def install(index: int, wanted: Shape, link: str) -> list[Request]:
     ceil = RATESPEC.pack(0, LINKLAYER_ETHERNET, 0, 0, 0, wanted.ceil_bytes_per_s)
     options = HTB_OPT.pack(rate, ceil, wanted.burst_ticks, wanted.cburst_ticks, wanted.quantum_bytes, 0, 0)
     only = text(TCA_KIND, "htb") + attribute(TCA_OPTIONS, attribute(TCA_HTB_PARMS, options))
+    handle = NETEM_HANDLE if wanted.netem else FIFO_HANDLE
     leaf = text(TCA_KIND, wanted.leaf) + attribute(TCA_OPTIONS, _leaf_options(wanted))
     return [
         Request(RTM_NEWQDISC, create, TCMSG.pack(0, index, ROOT_HANDLE, TC_H_ROOT, 0) + root, f"shape {link}"),
         Request(RTM_NEWTCLASS, create, TCMSG.pack(0, index, CLASS_HANDLE, ROOT_HANDLE, 0) + only, f"rate of {link}"),
-        Request(RTM_NEWQDISC, create, TCMSG.pack(0, index, LEAF_HANDLE, CLASS_HANDLE, 0) + leaf, f"queue of {link}"),
+        Request(RTM_NEWQDISC, create, TCMSG.pack(0, index, handle, CLASS_HANDLE, 0) + leaf, f"queue of {link}"),
     ]
 
 
 def _leaf_options(wanted: Shape) -> bytes:
-    if not wanted.delay_ns:
+    if wanted.netem is None:
         return struct.pack("=I", wanted.queue_limit)
-    delay = attribute(TCA_NETEM_LATENCY64, struct.pack("=q", wanted.delay_ns))
+    delay = attribute(TCA_NETEM_LATENCY64, struct.pack("=q", wanted.netem.delay_ns))
     return NETEM_OPT.pack(0, wanted.queue_limit, 0, 0, 0, 0) + delay
 
 
@@ -164,9 +194,18 @@ def read_shape(class_body: bytes, leaf: Qdisc) -> Shape:
     return Shape(*rates, burst, cburst, quantum, *_read_leaf(leaf))
 
 
-def _read_leaf(leaf: Qdisc) -> tuple[int, int]:
-    """Limit and delay (ns)."""
+def _read_leaf(leaf: Qdisc) -> tuple[int, Netem | None]:
+    """Limit, and what netem does if it is one."""
     if leaf.kind != "netem":
-        return int.from_bytes(leaf.options, "little"), 0
-    delay = attributes(leaf.options, NETEM_OPT.size)[TCA_NETEM_LATENCY64]
-    return int(NETEM_OPT.unpack_from(leaf.options)[1]), int.from_bytes(delay, "little")
+        return int.from_bytes(leaf.options, "little"), None
+    found = attributes(leaf.options, NETEM_OPT.size)
+    _, limit, loss, _, _, _ = NETEM_OPT.unpack_from(leaf.options)
+    reorder = NETEM_REORDER.unpack(found[TCA_NETEM_REORDER])[0] if TCA_NETEM_REORDER in found else 0
+    times = (int.from_bytes(found.get(kind, b""), "little") for kind in (TCA_NETEM_LATENCY64, TCA_NETEM_JITTER64))
+    return limit, Netem(*times, round(loss / WHOLE, 8), round(reorder / WHOLE, 8))
+
+
+def read_seed(leaf: Qdisc) -> int | None:
+    """The seed of a netem; None before Linux 6.6, which draws its own."""
+    seed = attributes(leaf.options, NETEM_OPT.size).get(TCA_NETEM_PRNG_SEED)
+    return None if seed is None else int.from_bytes(seed, "little")

@@ -1,0 +1,300 @@
+"""How the links of a network are impaired: by the kernel's netem, or by the delay line. One interface, two ways.
+
+netem sits below the shaper at the egress of a link's tail, the delay line at the ingress of its head. For a link by itself
+this is the same: a queue that is delayed before it is served, or after, is as late.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import traceback
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+from testbed.errors import LabError, MissingToolError
+from testbed.lab.base import Impairment
+from testbed.lab.netns import delay_line, netem, rtnetlink, shaping
+from testbed.lab.netns.build import Network
+from testbed.lab.netns.channel import Channel, ChannelClosedError
+from testbed.lab.netns.delay_line import Order
+from testbed.lab.netns.netlink import RouteSocket
+
+NETEM, DELAY_LINE = "netem", "delay line"
+IPTABLES, TC = "iptables", "tc"
+QUEUES = "/proc/net/netfilter/nfnetlink_queue"
+QUEUE_DROPPED, USER_DROPPED = 5, 6
+"""Columns of that file: packets refused by a queue that is full, and those that its reader could not be told of."""
+TOOL_TIMEOUT_S = 30.0
+
+
+class Way(Protocol):
+    """A way to impair the links of one network."""
+
+    name: str
+
+    def impair(self, wanted: Mapping[int, Impairment]) -> None:
+        """Have each of these directed links do this from now on.
+
+        Raises:
+            LabError: the kernel refuses it.
+            MissingToolError: a program is missing.
+        """
+
+    def at_leaf(self, directed_link: int) -> Impairment | None:
+        """What the queue below the link's shaper should do: None if that is a plain FIFO."""
+
+    def check(self) -> None:
+        """Compare what is there with what was asked for, beyond the shapers.
+
+        Raises:
+            LabError: it differs.
+        """
+
+    def alive(self) -> None:
+        """
+        Raises:
+            LabError: what delays the packets has ended.
+        """
+
+    def drops(self) -> Mapping[int, int]:
+        """By directed link, packets that were dropped unasked."""
+
+    def report(self) -> dict[str, Any]:
+        """What is worth knowing about how it is done."""
+
+    def close(self) -> None:
+        """Let go of what is held."""
+
+
+class ByNetem:
+    """The kernel's netem, in place of the FIFO below a link's shaper."""
+
+    name = NETEM
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._impaired = dict(network.blueprint.impairments)  # what has netem at all, even if it does nothing now
+        self._seeds = tc_says_seeds()
+
+    def impair(self, wanted: Mapping[int, Impairment]) -> None:
+        blueprint = self._network.blueprint
+        self._impaired |= wanted
+        commands: dict[int, list[str]] = defaultdict(list)
+        for directed, impairment in wanted.items():
+            port, (node, _) = blueprint.port(directed), blueprint.ends[directed]
+            limit = shaping.shape(port.rate_bps, blueprint.settings, impairment).queue_limit
+            seed = link_seed(blueprint.settings.seed, directed) if self._seeds else None
+            commands[node].append(" ".join(netem.command(port.name, limit, impairment, seed)))
+        if any(impairment.every_packet for impairment in wanted.values()):
+            self._send_single_packets()
+        for node, lines in commands.items():
+            with self._network.inside(node):
+                run_tool([TC, "-batch", "-"], "\n".join(lines) + "\n")
+
+    def _send_single_packets(self) -> None:
+        """netem decides once about a large packet that is cut later (GSO); so hosts send none from now on."""
+
+        def limit(node: Any, netlink: RouteSocket) -> None:
+            if node.mode == "host":
+                netlink.send([rtnetlink.limit_segments(port.index, 1, f"{node.name}:{port.name}") for port in node.ports])
+
+        self._network.on_every_node(limit)
+
+    def at_leaf(self, directed_link: int) -> Impairment | None:
+        return self._impaired.get(directed_link)
+
+    def check(self) -> None:
+        """The shapers are all there is, and compared by :mod:`readback`."""
+
+    def alive(self) -> None:
+        """The kernel is."""
+
+    def drops(self) -> Mapping[int, int]:
+        return {}  # netem counts what it is told to lose among the qdisc's drops
+
+    def report(self) -> dict[str, Any]:
+        return {"way": NETEM, "seeded": self._seeds}
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class ByLine:
+    """The delay line, a process in the sandbox, which :meth:`impair` starts when it is first needed."""
+
+    name = DELAY_LINE
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._queues: dict[int, int] = {}  # queue at the link's head, by directed link
+        self._channel: Channel | None = None
+        self._process = -1
+
+    def impair(self, wanted: Mapping[int, Impairment]) -> None:
+        blueprint, seed = self._network.blueprint, self._network.blueprint.settings.seed
+        orders, rules = [], defaultdict(dict)  # type: ignore[var-annotated]
+        for directed, impairment in wanted.items():
+            head, queue = blueprint.ends[directed ^ 1]
+            namespace = self._network.namespaces[head]
+            orders.append(Order(directed, namespace, queue, impairment, link_seed(seed, directed)))
+            if directed not in self._queues:
+                rules[head][blueprint.port(directed ^ 1).name] = queue
+        self._ask("impair", orders)
+        for head, queues in rules.items():
+            with self._network.inside(head):
+                run_tool([IPTABLES + "-restore", "--noflush"], rules_text(queues))
+        self._queues |= {order.directed_link: order.queue for order in orders}
+
+    def at_leaf(self, directed_link: int) -> Impairment | None:
+        return None
+
+    def check(self) -> None:
+        if not self._queues:
+            return
+        blueprint = self._network.blueprint
+        found = self._ask("report", None)["links"]
+        asked = {link: blueprint.impairments.get(link, Impairment()) for link in self._queues}
+        for link, impairment in asked.items():
+            if found.get(link) != impairment:
+                raise LabError(f"{blueprint.label(link)}: asked for {impairment}, the delay line has {found.get(link)}")
+        for head, links in self._by_head().items():
+            wanted = {f"-A PREROUTING -i {blueprint.port(d ^ 1).name} -j NFQUEUE --queue-num {q}" for d, q in links}
+            with self._network.inside(head):
+                listed = set(run_tool([IPTABLES, "-t", "mangle", "-S", "PREROUTING"]).splitlines())
+                queues = read_queues()
+            for line in wanted - listed:
+                raise LabError(f"{blueprint.nodes[head].name}: asked for the rule {line!r}, the kernel has none such")
+            for directed, queue in links:
+                if queue not in queues:
+                    raise LabError(f"{blueprint.label(directed)}: nobody listens to its netfilter queue {queue}")
+
+    def alive(self) -> None:
+        if self._process >= 0 and select.select([self._process], [], [], 0)[0]:
+            raise LabError("the delay line has ended, and no delayed link carries anything since", fix="run it again")
+
+    def drops(self) -> Mapping[int, int]:
+        found = {}
+        for head, links in self._by_head().items():
+            with self._network.inside(head):
+                queues = read_queues()
+            found |= {directed: queues.get(queue, 0) for directed, queue in links}
+        return found
+
+    def report(self) -> dict[str, Any]:
+        if not self._queues:
+            return {"way": DELAY_LINE}
+        seen = self._ask("report", None)
+        del seen["links"]
+        return {"way": DELAY_LINE, "seeded": True, **seen}
+
+    def close(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            os.close(self._process)
+
+    def _by_head(self) -> Mapping[int, Sequence[tuple[int, int]]]:
+        """By node, the directed links that are stopped there and their queues."""
+        found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for directed, queue in self._queues.items():
+            found[self._network.blueprint.ends[directed ^ 1][0]].append((directed, queue))
+        return found
+
+    def _ask(self, name: str, argument: Any) -> Any:
+        if self._channel is None:
+            self._start()
+        assert self._channel is not None
+        try:
+            self._channel.send((name, argument))
+            answer, _ = self._channel.receive()
+        except ChannelClosedError:
+            raise LabError("the delay line has ended", fix="take the lab down and up again") from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            _become_line(theirs, self._network.namespaces)
+        theirs.close()
+        self._channel, self._process = Channel(ours), os.pidfd_open(pid)
+
+
+def _become_line(stream: socket.socket, namespaces: Iterable[int]) -> NoReturn:
+    """The rest of a forked child's life."""
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        kept = {0, 1, 2, stream.fileno(), *namespaces}
+        for fd in {int(name) for name in os.listdir("/proc/self/fd")} - kept:
+            with suppress(OSError):  # the descriptor of the listing itself
+                os.close(fd)
+        delay_line.main(Channel(stream))
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def link_seed(seed: int, directed_link: int) -> int:
+    """A directed link's own seed, so that links do not lose the same packets."""
+    return seed << 32 | directed_link
+
+
+def rules_text(queues: Mapping[str, int]) -> str:
+    """What iptables-restore is told: stop what arrives at each interface in its queue."""
+    rules = [f"-A PREROUTING -i {interface} -j NFQUEUE --queue-num {number}\n" for interface, number in queues.items()]
+    return f"*mangle\n{''.join(rules)}COMMIT\n"
+
+
+def read_queues() -> dict[int, int]:
+    """Packets dropped by each netfilter queue of this namespace that somebody listens to."""
+    rows = [line.split() for line in Path(QUEUES).read_text().splitlines()]
+    return {int(row[0]): int(row[QUEUE_DROPPED]) + int(row[USER_DROPPED]) for row in rows}
+
+
+def tool(name: str) -> str:
+    """Where a program is, /usr/sbin included, which is not on every user's path.
+
+    Raises:
+        MissingToolError: it is not installed.
+    """
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+    found = shutil.which(name, path=path)
+    if found is None:
+        package = {TC: "iproute2"}.get(name, "iptables")
+        raise MissingToolError(f"{name} is not installed", fix=f"sudo apt-get install {package}")
+    return found
+
+
+def run_tool(words: Sequence[str], text: str = "") -> str:
+    """Run a program in the network namespace that we are in; what it prints.
+
+    Raises:
+        LabError: it failed.
+        MissingToolError: it is not installed.
+    """
+    done = subprocess.run(
+        [tool(words[0]), *words[1:]], input=text, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False
+    )
+    if done.returncode != 0:
+        raise LabError(f"{' '.join(words)} failed: {done.stderr.strip()}\n{text}".rstrip())
+    return done.stdout
+
+
+def tc_says_seeds() -> bool:
+    """Whether the ``tc`` at hand knows netem's seed (iproute2 6.6). Raises MissingToolError."""
+    version = run_tool([TC, "-V"]).partition("iproute2-")[2].partition(",")[0]
+    numbers = [int(part) for part in version.split(".") if part.isdecimal()]
+    return numbers >= [6, 6]
