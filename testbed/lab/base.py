@@ -58,14 +58,16 @@ class Impairment:
         for what, value_s in (("delay", self.delay_s), ("jitter", self.jitter_s)):
             if not 0 <= value_s <= LONGEST_DELAY_S:
                 raise SpecError(
-                    f"a {what} of {value_s * 1e3:g} ms; a link can have 0 to {LONGEST_DELAY_S:g} s", fix="choose one within"
+                    f"a {what} of {value_s * 1e3:g} ms; a link can have 0 to {LONGEST_DELAY_S:g} s",
+                    fix="choose one within",
                 )
         for what, share in (("loss", self.loss), ("reorder", self.reorder)):
             if not 0 <= share <= 1:
                 raise SpecError(f"a {what} of {share:g}; it is a share of packets, 0 to 1", fix="write 1 % as 0.01")
         if self.reorder and not self.delay_s and not self.jitter_s:
             raise SpecError(
-                f"a reorder of {self.reorder:g} without a delay: there is nothing to overtake", fix="give a delay as well"
+                f"a reorder of {self.reorder:g} without a delay: there is nothing to overtake",
+                fix="give a delay as well",
             )
 
     def __bool__(self) -> bool:
@@ -128,6 +130,19 @@ class Exit:
 
 
 @dataclass(frozen=True)
+class LinkChange:
+    """What is to be different on one directed link from now on; None leaves it as it is.
+
+    ``blocked`` drops everything at the egress, as a cut cable does; neither end is told.
+    """
+
+    directed_link: int
+    rate_bps: int | None = None
+    queue_bytes: int | None = None
+    blocked: bool | None = None
+
+
+@dataclass(frozen=True)
 class Counters:
     """What the kernel has counted at the egress of one directed link since the lab came up."""
 
@@ -144,6 +159,16 @@ class Completed:
     status: int
     stdout: str
     stderr: str
+
+
+class Running(Protocol):
+    """A program that was started on a node beside the workers."""
+
+    def signal(self, number: int) -> object:
+        """Send a signal to it and to the processes that it started."""
+
+    def wait(self) -> int:
+        """Wait for its end; the exit status, or minus the signal that ended it."""
 
 
 class Lab(Protocol):
@@ -185,6 +210,19 @@ class Lab(Protocol):
         Raises:
             LabError: nothing is up, or the kernel has something else than was asked for.
             MissingToolError: this place cannot do so.
+        """
+
+    def signal(self, node: int, number: int) -> None:
+        """Send a signal to everything that was started on a node."""
+
+    def start(self, node: int, program: Program, log: str) -> Running:
+        """Start a program on a node beside the workers; it ends with the lab at the latest."""
+
+    def adjust(self, changes: Sequence[LinkChange]) -> None:
+        """Change links while they are in use; on return the kernel has all of it.
+
+        Raises:
+            LabError: the kernel refused.
         """
 
     def counters(self) -> list[Counters]:

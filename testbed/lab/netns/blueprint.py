@@ -96,6 +96,10 @@ class Blueprint:
     detours: frozenset[int] = frozenset()
     """Directed links into a bridging switch whose frames are to be forwarded by address there."""
 
+    def seed(self, directed_link: int) -> int:
+        """Of what is drawn about a directed link's packets: its own, so that links do not lose the same ones."""
+        return self.settings.seed << 32 | directed_link
+
     def port(self, directed_link: int) -> Port:
         """The port that a directed link leaves from."""
         node, position = self.ends[directed_link]
@@ -179,7 +183,7 @@ def initial_impairments(topology: Topology, settings: LinkSettings) -> dict[int,
     Raises:
         SpecError: no link can be so impaired.
     """
-    found = {}
+    found: dict[int, Impairment] = {}
     for number, link in enumerate(topology.links):
         try:
             one = Impairment(link.delay_s, settings.jitter_s, settings.loss, settings.reorder)

@@ -14,14 +14,15 @@ from __future__ import annotations
 import errno
 import os
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 from testbed.errors import LabError
-from testbed.lab.base import Impairment
+from testbed.lab.base import Impairment, LinkChange
 from testbed.lab.netns import kernel, rtnetlink, shaping, switching, sysctls
-from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, Neighbour, NodePlan, StaticRoute
+from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, Neighbour, NodePlan, Port, StaticRoute
+from testbed.lab.netns.netem import Netem
 from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket
 
 SPARE_FILES = 64
@@ -36,6 +37,12 @@ class Network:
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
         self.namespaces: list[int] = []
+        self.changes: dict[int, LinkChange] = {}
+        """By directed link, what was changed since the network was built."""
+        self.netem: dict[int, Netem] = {}
+        """By directed link, what netem does there; others have a plain FIFO."""
+        if blueprint.by_netem:
+            self.netem = {link: Netem.of(one, blueprint.seed(link)) for link, one in blueprint.impairments.items()}
         self._home = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
 
     def build(self) -> None:
@@ -49,16 +56,20 @@ class Network:
             self._make_namespaces()
             with RouteSocket() as netlink:
                 netlink.send(list(_veths(self.blueprint, self.namespaces)))
-            self.on_every_node(lambda node, netlink: netlink.send(list(_furnish(self.blueprint, node))))
+            self.on_every_node(lambda node, netlink: netlink.send(list(self._furnish(node))))
             self.on_every_node(lambda node, netlink: netlink.send(_routes(node)))
         except NetlinkError as error:
             raise LabError(f"the kernel refused to {error.strerror}") from error
 
     def on_every_node(self, action: Callable[[NodePlan, RouteSocket], None]) -> None:
         """Call ``action`` inside each node's namespace, then come back to the sandbox's own."""
+        self.on_nodes(self.blueprint.nodes, action)
+
+    def on_nodes(self, nodes: Iterable[NodePlan], action: Callable[[NodePlan, RouteSocket], None]) -> None:
+        """The same for some of them."""
         try:
-            for node, namespace in zip(self.blueprint.nodes, self.namespaces, strict=True):
-                kernel.setns(namespace, kernel.CLONE_NEWNET)
+            for node in nodes:
+                kernel.setns(self.namespaces[node.index], kernel.CLONE_NEWNET)
                 with RouteSocket() as netlink:
                     action(node, netlink)
         finally:
@@ -80,7 +91,7 @@ class Network:
         self.blueprint = replace(self.blueprint, impairments=asked)
 
     def forward_by_address(self, switch: int, routes: tuple[StaticRoute, ...]) -> None:
-        """Let a bridging switch forward what is addressed to its own ports as well; nothing is, until :meth:`detour`."""
+        """Let a bridging switch forward what is addressed to its own ports, too; nothing is, until :meth:`detour`."""
         plan = replace(self.blueprint.nodes[switch], forwards=True, routes=routes)
         nodes = (*self.blueprint.nodes[:switch], plan, *self.blueprint.nodes[switch + 1 :])
         self.blueprint = replace(self.blueprint, nodes=nodes)
@@ -97,6 +108,16 @@ class Network:
         changed = [one for one in self.blueprint.neighbours(plan) if one.index == port.index]
         with self.inside(host), RouteSocket() as netlink:
             netlink.send([_tell(self.blueprint, plan, one, anew=True) for one in changed])
+
+    def shape(self, port: Port) -> shaping.Shape:
+        """What a port's egress should look like now."""
+        change = self.changes.get(port.directed_link, LinkChange(port.directed_link))
+        settings = self.blueprint.settings
+        if change.queue_bytes is not None:
+            settings = replace(settings, queue_bytes=change.queue_bytes)
+        delayed = self.netem.get(port.directed_link)
+        found = shaping.shape(change.rate_bps or port.rate_bps, settings, delayed)
+        return shaping.blocked(found) if change.blocked else found
 
     def close(self) -> None:
         """Let go; the kernel frees namespaces and interfaces when no process is left in them."""
@@ -115,6 +136,21 @@ class Network:
                     netlink.send([rtnetlink.set_up(LOOPBACK_INDEX, f"{node.name}:lo")])
         finally:
             kernel.setns(self._home, kernel.CLONE_NEWNET)
+
+    def _furnish(self, node: NodePlan) -> Iterator[Request]:
+        """Shapers, interfaces up, addresses, neighbours: all that one node holds but routes."""
+        blueprint = self.blueprint
+        for port in node.ports:
+            what = f"{node.name}:{port.name}"
+            if blueprint.settings.shaped:
+                yield from shaping.install(port.index, self.shape(port), blueprint.label(port.directed_link))
+            yield rtnetlink.set_up(port.index, what)
+            if port.address is not None:
+                yield rtnetlink.add_address(port.index, port.address, port.prefix, what)
+        yield from (_tell(blueprint, node, neighbour) for neighbour in blueprint.neighbours(node))
+        table = blueprint.switch_table(node)
+        yield from (switching.receive(port.index, f"{node.name}:{port.name}") for _, port in table)
+        yield from (switching.forward(mac, port.index, node.name) for mac, port in table)
 
 
 def _unshare_network(made: int, needed: int) -> None:
@@ -150,24 +186,6 @@ def _veths(blueprint: Blueprint, namespaces: list[int]) -> Iterator[Request]:
             port = blueprint.port(directed)
             ends.append(rtnetlink.VethEnd(namespaces[node], port.index, port.name, port.mac))
         yield rtnetlink.create_veth(ends[0], ends[1], blueprint.settings.mtu, blueprint.label(first))
-
-
-def _furnish(blueprint: Blueprint, node: NodePlan) -> Iterator[Request]:
-    """Shapers, interfaces up, addresses, neighbours: all that one node holds but routes."""
-    settings = blueprint.settings
-    for port in node.ports:
-        what = f"{node.name}:{port.name}"
-        if settings.shaped:
-            delayed = blueprint.impairments.get(port.directed_link) if blueprint.by_netem else None
-            wanted = shaping.shape(port.rate_bps, settings, delayed)
-            yield from shaping.install(port.index, wanted, blueprint.label(port.directed_link))
-        yield rtnetlink.set_up(port.index, what)
-        if port.address is not None:
-            yield rtnetlink.add_address(port.index, port.address, port.prefix, what)
-    yield from (_tell(blueprint, node, neighbour) for neighbour in blueprint.neighbours(node))
-    table = blueprint.switch_table(node)
-    yield from (switching.receive(port.index, f"{node.name}:{port.name}") for _, port in table)
-    yield from (switching.forward(mac, port.index, node.name) for mac, port in table)
 
 
 def _tell(blueprint: Blueprint, node: NodePlan, neighbour: Neighbour, *, anew: bool = False) -> Request:

@@ -1,15 +1,18 @@
 """Delays, jitter, loss and reordering where the kernel has no netem: one process that says when each packet goes on.
 
-A netfilter rule stops every packet that arrives at a delayed interface (mangle PREROUTING, so behind the shaper) in a queue
-of its own (:mod:`nfqueue`). The kernel keeps the packet; this process learns its id and when it arrived, has the link's
-:class:`Lane` say when it is due, and then gives the verdict. What made it exact, and cheap enough in Python:
+A netfilter rule stops every packet that arrives at a delayed interface (mangle PREROUTING, so behind the shaper) in a
+queue of its own (:mod:`nfqueue`). The kernel keeps the packet; this process learns its id and when it arrived, has the
+link's :class:`Lane` say when it is due, and then gives the verdict. What made it exact, and cheap enough in Python:
 
-- A packet is due from the moment the *kernel* saw it, so it does not matter how late this process reads of it, as long as
-  that is before it is due. Only a late verdict is an error; a timer (timerfd) and real-time priority, where the user may
-  have it, keep that to some tens of microseconds.
-- A queue keeps its order, so one verdict lets all go that are due (``VERDICT_BATCH``), and the heap holds one entry a link.
+- A packet is due from the moment the *kernel* saw it, so it does not matter how late this process reads of it, as long
+  as that is before it is due. Only a late verdict is an error; a timer set a little early and real-time priority, where
+  the user may have it, keep that to some ten microseconds.
+- A queue keeps its order, so one verdict lets all go that are due (``VERDICT_BATCH``), and the heap holds one entry a
+  link.
 
-Without ``--queue-bypass``: were this process to end, the link would be dead and not undelayed, which nobody would notice.
+The rule has no ``--queue-bypass``: were this process to end, links would be dead, and not undelayed without anyone
+noticing. A program that asks the kernel when a packet arrived (SO_TIMESTAMP; ``ping`` without ``-U`` does) is told when
+it came to the host's interface, which is before the last link's delay.
 """
 
 from __future__ import annotations
@@ -38,8 +41,8 @@ EARLY_NS = 10_000
 SPIN_NS = 30_000
 """What is due within this time is waited for awake, which is about how much timers differ in how late they are."""
 MOST_LEAD_NS = 100_000
-"""The timer is set as much earlier as it was late of late, up to this: an idle core of a virtual machine takes 30 to 100 us
-to wake up."""
+"""The timer is set as much earlier as it was late of late, up to this: an idle core of a virtual machine takes 30 to
+100 us to wake up."""
 READS = 64
 """News read from one queue before looking at others and at what is due."""
 STALE_NS = 10**9
@@ -108,10 +111,16 @@ class DelayLine:
 
     def _answer(self) -> None:
         (name, argument), files = self._channel.receive()
+        answer: object = None
         try:
-            answer = self._impair(argument) if name == "impair" else self._report()
-        except (LabError, OSError) as error:
-            answer = error if isinstance(error, LabError) else LabError(f"the delay line: {error}")
+            if name == "impair":
+                self._impair(argument)
+            else:
+                answer = self._report()
+        except OSError as error:
+            answer = LabError(f"the delay line cannot {name}: {error}")
+        except LabError as error:
+            answer = error
         for fd in files:
             os.close(fd)
         self._channel.send(answer)
@@ -154,7 +163,7 @@ class DelayLine:
             for _ in range(READS):
                 length = receive(buffer)
                 if HEADER.unpack_from(buffer)[1] == NLMSG_ERROR:
-                    _check(track, error_code(buffer))
+                    _check(track, error_code(bytes(buffer[:length])))
                     continue
                 self._arrived(track, ID.unpack_from(buffer, ID_AT)[0], self._arrival_ns(length, offset_ns))
         if was_empty and track.waiting:

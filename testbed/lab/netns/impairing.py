@@ -1,7 +1,7 @@
 """How the links of a network are impaired: by the kernel's netem, or by the delay line. One interface, two ways.
 
-netem sits below the shaper at the egress of a link's tail, the delay line at the ingress of its head. For a link by itself
-this is the same: a queue that is delayed before it is served, or after, is as late.
+netem sits below the shaper at the egress of a link's tail, the delay line at the ingress of its head. For the link this
+is the same: a packet that is delayed before it is served or after comes as late.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from typing import Any, NoReturn, Protocol
 
 from testbed.errors import LabError, MissingToolError
 from testbed.lab.base import Impairment
-from testbed.lab.netns import delay_line, netem, rtnetlink, shaping
+from testbed.lab.netns import delay_line, rtnetlink, shaping
+from testbed.lab.netns.blueprint import NodePlan
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.delay_line import Order
-from testbed.lab.netns.netlink import RouteSocket
+from testbed.lab.netns.netem import Netem
+from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_REPLACE, RouteSocket
 
 NETEM, DELAY_LINE = "netem", "delay line"
-IPTABLES, TC = "iptables", "tc"
+IPTABLES = "iptables"
 QUEUES = "/proc/net/netfilter/nfnetlink_queue"
 QUEUE_DROPPED, USER_DROPPED = 5, 6
 """Columns of that file: packets refused by a queue that is full, and those that its reader could not be told of."""
@@ -38,8 +40,6 @@ TOOL_TIMEOUT_S = 30.0
 class Way(Protocol):
     """A way to impair the links of one network."""
 
-    name: str
-
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
         """Have each of these directed links do this from now on.
 
@@ -47,9 +47,6 @@ class Way(Protocol):
             LabError: the kernel refuses it.
             MissingToolError: a program is missing.
         """
-
-    def at_leaf(self, directed_link: int) -> Impairment | None:
-        """What the queue below the link's shaper should do: None if that is a plain FIFO."""
 
     def check(self) -> None:
         """Compare what is there with what was asked for, beyond the shapers.
@@ -77,39 +74,31 @@ class Way(Protocol):
 class ByNetem:
     """The kernel's netem, in place of the FIFO below a link's shaper."""
 
-    name = NETEM
-
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._impaired = dict(network.blueprint.impairments)  # what has netem at all, even if it does nothing now
-        self._seeds = tc_says_seeds()
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
-        blueprint = self._network.blueprint
-        self._impaired |= wanted
-        commands: dict[int, list[str]] = defaultdict(list)
-        for directed, impairment in wanted.items():
-            port, (node, _) = blueprint.port(directed), blueprint.ends[directed]
-            limit = shaping.shape(port.rate_bps, blueprint.settings, impairment).queue_limit
-            seed = link_seed(blueprint.settings.seed, directed) if self._seeds else None
-            commands[node].append(" ".join(netem.command(port.name, limit, impairment, seed)))
+        network = self._network
+        fresh = wanted.keys() - network.netem.keys()
+        network.netem |= {link: Netem.of(one, network.blueprint.seed(link)) for link, one in wanted.items()}
         if any(impairment.every_packet for impairment in wanted.values()):
             self._send_single_packets()
-        for node, lines in commands.items():
-            with self._network.inside(node):
-                run_tool([TC, "-batch", "-"], "\n".join(lines) + "\n")
+        for link in wanted:
+            node, _ = network.blueprint.ends[link]
+            port, label = network.blueprint.port(link), network.blueprint.label(link)
+            flags = NLM_F_CREATE | NLM_F_REPLACE if link in fresh else 0
+            with network.inside(node), RouteSocket() as netlink:
+                netlink.send([shaping.leaf(port.index, network.shape(port), label, flags)])
 
     def _send_single_packets(self) -> None:
-        """netem decides once about a large packet that is cut later (GSO); so hosts send none from now on."""
+        """netem decides once about a large packet that is cut later (GSO); so new connections of hosts send none."""
 
-        def limit(node: Any, netlink: RouteSocket) -> None:
+        def limit(node: NodePlan, netlink: RouteSocket) -> None:
             if node.mode == "host":
-                netlink.send([rtnetlink.limit_segments(port.index, 1, f"{node.name}:{port.name}") for port in node.ports])
+                what = f"{node.name}'s large packets"
+                netlink.send([rtnetlink.limit_segments(port.index, 1, what) for port in node.ports])
 
         self._network.on_every_node(limit)
-
-    def at_leaf(self, directed_link: int) -> Impairment | None:
-        return self._impaired.get(directed_link)
 
     def check(self) -> None:
         """The shapers are all there is, and compared by :mod:`readback`."""
@@ -121,7 +110,7 @@ class ByNetem:
         return {}  # netem counts what it is told to lose among the qdisc's drops
 
     def report(self) -> dict[str, Any]:
-        return {"way": NETEM, "seeded": self._seeds}
+        return {"way": NETEM}
 
     def close(self) -> None:
         """Nothing is held."""
@@ -130,8 +119,6 @@ class ByNetem:
 class ByLine:
     """The delay line, a process in the sandbox, which :meth:`impair` starts when it is first needed."""
 
-    name = DELAY_LINE
-
     def __init__(self, network: Network) -> None:
         self._network = network
         self._queues: dict[int, int] = {}  # queue at the link's head, by directed link
@@ -139,12 +126,13 @@ class ByLine:
         self._process = -1
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
-        blueprint, seed = self._network.blueprint, self._network.blueprint.settings.seed
-        orders, rules = [], defaultdict(dict)  # type: ignore[var-annotated]
+        blueprint = self._network.blueprint
+        orders: list[Order] = []
+        rules: defaultdict[int, dict[str, int]] = defaultdict(dict)
         for directed, impairment in wanted.items():
             head, queue = blueprint.ends[directed ^ 1]
             namespace = self._network.namespaces[head]
-            orders.append(Order(directed, namespace, queue, impairment, link_seed(seed, directed)))
+            orders.append(Order(directed, namespace, queue, impairment, blueprint.seed(directed)))
             if directed not in self._queues:
                 rules[head][blueprint.port(directed ^ 1).name] = queue
         self._ask("impair", orders)
@@ -152,9 +140,6 @@ class ByLine:
             with self._network.inside(head):
                 run_tool([IPTABLES + "-restore", "--noflush"], rules_text(queues))
         self._queues |= {order.directed_link: order.queue for order in orders}
-
-    def at_leaf(self, directed_link: int) -> Impairment | None:
-        return None
 
     def check(self) -> None:
         if not self._queues:
@@ -181,7 +166,7 @@ class ByLine:
             raise LabError("the delay line has ended, and no delayed link carries anything since", fix="run it again")
 
     def drops(self) -> Mapping[int, int]:
-        found = {}
+        found: dict[int, int] = {}
         for head, links in self._by_head().items():
             with self._network.inside(head):
                 queues = read_queues()
@@ -236,7 +221,7 @@ def _become_line(stream: socket.socket, namespaces: Iterable[int]) -> NoReturn:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         kept = {0, 1, 2, stream.fileno(), *namespaces}
-        for fd in {int(name) for name in os.listdir("/proc/self/fd")} - kept:
+        for fd in {int(one.name) for one in Path("/proc/self/fd").iterdir()} - kept:
             with suppress(OSError):  # the descriptor of the listing itself
                 os.close(fd)
         delay_line.main(Channel(stream))
@@ -245,11 +230,6 @@ def _become_line(stream: socket.socket, namespaces: Iterable[int]) -> NoReturn:
         traceback.print_exc()
     finally:
         os._exit(status)
-
-
-def link_seed(seed: int, directed_link: int) -> int:
-    """A directed link's own seed, so that links do not lose the same packets."""
-    return seed << 32 | directed_link
 
 
 def rules_text(queues: Mapping[str, int]) -> str:
@@ -273,8 +253,7 @@ def tool(name: str) -> str:
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
     found = shutil.which(name, path=path)
     if found is None:
-        package = {TC: "iproute2"}.get(name, "iptables")
-        raise MissingToolError(f"{name} is not installed", fix=f"sudo apt-get install {package}")
+        raise MissingToolError(f"{name} is not installed", fix=f"sudo apt-get install {IPTABLES}")
     return found
 
 
@@ -291,10 +270,3 @@ def run_tool(words: Sequence[str], text: str = "") -> str:
     if done.returncode != 0:
         raise LabError(f"{' '.join(words)} failed: {done.stderr.strip()}\n{text}".rstrip())
     return done.stdout
-
-
-def tc_says_seeds() -> bool:
-    """Whether the ``tc`` at hand knows netem's seed (iproute2 6.6). Raises MissingToolError."""
-    version = run_tool([TC, "-V"]).partition("iproute2-")[2].partition(",")[0]
-    numbers = [int(part) for part in version.split(".") if part.isdecimal()]
-    return numbers >= [6, 6]

@@ -74,7 +74,7 @@ def die_with_parent() -> None:
 
 
 class Timer:
-    """A descriptor that is readable once a moment of ``time.monotonic_ns()`` has come (timerfd; Python has it from 3.13)."""
+    """A descriptor that is readable once a moment of ``time.monotonic_ns()`` has come (timerfd)."""
 
     def __init__(self) -> None:
         self._fd = _libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)

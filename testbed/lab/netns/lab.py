@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import testbed
 from testbed.errors import LabError
-from testbed.lab.base import Completed, Counters, Exit, Impairment, Launch, LinkSettings
+from testbed.lab.base import Completed, Counters, Exit, Impairment, Launch, LinkChange, LinkSettings, Program, Running
 from testbed.lab.netns.attached import Attached, run_and_collect
 from testbed.lab.netns.blueprint import blueprint, crossing
 from testbed.lab.netns.channel import Channel, ChannelClosedError
@@ -115,6 +115,23 @@ class NetnsLab:
 
     def kill(self) -> None:
         self._ask("kill")
+
+    def signal(self, node: int, number: int) -> None:
+        self._ask("signal_node", node, number)
+
+    def start(self, node: int, program: Program, log: str) -> Running:
+        settings = (f"{name}={value}" for name, value in program.environment.items())
+        words = ["env", f"--chdir={program.folder}", *settings, *program.words]
+        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            return self.attach(node, words, (null, output, output))
+        finally:
+            os.close(null)
+            os.close(output)
+
+    def adjust(self, changes: Sequence[LinkChange]) -> None:
+        self._ask("adjust", list(changes))
 
     def counters(self) -> list[Counters]:
         return cast(list[Counters], self._ask("counters"))

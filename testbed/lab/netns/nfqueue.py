@@ -104,7 +104,7 @@ class QueueSocket:
         )  # fmt: skip
 
 
-def error_code(message: bytes | memoryview) -> int:
+def error_code(message: bytes) -> int:
     """The error that a message reports; 0 for an acknowledgement and for what reports nothing."""
     kind = HEADER.unpack_from(message)[1]
     return -int(ERROR_CODE.unpack_from(message, HEADER.size)[0]) if kind == NLMSG_ERROR else 0

@@ -33,7 +33,7 @@ def verify(network: Network, way: Way) -> dict[str, Any]:
     Raises:
         LabError: something differs; the link or node, what was asked and what was found are named.
     """
-    summary = _Summary(network.blueprint, way)
+    summary = _Summary(network, way)
     try:
         network.on_every_node(summary.check)
         way.check()
@@ -45,10 +45,10 @@ def verify(network: Network, way: Way) -> dict[str, Any]:
 class _Summary:
     """Checks node after node and keeps what was seen."""
 
-    def __init__(self, blueprint: Blueprint, way: Way) -> None:
-        self.blueprint = blueprint
-        self.way = way
-        self.settings = blueprint.settings
+    def __init__(self, network: Network, way: Way) -> None:
+        self.network, self.way = network, way
+        self.blueprint = network.blueprint
+        self.settings = network.blueprint.settings
         self.shapes: Counter[shaping.Shape] = Counter()
         self.routes = 0
         self.neighbours = 0
@@ -94,7 +94,7 @@ class _Summary:
 
     def _check_kinds(self, port: Port, found: dict[tuple[int, int], shaping.Qdisc]) -> None:
         link = self.blueprint.label(port.directed_link)
-        leaf = "bfifo" if self.way.at_leaf(port.directed_link) is None else "netem"
+        leaf = self.network.shape(port).leaf
         for parent, kind in ((shaping.TC_H_ROOT, "htb"), (shaping.CLASS_HANDLE, leaf)):
             qdisc = found.get((port.index, parent))
             _compare(link, "shaper" if kind == "htb" else "queue", kind, qdisc and qdisc.kind)
@@ -102,7 +102,7 @@ class _Summary:
         _compare(link, "class of all traffic", shaping.DEFAULT_CLASS, shaping.read_default_class(root))
 
     def _check_shape(self, port: Port, found: shaping.Shape) -> None:
-        wanted = shaping.shape(port.rate_bps, self.settings, self.way.at_leaf(port.directed_link))
+        wanted = self.network.shape(port)
         link = self.blueprint.label(port.directed_link)
         _compare(link, "rate (bit/s)", 8 * wanted.rate_bytes_per_s, 8 * found.rate_bytes_per_s)
         _compare(link, "ceiling (bit/s)", 8 * wanted.ceil_bytes_per_s, 8 * found.ceil_bytes_per_s)

@@ -122,7 +122,9 @@ def set_neighbour(index: int, address: str, mac: bytes, what: str, *, anew: bool
     """State for good which MAC address an IPv4 address has, or, ``anew``, has from now on."""
     body = NDMSG.pack(AF_INET, index, NUD_PERMANENT, 0, 0)
     body += attribute(NDA_DST, socket.inet_aton(address)) + attribute(NDA_LLADDR, mac)
-    return Request(RTM_NEWNEIGH, NLM_F_CREATE | (NLM_F_REPLACE if anew else NLM_F_EXCL), body, f"tell {what} where {address} is")
+    return Request(
+        RTM_NEWNEIGH, NLM_F_CREATE | (NLM_F_REPLACE if anew else NLM_F_EXCL), body, f"tell {what} where {address} is"
+    )
 
 
 def list_links() -> Request:

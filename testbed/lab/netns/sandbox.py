@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.errors import LabError, PrivilegeError, TestbedError
-from testbed.lab.base import Counters, Exit, Impairment, Launch
+from testbed.lab.base import Counters, Exit, Impairment, Launch, LinkChange
 from testbed.lab.netns import capabilities, kernel, processes, readback
+from testbed.lab.netns.adjust import adjust
 from testbed.lab.netns.blueprint import Blueprint, StaticRoute
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.channel import Channel, ChannelClosedError
@@ -201,6 +202,14 @@ class Sandbox:
     def kill(self) -> None:
         """End every worker."""
         self._processes.kill_workers()
+
+    def signal_node(self, node: int, number: int) -> None:
+        """Signal everything that was started on a node."""
+        self._processes.signal_node(self._place(node).name, number)
+
+    def adjust(self, changes: Sequence[LinkChange]) -> None:
+        """Change links that are in use."""
+        adjust(self._up(), changes)
 
     def counters(self) -> list[Counters]:
         """Per directed link."""

@@ -9,10 +9,20 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from testbed.lab.base import Impairment, LinkSettings
-from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, Request, attribute, attributes, text
+from testbed.lab.base import LinkSettings
+from testbed.lab.netns import netem
+from testbed.lab.netns.netlink import (
+    NLM_F_CREATE,
+    NLM_F_ECHO,
+    NLM_F_EXCL,
+    NLM_F_REPLACE,
+    Request,
+    attribute,
+    attributes,
+    text,
+)
 
 BURST_S = 0.001
 """Depth of the bucket in time at the link's rate: no 10 ms carry more than 10 % above the rate.
@@ -39,37 +49,16 @@ DEFAULT_CLASS = CLASS_HANDLE & 0xFFFF
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 TCA_HTB_PARMS, TCA_HTB_INIT = 1, 2
 TCA_STATS_BASIC, TCA_STATS_QUEUE = 1, 3
-TCA_NETEM_REORDER, TCA_NETEM_LATENCY64, TCA_NETEM_JITTER64, TCA_NETEM_PRNG_SEED = 3, 10, 11, 14
 
 TCMSG = struct.Struct("=BxxxiIII")  # struct tcmsg: family, interface, handle, parent, info
 RATESPEC = struct.Struct("=BBHhHI")  # struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate
 HTB_OPT = struct.Struct("=12s12sIIIII")  # struct tc_htb_opt: rate, ceil, buffer, cbuffer, quantum, level, prio
 HTB_GLOB = struct.Struct("=IIIII")  # struct tc_htb_glob: version, rate2quantum, default class, debug, direct packets
-NETEM_OPT = struct.Struct("=IIIIII")  # struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter
 STATS_BASIC = struct.Struct("=QI")  # struct gnet_stats_basic: bytes, packets
 STATS_QUEUE = struct.Struct("=IIIII")  # struct gnet_stats_queue: qlen, backlog, drops, requeues, overlimits
-NETEM_REORDER = struct.Struct("=II")  # struct tc_netem_reorder: probability, correlation
 LINKLAYER_ETHERNET = 1
-WHOLE = 2**32 - 1
-"""A share of 1 as netem has it."""
 JITTER_ROOM = 4
 """Standard deviations of jitter for which a queue has room; iproute2's table of the normal distribution ends there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Netem:
-    """An impairment as the kernel holds it: times in nanoseconds, shares to a hundred-millionth."""
-
-    delay_ns: int
-    jitter_ns: int
-    loss: float
-    reorder: float
-
-    @classmethod
-    def of(cls, wanted: Impairment) -> Netem:
-        """What an impairment should look like."""
-        times = round(wanted.delay_s * 1e9), round(wanted.jitter_s * 1e9)
-        return cls(*times, round(wanted.loss, 8), round(wanted.reorder, 8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +75,7 @@ class Shape:
     cburst_ticks: int
     quantum_bytes: int
     queue_limit: int
-    netem: Netem | None = None
+    netem: netem.Netem | None = None
 
     @property
     def burst_bytes(self) -> float:
@@ -99,45 +88,59 @@ class Shape:
         return "netem" if self.netem else "bfifo"
 
 
-def shape(rate_bps: int, settings: LinkSettings, impairment: Impairment | None = None) -> Shape:
-    """What an egress of ``rate_bps`` should look like; with an impairment, even one that does nothing, it has netem."""
+def shape(rate_bps: int, settings: LinkSettings, impairment: netem.Netem | None = None) -> Shape:
+    """What an egress of ``rate_bps`` should look like; ``impairment`` is None where netem has no part in it."""
     rate = rate_bps // 8
     frame_bytes = settings.mtu + ETHERNET_HEADER_BYTES
     burst_bytes = max(rate * BURST_S, BURST_PACKETS * frame_bytes)
     ticks = round(burst_bytes * 1e9 / rate / NS_PER_TICK)
     if impairment is None:
         return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, settings.queue_bytes)
-    delayed_bytes = rate * (impairment.delay_s + JITTER_ROOM * impairment.jitter_s)
+    delayed_bytes = rate * (impairment.delay_ns + JITTER_ROOM * impairment.jitter_ns) / 1e9
     limit = max(1, settings.queue_bytes // frame_bytes) + math.ceil(delayed_bytes / frame_bytes)
-    return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, limit, Netem.of(impairment))
+    return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, limit, impairment)
+
+
+def blocked(wanted: Shape) -> Shape:
+    """The same egress with room for no packet: everything is dropped. What waits in the queue still leaves."""
+    return replace(wanted, queue_limit=0 if wanted.netem else 1)
 
 
 def install(index: int, wanted: Shape, link: str) -> list[Request]:
-    """Requests that put ``wanted`` at the egress of interface ``index`` (which should be down: it is faster so).
-
-    Of an impairment they say the delay; see :mod:`netem` for the rest.
-    """
-    create = NLM_F_CREATE | NLM_F_EXCL
+    """Requests that put ``wanted`` at the egress of interface ``index`` (which should be down: it is faster so)."""
     glob = HTB_GLOB.pack(3, 10, DEFAULT_CLASS, 0, 0)
     root = text(TCA_KIND, "htb") + attribute(TCA_OPTIONS, attribute(TCA_HTB_INIT, glob))
+    create = NLM_F_CREATE | NLM_F_EXCL
+    return [
+        Request(RTM_NEWQDISC, create, TCMSG.pack(0, index, ROOT_HANDLE, TC_H_ROOT, 0) + root, f"shape {link}"),
+        *_class_and_leaf(index, wanted, link, create),
+    ]
+
+
+def change(index: int, wanted: Shape, link: str) -> list[Request]:
+    """Requests that turn an egress made by :func:`install` into ``wanted`` while it is in use; its queue stays."""
+    return _class_and_leaf(index, wanted, link, 0)
+
+
+def _class_and_leaf(index: int, wanted: Shape, link: str, flags: int) -> list[Request]:
     rate = RATESPEC.pack(0, LINKLAYER_ETHERNET, 0, 0, 0, wanted.rate_bytes_per_s)
     ceil = RATESPEC.pack(0, LINKLAYER_ETHERNET, 0, 0, 0, wanted.ceil_bytes_per_s)
     options = HTB_OPT.pack(rate, ceil, wanted.burst_ticks, wanted.cburst_ticks, wanted.quantum_bytes, 0, 0)
     only = text(TCA_KIND, "htb") + attribute(TCA_OPTIONS, attribute(TCA_HTB_PARMS, options))
-    handle = NETEM_HANDLE if wanted.netem else FIFO_HANDLE
-    leaf = text(TCA_KIND, wanted.leaf) + attribute(TCA_OPTIONS, _leaf_options(wanted))
     return [
-        Request(RTM_NEWQDISC, create, TCMSG.pack(0, index, ROOT_HANDLE, TC_H_ROOT, 0) + root, f"shape {link}"),
-        Request(RTM_NEWTCLASS, create, TCMSG.pack(0, index, CLASS_HANDLE, ROOT_HANDLE, 0) + only, f"rate of {link}"),
-        Request(RTM_NEWQDISC, create, TCMSG.pack(0, index, handle, CLASS_HANDLE, 0) + leaf, f"queue of {link}"),
+        Request(RTM_NEWTCLASS, flags, TCMSG.pack(0, index, CLASS_HANDLE, ROOT_HANDLE, 0) + only, f"rate of {link}"),
+        leaf(index, wanted, link, flags),
     ]
 
 
-def _leaf_options(wanted: Shape) -> bytes:
-    if wanted.netem is None:
-        return struct.pack("=I", wanted.queue_limit)
-    delay = attribute(TCA_NETEM_LATENCY64, struct.pack("=q", wanted.netem.delay_ns))
-    return NETEM_OPT.pack(0, wanted.queue_limit, 0, 0, 0, 0) + delay
+def leaf(index: int, wanted: Shape, link: str, flags: int = NLM_F_CREATE | NLM_F_REPLACE) -> Request:
+    """A request for the queue below the class; as it stands it takes the place of one of another kind, which loses what
+    waits there."""
+    handle, kind = (NETEM_HANDLE, "netem") if wanted.netem else (FIFO_HANDLE, "bfifo")
+    limit = wanted.queue_limit
+    options = netem.pack(wanted.netem, limit) if wanted.netem else struct.pack("=I", limit)
+    body = TCMSG.pack(0, index, handle, CLASS_HANDLE, 0) + text(TCA_KIND, kind) + attribute(TCA_OPTIONS, options)
+    return Request(RTM_NEWQDISC, flags, body, f"queue of {link}")
 
 
 def probe(kind: str, index: int) -> Request:
@@ -194,18 +197,6 @@ def read_shape(class_body: bytes, leaf: Qdisc) -> Shape:
     return Shape(*rates, burst, cburst, quantum, *_read_leaf(leaf))
 
 
-def _read_leaf(leaf: Qdisc) -> tuple[int, Netem | None]:
+def _read_leaf(leaf: Qdisc) -> tuple[int, netem.Netem | None]:
     """Limit, and what netem does if it is one."""
-    if leaf.kind != "netem":
-        return int.from_bytes(leaf.options, "little"), None
-    found = attributes(leaf.options, NETEM_OPT.size)
-    _, limit, loss, _, _, _ = NETEM_OPT.unpack_from(leaf.options)
-    reorder = NETEM_REORDER.unpack(found[TCA_NETEM_REORDER])[0] if TCA_NETEM_REORDER in found else 0
-    times = (int.from_bytes(found.get(kind, b""), "little") for kind in (TCA_NETEM_LATENCY64, TCA_NETEM_JITTER64))
-    return limit, Netem(*times, round(loss / WHOLE, 8), round(reorder / WHOLE, 8))
-
-
-def read_seed(leaf: Qdisc) -> int | None:
-    """The seed of a netem; None before Linux 6.6, which draws its own."""
-    seed = attributes(leaf.options, NETEM_OPT.size).get(TCA_NETEM_PRNG_SEED)
-    return None if seed is None else int.from_bytes(seed, "little")
+    return netem.read(leaf.options) if leaf.kind == "netem" else (int.from_bytes(leaf.options, "little"), None)
