@@ -17,10 +17,10 @@ from testbed import fidelity, jobs, results, watch
 from testbed.errors import TrialTimeoutError
 from testbed.files import named_errors
 from testbed.jobs import Files
-from testbed.lab.base import Counters, Exit, Lab, Launch, LinkSettings, Program
+from testbed.lab.base import Counters, Exit, Lab, Launch, Program
 from testbed.monitor import CpuLog, Monitor
 from testbed.program import search_path
-from testbed.trials import Trial
+from testbed.trials import Trial, link_settings
 from topologies.addressing import plan
 from workloads.probing import ProbingJob
 from workloads.sync import codec
@@ -56,7 +56,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     names = [node.name for node in topology.nodes]
     lab.up(
         topology,
-        LinkSettings(trial.spec.links.mtu, congestion_control=congestion_control),
+        link_settings(trial.spec, congestion_control),
         jobs.host_pairs(trial.network),
     )
     with named_errors(files.work):

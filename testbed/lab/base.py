@@ -70,6 +70,14 @@ class Impairment:
                 fix="give a delay as well",
             )
 
+    def __str__(self) -> str:
+        """``delay 1 ms, loss 1 %``."""
+        times = (("delay", self.delay_s), ("jitter", self.jitter_s))
+        shares = (("loss", self.loss), ("reorder", self.reorder))
+        words = [f"{name} {value_s * 1e3:g} ms" for name, value_s in times if value_s]
+        words += [f"{name} {share * 100:g} %" for name, share in shares if share]
+        return ", ".join(words) or "no impairment"
+
     def __bool__(self) -> bool:
         """Whether it does anything at all."""
         return self != Impairment()
@@ -174,10 +182,11 @@ class Running(Protocol):
 class Lab(Protocol):
     """Bring a network up, run processes on it, read what happened, take it down. One network at a time."""
 
-    def require(self, topology: Topology) -> None:
+    def require(self, topology: Topology, settings: LinkSettings) -> None:
         """Look whether this place can emulate such links, before anything is built.
 
         Raises:
+            SpecError: no place could.
             MissingToolError: it lacks a program or a kernel module, which is named.
         """
 

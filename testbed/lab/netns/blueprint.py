@@ -162,7 +162,7 @@ def blueprint(
     static = _static_routes(topology, ports, routes)
     forwarding = _forwarders(topology, ports, static) | crossed
     for switch in crossed:
-        static[switch] += _to_own_ports(topology, ports, switch)
+        static[switch] = _to_own_ports(topology, ports, switch) + static[switch]
     nodes = tuple(
         NodePlan(
             i,
@@ -206,10 +206,11 @@ def crossing(
     ports = [_port(topology, addresses, directed) for directed in range(2 * len(topology.links))]
     beyond = routing.routes(topology, pairs, addresses=addresses, every_address=every_address, crossed=[switch])
     static = _static_routes(topology, ports, [route for route in beyond if route.node == switch])
-    return (*static[switch], *_to_own_ports(topology, ports, switch))
+    return (*_to_own_ports(topology, ports, switch), *static[switch])
 
 
 def _to_own_ports(topology: Topology, ports: Sequence[Port], switch: int) -> list[StaticRoute]:
+    """Routes to the hosts at a switch's ports; they come first, for those to what is beyond go by way of these hosts."""
     return [
         StaticRoute(address, ((ports[directed].index, None),))
         for directed in topology.ports[switch]

@@ -35,6 +35,7 @@ QUEUES = "/proc/net/netfilter/nfnetlink_queue"
 QUEUE_DROPPED, USER_DROPPED = 5, 6
 """Columns of that file: packets refused by a queue that is full, and those that its reader could not be told of."""
 TOOL_TIMEOUT_S = 30.0
+SYSTEM_PATHS = ("/usr/sbin", "/sbin")
 
 
 class Way(Protocol):
@@ -250,7 +251,7 @@ def tool(name: str) -> str:
     Raises:
         MissingToolError: it is not installed.
     """
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM_PATHS])
     found = shutil.which(name, path=path)
     if found is None:
         raise MissingToolError(f"{name} is not installed", fix=f"sudo apt-get install {IPTABLES}")

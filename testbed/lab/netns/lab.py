@@ -19,7 +19,7 @@ import testbed
 from testbed.errors import LabError
 from testbed.lab.base import Completed, Counters, Exit, Impairment, Launch, LinkChange, LinkSettings, Program, Running
 from testbed.lab.netns.attached import Attached, run_and_collect
-from testbed.lab.netns.blueprint import blueprint, crossing
+from testbed.lab.netns.blueprint import blueprint, crossing, initial_impairments
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.impairing import NETEM
 from testbed.lab.netns.kernel import SIGNALLED
@@ -61,9 +61,9 @@ class NetnsLab:
         self._receive()
         self._ending = os.pidfd_open(self._process.pid)
 
-    def require(self, topology: Topology) -> None:
-        delay_s = max((link.delay_s for link in topology.links), default=0.0)
-        self._ask("require", f"delay of {delay_s * 1e3:g} ms" if delay_s else None)
+    def require(self, topology: Topology, settings: LinkSettings) -> None:
+        impairments = initial_impairments(topology, settings)
+        self._ask("require", str(next(iter(impairments.values()))) if impairments else None)
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self._topology, self._pairs = topology, list(pairs)
@@ -79,7 +79,8 @@ class NetnsLab:
         topology = self._topology
         if topology is None:
             raise LabError("no network is up", fix="call up() first")
-        self._ask("require", f"{impairment}")
+        if self.impairs_by() is None:
+            self._ask("require", str(impairment))
         switch, routes = topology.head(directed_link), None
         if switch >= topology.host_count and addressing.is_bridge(topology, switch) and self.impairs_by() != NETEM:
             routes = crossing(topology, self._pairs, switch, every_address=self._every_address)

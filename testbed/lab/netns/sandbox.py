@@ -24,6 +24,7 @@ from testbed.lab.netns.blueprint import Blueprint, StaticRoute
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.impairing import ByLine, ByNetem, Way
+from testbed.lab.netns.netlink import NetlinkError
 from testbed.lab.netns.processes import Place, Processes, run_program
 from testbed.lab.netns.zygote import worker_body
 
@@ -139,6 +140,21 @@ class Sandbox:
         """Impair a link from now on; ``routes`` are those of the bridge that it leads to, if it is to take a detour
         there. What the description says of it from now on is returned."""
         network, way = self._up(), self._impairing()
+        try:
+            self._impair(network, way, directed_link, impairment, routes)
+        except NetlinkError as error:
+            raise LabError(f"the kernel refused to {error.strerror}") from error
+        way.check()
+        return {"impairments": readback.impairments(network.blueprint), "impaired_by": way.report()}
+
+    def _impair(
+        self,
+        network: Network,
+        way: Way,
+        directed_link: int,
+        impairment: Impairment,
+        routes: tuple[StaticRoute, ...] | None,
+    ) -> None:
         if routes is not None:
             switch, _ = network.blueprint.ends[directed_link ^ 1]
             if not network.blueprint.nodes[switch].forwards:
@@ -147,8 +163,6 @@ class Sandbox:
         way.impair({directed_link: impairment})
         if routes is not None and directed_link not in network.blueprint.detours:
             network.detour(directed_link)
-        way.check()
-        return {"impairments": readback.impairments(network.blueprint), "impaired_by": way.report()}
 
     def impaired_by(self) -> dict[str, Any]:
         """How links are impaired, and how exactly so far."""
@@ -228,11 +242,10 @@ class Sandbox:
         return capabilities.has_qdisc(kind)
 
     def require(self, what: str | None) -> None:
-        """Raises MissingToolError if the kernel cannot shape links, or not impair them, ``what`` being what they are to
-        have."""
+        """Raises MissingToolError if the kernel cannot shape links, or not give them ``what``, an impairment's text."""
         capabilities.require_qdisc("htb", "a link's rate")
         if what is not None:
-            capabilities.require_way(f"a link's {what}")
+            capabilities.require_way(f"a link with {what}")
 
     def _up(self) -> Network:
         if self._network is None:
@@ -256,4 +269,4 @@ def _require(blueprint: Blueprint) -> None:
     capabilities.require_qdisc("htb", "a link's rate")
     if blueprint.impairments:
         directed, impairment = next(iter(blueprint.impairments.items()))
-        capabilities.require_way(f"link {blueprint.label(directed)}: {impairment}")
+        capabilities.require_way(f"link {blueprint.label(directed)} with {impairment}")
