@@ -1,8 +1,8 @@
 """Round trips of small packets between two hosts of a lab, as a program sees them (``ping`` without ``-U`` does not).
 
 Usage: ``python -m testbed.lab.netns.echo ADDRESS`` on one host answers until it is killed, and
-``python -m testbed.lab.netns.echo ADDRESS COUNT GAP_S`` on another prints, as JSON, the times (s) of those that came
-back.
+``python -m testbed.lab.netns.echo OWN_ADDRESS ADDRESS COUNT GAP_S`` on another prints, as JSON, the times (s) of those
+that came back.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import time
 
 from testbed.errors import LabError
 from testbed.lab.netns.lab import NetnsLab
+from topologies.addressing import plan
+from topologies.model import Topology
 
 PORT = 8_900
 """Below the probe's and the engine's ports."""
@@ -37,12 +39,13 @@ def answer(address: str) -> None:
             sock.sendto(packet, sender)
 
 
-def ask(address: str, count: int, gap_s: float) -> list[float]:
+def ask(local: str, remote: str, count: int, gap_s: float) -> list[float]:
     """Send ``count`` packets at least ``gap_s`` apart, each after the answer to the one before; their times (s)."""
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.settimeout(PATIENCE_S)
-        sock.connect((address, PORT))
+        sock.bind((local, 0))
+        sock.connect((remote, PORT))
         for number in range(count):
             sent_s = time.monotonic()
             sock.send(NUMBER.pack(number))
@@ -56,22 +59,23 @@ def ask(address: str, count: int, gap_s: float) -> list[float]:
     return found
 
 
-def round_trips_s(lab: NetnsLab, asker: int, answerer: int, address: str, count: int, gap_s: float) -> list[float]:
-    """Round trips (s) between two nodes of a lab, the second of which has this address.
+def round_trips_s(lab: NetnsLab, topology: Topology, src: int, dst: int, count: int, gap_s: float) -> list[float]:
+    """Round trips (s) between two hosts of the network that is up, at the addresses of the way between them.
 
     Raises:
         LabError: no round trip could be made.
     """
+    local, remote = plan(topology).flow(src, dst)
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     ready, says = os.pipe()
-    server = lab.attach(answerer, [*COMMAND, address], (null, says, null))
+    server = lab.attach(dst, [*COMMAND, remote], (null, says, null))
     os.close(says)
     try:
         select.select([ready], [], [], START_TIMEOUT_S)
         patience_s = START_TIMEOUT_S + count * (gap_s + PATIENCE_S)
-        done = lab.execute(asker, [*COMMAND, address, str(count), str(gap_s)], patience_s)
+        done = lab.execute(src, [*COMMAND, local, remote, str(count), str(gap_s)], patience_s)
         if done.status:
-            raise LabError(f"no packet could be sent to {address}: {done.stderr.strip()}")
+            raise LabError(f"no packet could be sent to {remote}: {done.stderr.strip()}")
         return list(json.loads(done.stdout))
     finally:
         server.signal(signal.SIGKILL)
@@ -84,4 +88,4 @@ if __name__ == "__main__":
     if len(sys.argv) == 2:
         answer(sys.argv[1])
     else:
-        print(json.dumps(ask(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))))
+        print(json.dumps(ask(*sys.argv[1:3], int(sys.argv[3]), float(sys.argv[4]))))

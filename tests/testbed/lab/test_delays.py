@@ -15,7 +15,6 @@ from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.netns import NetnsLab, capabilities, impairing
 from testbed.lab.netns.echo import round_trips_s
 from testbed.lab.netns.impairing import DELAY_LINE
-from topologies.addressing import plan
 from topologies.build import build
 from topologies.model import Topology
 
@@ -39,7 +38,7 @@ def up(lab: NetnsLab, expression: str, delay_s: float = 0.0, settings: LinkSetti
 
 
 def between(lab: NetnsLab, topology: Topology, a: int, b: int, count: int = 50, gap_s: float = 0.002) -> list[float]:
-    return round_trips_s(lab, a, b, plan(topology).flow(a, b)[1], count, gap_s)
+    return round_trips_s(lab, topology, a, b, count, gap_s)
 
 
 def links_on_the_way(topology: Topology, a: int, b: int) -> int:
