@@ -88,4 +88,4 @@ if __name__ == "__main__":
     if len(sys.argv) == 2:
         answer(sys.argv[1])
     else:
-        print(json.dumps(ask(*sys.argv[1:3], int(sys.argv[3]), float(sys.argv[4]))))
+        print(json.dumps(ask(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))))

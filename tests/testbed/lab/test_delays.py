@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import permutations
-from statistics import mean, median, pstdev
+from statistics import median, quantiles
 
 import pytest
 
@@ -99,9 +99,11 @@ def test_jitter_varies_as_asked(lab: NetnsLab) -> None:
     topology = up(lab, "star(hosts=2)")
     lab.impair(0, Impairment(0.01, jitter_s=0.001))
     took_s = between(lab, topology, 0, 1, count=300, gap_s=0.0)
-    # The standard deviation of 300 draws is within 20 % of the distribution's but once in 10^6; the rest is lateness.
-    assert 0.0008 < pstdev(took_s) < 0.0015
-    assert 0.0096 < mean(took_s) < 0.0115
+    lower, middle, upper = quantiles(took_s)
+    # Of a normal distribution the quartiles are 1.349 sigma apart, in 300 draws give or take 8 % of it (one sigma); the
+    # rest is lateness, of which other tests on the same cores cause some.
+    assert 0.0006 < (upper - lower) / 1.349 < 0.0015
+    assert 0.0096 < middle < 0.0115
 
 
 def received(lab: NetnsLab, count: int, size: int = 56) -> float:
