@@ -38,11 +38,9 @@ from testbed.lab.netns.nfqueue import ID, ID_AT, STAMP, STAMP_HEADER, QueueSocke
 
 EARLY_NS = 10_000
 """What is due within this time goes now: about what the way from here to the packet takes."""
-SPIN_NS = 30_000
-"""What is due within this time is waited for awake, which is about how much timers differ in how late they are."""
-MOST_LEAD_NS = 100_000
-"""The timer is set as much earlier as it was late of late, up to this: an idle core of a virtual machine takes 30 to
-100 us to wake up."""
+MARGIN_NS, MOST_LEAD_NS = 20_000, 100_000
+"""The timer is set earlier by as much as it was late of late, and this margin, up to this much; the rest is waited for
+awake. An idle core of a virtual machine takes 30 to 100 us to wake up."""
 READS = 64
 """News read from one queue before looking at others and at what is due."""
 STALE_NS = 10**9
@@ -80,7 +78,7 @@ class DelayLine:
         self._home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         self._timer = kernel.Timer()
         self._armed_ns = self._armed_for_ns = 0
-        self._lead_ns = 0
+        self._lead_ns = MARGIN_NS
         self._epoll = select.epoll()
         self._epoll.register(self._timer.fileno(), select.EPOLLIN | select.EPOLLET)  # nobody reads it
         self._epoll.register(channel.fileno(), select.EPOLLIN)
@@ -103,8 +101,9 @@ class DelayLine:
                     if fd == channel:
                         self._answer()
                     elif fd == timer:
-                        late_ns = min(time.monotonic_ns() - self._armed_ns, MOST_LEAD_NS)
-                        self._lead_ns += (late_ns - self._lead_ns) // 16
+                        wanted_ns = time.monotonic_ns() - self._armed_ns + MARGIN_NS
+                        self._lead_ns += (min(wanted_ns, MOST_LEAD_NS) - self._lead_ns) // 16
+                        self._armed_for_ns = 0
                     else:
                         self._read(self._by_file[fd])
                 self._release()
@@ -200,7 +199,7 @@ class DelayLine:
             wait_ns = first_ns - time.monotonic_ns()
             if wait_ns <= EARLY_NS:
                 self._let_go(link, first_ns - wait_ns)
-            elif wait_ns > SPIN_NS:
+            elif wait_ns > self._lead_ns:
                 break
         if heap and heap[0][0] != self._armed_for_ns:
             self._armed_for_ns = heap[0][0]
