@@ -2,11 +2,11 @@
 
     python benchmarks/delay.py [SECONDS]
 
-Ten hosts on one switch, every link with the same delay. Eight of them send to the next in a ring, as fast as TCP (iperf3,
-reno) goes, so their 8 links are full both ways. The other two exchange small packets, one at a time, whose round trip
-crosses 4 delayed links that carry nothing else: what a packet waits at a full link's shaper is no error of its delay. The
-delay line serves all of them in one process, so the load is felt. The first row, without delay, is the reference: the same
-network, machine and load.
+Ten hosts on one switch, every link with the same delay. Eight of them send to the next in a ring, as fast as TCP
+(iperf3, reno) goes, so their 8 links are full both ways. The other two exchange small packets, one at a time, whose
+round trip crosses 4 delayed links that carry nothing else: what a packet waits at a full link's shaper is no error of
+its delay. The delay line serves all of them in one process, so the load is felt. The first row, without delay, is the
+reference: the same network, machine and load.
 
 To reach: the median round trip within 0.2 ms or 5 %, whichever is larger, of asked; each flow's rate within 3 % of the
 goodput at the link's rate.

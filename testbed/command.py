@@ -85,7 +85,7 @@ def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch
     ring = build("ring", topology, [])
     codec.save(ring, files.forest)
     addresses = plan(topology)
-    bursts = jobs.probes(topology, addresses)
+    bursts = jobs.probes(topology, addresses, trial.spec.links.loss)
     found = []
     for node in topology.hosts:
         name = topology.nodes[node].name

@@ -194,6 +194,15 @@ def test_a_delay_line_that_ends_is_noticed(lab: NetnsLab) -> None:
     assert len(between(lab, topology, 0, 1, count=3)) == 3
 
 
+def test_rules_are_text() -> None:
+    assert impairing.rules_text({"eth0": 0, "eth3": 3}) == (
+        "*mangle\n"
+        "-A PREROUTING -i eth0 -j NFQUEUE --queue-num 0\n"
+        "-A PREROUTING -i eth3 -j NFQUEUE --queue-num 3\n"
+        "COMMIT\n"
+    )
+
+
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(impairing, "SYSTEM_PATHS", ())
