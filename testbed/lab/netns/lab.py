@@ -24,6 +24,7 @@ from testbed.lab.base import (
     Completed,
     Counters,
     Exit,
+    Impairment,
     Launch,
     LinkChange,
     LinkSettings,
@@ -33,9 +34,11 @@ from testbed.lab.base import (
 )
 from testbed.lab.netns import calibration
 from testbed.lab.netns.attached import Attached, run_and_collect
-from testbed.lab.netns.blueprint import blueprint
+from testbed.lab.netns.blueprint import blueprint, crossing, initial_impairments
 from testbed.lab.netns.channel import Channel, ChannelClosedError
+from testbed.lab.netns.impairing import NETEM
 from testbed.lab.netns.kernel import SIGNALLED
+from topologies import addressing
 from topologies.model import Topology
 
 LAUNCHER = "testbed.lab.netns.launcher"
@@ -66,6 +69,8 @@ class NetnsLab:
         self._every_address = every_address
         self._lock = threading.Lock()
         self._description: dict[str, Any] = {}
+        self._topology: Topology | None = None
+        self._pairs: list[tuple[int, int]] = []
         ours, theirs = socket.socketpair()
         self._process = _start(theirs)
         theirs.close()
@@ -73,12 +78,34 @@ class NetnsLab:
         self._receive()
         self._ending = os.pidfd_open(self._process.pid)
 
-    def require(self, topology: Topology) -> None:
-        self._ask("require", max((link.delay_s for link in topology.links), default=0.0))
+    def require(self, topology: Topology, settings: LinkSettings) -> None:
+        impairments = initial_impairments(topology, settings)
+        self._ask("require", str(next(iter(impairments.values()))) if impairments else None)
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
-        plan = blueprint(topology, settings, pairs, every_address=self._every_address)
+        self._topology, self._pairs = topology, list(pairs)
+        by_netem = self.impairs_by() == NETEM
+        plan = blueprint(topology, settings, self._pairs, every_address=self._every_address, by_netem=by_netem)
         self._description = cast(dict[str, Any], self._ask("up", plan))
+
+    def impairs_by(self) -> str | None:
+        """How links can be impaired here: ``netem``, ``delay line``, or not at all (None)."""
+        return cast(str | None, self._ask("way"))
+
+    def impair(self, directed_link: int, impairment: Impairment) -> None:
+        topology = self._topology
+        if topology is None:
+            raise LabError("no network is up", fix="call up() first")
+        if self.impairs_by() is None:
+            self._ask("require", str(impairment))
+        switch, routes = topology.head(directed_link), None
+        if switch >= topology.host_count and addressing.is_bridge(topology, switch) and self.impairs_by() != NETEM:
+            routes = crossing(topology, self._pairs, switch, every_address=self._every_address)
+        self._description |= self._ask("impair", directed_link, impairment, routes)
+
+    def impaired_by(self) -> dict[str, Any]:
+        """How links are impaired, and, of the delay line, how late it was so far and what it took of a CPU."""
+        return cast(dict[str, Any], self._ask("impaired_by"))
 
     def verify(self) -> None:
         self._description = cast(dict[str, Any], self._ask("verify"))
@@ -179,7 +206,7 @@ class NetnsLab:
 
     def down(self) -> None:
         self._ask("down")
-        self._description = {}
+        self._description, self._topology = {}, None
 
     def fileno(self) -> int:
         """For select(): readable when the lab has ended."""
