@@ -254,9 +254,8 @@ def wire(
         f" and {len(worst) - 1} that share with it" if len(worst) > 1 else ""
     )
     share = excess[worst]
-    detail = (
-        f"the kernel counted {share:+.2%} of the busiest link's beyond the forest's bytes on {name}, the most of all"
-    )
+    than = "more" if share >= 0 else "fewer"
+    detail = f"{name}, furthest off, carried {abs(share):.2%} of the busiest link's bytes {than} than the forest says"
     return Check("bytes on the wire", share, limits.wire, "of busiest link", abs(share) <= limits.wire, detail)
 
 

@@ -116,7 +116,7 @@ def test_a_detour_shows_on_both_links_though_the_sum_is_right() -> None:
     assert not check.ok
     assert check.value == pytest.approx(-0.1)
     assert check.detail == (
-        "the kernel counted -10.00% of the busiest link's beyond the forest's bytes on s0 to h1, the most of all"
+        "s0 to h1, furthest off, carried 10.00% of the busiest link's bytes fewer than the forest says"
     )
 
 
@@ -125,7 +125,7 @@ def test_links_that_share_by_chance_are_compared_together() -> None:
     assert not fidelity.wire(links, [(0,), (1,)], 0).ok
     together = fidelity.wire(links, [(0, 1)], 0)
     assert together.ok
-    assert "on leaf0 to spine0 and 1 that share with it" in together.detail
+    assert together.detail.startswith("leaf0 to spine0 and 1 that share with it, furthest off")
 
 
 def test_what_is_uncertain_about_the_burst_is_not_held_against_a_short_trial() -> None:
