@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from os import sched_getaffinity
 from pathlib import Path
 
-from testbed.lab.base import Launch, LinkChange
+from testbed.lab.base import Impairment, Launch, LinkChange, LinkSettings
 from testbed.lab.netns import NetnsLab
+from topologies.model import Topology
 
 Fault = Callable[[NetnsLab], AbstractContextManager[None]]
 
@@ -28,12 +29,20 @@ COMMAND_S = 10.0
 
 
 class FaultyLab(NetnsLab):
-    """A lab in which a fault happens to every trial, and which adjusts links ``late_s`` too late."""
+    """A lab in which a fault happens to every trial, which adjusts links ``late_s`` too late, and whose h0 sends with
+    ``delay_s``, whatever was asked for."""
 
-    def __init__(self, fault: Fault = lambda _lab: nullcontext(), late_s: float = 0.0) -> None:
+    def __init__(
+        self, fault: Fault = lambda _lab: nullcontext(), late_s: float = 0.0, delay_s: float | None = None
+    ) -> None:
         super().__init__()
-        self._fault, self._late_s = fault, late_s
+        self._fault, self._late_s, self._delay_s = fault, late_s, delay_s
         self._faults = ExitStack()
+
+    def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
+        super().up(topology, settings, pairs)
+        if self._delay_s is not None:
+            self.impair(0, Impairment(self._delay_s))
 
     def launch(self, workers: Sequence[Launch]) -> None:
         super().launch(workers)

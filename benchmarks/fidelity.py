@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ PS, RING, BML = ("star(hosts=4)", "ps"), ("star(hosts=4)", "ring"), ("bcube(n=3,
 SPINES = ("spine_leaf(racks=2,hosts_per_rack=2,spines=2)", "ps")
 SPEC = """
 name: fidelity
-links: {{rate: {gbps} Gbit/s}}
+links: {{rate: {gbps} Gbit/s, delay: {delay}}}
 workload: {{kind: profile, model: vgg19, scale: {scale}, batch: 32, iterations: {iterations}, compute: {compute}}}
 arms: [{{topology: "{topology}", scheme: {scheme}}}]
 perturb: {perturb}
@@ -58,6 +59,8 @@ class SetUp:
     seen_by: frozenset[str] = frozenset()
     fault: Fault | None = None
     late_s: float = 0.0
+    delay_s: float | None = None
+    delay: str = "0 ms"
     compute: str = "none"
     iterations: int = 6
     perturb: str = "[]"
@@ -67,11 +70,11 @@ class SetUp:
     def spec(self) -> str:
         topology, scheme = self.network
         rate = {"gbps": self.mbps * SCALE / 1000, "scale": SCALE}
-        rest = {"iterations": self.iterations, "compute": self.compute, "perturb": self.perturb}
+        rest = {"iterations": self.iterations, "compute": self.compute, "perturb": self.perturb, "delay": self.delay}
         return SPEC.format(topology=topology, scheme=scheme, **rate, **rest)
 
     def lab(self) -> NetnsLab:
-        return FaultyLab(self.fault, self.late_s) if self.fault else FaultyLab(late_s=self.late_s)
+        return FaultyLab(self.fault or (lambda _lab: nullcontext()), self.late_s, self.delay_s)
 
 
 PACED = "{mode: paced, pace: {32: 0.1 s}}"
@@ -85,6 +88,7 @@ SET_UPS = (
     SetUp("bucket changed in mid-run", PS, 100, frozenset({"read back"}), bucket("110mbit", "14k", MID_RUN_S)),
     SetUp("route missing, detour", SPINES, 100, frozenset({"bytes on the wire"}), detour),
     SetUp("clock of one worker late", RING, 100, frozenset({"timers"}), late_clock, compute=PACED),
+    SetUp("h0 sends with a delay of 6 ms instead of 2", RING, 50, frozenset({"delay"}), delay="2 ms", delay_s=0.006),
     SetUp("events late", RING, 100, frozenset({"events"}), late_s=0.05, perturb=STEP),
     SetUp("18 links at 200 Mbit/s", BML, 200),
     SetUp("PS", PS, 200),
@@ -93,6 +97,7 @@ SET_UPS = (
     SetUp("ring, paced", RING, 200, compute=PACED),
     SetUp("PS over two spines", SPINES, 100),
     SetUp("ring, a link's rate changed on purpose", RING, 100, perturb=STEP),
+    SetUp("ring, links of 2 ms", RING, 50, delay="2 ms"),
     SetUp("two runs at once, ring at 50 Mbit/s each", RING, 50, iterations=3, at_once=2),
 )
 

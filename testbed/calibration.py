@@ -8,15 +8,19 @@ A link to a switch that bridges has no address at that end; it leads to a host, 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from testbed.errors import LabError
 from testbed.jobs import LEAST_PROBE_BITS, PROBE_S, bursts, slow_start_s
-from testbed.lab.base import Burst, Lab, Way
+from testbed.jobs import Burst as HostBurst
+from testbed.lab.base import Burst, Lab, LinkSettings, Way
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
+from workloads.probe import SETTLE
 
 BURST_S = 0.3
 """Links are measured a few at a time, so a burst is short; ten slices of its window are 20 ms each."""
@@ -24,14 +28,19 @@ BURST_BITS = 10_000_000
 """Of a burst that would last less than a host's does: at 10 Mbit/s, 0.5 s seemed to run at 0.98 to 1.05 of its rate,
 1 s at 1.00."""
 
+STRAYS = 1.2
+"""Three standard deviations of the median of 11 values, in standard deviations of one (1.25 / sqrt(11))."""
+
 
 @dataclass(frozen=True)
 class Ping:
-    """A round trip: its way, and how long it should take at least and at most (s); paths may differ in delay."""
+    """A round trip: its way, how long it should take at least and at most (s), for paths and jitter differ, and which
+    share of packets should come back."""
 
     way: Way
     least_s: float
     most_s: float
+    arrives: float
 
 
 @dataclass(frozen=True)
@@ -50,18 +59,18 @@ class Calibrated:
     rates: list[dict[str, Any]]
 
 
-def measure(topology: Topology, lab: Lab) -> Calibrated:
+def measure(topology: Topology, lab: Lab, settings: LinkSettings) -> Calibrated:
     """Calibrate a lab in which ``topology`` is up and nothing uses it.
 
     Raises:
         LabError: it could not be measured.
     """
-    wanted, names = plan_of(topology), [node.name for node in topology.nodes]
+    wanted, names = plan_of(topology, settings), [node.name for node in topology.nodes]
     found = lab.calibrate([ping.way for ping in wanted.pings], wanted.bursts)
     trips = [
         {
             **{"from": names[ping.way.src], "to": names[ping.way.dst], "least_s": ping.least_s, "most_s": ping.most_s},
-            "median_s": median(times) if 2 * len(times) > found.pings else None,
+            "median_s": median(times) if 2 * len(times) > found.pings * ping.arrives else None,
         }
         for ping, times in zip(wanted.pings, found.round_trips_s, strict=True)
     ]
@@ -84,22 +93,24 @@ def differs(lab: Lab) -> str | None:
     return None
 
 
-def plan_of(topology: Topology) -> Plan:
-    """What to measure on ``topology``."""
+def plan_of(topology: Topology, settings: LinkSettings) -> Plan:
+    """What to measure on ``topology``, whose links jitter and lose packets as ``settings`` say."""
     addresses = plan(topology)
     seen = measured(topology)
     both_ways = range(2 * len(topology.links))
+    one_way_first = *both_ways[::2], *both_ways[1::2]  # no link is to carry bursts both ways at once
     alone = [
         link
-        for link in (
-            *both_ways[::2],
-            *both_ways[1::2],
-        )  # first all one way: no link is to carry bursts both ways at once
+        for link in one_way_first
         if link not in seen and _has_address(addresses, link) and _has_address(addresses, link ^ 1)
     ]
-    pings = [_between_hosts(topology, addresses, burst.src, burst.dst) for burst in bursts(topology)]
-    pings += [_over_link(topology, addresses, link) for link in alone if link % 2 == 0 or link ^ 1 not in alone]
-    return Plan(tuple(pings), tuple(_burst(topology, addresses, link) for link in alone))
+    between = [(Way(one.src, one.dst, *addresses.flow(one.src, one.dst)), one) for one in bursts(topology)]
+    pings = [_ping(way, _delays_s(topology, one), settings) for way, one in between]
+    for link in alone:
+        if link % 2 == 0 or link ^ 1 not in alone:
+            delays_s = [2 * [topology.links[link // 2].delay_s]]
+            pings.append(_ping(_way(topology, addresses, link), delays_s, settings))
+    return Plan(tuple(pings), tuple(_burst(topology, addresses, link, settings.loss) for link in alone))
 
 
 def measured(topology: Topology) -> set[int]:
@@ -124,21 +135,23 @@ def _way(topology: Topology, addresses: Addresses, link: int) -> Way:
     return Way(src, dst, *ends)
 
 
-def _between_hosts(topology: Topology, addresses: Addresses, src: int, dst: int) -> Ping:
-    there, back = (
-        [sum(topology.links[link // 2].delay_s for link in path.links) for path in topology.paths(*pair)]
-        for pair in ((src, dst), (dst, src))
-    )
-    return Ping(Way(src, dst, *addresses.flow(src, dst)), min(there) + min(back), max(there) + max(back))
+def _delays_s(topology: Topology, burst: HostBurst) -> list[list[float]]:
+    """For each way there and back between two hosts, the delays of its links."""
+    there, back = topology.paths(burst.src, burst.dst), topology.paths(burst.dst, burst.src)
+    return [[topology.links[link // 2].delay_s for link in (*a.links, *b.links)] for a in there for b in back]
 
 
-def _over_link(topology: Topology, addresses: Addresses, link: int) -> Ping:
-    asked_s = 2 * topology.links[link // 2].delay_s
-    return Ping(_way(topology, addresses, link), asked_s, asked_s)
+def _ping(way: Way, delays_s: Sequence[Sequence[float]], settings: LinkSettings) -> Ping:
+    """The median of a few packets strays from the sum of the delays by the jitter of all links over their number."""
+    links = max(map(len, delays_s))
+    strays_s = STRAYS * settings.jitter_s * math.sqrt(links)
+    least_s, most_s = min(map(sum, delays_s)) - strays_s, max(map(sum, delays_s)) + strays_s
+    return Ping(way, max(0.0, least_s), most_s, (1 - settings.loss) ** links)
 
 
-def _burst(topology: Topology, addresses: Addresses, link: int) -> Burst:
+def _burst(topology: Topology, addresses: Addresses, link: int, loss: float) -> Burst:
     one = topology.links[link // 2]
+    least_s = PROBE_S if loss else BURST_S  # bbr probes for more than there is, in turns of eight round trips
     enough_s = max(min(PROBE_S, BURST_BITS / one.rate_bps), LEAST_PROBE_BITS / one.rate_bps)
-    duration_s = max(BURST_S, enough_s, slow_start_s(2 * one.delay_s))
-    return Burst(_way(topology, addresses, link), one.rate_bps, duration_s)
+    duration_s = max(least_s, enough_s, slow_start_s(one.rate_bps, 2 * one.delay_s) / SETTLE)
+    return Burst(_way(topology, addresses, link), round(one.rate_bps * (1 - loss)), duration_s, loss > 0)

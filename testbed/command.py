@@ -19,11 +19,11 @@ from testbed.deaths import undisturbed
 from testbed.errors import TrialError, TrialTimeoutError
 from testbed.files import named_errors
 from testbed.jobs import Files
-from testbed.lab.base import Counters, Exit, Lab, Launch, LinkSettings, Program
+from testbed.lab.base import Counters, Exit, Lab, Launch, Program
 from testbed.monitor import CpuLog, Monitor
 from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.program import search_path
-from testbed.trials import Trial
+from testbed.trials import Trial, link_settings
 from topologies.addressing import plan
 from workloads.probing import ProbingJob
 from workloads.sync import codec
@@ -61,14 +61,11 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     """
     topology = trial.network.topology
     names = [node.name for node in topology.nodes]
-    lab.up(
-        topology,
-        LinkSettings(trial.spec.links.mtu, congestion_control=congestion_control),
-        jobs.host_pairs(trial.network, trial.background),
-    )
+    settings = link_settings(trial.spec, congestion_control)
+    lab.up(topology, settings, jobs.host_pairs(trial.network, trial.background))
     with named_errors(files.work):
         probers, ranks = _probers(trial, files, congestion_control), launches(trial, files)
-    idle = calibration.measure(topology, lab)
+    idle = calibration.measure(topology, lab, settings)
     lab.launch(probers)
     watch.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None, trial.spec.start_timeout_s)
     before = lab.counters()
@@ -96,7 +93,7 @@ def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch
     ring = build("ring", topology, [])
     codec.save(ring, files.forest)
     addresses = plan(topology)
-    bursts = jobs.probes(topology, addresses)
+    bursts = jobs.probes(topology, addresses, trial.spec.links.loss)
     found = []
     for node in topology.hosts:
         name = topology.nodes[node].name

@@ -16,6 +16,7 @@ from testbed.trials import Network, Trial
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
 from workloads.job import Compute, Failover, Job, Meeting, Peer, Probe, StepJitter
+from workloads.probe import SETTLE
 from workloads.sync import codec
 from workloads.sync.flows import neighbours, pairs
 from workloads.sync.forest import Forest
@@ -33,11 +34,9 @@ PROBE_S = 1.0
 """Long enough that a core taken away for a tick or two does not decide the rate, short beside a trial."""
 LEAST_PROBE_BITS = 5_000_000
 """Of a burst over a slow link, which takes longer: its rate is taken in ten slices, and 42 packets are in each."""
+INITIAL_WINDOW_BITS = 10 * 1448 * 8
+"""What Linux sends before the first acknowledgement (RFC 6928)."""
 
-
-SLOW_START_ROUND_TRIPS = 30
-"""A burst lasts so many at least. TCP doubles its rate each, and is settled after a third of the burst: ten round trips
-lead from 10 segments to 10,000, which is 200 Mbit/s over 600 ms or 10 Gbit/s over 12 ms."""
 PACE = 1.1
 """A burst whose way is slower than its NIC is sent this much faster than that way, which fills it. Unpaced, megabytes
 would queue before the slow link, and behind them the acknowledgements of the burst that comes the other way."""
@@ -57,6 +56,10 @@ class Burst:
         paths = topology.paths(self.src, self.dst)
         return min(topology.links[link // 2].rate_bps for path in paths for link in path.links)
 
+    def arrives(self, topology: Topology, loss: float) -> float:
+        """The share of its packets that arrive when each link loses this share."""
+        return (1 - loss) ** max(len(path.links) for path in topology.paths(self.src, self.dst))
+
     def round_trip_s(self, topology: Topology) -> float:
         """The longest that a packet and its acknowledgement are on their way through empty queues."""
         pairs = (self.src, self.dst), (self.dst, self.src)
@@ -64,6 +67,10 @@ class Burst:
             max(sum(topology.links[link // 2].delay_s for link in path.links) for path in topology.paths(*pair))
             for pair in pairs
         )
+
+    def slow_start_s(self, topology: Topology) -> float:
+        """How long TCP takes until as much is on its way as the way holds."""
+        return slow_start_s(self.rate_bps(topology), self.round_trip_s(topology))
 
 
 @dataclass(frozen=True)
@@ -120,7 +127,7 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
     """One job for each worker, then for each node that only passes chunks on."""
     topology, forest = trial.network.topology, trial.network.forest
     addresses = plan(topology)
-    bursts = probes(topology, addresses)
+    bursts = probes(topology, addresses, trial.spec.links.loss)
     rank = {node: r for r, node in enumerate(forest.workers)}
     for node in [*forest.workers, *(other for other in inner_nodes(forest) if other not in rank)]:
         name = forest.nodes[node]
@@ -229,14 +236,13 @@ def bursts(topology: Topology) -> list[Burst]:
     return found
 
 
-def probes(topology: Topology, addresses: Addresses) -> dict[int, tuple[Probe, ...]]:
+def probes(topology: Topology, addresses: Addresses, loss: float = 0.0) -> dict[int, tuple[Probe, ...]]:
     """For each host, its NICs' part in :func:`bursts`: where to send, and where to expect whose burst."""
     all_bursts = bursts(topology)
     sends = {burst.src_link: burst for burst in all_bursts}
     receives = {burst.dst_link ^ 1: burst for burst in all_bursts}
     slowest_bps = min((burst.rate_bps(topology) for burst in all_bursts), default=1)
-    longest_s = max((burst.round_trip_s(topology) for burst in all_bursts), default=0.0)
-    duration_s = max(PROBE_S, LEAST_PROBE_BITS / slowest_bps, slow_start_s(longest_s))
+    settled_s = max((burst.slow_start_s(topology) for burst in all_bursts), default=0.0) / SETTLE
     found: dict[int, list[Probe]] = defaultdict(list)
     for link in sorted(sends.keys() & receives.keys()):
         out, back = sends[link], receives[link]
@@ -248,17 +254,18 @@ def probes(topology: Topology, addresses: Addresses) -> dict[int, tuple[Probe, .
                 remote=remote,
                 send_port=_probe_port(topology, out.dst_link ^ 1),
                 listen_port=_probe_port(topology, link),
-                rate_bps=back.rate_bps(topology),
-                duration_s=duration_s,
+                rate_bps=round(back.rate_bps(topology) * back.arrives(topology, loss)),
+                duration_s=max(PROBE_S, LEAST_PROBE_BITS / slowest_bps, settled_s),
                 pace_bps=round(PACE * way_bps) if way_bps < nic_bps else None,
+                loses=loss > 0,
             )
         )
     return {host: tuple(one) for host, one in found.items()}
 
 
-def slow_start_s(round_trip_s: float) -> float:
-    """How long a burst must last over a way of this round trip."""
-    return SLOW_START_ROUND_TRIPS * round_trip_s
+def slow_start_s(rate_bps: float, round_trip_s: float) -> float:
+    """How long TCP takes until as much is on its way as the way holds: it doubles with each round trip."""
+    return round_trip_s * (2 + math.log2(max(1.0, rate_bps * round_trip_s / INITIAL_WINDOW_BITS)))
 
 
 def burst_addresses(topology: Topology) -> list[tuple[Burst, str]]:

@@ -200,7 +200,8 @@ def judge(trial: Trial, samples: pd.DataFrame, seen: Evidence) -> dict[str, Any]
     counted_by = [line for line in seen.done if line["sent_segments"] is not None]
     segments = {line["name"]: (line["sent_segments"], line["resent_segments"]) for line in counted_by}
     checks.append(fidelity.drops(seen.links, asked=bool(DROPPING & happened)))
-    checks.append(fidelity.resent(segments, asked=bool(DISTURBING & happened)))
+    disordered = trial.spec.links.loss > 0 or trial.spec.links.reorder > 0
+    checks.append(fidelity.resent(segments, asked=disordered or bool(DISTURBING & happened)))
     checks.append(fidelity.shaping(seen.differs))
     if seen.events:
         checks.append(fidelity.events(seen.events))

@@ -154,7 +154,8 @@ def _at_once(bursts: Sequence[Burst], enter: Callable[[int], None]) -> list[floa
 
 def _probe(local: str, remote: str, port: int, burst: Burst) -> Probe:
     """One end of a burst."""
-    return Probe(local, remote, send_port=port, listen_port=port, rate_bps=burst.rate_bps, duration_s=burst.duration_s)
+    ports = {"send_port": port, "listen_port": port}
+    return Probe(local, remote, **ports, rate_bps=burst.rate_bps, duration_s=burst.duration_s, loses=burst.loses)
 
 
 def main(arguments: Sequence[str]) -> int:

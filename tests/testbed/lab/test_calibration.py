@@ -29,9 +29,9 @@ def lab() -> Iterator[NetnsLab]:
 
 @pytest.mark.lab
 def test_an_idle_lab_is_as_asked_for(lab: NetnsLab) -> None:
-    found = measure(LEAF_SPINE, lab)
+    found = measure(LEAF_SPINE, lab, LinkSettings())
     assert all(trip["median_s"] < 0.001 for trip in found.round_trips)
-    assert len(found.rates) == len(plan_of(LEAF_SPINE).bursts)
+    assert len(found.rates) == len(plan_of(LEAF_SPINE, LinkSettings()).bursts)
     for rate in found.rates:
         assert rate["rate_bps"] == pytest.approx(rate["asked_bps"] * GOODPUT, rel=0.05)
     assert differs(lab) is None
@@ -41,7 +41,7 @@ def test_an_idle_lab_is_as_asked_for(lab: NetnsLab) -> None:
 def test_a_link_between_switches_that_is_slower_is_seen(lab: NetnsLab) -> None:
     slow_bps = RATE_BPS // 4
     lab.adjust([LinkChange(UPLINK, rate_bps=slow_bps)])
-    rates = measure(LEAF_SPINE, lab).rates
+    rates = measure(LEAF_SPINE, lab, LinkSettings()).rates
     slow = min(rates, key=lambda rate: rate["rate_bps"] / rate["asked_bps"])
     assert slow["name"] == "spine0"
     assert slow["rate_bps"] == pytest.approx(slow_bps * GOODPUT, rel=0.05)
@@ -50,7 +50,7 @@ def test_a_link_between_switches_that_is_slower_is_seen(lab: NetnsLab) -> None:
 @pytest.mark.lab
 def test_a_way_that_is_cut_brings_nothing_back(lab: NetnsLab) -> None:
     lab.adjust([LinkChange(UPLINK, blocked=True)])
-    found = measure(LEAF_SPINE, lab)
+    found = measure(LEAF_SPINE, lab, LinkSettings())
     lost = {(trip["from"], trip["to"]) for trip in found.round_trips if trip["median_s"] is None}
     assert ("leaf0", "spine0") in lost
     assert ("leaf1", "spine1") not in lost
@@ -60,7 +60,7 @@ def test_a_way_that_is_cut_brings_nothing_back(lab: NetnsLab) -> None:
 @pytest.mark.lab
 def test_round_trips_do_not_wait_for_each_other(lab: NetnsLab) -> None:
     """Many ways at once are no slower than one alone."""
-    ways = [ping.way for ping in plan_of(LEAF_SPINE).pings]
+    ways = [ping.way for ping in plan_of(LEAF_SPINE, LinkSettings()).pings]
     many = lab.calibrate(ways * 10, ())
     assert many.pings == PINGS
     assert {len(times) for times in many.round_trips_s} == {PINGS}

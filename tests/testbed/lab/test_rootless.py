@@ -32,6 +32,8 @@ def test_all_works_without_privilege() -> None:
     assert seen["user"] != 0
     assert seen["ping"] == seen["traffic_control"] == 0
     assert seen["rates"] == [100_000_000]
+    assert seen["impaired_by"] in ("netem", "delay line")
+    assert 0.02 < min(seen["delayed_s"]) < 0.03
     assert {"cubic", "reno"} <= set(seen["congestion_controls"])
 
 
