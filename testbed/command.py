@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed import fidelity, jobs, results, watch
+from testbed.deaths import undisturbed
 from testbed.errors import TrialError, TrialTimeoutError
 from testbed.files import named_errors
 from testbed.jobs import Files
@@ -66,7 +67,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     lab.launch(probers)
     watch.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None, trial.spec.start_timeout_s)
     before = lab.counters()
-    with Conductor(trial.schedule(), lab, None, files.logs) as conductor, Monitor() as monitor:
+    with Conductor(trial.schedule(), lab, {}, files.logs) as conductor, Monitor() as monitor:
         lab.launch(ranks)
         conductor.begin()
         try:
@@ -196,7 +197,7 @@ def _stuck(lab: Lab, running: Sequence[int], names: Sequence[str], files: Files,
 def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
     """Metrics, links and fidelity of a command whose ranks all ended well. JCT: first start to last end."""
     start_s, end_s = min(one.started_s for one in ran.exits), max(one.ended_s for one in ran.exits)
-    counted = results.links(trial, ran.counters, {})
+    counted = results.links(trial, undisturbed(trial).phases, ran.counters, {})
     factor = goodput(trial.spec.links.mtu)
     checks = [
         fidelity.link_rate(ran.probes, len(jobs.bursts(trial.network.topology)), factor),

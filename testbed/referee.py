@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -55,8 +56,12 @@ class Referee:
             self._process.kill()
             self._process.communicate()
 
-    def check(self, training: Training, world: int, mode: str, weights: Path, step: float = 0.0) -> dict[str, Any]:
+    def check(
+        self, training: Training, worlds: Sequence[tuple[int, int]], mode: str, weights: Path, step: float = 0.0
+    ) -> dict[str, Any]:
         """What the weights in a .npy file are worth, if gradients were rounded to multiples of ``step``.
+
+        ``worlds`` are (first iteration, ranks) of each phase, see :data:`workloads.reference.Worlds`.
 
         ``test_accuracy``, ``test_loss``, ``weights_error`` (distance to the reference over the reference's norm),
         ``rounding_error`` (how much of it rounding explains) and ``training_error`` (the rest over what training
@@ -69,8 +74,13 @@ class Referee:
             command = [sys.executable, "-m", "testbed.referee", str(os.getpid())]
             # A group of its own, so that Ctrl-C at a terminal reaches only the harness, which ends it.
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
-        question = {"training": asdict(training), "world": world, "mode": mode, "weights": str(weights.resolve())}
-        question["step"] = step
+        question = {
+            "training": asdict(training),
+            "worlds": worlds,
+            "mode": mode,
+            "weights": str(weights.resolve()),
+            "step": step,
+        }
         answer = self._ask(self._process, json.dumps(question))
         if not answer:
             status = self._process.wait()
@@ -129,7 +139,8 @@ def main(parent: int) -> None:
         training = Training(**question["training"])
         weights = np.load(question["weights"])
         mode = question["mode"]
-        reference = reference_weights(training, question["world"], mode)
+        worlds = tuple((first, ranks) for first, ranks in question["worlds"])
+        reference = reference_weights(training, worlds, mode)
         test_accuracy, test_loss = accuracy(training, weights)
         explained = rounding(reference, training, steps(training, mode), question["step"])
         found = {

@@ -40,6 +40,7 @@ from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, cost, goodput
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build as build_forest
+from workloads.sync.schemes import survives
 from workloads.sync.schemes.reference import one_nic
 from workloads.sync.verify import verify
 
@@ -94,6 +95,11 @@ class Trial:
         """The words to run on every host, in place of our workers; empty where these train."""
         work = self.spec.workload
         return tuple(work.command) if isinstance(work, Command) else ()
+
+    @property
+    def survives(self) -> bool:
+        """Whether the others go on when a node dies."""
+        return not self.command and survives(self.network.scheme_text)
 
     @property
     def work(self) -> Train | Profile:
@@ -187,6 +193,8 @@ class Trial:
         settings["arm"] = [self.network.arm.topology, self.network.arm.scheme]
         if self.perturbations:
             settings["perturb"] = [one.model_dump() for one in self.perturbations]
+        if self.survives and self.spec.failover_s is not None:
+            settings["failover"] = self.spec.failover_s
         forest, topology = self.network.forest, self.network.topology
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         digest.update(repr((topology.nodes, topology.links, forest.workers, forest.aligned)).encode())
@@ -337,6 +345,12 @@ def _check_timeout(network: Network, spec: Spec) -> None:
             "least",
             fix="give a longer timeout, or faster links",
         )
+    if survives(network.scheme_text) and least_s >= spec.silence_s:
+        raise SpecError(
+            f"the failover time of {time_text(spec.silence_s)} would take a node for dead in an iteration, which takes "
+            f"{time_text(least_s)} at least",
+            fix="give a longer failover, or faster links",
+        )
 
 
 def locate(expression: str, folder: Path) -> str:
@@ -353,6 +367,9 @@ def _networks(source: Source) -> list[Network]:
     problems: list[SpecError] = []
     work = spec.workload
     _said(f"{source.name}: links.rate", partial(check_rate, lab_rate_bps(spec)), problems)
+    if spec.failover_s is not None and not any(arm.scheme and survives(arm.scheme) for arm in spec.arms):
+        problem = f"{source.name}: failover: no arm has a scheme that goes on when a node dies"
+        problems.append(SpecError(problem, fix="remove it, or add an arm with scheme: rina"))
     if isinstance(work, Command):
         _said(f"{source.name}: workload.command", partial(check_command, work.command, source.folder), problems)
         made = [

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import TrialError, TrialTimeoutError, WorkerError
+from testbed.failover import Coordinator
 from testbed.jobs import Files
 from testbed.lab.base import Exit, Lab, Launch
 
@@ -30,10 +31,11 @@ def wait(
     timeout_s: float,
     tick: Callable[[int], None],
     start_timeout_s: float,
+    coordinator: Coordinator | None = None,
 ) -> None:
-    """Return when every worker has ended well; ``tick`` is told how many iterations the first has finished.
+    """Return when every worker has ended well; ``tick`` is told how many iterations the first that runs has done.
 
-    ``names`` are those of all nodes, by index.
+    ``names`` are those of all nodes, by index. A ``coordinator`` keeps a trial going when some are killed.
 
     Raises:
         WorkerError: a worker ended otherwise; the text has the end of its log.
@@ -47,6 +49,8 @@ def wait(
         exits = lab.exits()
         failed = [exit for exit in exits if exit.status != 0]
         running -= {exit.node for exit in exits}
+        if coordinator:
+            failed = coordinator.look(failed, running)
         if failed:
             raise died(*settle(lab, failed, running), names, files)
         if not running:
@@ -54,7 +58,7 @@ def wait(
         now, found = time.monotonic(), [_size(path) for path in samples]
         if found != sizes:
             sizes, changed_s = found, now
-            tick(iterations(samples[0]))
+            tick(iterations(files.samples(names[min(running)])))  # the first may have died
         limit_s = timeout_s if all(sizes) else start_timeout_s
         if now - changed_s > limit_s + GRACE_S:
             raise _stuck(lab, sorted(running), names, files, limit_s)

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from testbed.errors import SpecError
 from testbed.spec.base import Group, Number, Rate, Size, Time, Whole, listed, refuse, tag
 from testbed.spec.perturb import Perturbations
+from testbed.units import time_text
 from topologies.call import parse
 from workloads.profiles import TABLE_6_1, profile
 
@@ -248,6 +249,10 @@ class Spec(Group):
     start_timeout_s: Time = Field(60.0, alias="start_timeout", gt=0)
     """The same until its workers have met. Apart, for many workers on few cores need longer to load their data than any
     iteration should take."""
+    failover_s: Time | None = Field(None, alias="failover", gt=0, examples=["2 s"])
+    """Where the scheme goes on without a node that dies (rina), one that lets the others wait for this long has died,
+    too, so it must be longer than computing a gradient takes; None waits for the timeout. A process that is killed is
+    noticed at once."""
 
     @model_validator(mode="after")
     def _schemes_where_needed(self) -> Spec:
@@ -257,6 +262,21 @@ class Spec(Group):
                 raise refuse(f"arms.{i} has a scheme, and a command synchronises by itself", "remove the scheme")
             if not command and not arm.scheme:
                 raise refuse(f"arms.{i} has no scheme", "add it, such as scheme: ring")
+        return self
+
+    @property
+    def silence_s(self) -> float:
+        """How long a node may let the others wait before it has died."""
+        return self.timeout_s if self.failover_s is None else self.failover_s
+
+    @model_validator(mode="after")
+    def _failover_before_the_timeout(self) -> Spec:
+        if self.silence_s > self.timeout_s:
+            raise refuse(
+                f"the failover time of {time_text(self.silence_s)} is above the timeout of "
+                f"{time_text(self.timeout_s)}, which comes first",
+                "give a shorter failover, or a longer timeout",
+            )
         return self
 
     @model_validator(mode="after")

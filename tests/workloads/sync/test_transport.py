@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from testbed.errors import PrivilegeError, TrialTimeoutError, WorkerError
+from testbed.errors import NeighbourError, PrivilegeError, TrialTimeoutError, WorkerError
 from topologies.model import Topology
 from workloads.job import Peer
 from workloads.sync.schemes import build
@@ -59,6 +59,36 @@ def test_a_stranger_knocks() -> None:
     with pytest.raises(WorkerError, match=r"from 127.0.0.1 said b'GET ', which is none of h0"):
         connect(1, [Peer(0, "127.0.0.1", "127.0.0.1", 29398)], NAMES, "reno", 10.0)
     stranger.join(10)
+
+
+def test_a_neighbour_that_comes_and_goes() -> None:
+    def knock() -> None:
+        for _ in range(200):
+            try:
+                socket.create_connection(("127.0.0.1", 29396)).close()
+                return
+            except ConnectionRefusedError:
+                time.sleep(0.02)
+
+    passer_by = threading.Thread(target=knock)
+    passer_by.start()
+    with pytest.raises(NeighbourError, match=r"a connection from 127.0.0.1 ended at once"):
+        connect(1, [Peer(0, "127.0.0.1", "127.0.0.1", 29396)], NAMES, "reno", 10.0)
+    passer_by.join(10)
+
+
+@pytest.mark.parametrize("node", [0, 2])
+def test_waiting_can_be_called_off(node: int) -> None:
+    """By who dials a neighbour that does not answer, and by who waits for one that does not come."""
+    began = time.monotonic()
+
+    def called_off() -> None:
+        if time.monotonic() > began + 0.2:
+            raise NeighbourError("h7 has died")
+
+    with pytest.raises(NeighbourError, match="h7 has died"):
+        connect(node, [Peer(1, "127.0.0.1", "127.0.0.1", 29395)], NAMES, "reno", 20.0, called_off)
+    assert time.monotonic() - began < 5
 
 
 def test_congestion_control_that_is_not_there() -> None:
