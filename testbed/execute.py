@@ -157,7 +157,16 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     with Conductor(trial.schedule(), lab, written, files.logs) as conductor, Monitor() as monitor:
         lab.launch(launches)
         try:
-            watch.wait(lab, launches, names, files, trial.spec.timeout_s, tick, trial.spec.start_timeout_s, coordinator)
+            watch.wait(
+                lab,
+                launches,
+                names,
+                files,
+                trial.spec.timeout_s,
+                tick,
+                trial.spec.start_timeout_s,
+                coordinator,
+            )
         except TrialError as error:
             raise conductor.blamed(error, names) from error
     sent = conductor.finish()
