@@ -57,6 +57,17 @@ def sync_s(samples: pd.DataFrame) -> float:
     return float((moments["end_s"] - moments["ready_s"]).sum())
 
 
+def waits_s(samples: pd.DataFrame, skip: int = 0) -> pd.DataFrame:
+    """float64[iterations, ranks]: how long (s) each rank, its gradient ready, waited for the slowest one's, without the
+    first ``skip`` iterations. This is before GST begins, and not part of it.
+
+    Raises:
+        OutputError: as :func:`gst_s`.
+    """
+    ready = samples.pivot(index="iteration", columns="rank", values="ready_s")
+    return ready.rsub(_last_moments(samples)["ready_s"], axis=0).iloc[skip:]
+
+
 def throughput_sps(samples: pd.DataFrame, batch: int) -> float:
     """Training samples per second of JCT, all workers together; ``batch`` is the sub-minibatch of one worker.
 

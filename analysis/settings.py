@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from analysis.load import Run
+from analysis import words
+from analysis.load import Event, Run
 from testbed.units import size_text
 
 Pairs = tuple[tuple[str, str], ...]
@@ -21,6 +22,24 @@ def environment(run: Run) -> tuple[tuple[str, Pairs], ...]:
         machine["memory"] = size_text(machine.pop("memory_bytes"))
     parts = (("Machine", machine), ("Kernel settings", known.get("sysctls")), ("Packages", known.get("packages")))
     return tuple((title, tuple(_pairs(value))) for title, value in parts if value)
+
+
+def events(run: Run) -> tuple[tuple[str, Pairs], ...]:
+    """What was done to each trial while it ran: when, what, and how late where that is to be seen."""
+    return tuple((words.name(trial), tuple(map(_event, trial.events))) for trial in run.trials if trial.events)
+
+
+def _event(event: Event) -> tuple[str, str]:
+    if event.error is not None:
+        return _moment(event.planned_s), f"{event.kind}: {event.what} (failed: {event.error})"
+    if event.planned_s is None or event.done_s is None:
+        return "never", f"{event.kind}: {event.what} (the trial ended first)"
+    late_s = event.done_s - event.planned_s
+    return _moment(event.planned_s), f"{event.kind}: {event.what} (in effect after {late_s * 1e3:.1f} ms)"
+
+
+def _moment(time_s: float | None) -> str:
+    return "not known" if time_s is None else f"{abs(time_s):.2f} s"
 
 
 def labs(run: Run) -> tuple[tuple[str, Pairs], ...]:

@@ -24,7 +24,7 @@ COLUMNS = (
     *("trial", "label", "topology", "scheme", "batch", "iterations", "world", "status"),
     *("jct_s", "compute_s", "sync_s", "gst_median_s", "gst_p95_s", "gst_theory_s", "gst_ratio"),
     *("throughput_sps", "wire_bytes", "test_accuracy", "weights_error", "fidelity", "reasons"),
-    *("kind", "model", "scale", "wrong_elements"),
+    *("kind", "model", "scale", "wrong_elements", "straggler_wait_s"),
 )
 SAMPLE_COLUMNS = {
     "start": "start_s",
@@ -67,6 +67,7 @@ def measure(trial: Trial, samples: pd.DataFrame, sent_bytes: float | None) -> di
         "jct_s": metrics.jct_s(samples),
         "compute_s": metrics.compute_s(samples),
         "sync_s": metrics.sync_s(samples),
+        "straggler_wait_s": float(metrics.waits_s(samples, skip=work.warmup).to_numpy().mean()),
         "gst_median_s": median,
         "gst_p95_s": float(gst.quantile(0.95)),
         "gst_theory_s": theory,
