@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import permutations
 from statistics import median, quantiles
 
 import pytest
 
 from testbed.errors import LabError, MissingToolError, SpecError
-from testbed.lab.base import Impairment, LinkSettings
+from testbed.lab.base import Counters, Impairment, LinkSettings
 from testbed.lab.netns import NetnsLab, capabilities, impairing
 from testbed.lab.netns.echo import round_trips_s
 from testbed.lab.netns.impairing import DELAY_LINE
@@ -120,8 +121,8 @@ def test_loss_is_as_asked_and_no_drop(lab: NetnsLab) -> None:
     lab.impair(0, Impairment(loss=0.1))
     # 1,000 packets, standard deviation 0.0095: off by more than 0.05 once in 10^7.
     assert received(lab, 1000) == pytest.approx(0.9, abs=0.05)
+    assert sum(one.drops for one in lab.counters()) == 0
     if lab.impairs_by() == DELAY_LINE:
-        assert sum(one.drops for one in lab.counters()) == 0
         assert lab.impaired_by()["lost"] == pytest.approx(100, abs=50)
 
 
@@ -192,6 +193,13 @@ def test_a_delay_line_that_ends_is_noticed(lab: NetnsLab) -> None:
     lab.down()
     topology = up(lab, "star(hosts=2)", 0.001)
     assert len(between(lab, topology, 0, 1, count=3)) == 3
+
+
+def test_drops_beyond_what_chance_loses_are_told() -> None:
+    lost = Counters(0, bytes=0, packets=9_900, drops=100)
+    assert impairing._beyond(lost, 0.01) == 0
+    assert impairing._beyond(replace(lost, drops=200), 0.01) == 200 - 162
+    assert impairing._beyond(lost, 0.0) == 100
 
 
 def test_rules_are_text() -> None:
