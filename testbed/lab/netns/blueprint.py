@@ -189,6 +189,11 @@ def initial_impairments(topology: Topology, settings: LinkSettings) -> dict[int,
             one = Impairment(link.delay_s, settings.jitter_s, settings.loss, settings.reorder)
         except SpecError as error:
             raise SpecError(f"link {_ends_text(topology, link)}: {error.problem}", fix=error.fix) from None
+        if one and not settings.shaped:
+            raise SpecError(
+                f"link {_ends_text(topology, link)}: {one} on a link that is not shaped",
+                fix="shape the links, or let them do nothing to packets",
+            )
         if one:
             found |= {2 * number: one, 2 * number + 1: one}
     return found
@@ -232,11 +237,6 @@ def _check_link(topology: Topology, link: Link, settings: LinkSettings) -> None:
         check_rate(link.rate_bps)
     except SpecError as error:
         raise SpecError(f"link {_ends_text(topology, link)}: {error.problem}", fix=error.fix) from None
-    if link.delay_s and not settings.shaped:
-        raise SpecError(
-            f"link {_ends_text(topology, link)}: a delay of {link.delay_s * 1e3:g} ms on a link that is not shaped",
-            fix="shape the links, or set the delay to 0",
-        )
 
 
 def _ends_text(topology: Topology, link: Link) -> str:

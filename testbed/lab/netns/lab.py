@@ -79,6 +79,10 @@ class NetnsLab:
         topology = self._topology
         if topology is None:
             raise LabError("no network is up", fix="call up() first")
+        if not 0 <= directed_link < 2 * len(topology.links):
+            raise LabError(
+                f"there is no directed link {directed_link}", fix=f"the last is {2 * len(topology.links) - 1}"
+            )
         if self.impairs_by() is None:
             self._ask("require", str(impairment))
         switch, routes = topology.head(directed_link), None

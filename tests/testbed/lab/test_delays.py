@@ -228,6 +228,9 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bad_requests_are_refused(lab: NetnsLab) -> None:
     with pytest.raises(LabError, match="no network is up"):
         lab.impair(0, Impairment(0.001))
+    up(lab, "star(hosts=2)")
+    with pytest.raises(LabError, match="there is no directed link 4\n  fix: the last is 3"):
+        lab.impair(4, Impairment(0.001))
     topology = build("star(hosts=2)", rate_bps=RATE_BPS, delay_s=11)
     with pytest.raises(SpecError, match=r"^link h0 - s0: a delay of 11000 ms; a link can have 0 to 10 s"):
         lab.require(topology, LinkSettings())
