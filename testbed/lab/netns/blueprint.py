@@ -151,7 +151,7 @@ def blueprint(
     """
     _check_settings(settings)
     for link in topology.links:
-        _check_link(topology, link, settings)
+        _check_rate(topology, link)
     addresses = addressing.plan(topology)
     ports = [_port(topology, addresses, directed) for directed in range(2 * len(topology.links))]
     impairments = initial_impairments(topology, settings)
@@ -163,17 +163,13 @@ def blueprint(
     forwarding = _forwarders(topology, ports, static) | crossed
     for switch in crossed:
         static[switch] = _to_own_ports(topology, ports, switch) + static[switch]
-    nodes = tuple(
-        NodePlan(
-            i,
-            node.name,
-            _mode(addresses, i),
-            _mode(addresses, i) == "route" or i in forwarding,
-            tuple(ports[directed] for directed in topology.ports[i]),
-            tuple(static[i]),
-        )
-        for i, node in enumerate(topology.nodes)
-    )
+
+    def node_plan(i: int) -> NodePlan:
+        mode = _mode(addresses, i)
+        own = tuple(ports[directed] for directed in topology.ports[i])
+        return NodePlan(i, topology.nodes[i].name, mode, mode == "route" or i in forwarding, own, tuple(static[i]))
+
+    nodes = tuple(map(node_plan, range(len(topology.nodes))))
     return Blueprint(nodes, _ends(topology), settings, _hosts_file(nodes), impairments, by_netem, detours)
 
 
@@ -232,7 +228,7 @@ def _check_settings(settings: LinkSettings) -> None:
             raise SpecError(f"{name} is {value:,}; a link can have {low:,} to {high:,}", fix="choose one within")
 
 
-def _check_link(topology: Topology, link: Link, settings: LinkSettings) -> None:
+def _check_rate(topology: Topology, link: Link) -> None:
     try:
         check_rate(link.rate_bps)
     except SpecError as error:
