@@ -91,6 +91,19 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Recovery:
+    """What a trial did when nodes had died: with iteration ``first`` ``world`` workers went on, ``recovered_s`` seconds
+    later the next iteration was done. ``called_s`` is when it was noticed, in seconds from the trial's start."""
+
+    without: list[str]
+    first: int
+    world: int
+    scheme: str
+    called_s: float
+    recovered_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Trial:
     """One trial. ``samples`` has a row for each (rank, iteration); None for a trial that left none."""
 
@@ -110,6 +123,7 @@ class Trial:
     checks: tuple[Check, ...]
     links: tuple[LinkCount, ...]
     events: tuple[Event, ...]
+    recoveries: tuple[Recovery, ...]
     started: str
     duration_s: float | None
     samples: pd.DataFrame | None
@@ -269,6 +283,7 @@ def _trial(run_dir: Path, path: Path) -> Trial:
             checks=tuple(_known(Check, check) for check in fidelity.get("checks") or ()),
             links=tuple(_link(link) for link in raw.get("links") or ()),
             events=tuple(_known(Event, event) for event in raw.get("events") or ()),
+            recoveries=tuple(_known(Recovery, one) for one in (raw.get("failover") or {}).get("recoveries", ())),
             started=str(raw.get("started") or ""),
             duration_s=raw.get("duration_s"),
             samples=_samples(

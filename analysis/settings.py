@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from analysis import words
-from analysis.load import Event, Run
+from analysis.load import Event, Recovery, Run
 from testbed.units import size_text
 
 Pairs = tuple[tuple[str, str], ...]
@@ -25,8 +25,20 @@ def environment(run: Run) -> tuple[tuple[str, Pairs], ...]:
 
 
 def events(run: Run) -> tuple[tuple[str, Pairs], ...]:
-    """What was done to each trial while it ran: when, what, and how late where that is to be seen."""
-    return tuple((words.name(trial), tuple(map(_event, trial.events))) for trial in run.trials if trial.events)
+    """What was done to each trial while it ran: when, what, and how late where that is to be seen; and how the others
+    went on when nodes had died."""
+    found = []
+    for trial in run.trials:
+        told = (*map(_event, trial.events), *map(_recovery, trial.recoveries))
+        found += [(words.name(trial), told)] if told else []
+    return tuple(found)
+
+
+def _recovery(one: Recovery) -> tuple[str, str]:
+    lost = ", ".join(one.without)
+    how_long = "none was left" if one.recovered_s is None else f"done after {one.recovered_s:.2f} s"
+    what = f"{one.world} workers go on with iteration {one.first} ({how_long}) by {one.scheme}"
+    return _moment(one.called_s), f"without {lost}, {what}" if lost else f"nobody had moved: {what}"
 
 
 def _event(event: Event) -> tuple[str, str]:

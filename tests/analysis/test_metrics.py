@@ -62,7 +62,14 @@ def test_times_do_not_depend_on_where_the_clock_starts(samples: pd.DataFrame) ->
 
 
 def test_throughput_counts_every_worker(samples: pd.DataFrame) -> None:
-    assert metrics.throughput_sps(samples, batch=14) == 2 * 14 * 3 / 7.0
+    assert metrics.throughput_sps(samples, trained=2 * 14 * 3) == 2 * 14 * 3 / 7.0
+
+
+def test_an_iteration_has_as_many_workers_as_there_were(samples: pd.DataFrame) -> None:
+    fewer = samples.drop(index=5).assign(world=[2, 2, 1, 2, 2])
+    assert metrics.gst_s(fewer).to_dict() == {0: 0.5, 1: 0.5, 2: 1.0}
+    with pytest.raises(OutputError, match="iteration 1 has samples of 1 of 2 workers"):
+        metrics.gst_s(fewer.drop(index=4))
 
 
 def test_bandwidths_follow_nccl_tests() -> None:

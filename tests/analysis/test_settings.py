@@ -63,3 +63,14 @@ def test_what_was_done_to_a_trial_and_when(run_dir: Path, edit: Edit) -> None:
         ("1.00 s", "down: h1 down (failed: the kernel refused)"),
         ("never", "kill: h2 killed (the trial ended first)"),
     )
+
+
+def test_how_the_others_went_on_when_a_node_had_died(run_dir: Path, edit: Edit) -> None:
+    one = {"without": ["h4"], "first": 5, "world": 7, "scheme": "rina, leaf0 adding", "behind": [], "called_s": 10.8}
+    rounds = [one | {"recovered_s": 3.03}, one | {"without": [], "recovered_s": None}]
+    edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial.update(failover={"recoveries": rounds}))
+    ((_, pairs),) = settings.events(load(run_dir))
+    assert pairs == (
+        ("10.80 s", "without h4, 7 workers go on with iteration 5 (done after 3.03 s) by rina, leaf0 adding"),
+        ("10.80 s", "nobody had moved: 7 workers go on with iteration 5 (none was left) by rina, leaf0 adding"),
+    )
