@@ -144,7 +144,8 @@ class Trial:
 
     def schedule(self) -> Schedule:
         """What is to happen in the lab, from its beginning."""
-        return schedule_of(self.perturbations, self.network.topology, self.spec.seed, self.scale)
+        seed, queue_bytes = self.spec.seed, self.spec.links.queue_bytes
+        return schedule_of(self.perturbations, self.network.topology, seed, self.scale, queue_bytes)
 
     @property
     def background(self) -> list[tuple[int, int]]:

@@ -129,7 +129,7 @@ class Cluster:
         nodes = [launch.node for launch in launches]
         coordinator = Coordinator(self.trial, self.files, self.lab, "reno", nodes)  # type: ignore[arg-type]
         self.lab.launch(launches)
-        watch.wait(self.lab, launches, names, self.files, 20.0, lambda _: None, coordinator)  # type: ignore[arg-type]
+        watch.wait(self.lab, launches, names, self.files, 20.0, lambda _: None, 20.0, coordinator)  # type: ignore[arg-type]
         return coordinator.course
 
     def lines(self, kind: str) -> list[dict[str, object]]:

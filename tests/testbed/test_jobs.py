@@ -88,7 +88,7 @@ def test_what_should_arrive_is_what_the_slowest_link_lets_through() -> None:
 
 
 def test_a_burst_outlasts_slow_start() -> None:
-    """20 ms a link make a round trip of 80 ms, in which 50 Mbit/s hold 35 initial windows: 5 doublings, and two more."""
+    """20 ms a link make a round trip of 80 ms, in which 50 Mbit/s hold 35 initial windows: 5.1 doublings, and 2."""
     topology = build("star(hosts=2)", rate_bps=50 * 10**6, delay_s=0.02)
     burst = jobs.bursts(topology)[0]
     assert burst.slow_start_s(topology) == pytest.approx(0.08 * (2 + 5.11), rel=0.01)

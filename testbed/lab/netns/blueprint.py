@@ -151,7 +151,7 @@ def blueprint(
     """
     _check_settings(settings)
     for link in topology.links:
-        _check_link(topology, link, settings)
+        _check_rate(topology, link)
     addresses = addressing.plan(topology)
     ports = [_port(topology, addresses, directed) for directed in range(2 * len(topology.links))]
     impairments = initial_impairments(topology, settings)
@@ -163,17 +163,13 @@ def blueprint(
     forwarding = _forwarders(topology, ports, static) | crossed
     for switch in crossed:
         static[switch] = _to_own_ports(topology, ports, switch) + static[switch]
-    nodes = tuple(
-        NodePlan(
-            i,
-            node.name,
-            _mode(addresses, i),
-            _mode(addresses, i) == "route" or i in forwarding,
-            tuple(ports[directed] for directed in topology.ports[i]),
-            tuple(static[i]),
-        )
-        for i, node in enumerate(topology.nodes)
-    )
+
+    def node_plan(i: int) -> NodePlan:
+        mode = _mode(addresses, i)
+        own = tuple(ports[directed] for directed in topology.ports[i])
+        return NodePlan(i, topology.nodes[i].name, mode, mode == "route" or i in forwarding, own, tuple(static[i]))
+
+    nodes = tuple(map(node_plan, range(len(topology.nodes))))
     return Blueprint(nodes, _ends(topology), settings, _hosts_file(nodes), impairments, by_netem, detours)
 
 
@@ -189,6 +185,11 @@ def initial_impairments(topology: Topology, settings: LinkSettings) -> dict[int,
             one = Impairment(link.delay_s, settings.jitter_s, settings.loss, settings.reorder)
         except SpecError as error:
             raise SpecError(f"link {_ends_text(topology, link)}: {error.problem}", fix=error.fix) from None
+        if one and not settings.shaped:
+            raise SpecError(
+                f"link {_ends_text(topology, link)}: {one} on a link that is not shaped",
+                fix="shape the links, or let them do nothing to packets",
+            )
         if one:
             found |= {2 * number: one, 2 * number + 1: one}
     return found
@@ -227,16 +228,11 @@ def _check_settings(settings: LinkSettings) -> None:
             raise SpecError(f"{name} is {value:,}; a link can have {low:,} to {high:,}", fix="choose one within")
 
 
-def _check_link(topology: Topology, link: Link, settings: LinkSettings) -> None:
+def _check_rate(topology: Topology, link: Link) -> None:
     try:
         check_rate(link.rate_bps)
     except SpecError as error:
         raise SpecError(f"link {_ends_text(topology, link)}: {error.problem}", fix=error.fix) from None
-    if link.delay_s and not settings.shaped:
-        raise SpecError(
-            f"link {_ends_text(topology, link)}: a delay of {link.delay_s * 1e3:g} ms on a link that is not shaped",
-            fix="shape the links, or set the delay to 0",
-        )
 
 
 def _ends_text(topology: Topology, link: Link) -> str:

@@ -142,12 +142,13 @@ class DelayLine:
         return track
 
     def _report(self) -> dict[str, object]:
-        """What each link is told to do, and how late verdicts were: how many, by the power of two of nanoseconds."""
+        """What each link is told to do, what became of packets, how late verdicts were, and what it took of a CPU."""
         return {
             "links": {link: track.lane.impairment for link, track in self._tracks.items()},
             "packets": sum(track.packets for track in self._tracks.values()),
             "lost": sum(track.lost for track in self._tracks.values()),
-            "late": list(self._late),
+            "late_median_s": late_s(self._late, 0.5),
+            "late_p99_s": late_s(self._late, 0.99),
             "latest_s": self._latest_ns / 1e9,
             "cpu_s": time.process_time(),
             "real_time": os.sched_getscheduler(0) == os.SCHED_FIFO,
@@ -221,6 +222,19 @@ class DelayLine:
             heapq.heappop(self._heap)
         self._late[late_ns.bit_length()] += 1
         self._latest_ns = max(self._latest_ns, late_ns)
+
+
+def late_s(counted: Sequence[int], share: float) -> float:
+    """The lateness (s) that this share of verdicts stayed within: 0, or the next power of two of nanoseconds.
+
+    ``counted`` has the number of verdicts by the bit length of their lateness in nanoseconds.
+    """
+    within, wanted = 0, share * sum(counted)
+    for bits, count in enumerate(counted):
+        within += count
+        if within >= wanted:
+            return (1 << bits) / 1e9 if bits else 0.0
+    return 0.0
 
 
 def _check(track: Track, code: int) -> None:

@@ -6,6 +6,7 @@ is the same: a packet that is delayed before it is served or after comes as late
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import shutil
@@ -16,11 +17,12 @@ import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from testbed.errors import LabError, MissingToolError
-from testbed.lab.base import Impairment
+from testbed.lab.base import Counters, Impairment
 from testbed.lab.netns import delay_line, rtnetlink, shaping
 from testbed.lab.netns.blueprint import NodePlan
 from testbed.lab.netns.build import Network
@@ -35,6 +37,7 @@ QUEUES = "/proc/net/netfilter/nfnetlink_queue"
 QUEUE_DROPPED, USER_DROPPED = 5, 6
 """Columns of that file: packets refused by a queue that is full, and those that its reader could not be told of."""
 TOOL_TIMEOUT_S = 30.0
+SIGMAS = 6
 SYSTEM_PATHS = ("/usr/sbin", "/sbin")
 
 
@@ -62,8 +65,8 @@ class Way(Protocol):
             LabError: what delays the packets has ended.
         """
 
-    def drops(self) -> Mapping[int, int]:
-        """By directed link, packets that were dropped unasked."""
+    def unasked(self, counted: Sequence[Counters]) -> list[Counters]:
+        """What the kernel has counted, with those packets as drops that were dropped without being asked to."""
 
     def report(self) -> dict[str, Any]:
         """What is worth knowing about how it is done."""
@@ -77,9 +80,11 @@ class ByNetem:
 
     def __init__(self, network: Network) -> None:
         self._network = network
+        self._most_lost: dict[int, float] = {}
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
         network = self._network
+        self._most_lost |= {link: max(one.loss, self._most_lost.get(link, 0.0)) for link, one in wanted.items()}
         fresh = wanted.keys() - network.netem.keys()
         network.netem |= {link: Netem.of(one, network.blueprint.seed(link)) for link, one in wanted.items()}
         if any(impairment.every_packet for impairment in wanted.values()):
@@ -107,8 +112,9 @@ class ByNetem:
     def alive(self) -> None:
         """The kernel is."""
 
-    def drops(self) -> Mapping[int, int]:
-        return {}  # netem counts what it is told to lose among the qdisc's drops
+    def unasked(self, counted: Sequence[Counters]) -> list[Counters]:
+        """netem counts what it is told to lose among the drops, so as many as chance may lose are taken off."""
+        return [replace(one, drops=_beyond(one, self._most_lost.get(one.directed_link, 0.0))) for one in counted]
 
     def report(self) -> dict[str, Any]:
         return {"way": NETEM}
@@ -166,13 +172,14 @@ class ByLine:
         if self._process >= 0 and select.select([self._process], [], [], 0)[0]:
             raise LabError("the delay line has ended, and no delayed link carries anything since", fix="run it again")
 
-    def drops(self) -> Mapping[int, int]:
+    def unasked(self, counted: Sequence[Counters]) -> list[Counters]:
+        """Those that a queue refused, or that this process could not be told of, are added."""
         found: dict[int, int] = {}
         for head, links in self._by_head().items():
             with self._network.inside(head):
                 queues = read_queues()
             found |= {directed: queues.get(queue, 0) for directed, queue in links}
-        return found
+        return [replace(one, drops=one.drops + found.get(one.directed_link, 0)) for one in counted]
 
     def report(self) -> dict[str, Any]:
         if not self._queues:
@@ -231,6 +238,12 @@ def _become_line(stream: socket.socket, namespaces: Iterable[int]) -> NoReturn:
         traceback.print_exc()
     finally:
         os._exit(status)
+
+
+def _beyond(counted: Counters, loss: float) -> int:
+    """Drops beyond those that a loss by chance makes, but once in a billion."""
+    mean = loss * (counted.packets + counted.drops)
+    return max(0, counted.drops - math.ceil(mean + SIGMAS * math.sqrt(mean)))
 
 
 def rules_text(queues: Mapping[str, int]) -> str:

@@ -35,7 +35,7 @@ from testbed.lab.base import (
 )
 from testbed.lab.netns import calibration
 from testbed.lab.netns.attached import Attached, run_and_collect
-from testbed.lab.netns.blueprint import blueprint, crossing, initial_impairments
+from testbed.lab.netns.blueprint import StaticRoute, blueprint, crossing, initial_impairments
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.impairing import NETEM
 from testbed.lab.netns.kernel import SIGNALLED
@@ -77,6 +77,7 @@ class NetnsLab:
         self._description: dict[str, Any] = {}
         self._topology: Topology | None = None
         self._pairs: list[tuple[int, int]] = []
+        self._crossed: dict[int, tuple[StaticRoute, ...]] = {}
         ours, theirs = socket.socketpair()
         self._process = _start(theirs)
         theirs.close()
@@ -89,7 +90,7 @@ class NetnsLab:
         self._ask("require", str(next(iter(impairments.values()))) if impairments else None)
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
-        self._topology, self._pairs = topology, list(pairs)
+        self._topology, self._pairs, self._crossed = topology, list(pairs), {}
         by_netem = self.impairs_by() == NETEM
         plan = blueprint(topology, settings, self._pairs, every_address=self._every_address, by_netem=by_netem)
         self._description = cast(dict[str, Any], self._ask("up", plan, timeout_s=WORK_TIMEOUT_S))
@@ -102,11 +103,17 @@ class NetnsLab:
         topology = self._topology
         if topology is None:
             raise LabError("no network is up", fix="call up() first")
+        if not 0 <= directed_link < 2 * len(topology.links):
+            raise LabError(
+                f"there is no directed link {directed_link}", fix=f"the last is {2 * len(topology.links) - 1}"
+            )
         if self.impairs_by() is None:
             self._ask("require", str(impairment))
         switch, routes = topology.head(directed_link), None
         if switch >= topology.host_count and addressing.is_bridge(topology, switch) and self.impairs_by() != NETEM:
-            routes = crossing(topology, self._pairs, switch, every_address=self._every_address)
+            if switch not in self._crossed:
+                self._crossed[switch] = crossing(topology, self._pairs, switch, every_address=self._every_address)
+            routes = self._crossed[switch]
         self._description |= self._ask("impair", directed_link, impairment, routes)
 
     def impaired_by(self) -> dict[str, Any]:

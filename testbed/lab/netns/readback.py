@@ -211,9 +211,9 @@ def counters(network: Network, way: Way) -> list[Counters]:
     """What left through each directed link, in order.
 
     Bytes include Ethernet headers; packets are those on the wire, after segmentation. Drops are those of the queue
-    plus those of the veth pair, whose far end refused a packet, and of the delay line.
+    plus those of the veth pair, whose far end refused a packet, and of the delay line; packets that a link is to lose
+    are none.
     """
-    unasked = way.drops()
     found: list[Counters] = []
     shaped = network.blueprint.settings.shaped
 
@@ -228,11 +228,10 @@ def counters(network: Network, way: Way) -> list[Counters]:
             if shaped:
                 root = roots[port.index]
                 packets, sent, veth_drops = root.packets, root.bytes, veth_drops + root.drops
-            veth_drops += unasked.get(port.directed_link, 0)
             found.append(Counters(port.directed_link, sent, packets, veth_drops))
 
     network.on_every_node(count)
-    return sorted(found, key=lambda one: one.directed_link)
+    return way.unasked(sorted(found, key=lambda one: one.directed_link))
 
 
 def _index(body: bytes) -> int:

