@@ -101,10 +101,10 @@ def test_jitter_varies_as_asked(lab: NetnsLab) -> None:
     lab.impair(0, Impairment(0.01, jitter_s=0.001))
     took_s = between(lab, topology, 0, 1, count=300, gap_s=0.0)
     lower, middle, _ = quantiles(took_s)
-    # A normal distribution's lower quartile is 0.674 sigma below the middle, in 300 draws give or take 11 % (one sigma);
-    # the rest is lateness, of which other tests on the same cores cause some.
-    assert 0.0004 < (middle - lower) / 0.674 < 0.0025
-    assert 0.0095 < middle < 0.02
+    # Busy cores make packets late, never early, so it is the early side that tells: in 300 draws the least is 2 to 5 sigma
+    # below the mean, and the quartile 0.67. The whole distribution is held by the tests of the lane.
+    assert 0.005 < min(took_s) < 0.0085
+    assert middle - lower > 0.0003
 
 
 def received(lab: NetnsLab, count: int, size: int = 56) -> float:
