@@ -101,7 +101,7 @@ def test_jitter_varies_as_asked(lab: NetnsLab) -> None:
     lab.impair(0, Impairment(0.01, jitter_s=0.001))
     took_s = between(lab, topology, 0, 1, count=300, gap_s=0.0)
     lower, middle, _ = quantiles(took_s)
-    # Busy cores make packets late, never early, so it is the early side that tells: in 300 draws the least is 2 to 5 sigma
+    # Busy cores make packets late, never early, so it is the early side that tells: the least of 300 is 2 to 5 sigma
     # below the mean, and the quartile 0.67. The whole distribution is held by the tests of the lane.
     assert 0.005 < min(took_s) < 0.0085
     assert middle - lower > 0.0003
