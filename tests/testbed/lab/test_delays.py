@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
-from statistics import median, quantiles
+from statistics import quantiles
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_a_round_trip_takes_the_delay_of_every_link_on_the_way(lab: NetnsLab, ex
         asked_s = 0.002 * links_on_the_way(topology, a, b)
         took_s = between(lab, topology, a, b)
         assert min(took_s) > asked_s - 0.0001
-        assert median(took_s) < asked_s + 0.004  # with other tests on the same cores
+        assert min(took_s) < asked_s + 0.002
     lab.verify()
     told = json.loads(json.dumps(lab.describe()))
     every = {"directed_links": 2 * len(topology.links), "delay_s": 0.002, "jitter_s": 0, "loss": 0, "reorder": 0}
@@ -73,16 +73,16 @@ def test_a_round_trip_takes_the_delay_of_every_link_on_the_way(lab: NetnsLab, ex
 @pytest.mark.parametrize("directed", range(4))
 def test_each_link_can_be_impaired_while_it_is_in_use(lab: NetnsLab, directed: int) -> None:
     topology = up(lab, "star(hosts=3)")
-    assert median(between(lab, topology, 0, 1)) < 0.002
+    assert min(between(lab, topology, 0, 1)) < 0.002
     lab.impair(directed, Impairment(0.02))
-    assert 0.0199 < median(between(lab, topology, 0, 1, count=10)) < 0.022
-    assert median(between(lab, topology, 2, 1 - directed // 2)) < 0.002  # whose packets go elsewhere
+    assert 0.0199 < min(between(lab, topology, 0, 1, count=10)) < 0.022
+    assert min(between(lab, topology, 2, 1 - directed // 2)) < 0.002  # whose packets go elsewhere
     assert [one["directed_links"] for one in lab.describe()["impairments"]] == [1]
     lab.impair(directed, Impairment(0.005))
-    assert 0.0049 < median(between(lab, topology, 0, 1, count=10)) < 0.007
+    assert 0.0049 < min(between(lab, topology, 0, 1, count=10)) < 0.007
     lab.verify()
     lab.impair(directed, Impairment())
-    assert median(between(lab, topology, 0, 1)) < 0.002
+    assert min(between(lab, topology, 0, 1)) < 0.002
     assert lab.describe()["impairments"] == []
     lab.verify()
 
@@ -92,7 +92,7 @@ def test_a_link_between_hosts_that_forward_can_be_impaired(lab: NetnsLab) -> Non
     way = topology.paths(0, 3)[0].links
     for directed in way:
         lab.impair(directed, Impairment(0.005))
-    assert 0.0199 < median(between(lab, topology, 0, 3, count=10)) < 0.023
+    assert 0.0199 < min(between(lab, topology, 0, 3, count=10)) < 0.023
     assert sum(one.drops for one in lab.counters()) == 0
 
 
@@ -100,11 +100,11 @@ def test_jitter_varies_as_asked(lab: NetnsLab) -> None:
     topology = up(lab, "star(hosts=2)")
     lab.impair(0, Impairment(0.01, jitter_s=0.001))
     took_s = between(lab, topology, 0, 1, count=300, gap_s=0.0)
-    lower, middle, upper = quantiles(took_s)
-    # Of a normal distribution the quartiles are 1.349 sigma apart, in 300 draws give or take 8 % of it (one sigma); the
-    # rest is lateness, of which other tests on the same cores cause some.
-    assert 0.0006 < (upper - lower) / 1.349 < 0.0018
-    assert 0.0096 < middle < 0.0115
+    lower, middle, _ = quantiles(took_s)
+    # Busy cores make packets late, never early, so it is the early side that tells: the least of 300 is 2 to 5 sigma
+    # below the mean, and the quartile 0.67. The whole distribution is held by the tests of the lane.
+    assert 0.005 < min(took_s) < 0.0085
+    assert middle - lower > 0.0003
 
 
 def received(lab: NetnsLab, count: int, size: int = 56) -> float:
