@@ -18,11 +18,11 @@ from testbed.deaths import undisturbed
 from testbed.errors import TrialError, TrialTimeoutError
 from testbed.files import named_errors
 from testbed.jobs import Files
-from testbed.lab.base import Counters, Exit, Lab, Launch, LinkSettings, Program
+from testbed.lab.base import Counters, Exit, Lab, Launch, Program
 from testbed.monitor import CpuLog, Monitor
 from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.program import search_path
-from testbed.trials import Trial
+from testbed.trials import Trial, link_settings
 from topologies.addressing import plan
 from workloads.probing import ProbingJob
 from workloads.sync import codec
@@ -59,13 +59,13 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     names = [node.name for node in topology.nodes]
     lab.up(
         topology,
-        LinkSettings(trial.spec.links.mtu, congestion_control=congestion_control),
+        link_settings(trial.spec, congestion_control),
         jobs.host_pairs(trial.network, trial.background),
     )
     with named_errors(files.work):
         probers, ranks = _probers(trial, files, congestion_control), launches(trial, files)
     lab.launch(probers)
-    watch.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None)
+    watch.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None, trial.spec.start_timeout_s)
     before = lab.counters()
     with Conductor(trial.schedule(), lab, {}, files.logs) as conductor, Monitor() as monitor:
         lab.launch(ranks)
@@ -93,7 +93,7 @@ def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch
     ring = build("ring", topology, [])
     codec.save(ring, files.forest)
     addresses = plan(topology)
-    bursts = jobs.probes(topology, addresses)
+    bursts = jobs.probes(topology, addresses, trial.spec.links.loss)
     found = []
     for node in topology.hosts:
         name = topology.nodes[node].name
@@ -103,6 +103,7 @@ def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch
             peers=tuple(jobs.peer(addresses, node, other) for other in neighbours(ring, node)),
             probes=bursts.get(node, ()),
             congestion_control=congestion_control,
+            start_timeout_s=trial.spec.start_timeout_s,
             timeout_s=trial.spec.timeout_s,
             samples=str(files.samples(name)),
         )
@@ -174,7 +175,7 @@ def _wait(lab: Lab, ranks: Sequence[Launch], names: Sequence[str], files: Files,
             looked_s, before, seen = now, seen, _signs(lab, ranks)
             moved_s = now if seen != before else moved_s
         if now - moved_s > timeout_s:
-            raise _stuck(sorted(running), names, files, timeout_s)
+            raise _stuck(lab, sorted(running), names, files, timeout_s)
     return ended
 
 
@@ -183,11 +184,12 @@ def _signs(lab: Lab, ranks: Sequence[Launch]) -> tuple[int, ...]:
     return (*(Path(one.log).stat().st_size for one in ranks), *(count.bytes for count in lab.counters()))
 
 
-def _stuck(running: Sequence[int], names: Sequence[str], files: Files, timeout_s: float) -> TrialTimeoutError:
+def _stuck(lab: Lab, running: Sequence[int], names: Sequence[str], files: Files, timeout_s: float) -> TrialTimeoutError:
     first = names[running[0]]
     return TrialTimeoutError(
         f"for {timeout_s:g} s no rank wrote anything and no link carried anything; still running: "
-        f"{', '.join(f'rank {node} on {names[node]}' for node in running[:5])}\n{watch.tail(files.log(first))}",
+        f"{', '.join(f'rank {node} on {names[node]}' for node in running[:5])}{watch.stopped(lab, names)}\n"
+        f"{watch.tail(files.log(first))}",
         fix=f"read {files.log(first)}, or give a longer timeout",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
@@ -123,7 +124,8 @@ class Live(Lines):
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._bar.stop()
+        with suppress(OSError):  # the terminal may be gone
+            self._bar.stop()
 
     def started(self, trial: Trial) -> None:
         self._trial, self._began_s = trial, time.monotonic()

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.errors import SpecError
-from testbed.lab.base import check_rate
+from testbed.lab.base import LinkSettings, check_rate, check_size
 from testbed.perturb.check import check as check_perturbations
 from testbed.perturb.schedule import Schedule, background_pairs
 from testbed.perturb.schedule import schedule as schedule_of
@@ -45,6 +45,8 @@ from workloads.sync.schemes.reference import one_nic
 from workloads.sync.verify import verify
 
 _T = TypeVar("_T")
+MOST_SAMPLES = 4_000_000
+"""A thousand hosts and four thousand iterations; all are held in memory at once."""
 _SHORT = 60
 """Characters of a scheme or topology in a trial's id, which names files: groups of many hosts would be too long."""
 
@@ -142,7 +144,8 @@ class Trial:
 
     def schedule(self) -> Schedule:
         """What is to happen in the lab, from its beginning."""
-        return schedule_of(self.perturbations, self.network.topology, self.spec.seed, self.scale)
+        seed, queue_bytes = self.spec.seed, self.spec.links.queue_bytes
+        return schedule_of(self.perturbations, self.network.topology, seed, self.scale, queue_bytes)
 
     @property
     def background(self) -> list[tuple[int, int]]:
@@ -232,6 +235,20 @@ def lab_rate_bps(spec: Spec) -> int:
     return round(spec.links.rate_bps / scale)
 
 
+def link_settings(spec: Spec, congestion_control: str | None = None) -> LinkSettings:
+    """How the lab emulates links, beyond the rate and delay that each has; the last is every node's default."""
+    links = spec.links
+    return LinkSettings(
+        mtu=links.mtu,
+        queue_bytes=links.queue_bytes,
+        jitter_s=links.jitter_s,
+        loss=links.loss,
+        reorder=links.reorder,
+        seed=spec.seed,
+        congestion_control=congestion_control,
+    )
+
+
 def gradient_of(work: Train | Profile) -> Gradient:
     """What is synchronised: the tensors and buckets of a workload's model.
 
@@ -250,6 +267,7 @@ def _topology(arm: Arm, spec: Spec, folder: Path) -> tuple[str, Topology]:
     """An arm's network, and the expression that builds it from the working directory."""
     text = locate(arm.topology, folder)
     topology = build_topology(text, rate_bps=lab_rate_bps(spec), delay_s=spec.links.delay_s)
+    check_size(topology)
     for rate_bps in {link.rate_bps for link in topology.links}:
         _check_rate(arm, rate_bps)
     return text, topology
@@ -280,6 +298,7 @@ def network(arm: Arm, spec: Spec, gradient: Gradient, folder: Path) -> Network:
     """
     scheme_text = locate(arm.scheme, folder)
     topology_text, topology = _topology(arm, spec, folder)
+    _check_samples(arm, topology, _work(spec).iterations)
     forest = build_forest(scheme_text, topology, gradient.tensors)
     verify(forest, topology)
     if len(forest.workers) == 1:
@@ -291,6 +310,15 @@ def network(arm: Arm, spec: Spec, gradient: Gradient, folder: Path) -> Network:
     check_perturbations(arm, spec, topology, forest, folder)
     _check_timeout(found, spec)
     return found
+
+
+def _check_samples(arm: Arm, topology: Topology, iterations: int) -> None:
+    samples = topology.host_count * iterations
+    if samples > MOST_SAMPLES:
+        raise SpecError(
+            f"{arm.topology}: {topology.host_count:,} hosts and {iterations:,} iterations give {samples:,} samples",
+            fix=f"give fewer iterations: a trial has at most {MOST_SAMPLES:,} samples, one a host and iteration",
+        )
 
 
 def _check_order(forest: Forest, work: Train | Profile) -> None:

@@ -94,10 +94,13 @@ class Probe:
     listen_port: int
     """Port on which this NIC expects the burst that arrives."""
     rate_bps: int
-    """What should arrive at this NIC: the rate of the slowest link that the burst passes."""
+    """What should arrive at this NIC: the rate of the slowest link on the burst's way, less what links are to lose."""
     duration_s: float
     pace_bps: int | None = None
     """Send no faster; None where this NIC is the slowest link on our burst's way."""
+    loses: bool = False
+    """Whether links lose packets because they were asked to: then only a sender that is not slowed down by that shows
+    what they carry."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,10 @@ class Job:
     """Spans (start, stop) of the gradient, in floats, in the order in which they become ready."""
     chunk_bytes: int
     congestion_control: str
+    start_timeout_s: float
+    """The processes of the trial must have met within this."""
     timeout_s: float
+    """Nothing may move for longer than this afterwards."""
     samples: str
     """JSON lines this process writes: ``hello``, ``probe``, one ``iteration`` each, then ``done`` or ``error``."""
     weights: str | None = None

@@ -119,13 +119,13 @@ def run(job: Job, samples: TextIO) -> None:
 def _take_part(job: Job, progress: _Progress, samples: TextIO) -> None:
     """Meet the others and do what is left, until all have done it."""
     source = None if job.rank is None else _source(job, job.rank, progress)
+    forest = codec.load(Path(job.forest))
     if isinstance(source, Replica):
-        failover.catch_up(job, source, progress.completed)
+        failover.catch_up(job, source, progress.completed, forest.nodes)
     progress.completed = job.failover.first if job.failover else 0
     if failover.is_over(job):
         _save(job, progress)
         return
-    forest = codec.load(Path(job.forest))
     table = chunks.cut(forest, job.buckets[-1][1], job.buckets, job.chunk_bytes)
     gradient = None if source is None else source.gradient
     with synchroniser.connect(job, forest, table, gradient, failover.called_off(job)) as engine:
@@ -165,10 +165,12 @@ def _source(job: Job, rank: int, progress: _Progress) -> Replica | Values:
 
 def _meet(job: Job, progress: _Progress, engine: Synchroniser, samples: TextIO) -> None:
     """Say who this is, when it first meets others; and in the first generation measure the links."""
+    first = job.failover is None or job.failover.generation == 0
+    engine.barrier(job.start_timeout_s if first else job.silence_s)  # a connection is there before it is accepted
     if not progress.met:
         _hello(job, engine, samples)
         progress.met = True
-    if job.failover is None or job.failover.generation == 0:
+    if first:
         _probe(job, engine, samples)
 
 

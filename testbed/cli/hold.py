@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from typing import Annotated
 
 import typer
 
+from testbed import interrupt
 from testbed.cli.experiment import Overrides, SpecFile
 
 
@@ -21,12 +21,13 @@ def up(
     """
     from testbed import holding
     from testbed.spec import load
+    from testbed.trials import link_settings
 
     source = load(spec, overrides)
     network = holding.pick(source, arm)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt.raise_once()
     try:
-        holding.hold(network, source.spec.links.mtu)
+        holding.hold(network, link_settings(source.spec))
     except KeyboardInterrupt:
         print("\nthe lab is gone")
 

@@ -27,6 +27,7 @@ from testbed.spec.perturb import Moment
 LOOK_S = 0.003
 READY = b"ready"
 READY_TIMEOUT_S = 60.0
+END_TIMEOUT_S = 30.0
 
 
 @dataclass
@@ -148,7 +149,7 @@ class Conductor:
             running.signal(signal.SIGTERM)
         sent = []
         for name, running in self._helpers.items():
-            running.wait()
+            running.wait(END_TIMEOUT_S)
             last = self.log(name).read_text().splitlines()[-1:]
             if name.startswith("source"):
                 try:

@@ -9,7 +9,8 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from pydantic_core import PydanticCustomError
 
 from testbed.errors import SpecError
-from testbed.spec.base import Group, Number, Rate, Size, Time, Whole, listed, refuse, tag
+from testbed.lab.base import Impairment, LinkSettings
+from testbed.spec.base import Group, Number, Rate, Share, Size, Time, Whole, listed, refuse, tag
 from testbed.spec.perturb import Perturbations
 from testbed.units import time_text
 from topologies.call import parse
@@ -35,9 +36,29 @@ class Links(Group):
     rate_bps: Rate = Field(alias="rate", examples=["200 Mbit/s"])
     """The lab's links have this over the workload's scale."""
     delay_s: Time = Field(0.0, alias="delay")
+    """One way, over each link: through a switch and back is four times that. Workload's scale does not divide it."""
+    jitter_s: Time = Field(0.0, alias="jitter")
+    """Standard deviation of the delay; this, ``loss`` and ``reorder`` as in :class:`testbed.lab.base.Impairment`."""
+    loss: Share = Field(0.0, examples=["1 %"])
+    reorder: Share = Field(0.0, examples=["1 %"])
+    queue_bytes: Size = Field(LinkSettings.queue_bytes, alias="queue")
+    """Room at each egress, beside what is delayed; what does not fit is dropped."""
     mtu: Whole = Field(1500, ge=576, le=9000)
     congestion_control: Literal["cubic", "reno", "bbr"] | None = None
     """None takes reno, see :data:`testbed.environment.PREFERRED`; which one ran is recorded."""
+
+    @model_validator(mode="after")
+    def _can_be(self) -> Links:
+        try:
+            Impairment(self.delay_s, self.jitter_s, self.loss, self.reorder)
+        except SpecError as error:
+            raise refuse(error.problem, error.fix or "") from None
+        if self.queue_bytes < self.mtu:
+            raise refuse(
+                f"a queue of {self.queue_bytes:,} B has no room for a packet of {self.mtu:,} B",
+                f"give a queue of {self.mtu} B or more",
+            )
+        return self
 
 
 class ComputeTime(Group):
@@ -80,6 +101,10 @@ def _profile_name(name: str) -> str:
 
 LARGEST_BATCH = 2**16
 """No published experiment gives one worker more samples at once, and images of that many fit into memory."""
+MOST_ITERATIONS = 1_000_000
+"""At 10 ms each, three hours of one trial; a worker keeps a line of each."""
+MOST_ARMS = 200
+"""All are built and verified before the first runs."""
 Batch = Annotated[int, Field(strict=True, ge=1, le=LARGEST_BATCH)]
 
 
@@ -90,7 +115,7 @@ class _Synchronised(Group):
     model: str
     batch: Annotated[list[Batch], BeforeValidator(listed)] = Field(min_length=1, examples=["[16, 64]"])
     """Sub-minibatch sizes, in samples per worker; every arm runs once with each."""
-    iterations: Whole = Field(ge=1, examples=["20"])
+    iterations: Whole = Field(ge=1, le=MOST_ITERATIONS, examples=["20"])
     warmup: Whole = Field(1, ge=0)
     """How many of the iterations, from the first, are trained but left out of the statistics of GST."""
     compute: Annotated[ComputeTime, BeforeValidator(_compute)] = ComputeTime()
@@ -234,12 +259,17 @@ class Spec(Group):
     lab: Literal["netns"] = "netns"
     links: Links = Field(examples=["{rate: 200 Mbit/s}"])
     workload: Workload = Field(examples=["{model: lenet5, dataset: digits, batch: 16, iterations: 20}"])
-    arms: list[Arm] = Field(min_length=1, examples=['[{topology: "star(hosts=9)", scheme: ring}]'])
+    arms: list[Arm] = Field(
+        min_length=1, max_length=MOST_ARMS, examples=['[{topology: "star(hosts=9)", scheme: ring}]']
+    )
     perturb: Perturbations = Field([], examples=["[C1, N2]"])
     """What happens to every arm while it runs, see :mod:`testbed.spec.perturb`."""
     repeats: Whole = Field(1, ge=1, le=1000)
     timeout_s: Time = Field(60.0, alias="timeout", gt=0)
     """A trial fails when none of its workers gets anything done for this long."""
+    start_timeout_s: Time = Field(60.0, alias="start_timeout", gt=0)
+    """The same until its workers have met. Apart, for many workers on few cores need longer to load their data than any
+    iteration should take."""
     failover_s: Time | None = Field(None, alias="failover", gt=0, examples=["2 s"])
     """Where the scheme goes on without a node that dies (rina), one that lets the others wait for this long has died,
     too, so it must be longer than computing a gradient takes; None waits for the timeout. A process that is killed is

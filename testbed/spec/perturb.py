@@ -16,9 +16,8 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from testbed import units
 from testbed.errors import SpecError
-from testbed.spec.base import Group, Number, Rate, Size, Time, Whole, listed, quantity, refuse, tag
+from testbed.spec.base import Group, Number, Rate, Share, Size, Time, Whole, listed, refuse, tag
 
-Share = Annotated[float, quantity(units.share)]
 Names = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed), Field(min_length=1)]
 
 _ITERATION = re.compile(r"\s*iteration\s+(\d{1,9})\s*")
@@ -36,7 +35,7 @@ class Moment(Group):
 
 def _moment(value: object) -> object:
     """``3 s`` or ``iteration 10``."""
-    if isinstance(value, dict | Moment):  # as dumped by pydantic itself
+    if isinstance(value, Moment):  # a default
         return value
     if isinstance(value, str) and (match := _ITERATION.fullmatch(value)):
         return {"iteration": int(match[1])}
@@ -257,4 +256,6 @@ Perturbation = Annotated[
     Discriminator(_kind),
     BeforeValidator(_named),
 ]
-Perturbations = Annotated[list[Perturbation], BeforeValidator(listed)]
+MOST = 50
+"""Each is checked against every arm before the first runs."""
+Perturbations = Annotated[list[Perturbation], BeforeValidator(listed), Field(max_length=MOST)]

@@ -52,6 +52,12 @@ CHANGES: dict[str, tuple[str, str]] = {
         "rate: 20 Gbit/s}  # an uplink must carry four hosts",
     ),
     "delay_negative": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, delay: -1 ms"),
+    "delay_long": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, delay: 11 s"),
+    "jitter_without_unit": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, jitter: 2"),
+    "loss_over_1": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, loss: 1.5"),
+    "loss_negative": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, loss: -1 %"),
+    "reorder_without_a_delay": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, reorder: 1 %"),
+    "queue_smaller_than_a_packet": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, queue: 1 kB"),
     "mtu_tiny": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, mtu: 60"),
     "congestion_control_unknown": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, congestion_control: cubik"),
     "lab_unknown": ("seed: 1", "seed: 1\nlab: netsn"),
@@ -287,13 +293,13 @@ def test_a_huge_file_is_not_read(testbed: Callable[..., Called], spec_file: Path
     spec_file.write_text("#" * (1 << 21))
     called = testbed("plan", "spec.yaml")
     assert called.code == 2
-    assert called.err == "error: spec.yaml: a spec has at most 1,048,576 bytes\n  fix: give the spec's file\n"
+    assert called.err == "error: spec.yaml: a spec has at most 65,536 bytes\n  fix: give the spec's file\n"
 
 
 def test_a_file_without_end_is_not_read_to_it(testbed: Callable[..., Called]) -> None:
     called = testbed("plan", "/dev/zero")
     assert called.code == 2
-    assert called.err == "error: /dev/zero: a spec has at most 1,048,576 bytes\n  fix: give the spec's file\n"
+    assert called.err == "error: /dev/zero: a spec has at most 65,536 bytes\n  fix: give the spec's file\n"
 
 
 def test_deep_nesting_is_refused(testbed: Callable[..., Called], spec_file: Path) -> None:

@@ -45,7 +45,8 @@ def connect(
     """
     if forest.library is not None and gradient is not None:
         return libraries.connect(job, forest.library, table, gradient)
-    sockets = transport.connect(job.node, job.peers, job.congestion_control, job.timeout_s, called_off)
+    late_s = job.timeout_s if job.failover and job.failover.generation else job.start_timeout_s
+    sockets = transport.connect(job.node, job.peers, forest.nodes, job.congestion_control, late_s, called_off)
     steps = job.jitter
     jitter = Jitter(forest, job.node, steps.sigma_s, steps.seed) if steps else None
     return Engine(job.node, forest, table, sockets, gradient, priority=job.priority, jitter=jitter)

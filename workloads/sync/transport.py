@@ -26,11 +26,14 @@ Look = Callable[[], None]
 def connect(
     node: int,
     peers: Sequence[Peer],
+    names: Sequence[str],
     congestion_control: str,
     timeout_s: float,
     called_off: Look = lambda: None,
 ) -> dict[int, socket.socket]:
     """Connect ``node`` to all ``peers``; returns a socket by neighbour. Blocks for at most ``timeout_s``.
+
+    ``names`` are those of all nodes, by index, for errors.
 
     Each socket leaves from the peer's ``local`` address and uses ``congestion_control`` in both directions.
     ``called_off`` is called again and again meanwhile; it raises where waiting has become useless.
@@ -48,10 +51,10 @@ def connect(
     sockets: dict[int, socket.socket] = {}
     try:
         for peer in higher:
-            sockets[peer.node] = _dial(node, peer, congestion_control, deadline, called_off)
+            sockets[peer.node] = _dial(node, peer, names, congestion_control, deadline, called_off)
         for (address, port), listener in listeners.items():
             awaited = {peer.node for peer in lower if (peer.local, peer.port) == (address, port)}
-            _accept(listener, awaited, sockets, deadline, called_off)
+            _accept(listener, awaited, names, sockets, deadline, called_off)
     except BaseException:
         for sock in sockets.values():
             sock.close()
@@ -74,7 +77,9 @@ def _listen(lower: Sequence[Peer], congestion_control: str) -> dict[tuple[str, i
     return listeners
 
 
-def _dial(node: int, peer: Peer, congestion_control: str, deadline: float, called_off: Look) -> socket.socket:
+def _dial(
+    node: int, peer: Peer, names: Sequence[str], congestion_control: str, deadline: float, called_off: Look
+) -> socket.socket:
     while True:
         called_off()
         sock = _socket(congestion_control)
@@ -88,8 +93,8 @@ def _dial(node: int, peer: Peer, congestion_control: str, deadline: float, calle
             if time.monotonic() >= deadline:
                 why = error.strerror or str(error)
                 raise TrialTimeoutError(
-                    f"node {node} could not reach node {peer.node} at {peer.remote}:{peer.port}: {why}",
-                    fix=f"see whether the worker on node {peer.node} started",
+                    f"{names[node]} could not reach {names[peer.node]} at {peer.remote}:{peer.port}: {why}",
+                    fix=f"see whether the worker on {names[peer.node]} started, or raise start_timeout",
                 ) from error
             time.sleep(_RETRY_S)
         except BaseException:
@@ -120,7 +125,12 @@ def _wait(sock: socket.socket, event: int, deadline: float, called_off: Look) ->
 
 
 def _accept(
-    listener: socket.socket, awaited: set[int], sockets: dict[int, socket.socket], deadline: float, called_off: Look
+    listener: socket.socket,
+    awaited: set[int],
+    names: Sequence[str],
+    sockets: dict[int, socket.socket],
+    deadline: float,
+    called_off: Look,
 ) -> None:
     """Accept until each awaited node has said its index."""
     listener.setblocking(False)
@@ -130,9 +140,10 @@ def _accept(
             sock, (address, _) = listener.accept()
             said = _hello(sock, deadline, called_off)
         except TimeoutError as error:
-            missing = ", ".join(map(str, sorted(awaited)))
+            missing = ", ".join(names[one] for one in sorted(awaited))
             raise TrialTimeoutError(
-                f"no connection came from node {missing}", fix=f"see whether the worker on node {missing} started"
+                f"no connection came from {missing}",
+                fix=f"see whether the worker on {missing} started, or raise start_timeout",
             ) from error
         index = int.from_bytes(said, "big")
         if not said:
@@ -140,7 +151,8 @@ def _accept(
         if len(said) < _HELLO_BYTES or index not in awaited:
             sock.close()
             raise WorkerError(
-                f"a connection from {address} said {said!r}, which is none of the nodes {sorted(awaited)}",
+                f"a connection from {address} said {said!r}, which is none of "
+                f"{', '.join(names[one] for one in sorted(awaited))}",
                 fix="keep other programs off the ports of the trial",
             )
         awaited.remove(index)

@@ -13,12 +13,12 @@ needs nothing else. Numbers that the kernel would choose are chosen here, so tha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from testbed.errors import SpecError
-from testbed.lab.base import LinkSettings, check_rate
+from testbed.lab.base import Impairment, LinkSettings, check_rate
 from topologies import addressing, routing
 from topologies.addressing import Addresses
 from topologies.model import Link, Topology
@@ -38,7 +38,6 @@ class Port:
     directed_link: int
     name: str
     rate_bps: int
-    delay_s: float
     address: str | None
     prefix: int
 
@@ -90,6 +89,16 @@ class Blueprint:
     ends: tuple[tuple[int, int], ...]
     settings: LinkSettings
     hosts_file: str
+    impairments: Mapping[int, Impairment] = field(default_factory=dict)
+    """By directed link, of those that have any."""
+    by_netem: bool = False
+    """Whether netem does this, or else the delay line."""
+    detours: frozenset[int] = frozenset()
+    """Directed links into a bridging switch whose frames are to be forwarded by address there."""
+
+    def seed(self, directed_link: int) -> int:
+        """Of what is drawn about a directed link's packets: its own, so that links do not lose the same ones."""
+        return self.settings.seed << 32 | directed_link
 
     def port(self, directed_link: int) -> Port:
         """The port that a directed link leaves from."""
@@ -97,15 +106,17 @@ class Blueprint:
         return self.nodes[node].ports[position]
 
     def neighbours(self, node: NodePlan) -> Iterator[Neighbour]:
-        """Who a host or router meets without another on the way, on each port: the far end, or all behind a bridge."""
-        for port in node.ports if node.mode != "bridge" else ():
+        """Who a node that looks at addresses meets without another on the way, on each port: the far end, or all behind
+        a bridge."""
+        for port in node.ports if node.mode != "bridge" or node.forwards else ():
             far_end = port.directed_link ^ 1
             far = self.nodes[self.ends[far_end][0]]
             if far.mode == "bridge":
                 met = [self.port(p.directed_link ^ 1) for p in far.ports if p.directed_link != far_end]
             else:
                 met = [self.port(far_end)]
-            yield from (Neighbour(port.index, one.mac, one.address) for one in met if one.address is not None)
+            detour = self.port(far_end).mac if port.directed_link in self.detours else None
+            yield from (Neighbour(port.index, detour or one.mac, one.address) for one in met if one.address is not None)
 
     def switch_table(self, node: NodePlan) -> list[tuple[bytes, Port]]:
         """For a bridging switch, the MAC address that is reached through each of its ports."""
@@ -121,37 +132,91 @@ class Blueprint:
 
 
 def blueprint(
-    topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]], *, every_address: bool = False
+    topology: Topology,
+    settings: LinkSettings,
+    pairs: Iterable[tuple[int, int]],
+    *,
+    every_address: bool = False,
+    by_netem: bool = False,
 ) -> Blueprint:
     """Plan ``topology`` with routes between each (source, destination) pair of hosts.
 
     ``every_address``: hosts of a pair reach each other at all their addresses, not only at those of the path between
-    them, so that ``ping NAME`` works whichever address the name stands for.
+    them, so that ``ping NAME`` works whichever address the name stands for. ``by_netem``: links are impaired by
+    netem, and not by the delay line, for which those into bridging switches take a detour.
 
     Raises:
-        SpecError: a link is faster or slower than can be emulated.
+        SpecError: a link is faster or slower than can be emulated, or cannot be so impaired.
         TopologyError: two hosts of a pair have no route.
     """
     _check_settings(settings)
     for link in topology.links:
-        _check_link(topology, link, settings)
+        _check_rate(topology, link)
     addresses = addressing.plan(topology)
     ports = [_port(topology, addresses, directed) for directed in range(2 * len(topology.links))]
-    routes = routing.routes(topology, pairs, addresses=addresses, every_address=every_address)
+    impairments = initial_impairments(topology, settings)
+    into_bridges = {d for d in impairments if _mode(addresses, topology.head(d)) == "bridge"}
+    detours = frozenset() if by_netem else frozenset(into_bridges)
+    crossed = {topology.head(directed) for directed in detours}
+    routes = routing.routes(topology, pairs, addresses=addresses, every_address=every_address, crossed=crossed)
     static = _static_routes(topology, ports, routes)
-    forwarding = _forwarders(topology, ports, static)
-    nodes = tuple(
-        NodePlan(
-            i,
-            node.name,
-            _mode(addresses, i),
-            _mode(addresses, i) == "route" or i in forwarding,
-            tuple(ports[directed] for directed in topology.ports[i]),
-            tuple(static[i]),
-        )
-        for i, node in enumerate(topology.nodes)
-    )
-    return Blueprint(nodes, _ends(topology), settings, _hosts_file(nodes))
+    forwarding = _forwarders(topology, ports, static) | crossed
+    for switch in crossed:
+        static[switch] = _to_own_ports(topology, ports, switch) + static[switch]
+
+    def node_plan(i: int) -> NodePlan:
+        mode = _mode(addresses, i)
+        own = tuple(ports[directed] for directed in topology.ports[i])
+        return NodePlan(i, topology.nodes[i].name, mode, mode == "route" or i in forwarding, own, tuple(static[i]))
+
+    nodes = tuple(map(node_plan, range(len(topology.nodes))))
+    return Blueprint(nodes, _ends(topology), settings, _hosts_file(nodes), impairments, by_netem, detours)
+
+
+def initial_impairments(topology: Topology, settings: LinkSettings) -> dict[int, Impairment]:
+    """By directed link, what each does to packets from the start; of those that do anything.
+
+    Raises:
+        SpecError: no link can be so impaired.
+    """
+    found: dict[int, Impairment] = {}
+    for number, link in enumerate(topology.links):
+        try:
+            one = Impairment(link.delay_s, settings.jitter_s, settings.loss, settings.reorder)
+        except SpecError as error:
+            raise SpecError(f"link {_ends_text(topology, link)}: {error.problem}", fix=error.fix) from None
+        if one and not settings.shaped:
+            raise SpecError(
+                f"link {_ends_text(topology, link)}: {one} on a link that is not shaped",
+                fix="shape the links, or let them do nothing to packets",
+            )
+        if one:
+            found |= {2 * number: one, 2 * number + 1: one}
+    return found
+
+
+def crossing(
+    topology: Topology, pairs: Iterable[tuple[int, int]], switch: int, *, every_address: bool = False
+) -> tuple[StaticRoute, ...]:
+    """The routes of a bridging switch that is to forward by address as well.
+
+    Raises:
+        TopologyError: where a packet is to go depends there on where it comes from, which a route cannot say.
+    """
+    addresses = addressing.plan(topology)
+    ports = [_port(topology, addresses, directed) for directed in range(2 * len(topology.links))]
+    beyond = routing.routes(topology, pairs, addresses=addresses, every_address=every_address, crossed=[switch])
+    static = _static_routes(topology, ports, [route for route in beyond if route.node == switch])
+    return (*_to_own_ports(topology, ports, switch), *static[switch])
+
+
+def _to_own_ports(topology: Topology, ports: Sequence[Port], switch: int) -> list[StaticRoute]:
+    """Routes to the hosts at a switch's ports; they come first, for those to what is beyond go by them."""
+    return [
+        StaticRoute(address, ((ports[directed].index, None),))
+        for directed in topology.ports[switch]
+        if (address := ports[directed ^ 1].address) is not None
+    ]
 
 
 def _check_settings(settings: LinkSettings) -> None:
@@ -163,17 +228,15 @@ def _check_settings(settings: LinkSettings) -> None:
             raise SpecError(f"{name} is {value:,}; a link can have {low:,} to {high:,}", fix="choose one within")
 
 
-def _check_link(topology: Topology, link: Link, settings: LinkSettings) -> None:
-    ends = f"{topology.nodes[link.a].name} - {topology.nodes[link.b].name}"
+def _check_rate(topology: Topology, link: Link) -> None:
     try:
         check_rate(link.rate_bps)
     except SpecError as error:
-        raise SpecError(f"link {ends}: {error.problem}", fix=error.fix) from None
-    if link.delay_s and not settings.shaped:
-        raise SpecError(
-            f"link {ends}: a delay of {link.delay_s * 1e3:g} ms on a link that is not shaped",
-            fix="shape the links, or set the delay to 0",
-        )
+        raise SpecError(f"link {_ends_text(topology, link)}: {error.problem}", fix=error.fix) from None
+
+
+def _ends_text(topology: Topology, link: Link) -> str:
+    return f"{topology.nodes[link.a].name} - {topology.nodes[link.b].name}"
 
 
 def _mode(addresses: Addresses, node: int) -> Mode:
@@ -185,7 +248,7 @@ def _port(topology: Topology, addresses: Addresses, directed: int) -> Port:
     link = topology.links[directed // 2]
     given = addresses.host.get((node, port)) or addresses.port.get((node, port))
     address, prefix = given or (None, 0)
-    return Port(directed, f"eth{port}", link.rate_bps, link.delay_s, address, prefix)
+    return Port(directed, f"eth{port}", link.rate_bps, address, prefix)
 
 
 def _ends(topology: Topology) -> tuple[tuple[int, int], ...]:

@@ -9,7 +9,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -17,16 +18,23 @@ from typing import Any, cast
 
 import testbed
 from testbed.errors import LabError
-from testbed.lab.base import Completed, Counters, Exit, Launch, LinkChange, LinkSettings, Program, Running
+from testbed.lab.base import Completed, Counters, Exit, Impairment, Launch, LinkChange, LinkSettings, Program, Running
 from testbed.lab.netns.attached import Attached, run_and_collect
-from testbed.lab.netns.blueprint import blueprint
+from testbed.lab.netns.blueprint import StaticRoute, blueprint, crossing, initial_impairments
 from testbed.lab.netns.channel import Channel, ChannelClosedError
+from testbed.lab.netns.impairing import NETEM
 from testbed.lab.netns.kernel import SIGNALLED
+from topologies import addressing
 from topologies.model import Topology
 
 LAUNCHER = "testbed.lab.netns.launcher"
 AGENT = "testbed.lab.netns.agent"
-STOP_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 10.0
+"""A lab of 64 workers is gone in a second."""
+ANSWER_TIMEOUT_S = 30.0
+"""Of what takes milliseconds: without an answer for so long, somebody has stopped the lab's process."""
+WORK_TIMEOUT_S = 60.0
+"""Of what takes seconds: importing PyTorch, building a thousand hosts, ending their processes."""
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Large blocks in huge pages (where the system's setting is madvise): gradients are allocated anew in each iteration,
 and page faults were a third to half of a LeNet-5 worker's computing time."""
@@ -50,19 +58,50 @@ class NetnsLab:
         self._every_address = every_address
         self._lock = threading.Lock()
         self._description: dict[str, Any] = {}
+        self._topology: Topology | None = None
+        self._pairs: list[tuple[int, int]] = []
+        self._crossed: dict[int, tuple[StaticRoute, ...]] = {}
         ours, theirs = socket.socketpair()
         self._process = _start(theirs)
         theirs.close()
         self._channel = Channel(ours)
-        self._receive()
+        self._receive(WORK_TIMEOUT_S)
         self._ending = os.pidfd_open(self._process.pid)
 
-    def require(self, topology: Topology) -> None:
-        self._ask("require", max((link.delay_s for link in topology.links), default=0.0))
+    def require(self, topology: Topology, settings: LinkSettings) -> None:
+        impairments = initial_impairments(topology, settings)
+        self._ask("require", str(next(iter(impairments.values()))) if impairments else None)
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
-        plan = blueprint(topology, settings, pairs, every_address=self._every_address)
-        self._description = cast(dict[str, Any], self._ask("up", plan))
+        self._topology, self._pairs, self._crossed = topology, list(pairs), {}
+        by_netem = self.impairs_by() == NETEM
+        plan = blueprint(topology, settings, self._pairs, every_address=self._every_address, by_netem=by_netem)
+        self._description = cast(dict[str, Any], self._ask("up", plan, timeout_s=WORK_TIMEOUT_S))
+
+    def impairs_by(self) -> str | None:
+        """How links can be impaired here: ``netem``, ``delay line``, or not at all (None)."""
+        return cast(str | None, self._ask("way"))
+
+    def impair(self, directed_link: int, impairment: Impairment) -> None:
+        topology = self._topology
+        if topology is None:
+            raise LabError("no network is up", fix="call up() first")
+        if not 0 <= directed_link < 2 * len(topology.links):
+            raise LabError(
+                f"there is no directed link {directed_link}", fix=f"the last is {2 * len(topology.links) - 1}"
+            )
+        if self.impairs_by() is None:
+            self._ask("require", str(impairment))
+        switch, routes = topology.head(directed_link), None
+        if switch >= topology.host_count and addressing.is_bridge(topology, switch) and self.impairs_by() != NETEM:
+            if switch not in self._crossed:
+                self._crossed[switch] = crossing(topology, self._pairs, switch, every_address=self._every_address)
+            routes = self._crossed[switch]
+        self._description |= self._ask("impair", directed_link, impairment, routes)
+
+    def impaired_by(self) -> dict[str, Any]:
+        """How links are impaired, and, of the delay line, how late it was so far and what it took of a CPU."""
+        return cast(dict[str, Any], self._ask("impaired_by"))
 
     def verify(self) -> None:
         """Read the network back again.
@@ -70,16 +109,15 @@ class NetnsLab:
         Raises:
             LabError: it is no longer what was asked for.
         """
-        self._description = cast(dict[str, Any], self._ask("verify"))
+        self._description = cast(dict[str, Any], self._ask("verify", timeout_s=WORK_TIMEOUT_S))
 
     def prepare(self) -> None:
         """Import PyTorch in the process that workers are forked from, unless that was done."""
-        self._ask("prepare")
+        self._ask("prepare", timeout_s=WORK_TIMEOUT_S)
 
     def launch(self, workers: Sequence[Launch]) -> None:
-        self._ask(
-            "launch", [replace(w, job=str(Path(w.job).absolute()), log=str(Path(w.log).absolute())) for w in workers]
-        )
+        located = [replace(w, job=str(Path(w.job).absolute()), log=str(Path(w.log).absolute())) for w in workers]
+        self._ask("launch", located, timeout_s=WORK_TIMEOUT_S)
 
     def agent(self) -> list[str]:
         descriptors = ",".join(f"{name}={fd}" for name, fd in self._ask("namespaces").items())
@@ -88,8 +126,11 @@ class NetnsLab:
     def exits(self) -> list[Exit]:
         return cast(list[Exit], self._ask("exits"))
 
+    def stopped(self) -> list[int]:
+        return cast(list[int], self._ask("stopped"))
+
     def kill(self) -> None:
-        self._ask("kill")
+        self._ask("kill", timeout_s=WORK_TIMEOUT_S)
 
     def signal(self, node: int, number: int) -> None:
         self._ask("signal_node", node, number)
@@ -150,8 +191,8 @@ class NetnsLab:
         return self._description
 
     def down(self) -> None:
-        self._ask("down")
-        self._description = {}
+        self._ask("down", timeout_s=WORK_TIMEOUT_S)
+        self._description, self._topology = {}, None
 
     def fileno(self) -> int:
         """For select(): readable when the lab has ended."""
@@ -175,26 +216,44 @@ class NetnsLab:
     ) -> None:
         self.close()
 
-    def _ask(self, name: str, *arguments: Any, files: Sequence[int] = ()) -> Any:
+    def _ask(self, name: str, *arguments: Any, files: Sequence[int] = (), timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         """Have the sandbox do something and return its result. Raises what the sandbox raised."""
         with self._lock:
-            try:
-                self._channel.send((name, arguments), files)
-            except ChannelClosedError:
-                raise self._ended() from None
-            return self._receive()
+            with self._named_end(timeout_s):
+                self._channel.send((name, arguments), files, timeout_s)
+            return self._receive(timeout_s)
 
-    def _receive(self) -> Any:
-        try:
-            answer, _ = self._channel.receive()
-        except ChannelClosedError:
-            raise self._ended() from None
+    def _receive(self, timeout_s: float) -> Any:
+        with self._named_end(timeout_s):
+            answer, _ = self._channel.receive(timeout_s)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
+    @contextmanager
+    def _named_end(self, timeout_s: float) -> Iterator[None]:
+        """
+        Raises:
+            LabError: the lab's process has ended, or has done nothing for ``timeout_s``, and is ended then.
+        """
+        try:
+            yield
+        except ChannelClosedError:
+            raise self._ended() from None
+        except TimeoutError:
+            self._channel.close()  # an answer that comes later must not be taken for another's
+            self._process.kill()  # and with it everything in the lab
+            raise LabError(
+                f"the lab's process did not answer for {timeout_s:g} s, and was ended",
+                fix="see whether somebody stopped it, or memory ran out; then run again with --resume",
+            ) from None
+
     def _ended(self) -> LabError:
-        status = self._process.wait()
+        try:
+            status = self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:  # somebody has stopped the launcher
+            self._process.kill()
+            status = self._process.wait()
         number = -status if status < 0 else status - SIGNALLED
         how = signal.Signals(number).name if number > 0 else f"exit status {status}"
         return LabError(
