@@ -187,7 +187,7 @@ def check(run: Cluster, course: Course, *, falls: bool = True) -> None:
     assert isinstance(work, Training)
     worlds = tuple((phase.first, phase.network.world) for phase in course.phases)
     wanted = reference_weights(work, worlds, run.trial.compute.mode)
-    # Sums that lack a worker once are off by 6e-4; rounding is 5e-7, or 2e-5 where two values of a pool were nearly equal.
+    # Sums that lack a worker once are off by 6e-4; rounding is 5e-7, or 2e-5 where values in a pool are nearly equal.
     assert relative_error(np.load(run.files.weights), wanted) < 1e-4
     samples = phases.attribute(results.table(run.lines("iteration")), course.phases, course.dead, course.behind)
     if falls and run.trial.compute.mode != "none":
