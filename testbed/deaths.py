@@ -55,6 +55,10 @@ class Course:
         return (*(death for recovery in self.recoveries for death in recovery.deaths), *self.late)
 
     @property
+    def dead(self) -> set[int]:
+        return {death.node for death in self.deaths}
+
+    @property
     def behind(self) -> set[tuple[int, int]]:
         """(node, iteration) of each iteration whose outcome a worker took from another."""
         return {(node, recovery.first - 1) for recovery in self.recoveries for node in recovery.behind}

@@ -88,7 +88,9 @@ def execute(
             else:
                 seen = observe(trial, lab, files, congestion_control, tick)
                 described = seen.lab
-                samples = phases.attribute(results.table(seen.of("iteration")), seen.course.phases, seen.course.behind)
+                samples = phases.attribute(
+                    results.table(seen.of("iteration")), seen.course.phases, seen.course.dead, seen.course.behind
+                )
                 if isinstance(trial.training, Training):
                     check_loss(samples)
                 record |= summary(trial, seen, samples)

@@ -64,21 +64,23 @@ def gst_theory_s(phases: Sequence[Phase], mtu: int) -> pd.Series[float]:
     return pd.Series(bounds, name="gst_theory_s")
 
 
-def attribute(samples: pd.DataFrame, phases: Sequence[Phase], behind: Collection[tuple[int, int]]) -> pd.DataFrame:
+def attribute(
+    samples: pd.DataFrame, phases: Sequence[Phase], dead: Collection[int], behind: Collection[tuple[int, int]]
+) -> pd.DataFrame:
     """The samples of iterations that counted, each with its worker's first ``rank`` and its iteration's ``world``.
 
-    ``behind`` are (node, iteration) of workers that had not done an iteration when others had, and took it over from
-    them. What a worker that died had done of an iteration that the others then did anew is left out. ``world`` is how
-    many samples the iteration has: of each worker, but those behind and those that died in it.
+    ``dead`` are the nodes that died. ``behind`` are (node, iteration) of workers that had not done an iteration when
+    others had, and took it over from them. What a worker that died had done of an iteration that the others then did
+    anew is left out. ``world`` is how many samples the iteration has: of each worker, but those behind and those that
+    died in it.
 
     Raises:
         WorkerError: a worker lacks an iteration that it must have done.
     """
     ranks = {node: rank for rank, node in enumerate(phases[0].network.forest.workers)}
-    survivors = [set(phase.network.forest.workers) for phase in (*phases[1:], phases[-1])]
+    everyone = [set(phase.network.forest.workers) for phase in phases]
     kept = []
-    for phase, after in zip(phases, survivors, strict=True):
-        workers = set(phase.network.forest.workers)
+    for phase, workers, after in zip(phases, everyone, [*everyone[1:], everyone[-1] - set(dead)], strict=True):
         rows = samples[samples["iteration"].between(phase.first, phase.stop - 1) & samples["node"].isin(workers)]
         done = rows.groupby("iteration")["node"].agg(set)
         for iteration in range(phase.first, phase.stop):

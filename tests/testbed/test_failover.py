@@ -187,8 +187,9 @@ def check(run: Cluster, course: Course, *, falls: bool = True) -> None:
     assert isinstance(work, Training)
     worlds = tuple((phase.first, phase.network.world) for phase in course.phases)
     wanted = reference_weights(work, worlds, run.trial.compute.mode)
-    assert relative_error(np.load(run.files.weights), wanted) < 1e-5
-    samples = phases.attribute(results.table(run.lines("iteration")), course.phases, course.behind)
+    # Sums that lack a worker once are off by 6e-4; rounding is 5e-7, or 2e-5 where values in a pool are nearly equal.
+    assert relative_error(np.load(run.files.weights), wanted) < 1e-4
+    samples = phases.attribute(results.table(run.lines("iteration")), course.phases, course.dead, course.behind)
     if falls and run.trial.compute.mode != "none":
         loss = samples.groupby("iteration")["loss"].mean()
         assert loss.iloc[-3:].mean() < 0.95 * loss.iloc[0]

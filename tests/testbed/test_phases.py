@@ -56,7 +56,7 @@ def test_bytes_and_gradients_are_those_of_each_phase(three: Network, two: Networ
 
 
 def test_workers_keep_their_first_rank_and_iterations_know_their_world(three: Network, two: Network) -> None:
-    found = phases.attribute(samples(*WHOLE), (Phase(0, 1, three), Phase(1, 2, two)), set())
+    found = phases.attribute(samples(*WHOLE), (Phase(0, 1, three), Phase(1, 2, two)), {1}, set())
     assert list(zip(found["node"], found["rank"], found["iteration"], found["world"], strict=True)) == [
         (0, 0, 0, 3),
         (0, 0, 1, 2),
@@ -69,13 +69,13 @@ def test_workers_keep_their_first_rank_and_iterations_know_their_world(three: Ne
 def test_what_the_dead_had_done_of_an_iteration_that_others_did_anew_does_not_count(
     three: Network, two: Network
 ) -> None:
-    found = phases.attribute(samples(*WHOLE, (1, 1)), (Phase(0, 1, three), Phase(1, 2, two)), set())
+    found = phases.attribute(samples(*WHOLE, (1, 1)), (Phase(0, 1, three), Phase(1, 2, two)), {1}, set())
     assert len(found) == len(WHOLE)
 
 
 def test_who_died_in_an_iteration_and_who_took_it_over_may_lack_it(three: Network, two: Network) -> None:
     rows = [(2, 0), (0, 1), (2, 1)]
-    found = phases.attribute(samples(*rows), (Phase(0, 1, three), Phase(1, 2, two)), {(0, 0)})
+    found = phases.attribute(samples(*rows), (Phase(0, 1, three), Phase(1, 2, two)), {1}, {(0, 0)})
     assert found.loc[found["iteration"] == 0, "world"].tolist() == [1]
 
 
@@ -84,11 +84,19 @@ def test_nobody_else_may(three: Network, two: Network, missing: tuple[int, int])
     rows = [row for row in WHOLE if row != missing]
     name = f"h{missing[0]} has no sample of iteration {missing[1]}"
     with pytest.raises(WorkerError, match=name):
-        phases.attribute(samples(*rows), (Phase(0, 1, three), Phase(1, 2, two)), set())
+        phases.attribute(samples(*rows), (Phase(0, 1, three), Phase(1, 2, two)), {1}, set())
 
 
 def test_where_nobody_died_all_must_have_all(three: Network) -> None:
     rows = [(0, 0), (1, 0), (2, 0)]
-    assert len(phases.attribute(samples(*rows), (Phase(0, 1, three),), set())) == 3
+    assert len(phases.attribute(samples(*rows), (Phase(0, 1, three),), set(), set())) == 3
     with pytest.raises(WorkerError, match="h1 has no sample of iteration 0"):
-        phases.attribute(samples(rows[0], rows[2]), (Phase(0, 1, three),), set())
+        phases.attribute(samples(rows[0], rows[2]), (Phase(0, 1, three),), set(), set())
+
+
+def test_who_died_in_the_last_iteration_may_lack_that_alone(three: Network) -> None:
+    rows = [(0, 0), (1, 0), (2, 0), (0, 1), (2, 1)]
+    found = phases.attribute(samples(*rows), (Phase(0, 2, three),), {1}, set())
+    assert found.loc[found["iteration"] == 1, "world"].tolist() == [2, 2]
+    with pytest.raises(WorkerError, match="h1 has no sample of iteration 0"):
+        phases.attribute(samples(*(row for row in rows if row != (1, 0))), (Phase(0, 2, three),), {1}, set())
