@@ -13,7 +13,7 @@ needs nothing else. Numbers that the kernel would choose are chosen here, so tha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,12 +28,12 @@ FIRST_INDEX = 1000
 MTU_RANGE = (68, 65535)
 """What IPv4 needs (RFC 791), and what a veth pair can carry."""
 
-Mode = Literal["host", "bridge", "route"]
+Mode = Literal["host", "bridge", "route", "panel"]
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An interface: the egress of ``directed_link``. ``address`` is None on a bridging switch."""
+    """An interface: the egress of ``directed_link``. ``address`` is None on a bridging switch and on a panel."""
 
     directed_link: int
     name: str
@@ -90,6 +90,8 @@ class Blueprint:
     ends: tuple[tuple[int, int], ...]
     settings: LinkSettings
     hosts_file: str
+    circuits: Mapping[int, int]
+    """For each directed link into a patch panel that is lit, the one that its light leaves by."""
 
     def port(self, directed_link: int) -> Port:
         """The port that a directed link leaves from."""
@@ -97,21 +99,33 @@ class Blueprint:
         return self.nodes[node].ports[position]
 
     def neighbours(self, node: NodePlan) -> Iterator[Neighbour]:
-        """Who a host or router meets without another on the way, on each port: the far end, or all behind a bridge."""
-        for port in node.ports if node.mode != "bridge" else ():
-            far_end = port.directed_link ^ 1
-            far = self.nodes[self.ends[far_end][0]]
-            if far.mode == "bridge":
-                met = [self.port(p.directed_link ^ 1) for p in far.ports if p.directed_link != far_end]
-            else:
-                met = [self.port(far_end)]
+        """Who a host or router meets without another on the way, on each port."""
+        for port in node.ports if node.mode in ("host", "route") else ():
+            met = (self.port(directed_link) for directed_link in self._met(port.directed_link))
             yield from (Neighbour(port.index, one.mac, one.address) for one in met if one.address is not None)
+
+    def _met(self, directed_link: int) -> list[int]:
+        """The ports (by the links that leave them) at the far end of a link, or behind a bridge or panel there."""
+        far_end = directed_link ^ 1
+        far = self.nodes[self.ends[far_end][0]]
+        if far.mode == "panel":
+            return [self.circuits[directed_link] ^ 1] if directed_link in self.circuits else []
+        if far.mode == "bridge":
+            return [p.directed_link ^ 1 for p in far.ports if p.directed_link != far_end]
+        return [far_end]
 
     def switch_table(self, node: NodePlan) -> list[tuple[bytes, Port]]:
         """For a bridging switch, the MAC address that is reached through each of its ports."""
         if node.mode != "bridge":
             return []
         return [(self.port(port.directed_link ^ 1).mac, port) for port in node.ports]
+
+    def joined(self, node: NodePlan) -> dict[int, int]:
+        """For a panel, the interface that what arrives at an interface leaves by; dark ones are left out."""
+        if node.mode != "panel":
+            return {}
+        out = {port.index: self.circuits.get(port.directed_link ^ 1) for port in node.ports}
+        return {index: self.port(link).index for index, link in out.items() if link is not None}
 
     def label(self, directed_link: int) -> str:
         """The directed link for a reader: ``h0:eth0 -> s0:eth3``."""
@@ -126,7 +140,8 @@ def blueprint(
     """Plan ``topology`` with routes between each (source, destination) pair of hosts.
 
     ``every_address``: hosts of a pair reach each other at all their addresses, not only at those of the path between
-    them, so that ``ping NAME`` works whichever address the name stands for.
+    them, so that ``ping NAME`` works whichever address the name stands for. Behind patch panels they always do, and
+    all forward: connections keep their addresses when circuits move.
 
     Raises:
         SpecError: a link is faster or slower than can be emulated.
@@ -137,21 +152,22 @@ def blueprint(
         _check_link(topology, link, settings)
     addresses = addressing.plan(topology)
     ports = [_port(topology, addresses, directed) for directed in range(2 * len(topology.links))]
-    routes = routing.routes(topology, pairs, addresses=addresses, every_address=every_address)
+    moves = topology.panels is not None
+    routes = routing.routes(topology, pairs, addresses=addresses, every_address=every_address or moves)
     static = _static_routes(topology, ports, routes)
     forwarding = _forwarders(topology, ports, static)
     nodes = tuple(
         NodePlan(
             i,
             node.name,
-            _mode(addresses, i),
-            _mode(addresses, i) == "route" or i in forwarding,
+            _mode(topology, addresses, i),
+            _mode(topology, addresses, i) == "route" or i in forwarding or (moves and node.kind == "host"),
             tuple(ports[directed] for directed in topology.ports[i]),
             tuple(static[i]),
         )
         for i, node in enumerate(topology.nodes)
     )
-    return Blueprint(nodes, _ends(topology), settings, _hosts_file(nodes))
+    return Blueprint(nodes, _ends(topology), settings, _hosts_file(nodes), topology.circuits)
 
 
 def _check_settings(settings: LinkSettings) -> None:
@@ -176,8 +192,8 @@ def _check_link(topology: Topology, link: Link, settings: LinkSettings) -> None:
         )
 
 
-def _mode(addresses: Addresses, node: int) -> Mode:
-    return addresses.mode.get(node, "host")
+def _mode(topology: Topology, addresses: Addresses, node: int) -> Mode:
+    return "panel" if topology.nodes[node].kind == "panel" else addresses.mode.get(node, "host")
 
 
 def _port(topology: Topology, addresses: Addresses, directed: int) -> Port:

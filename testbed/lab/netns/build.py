@@ -5,7 +5,7 @@ Order matters for speed and for correctness:
 1. a namespace per node, its sysctls (cheap while it has no interface), its loopback;
 2. veth pairs, made straight in both namespaces, down;
 3. per node: shapers while the interfaces are down (grafting onto a running one waits for every CPU), then up,
-   addresses, neighbours, and a switch's table;
+   addresses, neighbours, a switch's table, a panel's circuits;
 4. routes last, when both ends of each link are up: a route through a link without carrier is held back.
 """
 
@@ -14,10 +14,10 @@ from __future__ import annotations
 import errno
 import os
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from testbed.errors import LabError
-from testbed.lab.netns import kernel, rtnetlink, shaping, switching, sysctls
+from testbed.lab.netns import kernel, panel, rtnetlink, shaping, switching, sysctls
 from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan
 from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket
 
@@ -53,13 +53,28 @@ class Network:
 
     def on_every_node(self, action: Callable[[NodePlan, RouteSocket], None]) -> None:
         """Call ``action`` inside each node's namespace, then come back to the sandbox's own."""
+        self.on_nodes(range(len(self.blueprint.nodes)), action)
+
+    def on_nodes(self, nodes: Iterable[int], action: Callable[[NodePlan, RouteSocket], None]) -> None:
+        """The same for some of the nodes."""
         try:
-            for node, namespace in zip(self.blueprint.nodes, self.namespaces, strict=True):
-                kernel.setns(namespace, kernel.CLONE_NEWNET)
+            for node in nodes:
+                kernel.setns(self.namespaces[node], kernel.CLONE_NEWNET)
                 with RouteSocket() as netlink:
-                    action(node, netlink)
+                    action(self.blueprint.nodes[node], netlink)
         finally:
             kernel.setns(self._home, kernel.CLONE_NEWNET)
+
+    def send(self, requests: Mapping[int, Sequence[Request]]) -> None:
+        """Carry out requests, by node.
+
+        Raises:
+            LabError: the kernel refused one; it is named.
+        """
+        try:
+            self.on_nodes(requests, lambda node, netlink: netlink.send(requests[node.index]))
+        except NetlinkError as error:
+            raise LabError(f"the kernel refused to {error.strerror}") from error
 
     def close(self) -> None:
         """Let go; the kernel frees namespaces and interfaces when no process is left in them."""
@@ -132,6 +147,9 @@ def _furnish(blueprint: Blueprint, node: NodePlan) -> Iterator[Request]:
     table = blueprint.switch_table(node)
     yield from (switching.receive(port.index, f"{node.name}:{port.name}") for _, port in table)
     yield from (switching.forward(mac, port.index, node.name) for mac, port in table)
+    if node.mode == "panel":
+        yield from (panel.receive(port.index, f"{node.name}:{port.name}") for port in node.ports)
+        yield from (panel.join(index, to, node.name) for index, to in blueprint.joined(node).items())
 
 
 def _routes(node: NodePlan) -> list[Request]:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, cast
 
 import testbed
 from testbed.errors import LabError
-from testbed.lab.base import Completed, Counters, Exit, Launch, LinkSettings
+from testbed.lab.base import Completed, Counters, Exit, Launch, LinkSettings, Patched
 from testbed.lab.netns.attached import Attached, run_and_collect
 from testbed.lab.netns.blueprint import blueprint
 from testbed.lab.netns.channel import Channel, ChannelClosedError
@@ -48,7 +49,8 @@ class NetnsLab:
 
     def __init__(self, *, every_address: bool = False) -> None:
         self._every_address = every_address
-        self._lock = threading.Lock()
+        self._lock, self._patching = threading.Lock(), threading.Lock()
+        self._asked: tuple[Topology, LinkSettings, list[tuple[int, int]]] | None = None
         self._description: dict[str, Any] = {}
         ours, theirs = socket.socketpair()
         self._process = _start(theirs)
@@ -61,8 +63,25 @@ class NetnsLab:
         self._ask("require", max((link.delay_s for link in topology.links), default=0.0))
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
+        pairs = list(pairs)
         plan = blueprint(topology, settings, pairs, every_address=self._every_address)
+        self._asked = topology, settings, pairs
         self._description = cast(dict[str, Any], self._ask("up", plan))
+
+    def patch(self, topology: Topology, dark_s: float) -> Patched:
+        with self._patching:
+            up, settings, pairs = self._asked or (None, LinkSettings(), [])
+            if up is None or replace(up, panels=topology.panels, params=topology.params) != topology:
+                raise LabError(f"{topology.expression} is not what is up", fix="move circuits of the network that is up")
+            for src, dst in pairs:
+                topology.paths(src, dst)  # an error now, while nothing has changed
+            parted, joined = (len(a.items() - b.items()) // 2 for a, b in ((up.circuits, topology.circuits), (topology.circuits, up.circuits)))
+            dark_at_s = cast(float, self._ask("darken", topology.circuits))
+            self._ask("load", blueprint(topology, settings, pairs, every_address=self._every_address))
+            time.sleep(max(0.0, dark_at_s + dark_s - time.monotonic()))
+            lit_at_s = cast(float, self._ask("light"))
+            self._asked = topology, settings, pairs
+            return Patched(parted, joined, dark_at_s, lit_at_s)
 
     def verify(self) -> None:
         """Read the network back again.

@@ -12,7 +12,7 @@ import select
 import signal
 import socket
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,6 +22,7 @@ from testbed.lab.netns import capabilities, kernel, processes, readback
 from testbed.lab.netns.blueprint import Blueprint
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.channel import Channel, ChannelClosedError
+from testbed.lab.netns.patch import Patch
 from testbed.lab.netns.processes import Place, Processes, run_program
 from testbed.lab.netns.zygote import worker_body
 
@@ -76,6 +77,7 @@ class Sandbox:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._network: Network | None = None
+        self._patch: Patch | None = None
         self._processes = Processes()
         self._wake, wake = socket.socketpair()
         self._wake.setblocking(False)
@@ -127,12 +129,31 @@ class Sandbox:
         """Read the network back again and compare it with what was asked for."""
         return readback.verify(self._up())
 
+    def darken(self, circuits: Mapping[int, int]) -> float:
+        """Part every circuit that is not one of these; when that was done."""
+        self._patch = Patch(self._up(), circuits)
+        return self._patch.dark_s
+
+    def load(self, blueprint: Blueprint) -> None:
+        """Prepare what comes up at :meth:`light`."""
+        self._moving().load(blueprint)
+
+    def light(self) -> float:
+        """Bring up new circuits and routes, and read them back; when they were there."""
+        patch, self._patch = self._moving(), None
+        return patch.light()
+
+    def _moving(self) -> Patch:
+        if self._patch is None:
+            raise LabError("no circuit is moving", fix="call darken() first")
+        return self._patch
+
     def down(self) -> None:
         """End all processes and let go of the network."""
         self._processes.kill_all()
         if self._network is not None:
             self._network.close()
-            self._network = None
+            self._network = self._patch = None
             Path(ETC_HOSTS).write_text("127.0.0.1 localhost\n")
 
     def run(self, node: int, command: Sequence[str], files: list[int]) -> int:
