@@ -21,6 +21,7 @@ from testbed.files import named_errors
 from testbed.jobs import Files
 from testbed.lab.base import Counters, Lab, LinkSettings
 from testbed.monitor import CpuLog, Monitor
+from testbed.perturb.conductor import Conductor, Record
 from testbed.referee import REFERENCE, TOLERANCE, TRAINING_TOLERANCE, Referee
 from testbed.trials import Trial
 from testbed.units import size_text
@@ -34,12 +35,15 @@ Lines = list[dict[str, Any]]
 
 @dataclass
 class Observed:
-    """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log and the lab as read back."""
+    """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back, what
+    was done to it, and the bytes that each of its background flows sent."""
 
     lines: dict[str, Lines]
     counters: list[Counters]
     cpu: CpuLog
     lab: dict[str, Any]
+    events: list[Record]
+    background: list[int]
 
     def of(self, kind: str) -> Lines:
         """The lines of one kind, each with its process's ``name``."""
@@ -123,6 +127,7 @@ def blank(trial: Trial) -> dict[str, Any]:
         "fidelity": None,
         "probes": [],
         "links": [],
+        "events": [],
         "links_settings": trial.spec.links.model_dump(),
     }
 
@@ -137,15 +142,20 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     library = trial.network.forest.library
     # Our own sockets choose theirs, which the kernel allows even where it does not let a namespace have it.
     settings = LinkSettings(mtu=trial.spec.links.mtu, congestion_control=congestion_control if library else None)
-    lab.up(trial.network.topology, settings, jobs.host_pairs(trial.network))
+    lab.up(trial.network.topology, settings, jobs.host_pairs(trial.network, trial.background))
     with named_errors(files.work):
         agent = lab.agent() if library else ()
         launches = jobs.write(trial, files, congestion_control, agent)
-    with Monitor() as monitor:
+    first = files.samples(names[trial.network.forest.workers[0]])
+    with Conductor(trial.schedule(), lab, first, files.logs) as conductor, Monitor() as monitor:
         lab.launch(launches)
-        watch.wait(lab, launches, names, files, trial.spec.timeout_s, tick)
+        try:
+            watch.wait(lab, launches, names, files, trial.spec.timeout_s, tick)
+        except TrialError as error:
+            raise conductor.blamed(error, names) from error
+    sent = conductor.finish()
     lines = {names[launch.node]: watch.read(files.samples(names[launch.node])) for launch in launches}
-    seen = Observed(lines, lab.counters(), monitor.log, lab.describe())
+    seen = Observed(lines, lab.counters(), monitor.log, lab.describe(), conductor.records, sent)
     lab.down()
     return seen
 
@@ -153,7 +163,9 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
 def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, Any]:
     """Metrics, loss, links and fidelity of a trial whose workers all ended well."""
     probes = seen.of("probe")
-    link_counts = results.links(trial, seen.counters, probed_bytes(trial, probes))
+    ours = [probed_bytes(trial, probes), background_bytes(trial, seen.background)]
+    others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
+    link_counts = results.links(trial, seen.counters, others)
     loss = samples.groupby("iteration")["loss"].mean()
     nics = len(jobs.bursts(trial.network.topology))
     helpers = {line["name"] for line in seen.of("hello") if line["rank"] is None}
@@ -162,11 +174,33 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
         "metrics": results.measure(trial, samples, sent_bytes([line["wire_bytes"] for line in seen.of("done")])),
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": link_counts,
+        "events": timeline(seen.events, float(samples["start_s"].min())),
         "probes": [{key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")} for line in probes],
         "fidelity": results.judge(trial, samples, probes, nics, link_counts, seen.cpu, aggregators),
         "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello")}),
         "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done")),
     }
+
+
+def timeline(events: Sequence[Record], start_s: float) -> list[dict[str, Any]]:
+    """What was done to the trial, with times relative to its start."""
+    found = []
+    for event in events:
+        times = {name: getattr(event, name) for name in ("planned_s", "begun_s", "done_s")}
+        relative = {name: None if time_s is None else round(time_s - start_s, 6) for name, time_s in times.items()}
+        found.append({"kind": event.kind, "what": event.what, **relative, "error": event.error})
+    return found
+
+
+def background_bytes(trial: Trial, sent: Sequence[int]) -> dict[int, float]:
+    """By directed link, the bytes that background flows put on it, headers included."""
+    topology = trial.network.topology
+    load: dict[int, float] = {}
+    for (source, sink), count in zip(trial.background, sent, strict=True):
+        for path in topology.paths(source, sink):
+            for link in path.links:
+                load[link] = load.get(link, 0.0) + count / goodput(trial.spec.links.mtu) * path.weight
+    return load
 
 
 def sent_bytes(counts: Sequence[int | None]) -> int | None:

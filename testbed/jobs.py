@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 
 from testbed.lab.base import Launch
+from testbed.perturb import targets
 from testbed.trials import Network, Trial
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
-from workloads.job import Job, Meeting, Peer, Probe
+from workloads.job import Compute, Job, Meeting, Peer, Probe, StepJitter
 from workloads.sync import codec
 from workloads.sync.flows import neighbours, pairs
 from workloads.sync.forest import Forest
@@ -112,7 +114,7 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
             forest=str(files.forest),
             peers=() if forest.library else tuple(peer(addresses, node, p) for p in neighbours(forest, node)),
             training=trial.training,
-            compute=trial.compute,
+            compute=_compute(trial, rank.get(node)),
             overlap=trial.work.overlap,
             buckets=trial.network.gradient.buckets,
             priority=trial.work.priority == "layer",
@@ -123,7 +125,23 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
             weights=str(files.weights) if rank.get(node) == 0 else None,
             probes=bursts.get(node, ()),
             meeting=_meeting(forest, addresses, node, files) if forest.library else None,
+            jitter=_jitter(trial, node) if node in rank else None,
         )
+
+
+def _compute(trial: Trial, rank: int | None) -> Compute:
+    """How long a worker's computing takes, its own slowdowns included."""
+    slow = trial.stragglers
+    if slow is None or rank is None:
+        return trial.compute
+    return replace(trial.compute, factor=tuple(slow.factor[rank]), extra_s=tuple(slow.extra_s[rank]))
+
+
+def _jitter(trial: Trial, node: int) -> StepJitter | None:
+    """Of several that a worker has, variances add up, as those of independent normal distributions do."""
+    topology = trial.network.topology
+    sigmas = [one.sigma_s for one in trial.jitter if node in targets.hosts(topology, one.workers)]
+    return StepJitter(math.hypot(*sigmas), (trial.spec.seed, node)) if sigmas else None
 
 
 def _meeting(forest: Forest, addresses: Addresses, node: int, files: Files) -> Meeting:
@@ -148,11 +166,12 @@ def peer(addresses: Addresses, node: int, other: int) -> Peer:
     return Peer(node=other, local=local, remote=remote, port=SYNC_PORT + min(node, other))
 
 
-def host_pairs(network: Network) -> list[tuple[int, int]]:
-    """(source, destination) of every flow of a trial, probes included: what the lab needs routes for."""
+def host_pairs(network: Network, background: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
+    """(source, destination) of every flow of a trial, probes and ``background`` included: what the lab needs routes
+    for."""
     # A library, and a command, connect whom they like.
     everyone = network.forest.workers if network.forest.library or not network.forest.classes else ()
-    wanted = {*pairs(network.forest), *permutations(everyone, 2)}
+    wanted = {*pairs(network.forest), *permutations(everyone, 2), *background}
     wanted |= {(burst.src, burst.dst) for burst in bursts(network.topology)}
     return sorted(wanted | {(dst, src) for src, dst in wanted})
 

@@ -13,12 +13,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from testbed.errors import SpecError
 from testbed.lab.base import check_rate
+from testbed.perturb.check import check as check_perturbations
+from testbed.perturb.schedule import Schedule, background_pairs
+from testbed.perturb.schedule import schedule as schedule_of
+from testbed.perturb.stragglers import Stragglers, draw
 from testbed.program import check as check_command
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.model import Command, Profile, Train
+from testbed.spec.perturb import Jitter, Perturbation
 from testbed.units import time_text
 from topologies.build import build as build_topology
 from topologies.call import parse
@@ -113,6 +119,36 @@ class Trial:
         return Replay(work.iterations, seed, shares(macs, self.network.gradient.layers), tolerance)
 
     @property
+    def perturbations(self) -> list[Perturbation]:
+        """What happens to it: the experiment's, then its arm's."""
+        return [*self.spec.perturb, *self.network.arm.perturb]
+
+    @cached_property
+    def stragglers(self) -> Stragglers | None:
+        """How much longer each worker computes in each iteration, if anybody does."""
+        workers, topology = self.network.forest.workers, self.network.topology
+        return draw(self.perturbations, topology, workers, self.iterations, self.spec.seed, self.folder)
+
+    @property
+    def jitter(self) -> list[Jitter]:
+        """What is added to the steps of a synchronisation."""
+        return [one for one in self.perturbations if isinstance(one, Jitter) and one.of == "step"]
+
+    def schedule(self) -> Schedule:
+        """What is to happen in the lab, from its beginning."""
+        return schedule_of(self.perturbations, self.network.topology, self.spec.seed, self.scale)
+
+    @property
+    def background(self) -> list[tuple[int, int]]:
+        """(source, sink) of each flow that competes with its own."""
+        return background_pairs(self.perturbations, self.network.topology)
+
+    @property
+    def scale(self) -> float:
+        """What divides the links' rates."""
+        return 1.0 if self.command else self.work.scale
+
+    @property
     def compute(self) -> Compute:
         compute = self.work.compute
         return Compute(mode=compute.mode, pace_s=compute.pace_s.get(self.batch, 0.0))
@@ -128,8 +164,17 @@ class Trial:
         overlap, the longer of the two; None where computing time is not known."""
         if self.command or self.compute.mode == "real":
             return None
-        together = sum if self.work.overlap == "none" else max
-        return self.iterations * together((self.compute.pace_s, self.gst_theory_s))
+        together = np.add if self.work.overlap == "none" else np.maximum
+        return float(together(self.pace_s, self.gst_theory_s).sum())
+
+    @property
+    def pace_s(self) -> NDArray[np.float64]:
+        """float64[iterations]: the paced computing time of the slowest worker in each iteration."""
+        slow = self.stragglers
+        if slow is None:
+            return np.full(self.iterations, self.compute.pace_s)
+        slowest: NDArray[np.float64] = (slow.factor * self.compute.pace_s + slow.extra_s).max(axis=0)
+        return slowest
 
     @cached_property
     def identity(self) -> str:
@@ -138,11 +183,15 @@ class Trial:
         if not self.command:
             settings["workload"] |= {"batch": self.batch, "compute": vars(self.compute)}
         settings["arm"] = [self.network.arm.topology, self.network.arm.scheme]
+        if self.perturbations:
+            settings["perturb"] = [one.model_dump() for one in self.perturbations]
         forest, topology = self.network.forest, self.network.topology
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         digest.update(repr((topology.nodes, topology.links, forest.workers, forest.aligned)).encode())
         for array in (forest.share, forest.reduce, forest.broadcast, self.network.cost.link_bytes):  # the last: routes
             digest.update(array.tobytes())
+        if not self.command and self.stragglers is not None:  # a trace is a file, which may have changed
+            digest.update(self.stragglers.factor.tobytes())
         return digest.hexdigest()
 
 
@@ -210,6 +259,7 @@ def bare_network(arm: Arm, spec: Spec, folder: Path) -> Network:
     names = tuple(node.name for node in topology.nodes)
     forest = Forest("command", names, tuple(topology.hosts), np.empty(0, np.int64), none, none)
     rates = np.repeat([float(link.rate_bps) for link in topology.links], 2)
+    check_perturbations(arm, spec, topology, forest, folder)
     free = Cost(0, 0.0, 0.0, np.zeros_like(rates), rates)
     return Network(arm, text, "command", topology, forest, free, Gradient((), (), ()))
 
@@ -230,6 +280,7 @@ def network(arm: Arm, spec: Spec, gradient: Gradient, folder: Path) -> Network:
     cut(forest, gradient.floats, gradient.buckets, _work(spec).chunk_bytes)
     least = cost(forest, topology, 4 * gradient.floats)
     found = Network(arm, topology_text, scheme_text, topology, forest, least, gradient)
+    check_perturbations(arm, spec, topology, forest, folder)
     _check_timeout(found, spec)
     return found
 
@@ -264,7 +315,9 @@ def _check_rate(arm: Arm, rate_bps: int) -> None:
 
 def _check_timeout(network: Network, spec: Spec) -> None:
     """A worker writes something at the end of each iteration, which must come before it is taken for one that hangs."""
-    least_s = network.cost.bound_s(goodput(spec.links.mtu)) + max(_work(spec).compute.pace_s.values(), default=0.0)
+    slowest = max((getattr(one, "slowdown", 1.0) for one in (*spec.perturb, *network.arm.perturb)), default=1.0)
+    pace_s = max(_work(spec).compute.pace_s.values(), default=0.0)
+    least_s = network.cost.bound_s(goodput(spec.links.mtu)) + slowest * pace_s
     if least_s >= spec.timeout_s:
         raise SpecError(
             f"the timeout of {time_text(spec.timeout_s)} would end an iteration, which takes {time_text(least_s)} at "

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from testbed.errors import SpecError
 
 _QUANTITY = re.compile(r"\s*([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*")
+_SHARE = re.compile(r"\s*([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(%)?\s*")
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,21 @@ def size_bytes(value: object) -> int:
         SpecError: not a number with a unit of size, or not above 0.
     """
     return round(_positive(value, SIZE))
+
+
+def share(value: object) -> float:
+    """0.1 of ``10 %`` or of 0.1; from 0 to 1.
+
+    Raises:
+        SpecError: neither, or outside.
+    """
+    match = _SHARE.fullmatch(str(value))
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or not match:
+        raise SpecError(f"{'nothing' if value is None else repr(value)} is not a share", fix="write it as 10 % or 0.1")
+    number = float(match[1]) / (100 if match[2] else 1)
+    if not 0 <= number <= 1:
+        raise SpecError(f"{value!r} is not a share of a whole", fix="give 0 % to 100 %, or 0 to 1")
+    return number
 
 
 def rate_text(bps: float) -> str:

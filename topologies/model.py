@@ -99,7 +99,7 @@ class Topology:
     @cached_property
     def circuits(self) -> dict[int, int]:
         """For each directed link into a patch panel whose port is lit, the directed link that its light leaves by."""
-        found = {}
+        found: dict[int, int] = {}
         for interface, pairs in enumerate(self.panels.lit if self.panels else ()):
             for a, b in pairs:
                 into_a, into_b = (self.ports[server][interface] for server in (a, b))

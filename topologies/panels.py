@@ -1,4 +1,4 @@
-"""Patch panels as data: which ports they join, and what the 1x2 switches before them look at (TopoOpt, sections 3.1, 4).
+"""Patch panels as data: which ports they join, and what the 1x2 switches look at (TopoOpt, sections 3.1 and 4).
 
 Interface i of every server is a port of panel i, and a circuit joins two ports of one panel, full duplex. So the
 circuits of a panel are a matching of the servers. With look-ahead, interface i has a 1x2 switch to panel i and to
@@ -57,8 +57,8 @@ class Panels:
     def lit(self) -> tuple[Matching, ...]:
         """By interface, the circuits that carry light: both ends look at the panel that joins them."""
         return tuple(
-            tuple(sorted(pair for side, panels in enumerate(self.sides) for pair in panels[i] if self._is_lit(pair, side)))
-            for i in range(self.degree)
+            tuple(sorted(pair for side, panel in enumerate(panels) for pair in panel if self._is_lit(pair, side)))
+            for panels in zip(*self.sides, strict=True)
         )
 
     def _is_lit(self, pair: tuple[int, int], side: int) -> bool:
@@ -84,8 +84,7 @@ class Panels:
                 )
         sides = tuple(
             tuple(
-                _joined(old, [pair for pair in new if wanted[pair[0]] == side], [wanted[s] == side for s in range(self.servers)])
-                for old, new in zip(panels, matchings, strict=True)
+                _repatched(old, new, [at == side for at in wanted]) for old, new in zip(panels, matchings, strict=True)
             )
             for side, panels in enumerate(self.sides)
         )
@@ -110,7 +109,7 @@ class Panels:
             raise TopologyError("these patch panels have no look-ahead ports", fix="add look_ahead=true to patch_panel")
 
 
-def _joined(old: Matching, new: Sequence[tuple[int, int]], is_free: Sequence[bool]) -> Matching:
-    """A panel whose ports that are free have the new circuits, and whose others keep theirs."""
+def _repatched(old: Matching, new: Matching, is_free: Sequence[bool]) -> Matching:
+    """A panel whose free ports have those of the new circuits that join two of them, and whose others keep theirs."""
     kept = [pair for pair in old if not any(is_free[server] for server in pair)]
-    return tuple(sorted([*kept, *new]))
+    return tuple(sorted([*kept, *(pair for pair in new if is_free[pair[0]])]))

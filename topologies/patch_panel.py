@@ -7,7 +7,7 @@ where a circuit joins them; others are reached through servers, which forward (s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
@@ -55,14 +55,19 @@ def patch_panel(
     """
     at_least("patch_panel", 2, servers=servers)
     at_least("patch_panel", 1, degree=degree)
-    at_least("patch_panel", 0, **({} if reconfiguration_s is None else {"reconfiguration_s": reconfiguration_s}))
     check_size("patch_panel", servers * degree, servers=servers, degree=degree)
-    chosen = {"rings": rings, "circuits": circuits, "routes": routes}
-    extra = {"technology": technology, "reconfiguration_s": reconfiguration_s, "look_ahead": look_ahead}
-    default = {"technology": "patch_panel", "reconfiguration_s": None, "look_ahead": False}
-    params = {"servers": servers, "degree": degree}
-    params |= {name: value for name, value in chosen.items() if value != ()}
-    params |= {name: value for name, value in extra.items() if value != default[name]}
+    if reconfiguration_s is not None and reconfiguration_s < 0:
+        raise TopologyError(f"patch_panel: reconfiguration_s is {reconfiguration_s:g}", fix="give 0 or more")
+    chosen = {
+        "rings": rings or None,
+        "circuits": circuits or None,
+        "routes": routes or None,
+        "technology": technology if technology != "patch_panel" else None,
+        "reconfiguration_s": reconfiguration_s,
+        "look_ahead": look_ahead or None,
+    }
+    params: dict[str, object] = {"servers": servers, "degree": degree}
+    params |= {name: value for name, value in chosen.items() if value is not None}
     lit = matchings(servers, degree, rings if rings or circuits else (1,), circuits)
     dark = tuple(() for _ in range(degree))
     panels = Panels(
@@ -96,13 +101,15 @@ class _Circuits:
         """By (server, destination), the directed link to leave by."""
         self._towards: dict[int, dict[int, int]] = {}
         """By destination and server, the same on a shortest way."""
+        self._neighbours: list[list[tuple[int, int]]] = []
+        """By server, for each lit interface, the link into its panel and the server at the other end of the circuit."""
 
     def take(self, topology: Topology, panels: Panels) -> None:
-        """Follow the paths that ``panels`` gives. Raises TopologyError where there is no circuit, or no one next hop."""
+        """Follow the paths that ``panels`` gives. Raises TopologyError: no circuit is there, or two next hops."""
         for path in panels.routes:
             word = "-".join(map(str, path))
             for here, there in pairwise(path):
-                link = next((link for link, _, other in _neighbours(topology, here) if other == there), None)
+                link = next((link for link, other in self.neighbours(topology)[here] if other == there), None)
                 if link is None:
                     raise TopologyError(
                         f"{topology.expression}: route {word} goes from {here} to {there}, which no circuit joins",
@@ -115,9 +122,16 @@ class _Circuits:
                         fix="give one next hop for each server and destination: servers forward by destination",
                     )
 
+    def neighbours(self, topology: Topology) -> list[list[tuple[int, int]]]:
+        if not self._neighbours:
+            lit = topology.circuits
+            ports = (topology.ports[server] for server in topology.hosts)
+            self._neighbours = [[(link, topology.head(lit[link])) for link in links if link in lit] for links in ports]
+        return self._neighbours
+
     def __call__(self, topology: Topology, src: int, dst: int) -> tuple[Path, ...]:
         if dst not in self._towards:
-            self._towards[dst] = _shortest(topology, dst)
+            self._towards[dst] = _shortest(self.neighbours(topology), dst)
         links: list[int] = []
         here = src
         while here != dst:
@@ -129,37 +143,28 @@ class _Circuits:
         return (Path(tuple(links)),)
 
 
-def _neighbours(topology: Topology, server: int) -> Iterator[tuple[int, int, int]]:
-    """By interface: the link into the panel, the one out of it, and the server at its end."""
-    for link in topology.ports[server]:
-        out = topology.circuits.get(link)
-        if out is not None:
-            yield link, out, topology.head(out)
-
-
-def _shortest(topology: Topology, dst: int) -> dict[int, int]:
-    """By server, the lowest interface's link that leads nearer to ``dst``; circuits lead as far back as there."""
+def _shortest(neighbours: Sequence[Sequence[tuple[int, int]]], dst: int) -> dict[int, int]:
+    """By server, the lowest interface's link that leads nearer to ``dst``; circuits lead back as far as there."""
     distance = {dst: 0}
     todo = deque([dst])
     while todo:
         here = todo.popleft()
-        for _, _, other in _neighbours(topology, here):
+        for _, other in neighbours[here]:
             if other not in distance:
                 distance[other] = distance[here] + 1
                 todo.append(other)
     return {
-        server: next(link for link, _, other in _neighbours(topology, server) if distance[other] < far)
+        server: next(link for link, other in neighbours[server] if distance[other] < far)
         for server, far in distance.items()
         if far
     }
 
 
-def _unreachable(topology: Topology, src: int, dst: int, reaching: dict[int, int]) -> TopologyError:
-    names = topology.nodes
-    near = [names[server].name for server in sorted({dst, *reaching})]
-    shown = ", ".join(near if len(near) <= 6 else [*near[:5], "..."])
+def _unreachable(topology: Topology, src: int, dst: int, reaching: Mapping[int, int]) -> TopologyError:
+    names = [topology.nodes[server].name for server in sorted(reaching)]
+    shown = ", ".join(names if len(names) <= 6 else [*names[:5], "..."]) or "nobody"
+    ends = topology.nodes[src].name, topology.nodes[dst].name
     return TopologyError(
-        f"{topology.expression}: no circuits lead from {names[src].name} to {names[dst].name}, which is joined with "
-        + (shown if len(near) > 1 else "nobody"),
+        f"{topology.expression}: no circuits lead from {ends[0]} to {ends[1]}, which is joined with {shown}",
         fix="add circuits that join them, such as rings=[1]",
     )

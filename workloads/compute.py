@@ -28,12 +28,15 @@ class Computed:
     """One iteration's computing.
 
     ``loss`` is None where nothing is trained. ``compute_s`` is the wall-clock time it really took, without waits and
-    communication; ``overrun_s`` by how much the latest bucket missed its due time (0 unless paced).
+    communication; ``overrun_s`` by how much the latest bucket missed its due time (0 unless paced). A straggler was
+    made to take ``factor`` times as long and ``extra_s`` more.
     """
 
     loss: float | None
     compute_s: float
     overrun_s: float
+    factor: float = 1.0
+    extra_s: float = 0.0
 
 
 class Accelerator:
@@ -81,25 +84,33 @@ class Accelerator:
 
     def run(self, iteration: int, start_s: float) -> Computed:
         """Compute the iteration that began at ``start_s`` (``time.monotonic``); returns when all is released."""
+        self._factor, self._extra_s = self._compute.slowdown(iteration)
         if self._repeated is not None:
             self._replica.gradient[:] = self._repeated
+            if self._extra_s:
+                self._wait(self._extra_s)
             for bucket in range(len(self._due)):
                 self._release(bucket)
-            return Computed(self._loss, 0.0, 0.0)
+            return Computed(self._loss, 0.0, 0.0, extra_s=self._extra_s)
         self._start_s, self._paused_s, self._compute_s, self._overrun_s = start_s, 0.0, 0.0, 0.0
+        self._slowed_s = 0.0
         loss = self._replica.compute(*self._replica.samples(iteration, self._rank, self._world))
         if not self._layered:
             self._ready(0)
-        return Computed(loss, self._compute_s, self._overrun_s)
+        return Computed(loss, self._compute_s, self._overrun_s, self._factor, self._extra_s)
 
     def _ready(self, bucket: int) -> None:
         """A bucket's gradient is computed: wait for its due time if it has one, then release it."""
         now = time.monotonic()
         self._compute_s = now - self._start_s - self._paused_s
         if self._compute.mode == "paced":
-            early = self._start_s + self._compute.pace_s * float(self._due[bucket]) - now
+            whole_s = self._factor * self._compute.pace_s + self._extra_s
+            early = self._start_s + whole_s * float(self._due[bucket]) - now
             self._overrun_s = max(self._overrun_s, -early)
-            if early > 0:
-                self._wait(early)
+        else:
+            early = (self._factor - 1) * self._compute_s + self._extra_s - self._slowed_s
+            self._slowed_s += early
+        if early > 0:
+            self._wait(early)
         self._release(bucket)
         self._paused_s += time.monotonic() - now

@@ -34,6 +34,17 @@ class Compute:
 
     mode: Literal["real", "paced", "none"] = "real"
     pace_s: float = 0.0
+    factor: tuple[float, ...] = ()
+    """By iteration, how many times as long it takes this worker as it would unperturbed; empty for once."""
+    extra_s: tuple[float, ...] = ()
+    """By iteration, what is added to that; empty for nothing."""
+
+    def slowdown(self, iteration: int) -> tuple[float, float]:
+        """(factor, extra seconds) of an iteration."""
+        return (
+            self.factor[iteration] if self.factor else 1.0,
+            self.extra_s[iteration] if self.extra_s else 0.0,
+        )
 
 
 @dataclass(frozen=True)
@@ -106,6 +117,14 @@ class Meeting:
 
 
 @dataclass(frozen=True)
+class StepJitter:
+    """What is added to each step of a synchronisation, see :class:`workloads.sync.steps.Jitter`."""
+
+    sigma_s: float
+    seed: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Job:
     """One process of one trial. Paths are as the process sees them."""
 
@@ -136,6 +155,7 @@ class Job:
     """Whether a later bucket, which the next forward pass needs earlier, overtakes."""
     meeting: Meeting | None = None
     """For a forest that a library runs."""
+    jitter: StepJitter | None = None
     version: int = VERSION
 
     def save(self, path: Path) -> None:
@@ -149,7 +169,10 @@ class Job:
         raw["peers"] = tuple(Peer(**peer) for peer in raw["peers"])
         raw["training"] = _KINDS[raw["training"]["kind"]](**raw["training"])
         raw["buckets"] = tuple((start, stop) for start, stop in raw["buckets"])
-        raw["compute"] = Compute(**raw["compute"])
+        compute = raw["compute"]
+        raw["compute"] = Compute(**compute | {name: tuple(compute[name]) for name in ("factor", "extra_s")})
+        if raw["jitter"]:
+            raw["jitter"] = StepJitter(raw["jitter"]["sigma_s"], tuple(raw["jitter"]["seed"]))
         raw["probes"] = tuple(Probe(**probe) for probe in raw["probes"])
         if raw["meeting"]:
             raw["meeting"] = Meeting(**raw["meeting"] | {"hosts": tuple(raw["meeting"]["hosts"])})

@@ -79,6 +79,7 @@ class Player:
     def __init__(self, replay: Replay, compute: Compute, values: Values, release: Callable[[int], None]) -> None:
         """``release(bucket)`` is called once a bucket and iteration, in order."""
         self._paced, self._values, self._release = compute.mode == "paced", values, release
+        self._compute, self._shares = compute, replay.shares
         self._forward_s = [FORWARD * share * compute.pace_s for share in replay.shares]
         self._backward_s = [(1 - FORWARD) * share * compute.pace_s for share in replay.shares]
         self._forward: tuple[float, float] | None = None
@@ -94,31 +95,33 @@ class Player:
         self.check(iteration - 1)
         self._values.fill(iteration)
         compute_s = time.monotonic() - called_s
-        due_s = self._forward[1] if self._forward else start_s + sum(self._forward_s)
+        factor, extra_s = self._compute.slowdown(iteration)
+        due_s = self._forward[1] if self._forward else start_s + factor * sum(self._forward_s)
         self._forward = None
         overrun_s = 0.0
-        for bucket, backward_s in enumerate(self._backward_s):
-            due_s += backward_s
+        for bucket, (backward_s, share) in enumerate(zip(self._backward_s, self._shares, strict=True)):
+            due_s += factor * backward_s + extra_s * share
             early_s = due_s - time.monotonic()
             if early_s > 0:
                 wait(early_s)
             elif self._paced:
                 overrun_s = max(overrun_s, -early_s)
             self._release(bucket)
-        return Computed(None, compute_s, overrun_s)
+        return Computed(None, compute_s, overrun_s, factor, extra_s)
 
-    def forward(self, engine: Engine, timeout_s: float) -> None:
-        """Play the next iteration's forward pass, each bucket's layers as soon as their sums are there.
+    def forward(self, iteration: int, engine: Engine, timeout_s: float) -> None:
+        """Play the forward pass of ``iteration``, each bucket's layers as soon as their sums are there.
 
         Raises:
             TrialTimeoutError, WorkerError: as :meth:`Engine.wait`.
         """
         begun_s, clock_s = None, 0.0
+        factor, _ = self._compute.slowdown(iteration)
         for bucket in reversed(range(len(self._forward_s))):
             engine.wait_bucket(bucket, timeout_s)
             clock_s = max(clock_s, time.monotonic())
             begun_s = begun_s or clock_s
-            clock_s += self._forward_s[bucket]
+            clock_s += factor * self._forward_s[bucket]
             if (left_s := clock_s - time.monotonic()) > 0:
                 engine.poll(left_s)
         self._forward = (begun_s or clock_s, clock_s)

@@ -3,8 +3,8 @@
 Usage: ``python -m workloads.worker JOB.json``
 
 Reads a job (:mod:`workloads.job`), meets its neighbours in band, measures its links, trains, and writes JSON lines to
-the job's samples file: ``hello``, a ``probe`` a NIC, an ``iteration`` each, then ``done`` or ``error``. Times are
-``time.monotonic()`` in seconds, one clock for all processes of a machine. So any lab can start it, anywhere.
+the job's samples file: ``hello``, a ``probe`` a NIC, ``begin``, an ``iteration`` each, then ``done`` or ``error``.
+Times are ``time.monotonic()`` in seconds, one clock for all processes of a machine. So any lab can start it, anywhere.
 
 A sample is written after the iteration has ended, and Python's collector is off while iterations run, so that
 neither falls into a measured window.
@@ -154,6 +154,7 @@ def _train(job: Job, replica: Replica, engine: Synchroniser, samples: TextIO) ->
     layered = job.overlap == "layer"
     accelerator = Accelerator(replica, job.compute, job.rank, job.world, layered, release, engine.poll)
     engine.barrier(job.timeout_s)
+    write(samples, "begin", time=time.monotonic())
     for i in range(job.training.iterations):
         start_s = time.monotonic()
         computed = accelerator.run(i, start_s)
@@ -178,12 +179,13 @@ def _replay(job: Job, values: Values, engine: Synchroniser, samples: TextIO) -> 
     wait = time.sleep if job.overlap == "none" else engine.poll
     last = job.training.iterations - 1
     engine.barrier(job.timeout_s)
+    write(samples, "begin", time=time.monotonic())
     for i in range(last + 1):
         start_s = player.start_s()
         computed = player.run(i, start_s, wait)
         if job.overlap == "both" and i < last:
             assert isinstance(engine, Engine)  # the harness lets no library have this
-            player.forward(engine, job.timeout_s)
+            player.forward(i + 1, engine, job.timeout_s)
         sum_s = engine.wait(job.timeout_s)
         used = release.meter.now().since(release.ready)
         _sample(job, samples, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used)

@@ -74,6 +74,19 @@ class Exit:
 
 
 @dataclass(frozen=True)
+class LinkChange:
+    """What is to be different on one directed link from now on; None leaves it as it is.
+
+    ``blocked`` drops everything at the egress, as a cut cable does; neither end is told.
+    """
+
+    directed_link: int
+    rate_bps: int | None = None
+    queue_bytes: int | None = None
+    blocked: bool | None = None
+
+
+@dataclass(frozen=True)
 class Counters:
     """What the kernel has counted at the egress of one directed link since the lab came up."""
 
@@ -103,6 +116,16 @@ class Patched:
     lit_s: float
 
 
+class Running(Protocol):
+    """A program that was started on a node beside the workers."""
+
+    def signal(self, number: int) -> object:
+        """Send a signal to it and to the processes that it started."""
+
+    def wait(self) -> int:
+        """Wait for its end; the exit status, or minus the signal that ended it."""
+
+
 class Lab(Protocol):
     """Bring a network up, run processes on it, read what happened, take it down. One network at a time."""
 
@@ -119,6 +142,14 @@ class Lab(Protocol):
         Raises:
             LabError: the kernel reports something else than what was asked for.
             PrivilegeError: the kernel does not let this user build it.
+        """
+
+    def plan_patch(self, topology: Topology) -> None:
+        """Work out :meth:`patch` for the same topology, as the next move, so that it begins at once.
+
+        Raises:
+            TopologyError: a pair would have no route.
+            LabError: another network is up.
         """
 
     def patch(self, topology: Topology, dark_s: float) -> Patched:
@@ -144,6 +175,19 @@ class Lab(Protocol):
 
     def kill(self) -> None:
         """End every worker now."""
+
+    def signal(self, node: int, number: int) -> None:
+        """Send a signal to everything that was started on a node."""
+
+    def start(self, node: int, program: Program, log: str) -> Running:
+        """Start a program on a node beside the workers; it ends with the lab at the latest."""
+
+    def adjust(self, changes: Sequence[LinkChange]) -> None:
+        """Change links while they are in use; on return the kernel has all of it.
+
+        Raises:
+            LabError: the kernel refused.
+        """
 
     def counters(self) -> list[Counters]:
         """Bytes, packets and drops per directed link."""

@@ -9,7 +9,9 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from testbed.errors import SpecError
-from testbed.spec.model import KINDS, Spec, tag
+from testbed.spec.base import Group, tag
+from testbed.spec.model import KINDS, Spec
+from testbed.spec.perturb import PERTURBATIONS
 
 Path = tuple[str | int, ...]
 
@@ -24,8 +26,10 @@ _KINDS = {
 }
 
 
-_TAGS = {tag(kind): group for kind, group in KINDS.items()}
-"""What pydantic puts into a mistake's path after ``workload``: the kind by which the rest is to be read."""
+_UNIONS: dict[str, dict[str, type[Group]]] = {"workload": KINDS, "perturb": PERTURBATIONS}
+"""By key, the groups that may be there and the word that each one's ``kind`` has."""
+_TAGS = {tag(kind): group for union in _UNIONS.values() for kind, group in union.items()}
+"""What pydantic puts into a mistake's path after such a key: the kind by which the rest is to be read."""
 _WRONG_KIND = "union_tag_invalid"
 
 MOST_SHOWN = 8
@@ -55,8 +59,8 @@ def _describe(item: Any, path: Path) -> tuple[str, str]:
     if kind == "extra_forbidden":
         return _unknown_key(path)
     if kind == _WRONG_KIND:
-        word = context["tag"][1:-1]
-        return f"{word!r} is not one of: {', '.join(KINDS)}", nearest(word, list(KINDS))
+        word, kinds = context["tag"][1:-1], list(_union(path))
+        return f"{word!r} is not one of: {', '.join(kinds)}", nearest(word, kinds)
     if kind == "missing":
         return "missing", f"add it, such as {path[-1]}: {_example(path)}"
     if kind == "literal_error":
@@ -75,12 +79,17 @@ def _describe(item: Any, path: Path) -> tuple[str, str]:
 
 
 def _unknown_key(path: Path) -> tuple[str, str]:
-    """A key that no kind of workload has, or one that only another kind has."""
+    """A key that no kind has, or one that only others have."""
     *group, key = path
-    others = [kind for kind, fields in KINDS.items() if key in _keys(fields)]
+    others = [kind for kind, fields in _union(path).items() if key in _keys(fields)]
     if group and group[-1] in _TAGS and others:
         return f"kind {str(group[-1])[1:-1]} has no such key", f"remove it, or write kind: {' or '.join(others)}"
     return "unknown key", nearest(str(key), known_keys(tuple(group)))
+
+
+def _union(path: Path) -> dict[str, type[Group]]:
+    """The kinds that are possible at ``path``."""
+    return next((_UNIONS[key] for key in reversed(path) if isinstance(key, str) and key in _UNIONS), {})
 
 
 _LIMITS = {

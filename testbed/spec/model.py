@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from testbed import units
 from testbed.errors import SpecError
+from testbed.spec.base import Group, Number, Rate, Size, Time, Whole, listed, refuse, tag
+from testbed.spec.perturb import Perturbations
 from topologies.call import parse
 from workloads.profiles import TABLE_6_1, profile
-
-
-def refuse(problem: str, fix: str) -> PydanticCustomError:
-    """An error for a validator to raise, which keeps the problem and its fix apart."""
-    return PydanticCustomError("testbed", "{problem}", {"problem": problem, "fix": fix})
-
-
-def _quantity(read: Callable[[object], float]) -> BeforeValidator:
-    def validate(value: object) -> float:
-        try:
-            return read(value)
-        except SpecError as error:
-            raise refuse(error.problem, error.fix or "") from None
-
-    return BeforeValidator(validate)
 
 
 def _call(value: object, example: str) -> str:
@@ -39,22 +24,11 @@ def _call(value: object, example: str) -> str:
         raise refuse(error.problem, error.fix or "") from None
 
 
-Rate = Annotated[int, _quantity(units.rate_bps)]
-Time = Annotated[float, _quantity(units.time_s)]
-Size = Annotated[int, _quantity(units.size_bytes)]
-Whole = Annotated[int, Field(strict=True)]
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 TopologyText = Annotated[str, BeforeValidator(lambda value: _call(value, "bcube(n=3,k=2)"))]
 SchemeText = Annotated[str, BeforeValidator(lambda value: _call(value, "ring or ps(place=tensor)"))]
 
 
-class _Group(BaseModel):
-    """A group of keys; a key that it does not have is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
-
-
-class Links(_Group):
+class Links(Group):
     """How fast, far and wide each link is."""
 
     rate_bps: Rate = Field(alias="rate", examples=["200 Mbit/s"])
@@ -65,7 +39,7 @@ class Links(_Group):
     """None takes reno, see :data:`testbed.environment.PREFERRED`; which one ran is recorded."""
 
 
-class ComputeTime(_Group):
+class ComputeTime(Group):
     """How long a worker takes to compute a gradient, see :class:`workloads.job.Compute`."""
 
     mode: Literal["real", "paced", "none"] = "real"
@@ -103,21 +77,17 @@ def _profile_name(name: str) -> str:
         raise refuse(error.problem, error.fix or "") from None
 
 
-def _listed(value: object) -> object:
-    return value if isinstance(value, list) else [value]
-
-
 LARGEST_BATCH = 2**16
 """No published experiment gives one worker more samples at once, and images of that many fit into memory."""
 Batch = Annotated[int, Field(strict=True, ge=1, le=LARGEST_BATCH)]
 
 
-class _Synchronised(_Group):
+class _Synchronised(Group):
     """What every worker does, the same in every arm, where our engine synchronises: settings that kinds share."""
 
     kind: str
     model: str
-    batch: Annotated[list[Batch], BeforeValidator(_listed)] = Field(min_length=1, examples=["[16, 64]"])
+    batch: Annotated[list[Batch], BeforeValidator(listed)] = Field(min_length=1, examples=["[16, 64]"])
     """Sub-minibatch sizes, in samples per worker; every arm runs once with each."""
     iterations: Whole = Field(ge=1, examples=["20"])
     warmup: Whole = Field(1, ge=0)
@@ -209,7 +179,7 @@ def _words(value: object) -> object:
     return words
 
 
-class Command(_Group):
+class Command(Group):
     """Any script that torchrun could start: a rank a host, run as it is, which synchronises by itself."""
 
     kind: Literal["command"]
@@ -220,7 +190,7 @@ class Command(_Group):
     one that testbed runs with."""
 
 
-KINDS: dict[str, type[_Group]] = {"train": Train, "profile": Profile, "command": Command}
+KINDS: dict[str, type[Group]] = {"train": Train, "profile": Profile, "command": Command}
 """The kinds of workload, by the name that ``kind`` gives."""
 
 
@@ -228,11 +198,6 @@ def _kind(value: object) -> Any:
     """``kind`` of a workload as a tag of the union below; what is no group of keys is refused as the default's."""
     kind = value.get("kind", "train") if isinstance(value, dict) else getattr(value, "kind", "train")
     return tag(str(kind))
-
-
-def tag(kind: str) -> str:
-    """How a kind stands in the place that pydantic gives of a mistake, where no key of ours can be."""
-    return f"[{kind}]"
 
 
 Workload = Annotated[
@@ -243,21 +208,24 @@ Workload = Annotated[
 ]
 
 
-class Arm(_Group):
+class Arm(Group):
     """One way to synchronise on one network; the experiment compares arms."""
 
     label: str = Field("", max_length=80)
     topology: TopologyText = Field(examples=["star(hosts=9)"])
     scheme: SchemeText = Field("", examples=["ring"])
     """Every arm needs one, except where the workload is a command, which synchronises by itself."""
+    perturb: Perturbations = Field([], examples=["[C1, N2]"])
+    """What happens to this arm besides what happens to all."""
 
     @property
     def title(self) -> str:
-        """The label, or the scheme and network where none is given."""
-        return self.label or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology)
+        """The label, or scheme, network and perturbations where none is given."""
+        under = f" under {', '.join(one.title for one in self.perturb)}" if self.perturb else ""
+        return self.label or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology) + under
 
 
-class Spec(_Group):
+class Spec(Group):
     """One experiment: every arm runs with every batch size, ``repeats`` times."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60, examples=["quickstart"])
@@ -266,6 +234,8 @@ class Spec(_Group):
     links: Links = Field(examples=["{rate: 200 Mbit/s}"])
     workload: Workload = Field(examples=["{model: lenet5, dataset: digits, batch: 16, iterations: 20}"])
     arms: list[Arm] = Field(min_length=1, examples=['[{topology: "star(hosts=9)", scheme: ring}]'])
+    perturb: Perturbations = Field([], examples=["[C1, N2]"])
+    """What happens to every arm while it runs, see :mod:`testbed.spec.perturb`."""
     repeats: Whole = Field(1, ge=1, le=1000)
     timeout_s: Time = Field(60.0, alias="timeout", gt=0)
     """A trial fails when none of its workers gets anything done for this long."""
@@ -284,10 +254,10 @@ class Spec(_Group):
     def _arms_differ(self) -> Spec:
         seen: dict[Any, int] = {}
         for i, arm in enumerate(self.arms):
-            for identity in ((arm.topology, arm.scheme), arm.title):
+            for identity in ((arm.topology, arm.scheme, str(arm.perturb)), arm.title):
                 first = seen.setdefault(identity, i)
                 if first != i:
-                    what = "label" if isinstance(identity, str) else "topology and scheme"
+                    what = "label" if isinstance(identity, str) else "topology, scheme and perturbations"
                     raise refuse(
                         f"arms.{first} and arms.{i} have the same {what}",
                         "remove one; use repeats to run an arm more than once",

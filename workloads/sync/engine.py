@@ -32,6 +32,7 @@ child first; sums of the same floats in another order differ in the last bits on
 
 from __future__ import annotations
 
+import heapq
 import select
 import time
 from collections.abc import Callable, Mapping
@@ -46,6 +47,7 @@ from workloads.sync.chunks import CHUNK_BITS, FLOAT_BYTES, ChunkTable
 from workloads.sync.connection import Connection, lost
 from workloads.sync.forest import ROOT, Forest
 from workloads.sync.plan import plan
+from workloads.sync.steps import Jitter
 from workloads.sync.sums import FixedSums, FloatSums, Numbers, Sums
 
 _SUM = 1 << 31
@@ -77,6 +79,7 @@ class Engine:
         gradient: Floats | None,
         *,
         priority: bool = False,
+        jitter: Jitter | None = None,
     ) -> None:
         if priority and forest.fixed:
             raise ValueError("chunks that switches add keep their order")  # as the gates of exponents need it
@@ -101,6 +104,10 @@ class Engine:
         self._by_node = {connection.node: connection for connection in self._connections}
         self._by_descriptor = {connection.sock.fileno(): connection for connection in self._connections}
         self._forward = [[self._by_node[peer] for peer in peers] for peers in self._plan.forward]
+        self._jitter = jitter
+        self._later: list[tuple[float, int, Connection, int, int]] = []
+        """Messages that jitter holds back, the earliest first: due time, order, connection, header and chunk."""
+        self._held_back = 0
         self._epoll = select.epoll()
         for descriptor in self._by_descriptor:
             self._epoll.register(descriptor, _EDGE)
@@ -207,6 +214,8 @@ class Engine:
         self._waiting = self._plan.children.copy()
         self._missing = self._plan.parts.copy()
         self._sums.begin()
+        if self._jitter:
+            self._jitter.begin()
         for connection in self._connections:
             connection.received = connection.expected = 0
 
@@ -229,8 +238,11 @@ class Engine:
 
     def _finish(self, timeout_s: float) -> None:
         """Loop until every chunk of the round is complete and everything is sent."""
-        self._until(lambda: not self._remaining and not any(c.sending for c in self._connections), timeout_s)
+        self._until(lambda: not self._remaining and not self._later and not self._sending(), timeout_s)
         self._begin_round()
+
+    def _sending(self) -> bool:
+        return any(connection.sending for connection in self._connections)
 
     def _until(self, done: Callable[[], bool], timeout_s: float) -> None:
         """Loop until ``done``, or until nothing has moved for ``timeout_s``."""
@@ -257,6 +269,8 @@ class Engine:
     def _step(self, timeout_s: float) -> bool:
         """Move what can move now, waiting up to ``timeout_s`` if that is nothing; returns whether anything moved."""
         moved = self._move()
+        if self._later:
+            timeout_s = min(timeout_s, max(0.0, self._later[0][0] - time.monotonic()))
         for descriptor, events in self._epoll.poll(0.0 if moved else timeout_s):
             connection = self._by_descriptor[descriptor]
             if events & ~select.EPOLLOUT:
@@ -270,6 +284,10 @@ class Engine:
     def _move(self) -> bool:
         """Read and write once on each connection that lets us; returns whether anything moved."""
         moved = False
+        while self._later and self._later[0][0] <= time.monotonic():
+            _, _, connection, word, k = heapq.heappop(self._later)
+            connection.push(word, self._views[k], self._rank[k])
+            moved = True
         for connection in self._connections:
             if connection.readable and not connection.held and self._take(connection):
                 moved = True
@@ -355,14 +373,24 @@ class Engine:
         if parent == ROOT:
             self._summed(k)
         elif self._sums.may_send(k):
-            self._by_node[parent].push(self._round << _ROUND_SHIFT | k, self._views[k], self._rank[k])
+            self._push(self._by_node[parent], k, 0)
             if not self._plan.receives[c]:
                 self._complete(k)
+
+    def _push(self, connection: Connection, k: int, phase: int) -> None:
+        """Queue a message; where there is jitter, once its step may begin. A barrier has none."""
+        word = phase | self._round << _ROUND_SHIFT | k
+        if self._jitter is None or self._plan.bucket[k] == self._plan.buckets:
+            connection.push(word, self._views[k], self._rank[k])
+        else:
+            due_s = self._jitter.due_s(self._plan.klass[k], is_sum=phase == _SUM)
+            self._held_back += 1
+            heapq.heappush(self._later, (due_s, self._held_back, connection, word, k))
 
     def _summed(self, k: int) -> None:
         """Chunk k holds the sum of all workers: pass it down."""
         for connection in self._forward[self._plan.klass[k]]:
-            connection.push(_SUM | self._round << _ROUND_SHIFT | k, self._views[k], self._rank[k])
+            self._push(connection, k, _SUM)
         self._complete(k)
         if (gate := self._sums.agreed(k)) is not None:
             self._open(gate)

@@ -10,6 +10,7 @@ from workloads.sync import libraries, transport
 from workloads.sync.chunks import ChunkTable
 from workloads.sync.engine import Engine, Floats
 from workloads.sync.forest import Forest
+from workloads.sync.steps import Jitter
 
 
 class Synchroniser(Protocol):
@@ -43,4 +44,6 @@ def connect(job: Job, forest: Forest, table: ChunkTable, gradient: Floats | None
     if forest.library is not None and gradient is not None:
         return libraries.connect(job, forest.library, table, gradient)
     sockets = transport.connect(job.node, job.peers, job.congestion_control, job.timeout_s)
-    return Engine(job.node, forest, table, sockets, gradient, priority=job.priority)
+    steps = job.jitter
+    jitter = Jitter(forest, job.node, steps.sigma_s, steps.seed) if steps else None
+    return Engine(job.node, forest, table, sockets, gradient, priority=job.priority, jitter=jitter)

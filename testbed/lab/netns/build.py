@@ -15,10 +15,12 @@ import errno
 import os
 import resource
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from testbed.errors import LabError
+from testbed.lab.base import LinkChange
 from testbed.lab.netns import kernel, panel, rtnetlink, shaping, switching, sysctls
-from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan
+from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
 from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket
 
 SPARE_FILES = 64
@@ -33,6 +35,8 @@ class Network:
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
         self.namespaces: list[int] = []
+        self.changes: dict[int, LinkChange] = {}
+        """By directed link, what was changed since the network was built."""
         self._home = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
 
     def build(self) -> None:
@@ -53,15 +57,15 @@ class Network:
 
     def on_every_node(self, action: Callable[[NodePlan, RouteSocket], None]) -> None:
         """Call ``action`` inside each node's namespace, then come back to the sandbox's own."""
-        self.on_nodes(range(len(self.blueprint.nodes)), action)
+        self.on_nodes(self.blueprint.nodes, action)
 
-    def on_nodes(self, nodes: Iterable[int], action: Callable[[NodePlan, RouteSocket], None]) -> None:
-        """The same for some of the nodes."""
+    def on_nodes(self, nodes: Iterable[NodePlan], action: Callable[[NodePlan, RouteSocket], None]) -> None:
+        """The same for some of them."""
         try:
             for node in nodes:
-                kernel.setns(self.namespaces[node], kernel.CLONE_NEWNET)
+                kernel.setns(self.namespaces[node.index], kernel.CLONE_NEWNET)
                 with RouteSocket() as netlink:
-                    action(self.blueprint.nodes[node], netlink)
+                    action(node, netlink)
         finally:
             kernel.setns(self._home, kernel.CLONE_NEWNET)
 
@@ -71,10 +75,20 @@ class Network:
         Raises:
             LabError: the kernel refused one; it is named.
         """
+        nodes = [self.blueprint.nodes[index] for index in requests]
         try:
-            self.on_nodes(requests, lambda node, netlink: netlink.send(requests[node.index]))
+            self.on_nodes(nodes, lambda node, netlink: netlink.send(requests[node.index]))
         except NetlinkError as error:
             raise LabError(f"the kernel refused to {error.strerror}") from error
+
+    def shape(self, port: Port) -> shaping.Shape:
+        """What a port's egress should look like now."""
+        change = self.changes.get(port.directed_link, LinkChange(port.directed_link))
+        settings = self.blueprint.settings
+        if change.queue_bytes is not None:
+            settings = replace(settings, queue_bytes=change.queue_bytes)
+        found = shaping.shape(change.rate_bps or port.rate_bps, port.delay_s, settings)
+        return shaping.blocked(found) if change.blocked else found
 
     def close(self) -> None:
         """Let go; the kernel frees namespaces and interfaces when no process is left in them."""

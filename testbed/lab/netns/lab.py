@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import testbed
 from testbed.errors import LabError
-from testbed.lab.base import Completed, Counters, Exit, Launch, LinkSettings, Patched
+from testbed.lab.base import Completed, Counters, Exit, Launch, LinkChange, LinkSettings, Patched, Program, Running
 from testbed.lab.netns.attached import Attached, run_and_collect
 from testbed.lab.netns.blueprint import blueprint
 from testbed.lab.netns.channel import Channel, ChannelClosedError
@@ -51,6 +51,7 @@ class NetnsLab:
         self._every_address = every_address
         self._lock, self._patching = threading.Lock(), threading.Lock()
         self._asked: tuple[Topology, LinkSettings, list[tuple[int, int]]] | None = None
+        self._planned: Topology | None = None
         self._description: dict[str, Any] = {}
         ours, theirs = socket.socketpair()
         self._process = _start(theirs)
@@ -65,23 +66,38 @@ class NetnsLab:
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         pairs = list(pairs)
         plan = blueprint(topology, settings, pairs, every_address=self._every_address)
-        self._asked = topology, settings, pairs
         self._description = cast(dict[str, Any], self._ask("up", plan))
+        self._asked = topology, settings, pairs
+
+    def plan_patch(self, topology: Topology) -> None:
+        with self._patching:
+            self._plan_patch(topology)
 
     def patch(self, topology: Topology, dark_s: float) -> Patched:
         with self._patching:
-            up, settings, pairs = self._asked or (None, LinkSettings(), [])
-            if up is None or replace(up, panels=topology.panels, params=topology.params) != topology:
-                raise LabError(f"{topology.expression} is not what is up", fix="move circuits of the network that is up")
-            for src, dst in pairs:
-                topology.paths(src, dst)  # an error now, while nothing has changed
-            parted, joined = (len(a.items() - b.items()) // 2 for a, b in ((up.circuits, topology.circuits), (topology.circuits, up.circuits)))
-            dark_at_s = cast(float, self._ask("darken", topology.circuits))
-            self._ask("load", blueprint(topology, settings, pairs, every_address=self._every_address))
-            time.sleep(max(0.0, dark_at_s + dark_s - time.monotonic()))
-            lit_at_s = cast(float, self._ask("light"))
-            self._asked = topology, settings, pairs
-            return Patched(parted, joined, dark_at_s, lit_at_s)
+            if self._planned is not topology:
+                self._plan_patch(topology)
+            parted_s = cast(float, self._ask("part"))
+            self._ask("reroute")
+            time.sleep(max(0.0, parted_s + dark_s - time.monotonic()))
+            joined_s = cast(float, self._ask("join"))
+            before, settings, pairs = self._needed()
+            self._asked, self._planned = (topology, settings, pairs), None
+            old, new = before.circuits.items(), topology.circuits.items()
+            return Patched(len(old - new) // 2, len(new - old) // 2, parted_s, joined_s)
+
+    def _plan_patch(self, topology: Topology) -> None:
+        up, settings, pairs = self._needed()
+        if replace(topology, panels=up.panels) != up:
+            raise LabError(f"{topology.expression} is not what is up", fix="change the circuits of what is up, no more")
+        self._ask("plan_patch", blueprint(topology, settings, pairs, every_address=self._every_address))
+        self._planned = topology
+
+    def _needed(self) -> tuple[Topology, LinkSettings, list[tuple[int, int]]]:
+        """What :meth:`up` was asked for."""
+        if self._asked is None:
+            raise LabError("no network is up", fix="call up() first")
+        return self._asked
 
     def verify(self) -> None:
         """Read the network back again.
@@ -109,6 +125,23 @@ class NetnsLab:
 
     def kill(self) -> None:
         self._ask("kill")
+
+    def signal(self, node: int, number: int) -> None:
+        self._ask("signal_node", node, number)
+
+    def start(self, node: int, program: Program, log: str) -> Running:
+        settings = (f"{name}={value}" for name, value in program.environment.items())
+        words = ["env", f"--chdir={program.folder}", *settings, *program.words]
+        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            return self.attach(node, words, (null, output, output))
+        finally:
+            os.close(null)
+            os.close(output)
+
+    def adjust(self, changes: Sequence[LinkChange]) -> None:
+        self._ask("adjust", list(changes))
 
     def counters(self) -> list[Counters]:
         return cast(list[Counters], self._ask("counters"))
@@ -153,6 +186,7 @@ class NetnsLab:
 
     def down(self) -> None:
         self._ask("down")
+        self._asked = self._planned = None
         self._description = {}
 
     def fileno(self) -> int:

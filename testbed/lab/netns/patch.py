@@ -1,92 +1,111 @@
-"""Moving circuits while the network is up: what goes dark, and all that changes when the new circuits are lit.
+"""Moving circuits while the network is up, worked out beforehand so that each of three steps is one batch a node.
 
-What stays is not touched. At light, panels come first, then servers: each learns its new neighbours before the routes
-through them, and forgets routes before it learns others, since a gateway must not be behind a gateway.
+1. The circuits that go are parted: their ports are dark. What stays is not touched.
+2. While it is dark, servers learn their new neighbours, and new routes where the old ones led into the dark.
+3. The new circuits are joined; then servers change the routes that have worked until now.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
-from testbed.errors import LabError
-from testbed.lab.netns import panel, readback, rtnetlink
+from testbed.lab.netns import panel, rtnetlink
 from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan
-from testbed.lab.netns.build import Network
 from testbed.lab.netns.netlink import Request
 
-Requests = dict[int, list[Request]]
+Requests = Mapping[int, list[Request]]
 """By node."""
 
 
+@dataclass(frozen=True)
 class Patch:
-    """One move: circuits go dark as it is made; ``light`` brings up what ``load`` has prepared.
+    """A move from one network to another that differs in its circuits and routes: the requests of each step."""
 
-    Raises:
-        LabError: the kernel refused something.
-    """
+    before: Blueprint
+    after: Blueprint
+    parting: Requests
+    dark: Requests
+    joining: Requests
 
-    def __init__(self, network: Network, circuits: Mapping[int, int]) -> None:
-        self._network = network
-        self._before = network.blueprint
-        self._light: Requests = {}
-        self._after: Blueprint | None = None
-        network.send(darkening(self._before, circuits))
-        stay = {link: out for link, out in self._before.circuits.items() if circuits.get(link) == out}
-        network.blueprint = replace(self._before, circuits=stay)
-        self.dark_s = time.monotonic()
-
-    def load(self, after: Blueprint) -> None:
-        """Prepare what makes the network ``after``."""
-        self._after, self._light = after, lighting(self._before, after)
-
-    def light(self) -> float:
-        """Bring the new circuits up, with routes; when they were (``time.monotonic``).
-
-        Raises:
-            LabError: the kernel refused something, or says something else afterwards.
-        """
-        if self._after is None:
-            raise LabError("a patch has no circuits to light", fix="load it first")
-        self._network.send(self._light)
-        lit_s = time.monotonic()
-        self._network.blueprint = self._after
-        readback.verify_nodes(self._network, self._light)
-        return lit_s
+    @property
+    def touched(self) -> list[NodePlan]:
+        """The nodes that it changes."""
+        return [self.after.nodes[index] for index in sorted({*self.parting, *self.dark, *self.joining})]
 
 
-def darkening(before: Blueprint, circuits: Mapping[int, int]) -> Requests:
-    """What parts the circuits that are not to stay."""
-    requests: Requests = {}
-    for link, out in before.circuits.items():
-        if circuits.get(link) != out:
-            node, _ = before.ends[link ^ 1]
-            port = before.port(link ^ 1)
-            requests.setdefault(node, []).append(panel.part(port.index, f"{before.nodes[node].name}:{port.name}"))
-    return requests
+def plan(before: Blueprint, after: Blueprint) -> Patch:
+    """Work a move out."""
+    way = _Way(before, after)
+    steps: tuple[dict[int, list[Request]], ...] = ({}, {}, {})
+    for node in sorted(after.nodes, key=lambda node: node.mode != "panel"):
+        was, index = before.nodes[node.index], node.index
+        steps[0][index] = list(_part(before, after, was))
+        wanted = {route.destination for route in (*was.routes, *node.routes)}
+        lost = {destination for destination in wanted if way.is_lost(index, destination)}
+        steps[1][index] = [*_meet(before, after, node), *_route(was, node, lost)]
+        steps[2][index] = [*_join(before, after, node), *_route(was, node, wanted - lost), *_leave(before, after, was)]
+    return Patch(before, after, *({index: step[index] for index in step if step[index]} for step in steps))
 
 
-def lighting(before: Blueprint, after: Blueprint) -> Requests:
-    """What makes one network of the other once the circuits that move are dark; panels first."""
-    order = sorted(after.nodes, key=lambda node: node.mode != "panel")
-    changes = ((node.index, list(_change(before, after, node))) for node in order)
-    return {node: requests for node, requests in changes if requests}
+def _part(before: Blueprint, after: Blueprint, was: NodePlan) -> Iterator[Request]:
+    stay = after.joined(after.nodes[was.index])
+    for index, to in before.joined(was).items():
+        if stay.get(index) != to:
+            yield panel.part(index, _name(before, index))
 
 
-def _change(before: Blueprint, after: Blueprint, node: NodePlan) -> Iterator[Request]:
-    was = before.nodes[node.index]
-    joined = before.joined(was)
+def _join(before: Blueprint, after: Blueprint, node: NodePlan) -> Iterator[Request]:
+    lit = before.joined(before.nodes[node.index])
     for index, to in after.joined(node).items():
-        if joined.get(index) != to:
-            yield panel.join(index, to, node.name)
-    met, meets = set(before.neighbours(was)), set(after.neighbours(node))
-    for one in meets - met:
-        name = f"{node.name}:{after.port(one.index - FIRST_INDEX).name}"
-        yield rtnetlink.add_neighbour(one.index, one.address, one.mac, name)
-    had, has = ({route.destination: route for route in one.routes} for one in (was, node))
-    yield from (rtnetlink.remove_route(destination, node.name) for destination in had.keys() - has.keys())
-    for destination, route in has.items():
-        if had.get(destination) != route:
-            yield rtnetlink.add_route(destination, route.hops, node.name, replaces=destination in had)
-    yield from (rtnetlink.remove_neighbour(one.index, one.address, node.name) for one in met - meets)
+        if lit.get(index) != to:
+            yield panel.join(index, to, _name(after, index))
+
+
+def _meet(before: Blueprint, after: Blueprint, node: NodePlan) -> Iterator[Request]:
+    for one in set(after.neighbours(node)).difference(before.neighbours(before.nodes[node.index])):
+        yield rtnetlink.add_neighbour(one.index, one.address, one.mac, _name(after, one.index))
+
+
+def _leave(before: Blueprint, after: Blueprint, was: NodePlan) -> Iterator[Request]:
+    for one in set(before.neighbours(was)).difference(after.neighbours(after.nodes[was.index])):
+        yield rtnetlink.remove_neighbour(one.index, one.address, _name(before, one.index))
+
+
+def _route(was: NodePlan, node: NodePlan, destinations: Collection[str]) -> Iterator[Request]:
+    """Change a node's routes to some destinations."""
+    had, has = ({one.destination: one.hops for one in routes} for routes in (was.routes, node.routes))
+    for destination in sorted(destinations):
+        if destination not in has:
+            yield rtnetlink.remove_route(destination, node.name)
+        elif had.get(destination) != has[destination]:
+            yield rtnetlink.set_route(destination, has[destination], node.name)
+
+
+def _name(blueprint: Blueprint, index: int) -> str:
+    node, position = blueprint.ends[index - FIRST_INDEX]
+    return f"{blueprint.nodes[node].name}:{blueprint.nodes[node].ports[position].name}"
+
+
+class _Way:
+    """How servers forward before a move, and what of it leads over a circuit that goes."""
+
+    def __init__(self, before: Blueprint, after: Blueprint) -> None:
+        self.parted = {link for link, out in before.circuits.items() if after.circuits.get(link) != out}
+        self.owner = {port.address: node.index for node in before.nodes for port in node.ports if port.address}
+        self.routes = [{one.destination: one.hops[0] for one in node.routes} for node in before.nodes]
+        self.met = [{one.address: one.index for one in before.neighbours(node)} for node in before.nodes]
+
+    def is_lost(self, node: int, destination: str) -> bool:
+        """Whether what a node sends to an address is lost while it is dark, or has never arrived."""
+        while node != self.owner[destination]:
+            if destination in self.routes[node]:
+                index, via = self.routes[node][destination]
+            elif destination in self.met[node]:
+                index, via = self.met[node][destination], None
+            else:
+                return True
+            if index - FIRST_INDEX in self.parted:
+                return True
+            node = self.owner[via or destination]
+        return False

@@ -39,6 +39,7 @@ class Processes:
     def __init__(self) -> None:
         self._workers: dict[int, tuple[int, float]] = {}  # node and start, by PID
         self._commands: dict[int, int] = {}
+        self._places: dict[int, str] = {}  # name of the node, by PID
         self._exits: list[Exit] = []
 
     def run(self, place: Place, command: Sequence[str], files: Sequence[int]) -> int:
@@ -53,6 +54,7 @@ class Processes:
         for fd in stdio:
             os.close(fd)
         self._commands[pid] = status
+        self._places[pid] = place.name
         return pid
 
     def launch(self, worker: Launch, place: Place, body: Callable[[Launch], int]) -> None:
@@ -66,6 +68,7 @@ class Processes:
         os.close(null)
         os.close(log)
         self._workers[pid] = worker.node, started_s
+        self._places[pid] = place.name
 
     def reap(self) -> None:
         """Collect every process that has ended, orphans included."""
@@ -88,6 +91,13 @@ class Processes:
         if pid in self._commands:
             _signal_group(pid, number)
 
+    def signal_node(self, name: str, number: int) -> None:
+        """Signal every worker and command of one node, and the processes they started."""
+        self.reap()
+        for pid, place in self._places.items():
+            if place == name:
+                _signal_group(pid, number)
+
     def kill_workers(self) -> None:
         """End every worker now; those that this ends are not reported as exits."""
         self.reap()
@@ -95,6 +105,7 @@ class Processes:
             _signal_group(pid, signal.SIGKILL)
         for pid in list(self._workers):
             os.waitpid(pid, 0)
+            del self._places[pid]
         self._workers.clear()
 
     def kill_all(self) -> None:
@@ -108,6 +119,7 @@ class Processes:
         self._exits.clear()
 
     def _ended(self, pid: int, status: int) -> None:
+        self._places.pop(pid, None)  # orphans have none
         if pid in self._workers:
             node, started_s = self._workers.pop(pid)
             self._exits.append(Exit(node, status, started_s, time.monotonic()))

@@ -15,7 +15,7 @@ from typing import Any
 from testbed.errors import LabError
 from testbed.lab.base import Counters
 from testbed.lab.netns import panel, rtnetlink, shaping, switching, sysctls
-from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
+from testbed.lab.netns.blueprint import FIRST_INDEX, NodePlan, Port
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.capabilities import congestion_controls
 from testbed.lab.netns.netlink import NetlinkError, RouteSocket, attributes
@@ -32,7 +32,7 @@ def verify(network: Network) -> dict[str, Any]:
     Raises:
         LabError: something differs; the link or node, what was asked and what was found are named.
     """
-    summary = _Summary(network.blueprint)
+    summary = _Summary(network)
     try:
         network.on_every_node(summary.check)
     except NetlinkError as error:
@@ -40,14 +40,14 @@ def verify(network: Network) -> dict[str, Any]:
     return summary.result()
 
 
-def verify_nodes(network: Network, nodes: Iterable[int]) -> None:
+def verify_nodes(network: Network, nodes: Iterable[NodePlan]) -> None:
     """Read some nodes back.
 
     Raises:
         LabError: something differs.
     """
     try:
-        network.on_nodes(nodes, _Summary(network.blueprint).check)
+        network.on_nodes(nodes, _Summary(network).check)
     except NetlinkError as error:
         raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
 
@@ -55,9 +55,10 @@ def verify_nodes(network: Network, nodes: Iterable[int]) -> None:
 class _Summary:
     """Checks node after node and keeps what was seen."""
 
-    def __init__(self, blueprint: Blueprint) -> None:
-        self.blueprint = blueprint
-        self.settings = blueprint.settings
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.blueprint = network.blueprint
+        self.settings = network.blueprint.settings
         self.shapes: Counter[shaping.Shape] = Counter()
         self.routes = 0
         self.neighbours = 0
@@ -113,7 +114,7 @@ class _Summary:
         _compare(link, "class of all traffic", shaping.DEFAULT_CLASS, shaping.read_default_class(root))
 
     def _check_shape(self, port: Port, found: shaping.Shape) -> None:
-        wanted = shaping.shape(port.rate_bps, port.delay_s, self.settings)
+        wanted = self.network.shape(port)
         link = self.blueprint.label(port.directed_link)
         _compare(link, "rate (bit/s)", 8 * wanted.rate_bytes_per_s, 8 * found.rate_bytes_per_s)
         _compare(link, "ceiling (bit/s)", 8 * wanted.ceil_bytes_per_s, 8 * found.ceil_bytes_per_s)

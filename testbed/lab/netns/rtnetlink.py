@@ -32,6 +32,7 @@ IF_OPER_UP = 6
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH = 1, 4, 5, 9
 RT_TABLE_MAIN, RTPROT_STATIC, RTN_UNICAST = 254, 4, 1
+RTNH_F_ONLINK = 4
 RT_SCOPE_UNIVERSE, RT_SCOPE_LINK, RT_SCOPE_NOWHERE = 0, 253, 255  # to remove, nowhere stands for any
 NDA_DST, NDA_LLADDR = 1, 2
 NUD_PERMANENT = 0x80
@@ -90,7 +91,7 @@ def add_address(index: int, address: str, prefix: int, what: str) -> Request:
     return Request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, body, f"give {what} the address {address}/{prefix}")
 
 
-def add_route(destination: str, hops: Hops, what: str, *, replaces: bool = False) -> Request:
+def add_route(destination: str, hops: Hops, what: str) -> Request:
     """To one address, through one hop (interface index, gateway or None) or balanced over several."""
     scope = RT_SCOPE_UNIVERSE if any(gateway for _, gateway in hops) else RT_SCOPE_LINK
     body = RTMSG.pack(AF_INET, 32, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, scope, RTN_UNICAST, 0)
@@ -100,8 +101,17 @@ def add_route(destination: str, hops: Hops, what: str, *, replaces: bool = False
         body += u32(RTA_OIF, index) + _gateway(gateway)
     else:
         body += attribute(RTA_MULTIPATH, b"".join(_next_hop(index, gateway) for index, gateway in hops))
-    exists = NLM_F_REPLACE if replaces else NLM_F_EXCL
-    return Request(RTM_NEWROUTE, NLM_F_CREATE | exists, body, f"route at {what} to {destination}")
+    return Request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, body, f"route at {what} to {destination}")
+
+
+def set_route(destination: str, hops: Hops, what: str) -> Request:
+    """Through one hop, whatever the route was before, and even if the gateway still has a route of its own."""
+    (index, gateway), *_ = hops
+    flags = 0 if gateway is None else RTNH_F_ONLINK
+    scope = RT_SCOPE_LINK if gateway is None else RT_SCOPE_UNIVERSE
+    body = RTMSG.pack(AF_INET, 32, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, scope, RTN_UNICAST, flags)
+    body += attribute(RTA_DST, socket.inet_aton(destination)) + u32(RTA_OIF, index) + _gateway(gateway)
+    return Request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, body, f"change the route at {what} to {destination}")
 
 
 def remove_route(destination: str, what: str) -> Request:

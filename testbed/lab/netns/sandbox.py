@@ -11,18 +11,19 @@ import os
 import select
 import signal
 import socket
+import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.errors import LabError, PrivilegeError, TestbedError
-from testbed.lab.base import Counters, Exit, Launch
-from testbed.lab.netns import capabilities, kernel, processes, readback
+from testbed.lab.base import Counters, Exit, Launch, LinkChange
+from testbed.lab.netns import capabilities, kernel, patch, processes, readback
+from testbed.lab.netns.adjust import adjust
 from testbed.lab.netns.blueprint import Blueprint
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.channel import Channel, ChannelClosedError
-from testbed.lab.netns.patch import Patch
 from testbed.lab.netns.processes import Place, Processes, run_program
 from testbed.lab.netns.zygote import worker_body
 
@@ -77,7 +78,7 @@ class Sandbox:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._network: Network | None = None
-        self._patch: Patch | None = None
+        self._patch: patch.Patch | None = None
         self._processes = Processes()
         self._wake, wake = socket.socketpair()
         self._wake.setblocking(False)
@@ -129,23 +130,31 @@ class Sandbox:
         """Read the network back again and compare it with what was asked for."""
         return readback.verify(self._up())
 
-    def darken(self, circuits: Mapping[int, int]) -> float:
-        """Part every circuit that is not one of these; when that was done."""
-        self._patch = Patch(self._up(), circuits)
-        return self._patch.dark_s
+    def plan_patch(self, blueprint: Blueprint) -> None:
+        """Work out how the network becomes this one, which has other circuits."""
+        self._patch = patch.plan(self._up().blueprint, blueprint)
 
-    def load(self, blueprint: Blueprint) -> None:
-        """Prepare what comes up at :meth:`light`."""
-        self._moving().load(blueprint)
+    def part(self) -> float:
+        """Begin to patch as planned: circuits that go are dark; when they were."""
+        self._up().send(self._planned().parting)
+        return time.monotonic()
 
-    def light(self) -> float:
-        """Bring up new circuits and routes, and read them back; when they were there."""
-        patch, self._patch = self._moving(), None
-        return patch.light()
+    def reroute(self) -> None:
+        """Go on: what can be done while it is dark."""
+        self._up().send(self._planned().dark)
 
-    def _moving(self) -> Patch:
+    def join(self) -> float:
+        """End it: new circuits carry light, and everything that was changed is read back; when they did."""
+        network, planned = self._up(), self._planned()
+        network.send(planned.joining)
+        lit_s = time.monotonic()
+        network.blueprint, self._patch = planned.after, None
+        readback.verify_nodes(network, planned.touched)
+        return lit_s
+
+    def _planned(self) -> patch.Patch:
         if self._patch is None:
-            raise LabError("no circuit is moving", fix="call darken() first")
+            raise LabError("no patch is planned", fix="call plan_patch() first")
         return self._patch
 
     def down(self) -> None:
@@ -187,6 +196,14 @@ class Sandbox:
     def kill(self) -> None:
         """End every worker."""
         self._processes.kill_workers()
+
+    def signal_node(self, node: int, number: int) -> None:
+        """Signal everything that was started on a node."""
+        self._processes.signal_node(self._place(node).name, number)
+
+    def adjust(self, changes: Sequence[LinkChange]) -> None:
+        """Change links that are in use."""
+        adjust(self._up(), changes)
 
     def counters(self) -> list[Counters]:
         """Per directed link."""

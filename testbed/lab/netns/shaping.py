@@ -8,7 +8,7 @@ link exceed its rate for longer. One class per interface suffices: everything th
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, Request, attribute, attributes, text
@@ -86,20 +86,36 @@ def shape(rate_bps: int, delay_s: float, settings: LinkSettings) -> Shape:
     return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, limit, delay_ns)
 
 
+def blocked(wanted: Shape) -> Shape:
+    """The same egress with room for no packet: everything is dropped. What waits in the queue still leaves."""
+    return replace(wanted, queue_limit=0 if wanted.delay_ns else 1)
+
+
 def install(index: int, wanted: Shape, link: str) -> list[Request]:
     """Requests that put ``wanted`` at the egress of interface ``index`` (which should be down: it is faster so)."""
-    create = NLM_F_CREATE | NLM_F_EXCL
     glob = HTB_GLOB.pack(3, 10, DEFAULT_CLASS, 0, 0)
     root = text(TCA_KIND, "htb") + attribute(TCA_OPTIONS, attribute(TCA_HTB_INIT, glob))
+    create = NLM_F_CREATE | NLM_F_EXCL
+    return [
+        Request(RTM_NEWQDISC, create, TCMSG.pack(0, index, ROOT_HANDLE, TC_H_ROOT, 0) + root, f"shape {link}"),
+        *_class_and_leaf(index, wanted, link, create),
+    ]
+
+
+def change(index: int, wanted: Shape, link: str) -> list[Request]:
+    """Requests that turn an egress made by :func:`install` into ``wanted`` while it is in use; its queue stays."""
+    return _class_and_leaf(index, wanted, link, 0)
+
+
+def _class_and_leaf(index: int, wanted: Shape, link: str, flags: int) -> list[Request]:
     rate = RATESPEC.pack(0, LINKLAYER_ETHERNET, 0, 0, 0, wanted.rate_bytes_per_s)
     ceil = RATESPEC.pack(0, LINKLAYER_ETHERNET, 0, 0, 0, wanted.ceil_bytes_per_s)
     options = HTB_OPT.pack(rate, ceil, wanted.burst_ticks, wanted.cburst_ticks, wanted.quantum_bytes, 0, 0)
     only = text(TCA_KIND, "htb") + attribute(TCA_OPTIONS, attribute(TCA_HTB_PARMS, options))
     leaf = text(TCA_KIND, wanted.leaf) + attribute(TCA_OPTIONS, _leaf_options(wanted))
     return [
-        Request(RTM_NEWQDISC, create, TCMSG.pack(0, index, ROOT_HANDLE, TC_H_ROOT, 0) + root, f"shape {link}"),
-        Request(RTM_NEWTCLASS, create, TCMSG.pack(0, index, CLASS_HANDLE, ROOT_HANDLE, 0) + only, f"rate of {link}"),
-        Request(RTM_NEWQDISC, create, TCMSG.pack(0, index, LEAF_HANDLE, CLASS_HANDLE, 0) + leaf, f"queue of {link}"),
+        Request(RTM_NEWTCLASS, flags, TCMSG.pack(0, index, CLASS_HANDLE, ROOT_HANDLE, 0) + only, f"rate of {link}"),
+        Request(RTM_NEWQDISC, flags, TCMSG.pack(0, index, LEAF_HANDLE, CLASS_HANDLE, 0) + leaf, f"queue of {link}"),
     ]
 
 

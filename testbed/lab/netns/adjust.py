@@ -1,0 +1,52 @@
+"""Change links while they are in use: one batch of requests for each node, in its namespace."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import fields
+
+from testbed.errors import LabError
+from testbed.lab.base import LinkChange, check_rate
+from testbed.lab.netns import shaping
+from testbed.lab.netns.blueprint import NodePlan
+from testbed.lab.netns.build import Network
+from testbed.lab.netns.netlink import NetlinkError, RouteSocket
+
+
+def adjust(network: Network, changes: Sequence[LinkChange]) -> None:
+    """Bring every change about; on return the kernel has acknowledged all.
+
+    Raises:
+        SpecError: a rate that cannot be emulated.
+        LabError: links are not shaped, or the kernel refused; the link is named.
+    """
+    if not network.blueprint.settings.shaped:
+        raise LabError("links without shapers cannot be changed", fix="shape the links")
+    for change in changes:
+        if change.rate_bps is not None:
+            check_rate(change.rate_bps)
+    by_node: defaultdict[int, list[int]] = defaultdict(list)
+    for change in changes:
+        link = change.directed_link
+        network.changes[link] = _merged(network.changes.get(link, LinkChange(link)), change)
+        by_node[network.blueprint.ends[link][0]].append(link)
+
+    def send(node: NodePlan, netlink: RouteSocket) -> None:
+        ports = [network.blueprint.port(link) for link in dict.fromkeys(by_node[node.index])]
+        labelled = [(port, network.blueprint.label(port.directed_link)) for port in ports]
+        netlink.send([one for p, label in labelled for one in shaping.change(p.index, network.shape(p), label)])
+
+    try:
+        network.on_nodes([network.blueprint.nodes[index] for index in by_node], send)
+    except NetlinkError as error:
+        raise LabError(f"the kernel refused to change the {error.strerror}") from error
+
+
+def _merged(before: LinkChange, now: LinkChange) -> LinkChange:
+    """What holds after both: later wins where it says something."""
+    both = {
+        field.name: getattr(before if getattr(now, field.name) is None else now, field.name)
+        for field in fields(LinkChange)
+    }
+    return LinkChange(**both)

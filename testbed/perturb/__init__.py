@@ -1,0 +1,6 @@
+"""Perturbations: what a spec asks to happen to a trial, made exact and carried out.
+
+``targets`` finds hosts, workers and links by name; ``stragglers`` draws every worker's and iteration's slowdown before
+the trial starts; ``schedule`` turns the rest into events at stated moments; ``conductor`` carries these out in the lab
+while the trial runs, and records when each was due, begun and done.
+"""

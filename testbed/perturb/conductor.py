@@ -1,0 +1,195 @@
+"""Carry out a schedule while a trial runs, and record when each event was due, begun and done.
+
+A thread beside the one that waits for the workers. Moments count from the line that rank 0 writes when its first
+iteration begins, and iterations from those that it writes at each end; the file is looked at every few milliseconds,
+and only while something depends on it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from testbed.errors import TestbedError, TrialError, WorkerError
+from testbed.lab.base import Lab, Program, Running
+from testbed.perturb.schedule import Event, Helper, Schedule
+from testbed.spec.perturb import Moment
+
+LOOK_S = 0.003
+READY = b"ready"
+READY_TIMEOUT_S = 60.0
+
+
+@dataclass
+class Record:
+    """An event as it went; times on ``time.monotonic``, None where that did not come. ``error`` says why it failed."""
+
+    kind: str
+    what: str
+    planned_s: float | None = None
+    begun_s: float | None = None
+    done_s: float | None = None
+    error: str | None = None
+
+
+class Progress:
+    """Follows what rank 0 writes: when it began, and when each iteration ended."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._read, self._rest = path, 0, b""
+        self.begun_s: float | None = None
+        self.ended_s: list[float] = []
+
+    def look(self) -> None:
+        """Take in what has been written since."""
+        try:
+            if self._path.stat().st_size == self._read:
+                return
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                new = file.read()
+        except FileNotFoundError:
+            return
+        self._read += len(new)
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        for line in map(json.loads, lines):
+            if line["kind"] == "begin":
+                self.begun_s = line["time"]
+            elif line["kind"] == "iteration":
+                self.ended_s.append(line["end"])
+
+
+class Conductor:
+    """Starts the helpers, then the events; use in ``with``, from before the workers start until they have ended.
+
+    Attributes:
+        records: every event that was begun, in order; after the end also those whose moment never came, though they
+            were to change something.
+        kills: nodes that it has killed, with the record of each.
+    """
+
+    def __init__(self, schedule: Schedule, lab: Lab, samples: Path, logs: Path) -> None:
+        """``samples`` is rank 0's file; helpers' output goes into ``logs``.
+
+        Raises:
+            TrialError: a helper did not start.
+        """
+        self._lab, self._progress, self._logs = lab, Progress(samples), logs
+        self.records: list[Record] = []
+        self.kills: dict[int, Record] = {}
+        self._streams = list(schedule.streams)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="conductor", daemon=True)
+        self._helpers = {helper.name: self._start(helper) for helper in schedule.helpers}
+
+    def log(self, helper: str) -> Path:
+        """Where a helper's output goes."""
+        return self._logs / f"{helper}.log"
+
+    def __enter__(self) -> Conductor:
+        self._await_helpers()
+        if self._streams:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        if self._streams:
+            self._thread.join()
+
+    def blamed(self, error: TrialError, names: Sequence[str]) -> TrialError:
+        """The same error, saying so if a node that the trial was to lose is why."""
+        if not self.kills:
+            return error
+        killed = ", ".join(names[node] for node in self.kills)
+        return type(error)(f"after perturb had killed {killed}: {error.problem}", fix=error.fix)
+
+    def finish(self) -> list[int]:
+        """End the helpers; the bytes that each source of background traffic sent, in the spec's order.
+
+        Raises:
+            TrialError: one of them failed, or the lab ended.
+        """
+        for running in self._helpers.values():
+            running.signal(signal.SIGCONT)  # a frozen host's, which would not end
+            running.signal(signal.SIGTERM)
+        sent = []
+        for name, running in self._helpers.items():
+            running.wait()
+            last = self.log(name).read_text().splitlines()[-1:]
+            if name.startswith("source"):
+                try:
+                    sent.append(int(json.loads("".join(last))["sent_bytes"]))
+                except (ValueError, TypeError, KeyError):
+                    raise WorkerError(f"{name} did not say what it sent", fix=f"read {self.log(name)}") from None
+        return sent
+
+    def _start(self, helper: Helper) -> Running:
+        words = (sys.executable, "-P", "-m", helper.module, *helper.arguments)
+        return self._lab.start(helper.node, Program(words, {}, str(self._logs)), str(self.log(helper.name)))
+
+    def _await_helpers(self) -> None:
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        for name in self._helpers:
+            while not self.log(name).read_bytes().startswith(READY):
+                if time.monotonic() > deadline:
+                    raise WorkerError(
+                        f"{name} did not start within {READY_TIMEOUT_S:g} s", fix=f"read {self.log(name)}"
+                    )
+                time.sleep(LOOK_S)
+
+    # The thread.
+
+    def _run(self) -> None:
+        pending = [(event, stream) for stream in self._streams if (event := next(stream, None))]
+        while pending and not self._stop.is_set():
+            if self._progress.begun_s is None or any(event.at.time_s is None for event, _ in pending):
+                self._progress.look()
+            planned = [(self._planned_s(event.at), i) for i, (event, _) in enumerate(pending)]
+            known = [(moment, i) for moment, i in planned if moment is not None]
+            now = time.monotonic()
+            if known and (first := min(known))[0] <= now:
+                event, stream = pending.pop(first[1])
+                self._carry_out(event, first[0])
+                if (later := next(stream, None)) is not None:
+                    pending.append((later, stream))
+                continue
+            looking = LOOK_S if len(known) < len(pending) else math.inf
+            self._stop.wait(min([looking, *(moment - now for moment, _ in known)]))
+        self.records += [Record(event.kind, event.what) for event, _ in pending if not event.optional]
+
+    def _planned_s(self, at: Moment) -> float | None:
+        """When the moment is or was; None while that is not known."""
+        begun_s, ended_s = self._progress.begun_s, self._progress.ended_s
+        if begun_s is None:
+            return None
+        if at.time_s is not None:
+            return begun_s + at.time_s
+        moments = [begun_s, *ended_s]
+        return moments[at.iteration or 0] if (at.iteration or 0) < len(moments) else None
+
+    def _carry_out(self, event: Event, planned_s: float) -> None:
+        record = Record(event.kind, event.what, planned_s, time.monotonic())
+        self.records.append(record)
+        self.kills |= dict.fromkeys(event.kills, record)
+        try:
+            if event.links:
+                self._lab.adjust(event.links)
+            for one in event.signals:
+                if one.helper is not None:
+                    self._helpers[one.helper].signal(one.number)
+                elif one.node is not None:
+                    self._lab.signal(one.node, one.number)
+        except TestbedError as error:
+            record.error = error.problem
+        record.done_s = time.monotonic()

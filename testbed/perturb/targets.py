@@ -1,0 +1,83 @@
+"""From names in a spec to nodes and directed links."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from testbed.errors import SpecError
+from testbed.spec.explain import nearest
+from topologies.model import Topology
+
+Direction = Literal["both", "out", "in"]
+
+
+def node(topology: Topology, name: str) -> int:
+    """A node's index.
+
+    Raises:
+        SpecError: there is no such node.
+    """
+    if name not in topology.index:
+        raise SpecError(f"{topology.expression} has no node {name!r}", fix=nearest(name, list(topology.index)))
+    return topology.index[name]
+
+
+def hosts(topology: Topology, names: Sequence[str] | None) -> list[int]:
+    """Hosts' indices; all where no names are given.
+
+    Raises:
+        SpecError: there is no such host.
+    """
+    if names is None:
+        return list(topology.hosts)
+    found = [node(topology, name) for name in names]
+    for index, name in zip(found, names, strict=True):
+        if index not in topology.hosts:
+            raise SpecError(f"{name} is a switch, and this happens to hosts", fix="name hosts, such as h0")
+    return found
+
+
+def links(topology: Topology, names: Sequence[str] | None, direction: Direction) -> list[int]:
+    """Directed links, each once, in order.
+
+    Raises:
+        SpecError: a name that is none of ``h0``, ``h0:eth1`` and ``h0-s0``, or nothing that it could mean.
+    """
+    away = (
+        [link for host in topology.hosts for link in topology.ports[host]]
+        if names is None
+        else [link for name in names for link in _away(topology, name)]
+    )
+    found = {
+        *(away if direction != "in" else ()),
+        *((link ^ 1 for link in away) if direction != "out" else ()),
+    }
+    return sorted(found)
+
+
+def label(topology: Topology, link: int) -> str:
+    """``h0:eth0 -> s0`` for a reader."""
+    tail, head = topology.nodes[topology.tail(link)].name, topology.nodes[topology.head(link)].name
+    return f"{tail}:eth{topology.port_at_tail(link)} -> {head}"
+
+
+def _away(topology: Topology, name: str) -> list[int]:
+    """The directed links that leave what is named, or leave the first of two."""
+    if name in topology.index:
+        return list(topology.ports[topology.index[name]])
+    first, colon, port = name.partition(":")
+    if colon:
+        leaving = {f"eth{topology.port_at_tail(link)}": link for link in topology.ports[node(topology, first)]}
+        if port not in leaving:
+            raise SpecError(f"{first} has no NIC {port!r}", fix=f"use one of: {', '.join(leaving)}")
+        return [leaving[port]]
+    first, dash, second = name.partition("-")
+    if not dash:
+        node(topology, name)
+    a, b = node(topology, first), node(topology, second)
+    found = [link for link in topology.ports[a] if topology.head(link) == b]
+    if not found:
+        met = sorted({topology.nodes[topology.head(link)].name for link in topology.ports[a]})
+        raise SpecError(f"no link joins {first} and {second}", fix=f"{first} is linked to {', '.join(met)}")
+    return found

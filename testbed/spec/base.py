@@ -1,0 +1,49 @@
+"""What the parts of the schema are made of: quantities with units, groups of keys, unions by ``kind``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from testbed import units
+from testbed.errors import SpecError
+
+
+def refuse(problem: str, fix: str) -> PydanticCustomError:
+    """An error for a validator to raise, which keeps the problem and its fix apart."""
+    return PydanticCustomError("testbed", "{problem}", {"problem": problem, "fix": fix})
+
+
+def quantity(read: Callable[[object], float]) -> BeforeValidator:
+    def validate(value: object) -> float:
+        try:
+            return read(value)
+        except SpecError as error:
+            raise refuse(error.problem, error.fix or "") from None
+
+    return BeforeValidator(validate)
+
+
+Rate = Annotated[int, quantity(units.rate_bps)]
+Time = Annotated[float, quantity(units.time_s)]
+Size = Annotated[int, quantity(units.size_bytes)]
+Whole = Annotated[int, Field(strict=True)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+
+class Group(BaseModel):
+    """A group of keys; a key that it does not have is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
+
+
+def listed(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+def tag(kind: str) -> str:
+    """How a kind stands in the place that pydantic gives of a mistake, where no key of ours can be."""
+    return f"[{kind}]"
