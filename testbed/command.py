@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from testbed import fidelity, jobs, results, watch
-from testbed.errors import TrialTimeoutError
+from testbed.errors import TrialError, TrialTimeoutError
 from testbed.files import named_errors
 from testbed.jobs import Files
 from testbed.lab.base import Counters, Exit, Lab, Launch, LinkSettings, Program
 from testbed.monitor import CpuLog, Monitor
+from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.program import search_path
 from testbed.trials import Trial
 from topologies.addressing import plan
@@ -43,6 +44,7 @@ class Ran:
     counters: list[Counters]
     cpu: CpuLog
     lab: dict[str, Any]
+    events: list[Record]
 
 
 def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ran:
@@ -57,16 +59,21 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     lab.up(
         topology,
         LinkSettings(trial.spec.links.mtu, congestion_control=congestion_control),
-        jobs.host_pairs(trial.network),
+        jobs.host_pairs(trial.network, trial.background),
     )
     with named_errors(files.work):
         probers, ranks = _probers(trial, files, congestion_control), launches(trial, files)
     lab.launch(probers)
     watch.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None)
     before = lab.counters()
-    with Monitor() as monitor:
+    with Conductor(trial.schedule(), lab, None, files.logs) as conductor, Monitor() as monitor:
         lab.launch(ranks)
-        exits = _wait(lab, ranks, names, files, trial.spec.timeout_s)
+        conductor.begin()
+        try:
+            exits = _wait(lab, ranks, names, files, trial.spec.timeout_s)
+        except TrialError as error:
+            raise conductor.blamed(error, names) from error
+    conductor.finish()
     counted = [
         replace(now, bytes=now.bytes - then.bytes, packets=now.packets - then.packets, drops=now.drops - then.drops)
         for then, now in zip(before, lab.counters(), strict=True)
@@ -74,7 +81,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     probes = [
         {**line, "name": names[one.node]} for one in probers for line in watch.read(files.samples(names[one.node]))
     ]
-    ran = Ran(exits, probes, counted, monitor.log, lab.describe())
+    ran = Ran(exits, probes, counted, monitor.log, lab.describe(), conductor.records)
     lab.down()
     return ran
 
@@ -197,6 +204,7 @@ def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
     return {
         "metrics": {"jct_s": end_s - start_s},
         "links": counted,
+        "events": timeline(ran.events, start_s),
         "probes": [
             {key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")} for line in ran.probes
         ],

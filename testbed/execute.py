@@ -21,7 +21,7 @@ from testbed.files import named_errors
 from testbed.jobs import Files
 from testbed.lab.base import Counters, Lab, LinkSettings
 from testbed.monitor import CpuLog, Monitor
-from testbed.perturb.conductor import Conductor, Record
+from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.referee import REFERENCE, TOLERANCE, TRAINING_TOLERANCE, Referee
 from testbed.trials import Trial
 from testbed.units import size_text
@@ -180,16 +180,6 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
         "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello")}),
         "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done")),
     }
-
-
-def timeline(events: Sequence[Record], start_s: float) -> list[dict[str, Any]]:
-    """What was done to the trial, with times relative to its start."""
-    found = []
-    for event in events:
-        times = {name: getattr(event, name) for name in ("planned_s", "begun_s", "done_s")}
-        relative = {name: None if time_s is None else round(time_s - start_s, 6) for name, time_s in times.items()}
-        found.append({"kind": event.kind, "what": event.what, **relative, "error": event.error})
-    return found
 
 
 def background_bytes(trial: Trial, sent: Sequence[int]) -> dict[int, float]:

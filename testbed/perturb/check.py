@@ -23,8 +23,8 @@ def check(arm: Arm, spec: Spec, topology: Topology, forest: Forest, folder: Path
     for where, one in _placed(arm, spec):
         try:
             _check_fit(one, spec, forest)
-            schedule([one], topology, spec.seed, 1.0 if isinstance(spec.workload, Command) else spec.workload.scale)
             background_pairs([one], topology)
+            schedule([one], topology, spec.seed, 1.0 if isinstance(spec.workload, Command) else spec.workload.scale)
             if not isinstance(spec.workload, Command):
                 draw([one], topology, forest.workers, spec.workload.iterations, spec.seed, folder)
         except SpecError as error:

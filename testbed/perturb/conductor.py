@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from testbed.errors import TestbedError, TrialError, WorkerError
 from testbed.lab.base import Lab, Program, Running
@@ -43,13 +44,15 @@ class Record:
 class Progress:
     """Follows what rank 0 writes: when it began, and when each iteration ended."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._path, self._read, self._rest = path, 0, b""
         self.begun_s: float | None = None
         self.ended_s: list[float] = []
 
     def look(self) -> None:
         """Take in what has been written since."""
+        if self._path is None:
+            return
         try:
             if self._path.stat().st_size == self._read:
                 return
@@ -76,8 +79,8 @@ class Conductor:
         kills: nodes that it has killed, with the record of each.
     """
 
-    def __init__(self, schedule: Schedule, lab: Lab, samples: Path, logs: Path) -> None:
-        """``samples`` is rank 0's file; helpers' output goes into ``logs``.
+    def __init__(self, schedule: Schedule, lab: Lab, samples: Path | None, logs: Path) -> None:
+        """``samples`` is rank 0's file, or None where :meth:`begin` is called; helpers' output goes into ``logs``.
 
         Raises:
             TrialError: a helper did not start.
@@ -89,6 +92,10 @@ class Conductor:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="conductor", daemon=True)
         self._helpers = {helper.name: self._start(helper) for helper in schedule.helpers}
+
+    def begin(self) -> None:
+        """The trial begins now."""
+        self._progress.begun_s = time.monotonic()
 
     def log(self, helper: str) -> Path:
         """Where a helper's output goes."""
@@ -193,3 +200,13 @@ class Conductor:
         except TestbedError as error:
             record.error = error.problem
         record.done_s = time.monotonic()
+
+
+def timeline(events: Sequence[Record], start_s: float) -> list[dict[str, Any]]:
+    """What was done to the trial, with times relative to its start."""
+    found = []
+    for event in events:
+        times = {name: getattr(event, name) for name in ("planned_s", "begun_s", "done_s")}
+        relative = {name: None if time_s is None else round(time_s - start_s, 6) for name, time_s in times.items()}
+        found.append({"kind": event.kind, "what": event.what, **relative, "error": event.error})
+    return found

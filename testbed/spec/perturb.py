@@ -226,18 +226,19 @@ NAMED: dict[str, dict[str, Any]] = {
 
 
 def _named(value: object) -> object:
+    """A group in place of a name."""
+    if isinstance(value, dict) and "kind" not in value:
+        raise refuse("a group without a kind", f"add kind, one of: {', '.join(PERTURBATIONS)}")
     if not isinstance(value, str):
         return value
     if value not in NAMED:
-        raise refuse(
-            f"{value!r} is not one of: {', '.join(NAMED)}", "take one of them, or a group such as {kind: straggle, ...}"
-        )
+        fix = "take one of them, or a group such as {kind: straggle, ...}"
+        raise refuse(f"{value!r} is not one of: {', '.join(NAMED)}", fix)
     return {"name": value, **NAMED[value]}
 
 
 def _kind(value: object) -> str:
-    kind = value.get("kind", "nothing") if isinstance(value, dict) else getattr(value, "kind", "nothing")
-    return tag(str(kind))
+    return tag(str(value["kind"] if isinstance(value, dict) else getattr(value, "kind", value)))
 
 
 Perturbation = Annotated[

@@ -109,6 +109,29 @@ CHANGES: dict[str, tuple[str, str]] = {
     "many_mistakes": ("name: small", "\n".join(f"user{i}: x" for i in range(20))),
     "batch_huge": ("batch: [2]", "batch: [10000000]"),
     "not_yaml": ("links: {rate", "links: {{rate"),
+    **{
+        f"perturb_{name}": ("seed: 1", f"seed: 1\nperturb: [{given}]")
+        for name, given in {
+            "unknown_name": "C4",
+            "unknown_kind": "{kind: stragle, probability: 10 %}",
+            "without_kind": "{probability: 10 %}",
+            "missing_key": "{kind: rates}",
+            "key_of_another": "{kind: down, links: h0, probability: 10 %}",
+            "share_above_the_whole": "{kind: straggle, probability: 120 %, slowdown: 2}",
+            "slowdown_below_1": "{kind: slow, workers: h0, slowdown: 0.5}",
+            "slow_where_nothing_takes_time": "C1",
+            "unknown_host": "{kind: freeze, hosts: h9}",
+            "unknown_nic": "{kind: down, links: 'h0:eth7'}",
+            "switch_for_a_host": "{kind: hog, hosts: s0}",
+            "ends_before_it_begins": "{kind: down, links: h0, at: 3 s, until: 2 s}",
+            "moment_unreadable": "{kind: kill, nodes: h0, at: soon}",
+            "iteration_that_never_comes": "{kind: kill, nodes: h0, at: iteration 9}",
+            "rate_above_the_links": "{kind: rate, links: h0, rate: 1 Gbit/s}",
+            "rate_and_share": "{kind: rate, links: h0, rate: 1 Mbit/s, share: 10 %}",
+            "chances_that_miss_1": "{kind: rates, shares: {10 %: 0.5, 100 %: 0.4}}",
+            "flow_to_itself": "{kind: background, from: h0, to: h0}",
+        }.items()
+    },
 }
 """What is replaced in a spec that is right, and by what."""
 

@@ -141,7 +141,7 @@ def of(kind: str, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def check_samples(lines: list[dict[str, Any]], mode: str) -> None:
     """The lines of one worker, in order and in time."""
-    assert [line["kind"] for line in lines] == ["hello", *["iteration"] * TRAINING.iterations, "done"]
+    assert [line["kind"] for line in lines] == ["hello", "begin", *["iteration"] * TRAINING.iterations, "done"]
     assert lines[0]["congestion_control"] == "reno"
     before = lines[0]["time"]
     for i, line in enumerate(of("iteration", lines)):
@@ -300,7 +300,7 @@ def test_links_are_probed_before_training(cluster: Cluster) -> None:
         probe = Probe(ends[node], ends[1 - node], port, port, 10**9, 0.2)
         cluster.jobs[node] = dataclasses.replace(job, probes=(probe,))
     for node, lines in cluster.run().items():
-        assert [line["kind"] for line in lines[:3]] == ["hello", "probe", "iteration"]
+        assert [line["kind"] for line in lines[:3]] == ["hello", "probe", "begin"]
         assert lines[1]["port_address"] == ends[node]
         assert lines[1]["asked_bps"] == 10**9
         assert lines[1]["rate_bps"] > 10**8

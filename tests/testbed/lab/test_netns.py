@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import LabError, MissingToolError
-from testbed.lab.base import Exit, Launch, LinkSettings
+from testbed.lab.base import Exit, Launch, LinkChange, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
 from topologies.build import build
 from topologies.model import Topology
@@ -72,6 +72,69 @@ def carried_bps(lab: NetnsLab, seconds: float) -> float:
     thread.join()
     assert sent.status == 0, sent.stderr
     return float(json.loads(found[0]))
+
+
+def test_a_rate_changes_while_the_link_is_in_use(lab: NetnsLab) -> None:
+    topology = up(lab, "star(hosts=2)", rate_bps=100_000_000)
+    out = topology.ports[0][0]
+    for rate_bps in (20_000_000, 80_000_000):
+        lab.adjust([LinkChange(out, rate_bps=rate_bps)])
+        lab.verify()
+        assert 0.7 < carried_bps(lab, 1.0) / (rate_bps * 1448 / 1514) < 1.03  # benchmarks look closer
+    shapes = {shape["rate_bps"]: shape["directed_links"] for shape in lab.describe()["shapes"]}
+    assert shapes == {80_000_000: 1, 100_000_000: 3}
+
+
+def test_a_blocked_link_drops_all_one_way_and_opens_again(lab: NetnsLab) -> None:
+    topology = up(lab, "star(hosts=3)")
+    out = topology.ports[0][0]
+    lab.adjust([LinkChange(out, blocked=True)])
+    lab.verify()
+    ping = ["ping", "-q", "-c", "1", "-W", "1"]
+    assert lab.execute(1, [*ping, "h0"], 10).status == 1
+    assert lab.execute(1, [*ping, "h2"], 10).status == 0
+    dropped = {count.directed_link: count.drops for count in lab.counters()}
+    assert dropped[out] > 0
+    lab.adjust([LinkChange(out, blocked=False)])
+    lab.verify()
+    assert lab.execute(1, [*ping, "h0"], 10).status == 0
+
+
+def test_a_shorter_queue_is_read_back(lab: NetnsLab) -> None:
+    topology = up(lab, "star(hosts=2)")
+    lab.adjust([LinkChange(topology.ports[0][0], queue_bytes=30_000)])
+    lab.verify()
+    assert {shape["queue_bytes"]: shape["directed_links"] for shape in lab.describe()["shapes"]}[30_000] == 1
+
+
+def test_somebody_elses_change_is_found(lab: NetnsLab) -> None:
+    topology = up(lab, "star(hosts=2)")
+    lab.adjust([LinkChange(topology.ports[0][0], rate_bps=50_000_000)])
+    tc = "tc class change dev eth0 parent 1: classid 1:1 htb rate 60mbit burst 8k cburst 8k quantum 60000"
+    assert lab.execute(0, tc.split(), 10).status == 0
+    with pytest.raises(
+        LabError, match="h0:eth0 -> s0:eth0: rate \\(bit/s\\): asked for 50000000, the kernel has 60000000"
+    ):
+        lab.verify()
+
+
+def test_links_without_shapers_cannot_be_changed(lab: NetnsLab) -> None:
+    topology = up(lab, "star(hosts=2)", LinkSettings(shaped=False))
+    with pytest.raises(LabError, match="links without shapers cannot be changed"):
+        lab.adjust([LinkChange(topology.ports[0][0], rate_bps=10**7)])
+
+
+def test_a_program_beside_the_workers_has_its_environment_and_takes_signals(lab: NetnsLab, tmp_path: Path) -> None:
+    up(lab, "star(hosts=2)")
+    program = Program(("sh", "-c", "echo $COLOUR $(pwd) $(hostname); sleep 60"), {"COLOUR": "blue"}, str(tmp_path))
+    here, there = (lab.start(host, program, str(tmp_path / f"{host}.log")) for host in (0, 1))
+    while not (tmp_path / "0.log").read_text().endswith("\n"):
+        time.sleep(0.01)
+    assert (tmp_path / "0.log").read_text() == f"blue {tmp_path} h0\n"
+    lab.signal(0, signal.SIGKILL)
+    assert here.wait() == -signal.SIGKILL
+    there.signal(signal.SIGTERM)
+    assert there.wait() == -signal.SIGTERM
 
 
 @pytest.mark.parametrize(("rate_bps", "mtu"), [(50_000_000, 1500), (200_000_000, 1500), (200_000_000, 9000)])

@@ -1,0 +1,99 @@
+"""From perturbations to events."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from itertools import islice
+
+import pytest
+
+from testbed.errors import SpecError
+from testbed.lab.base import LinkChange
+from testbed.perturb.schedule import START_SIGNAL, STOP_SIGNAL, Event, schedule
+from testbed.perturb.targets import links
+from topologies.build import build
+
+STAR = build("star(hosts=4)", rate_bps=10**8)
+OUT, IN = links(STAR, ["h0"], "out")[0], links(STAR, ["h0"], "in")[0]
+
+
+def events(perturbations, most: int = 100, scale: float = 1.0) -> list[Event]:
+    return [event for stream in schedule(perturbations, STAR, 1, scale).streams for event in islice(stream, most)]
+
+
+def test_a_step_in_rate_and_back(read) -> None:
+    begin, end = events(read({"kind": "rate", "at": "1 s", "until": "iteration 5", "rate": "40 Mbit/s", "links": "h0"}))
+    assert (str(begin.at), str(end.at)) == ("1 s", "iteration 5")
+    assert {change.directed_link for change in begin.links} == {OUT, IN}
+    assert {change.rate_bps for change in begin.links} == {40_000_000}
+    assert {change.rate_bps for change in end.links} == {100_000_000}
+    assert (begin.optional, end.optional) == (False, True)
+
+
+def test_a_rate_is_divided_by_the_scale_and_a_share_is_not(read) -> None:
+    rated, shared = ({"kind": "rate", "links": "h0"} | one for one in ({"rate": "2 Gbit/s"}, {"share": "40 %"}))
+    assert events(read(rated), scale=100)[0].links[0].rate_bps == 20_000_000
+    assert events(read(shared), scale=100)[0].links[0].rate_bps == 40_000_000
+
+
+def test_mlfabrics_rates_change_by_chance_for_each_nic_and_direction(read) -> None:
+    found = events(read("N2"), most=2000)
+    assert [str(event.at) for event in found[:3]] == ["0 s", "5 s", "10 s"]
+    rates = Counter(change.rate_bps for event in found for change in event.links)
+    total = sum(rates.values())
+    assert total == 2000 * 8
+    shares = {10**7 * tenths: count / total for tenths, count in ((r / 10**7, n) for r, n in rates.items())}
+    for rate, chance in ((25_000_000, 0.1), (33_000_000, 0.1), (50_000_000, 0.1), (100_000_000, 0.7)):
+        assert abs(shares[rate] - chance) < 0.02
+    assert any(len({change.rate_bps for change in event.links}) > 1 for event in found[:5])
+
+
+def test_the_same_seed_gives_the_same_rates(read) -> None:
+    assert events(read("N3"), 50) == events(read("N3"), 50)
+
+
+def test_a_cut_cable_and_a_frozen_host(read) -> None:
+    down, up = events(read({"kind": "down", "links": "h0-s0", "direction": "out", "at": "1 s", "until": "2 s"}))
+    assert (down.links, up.links) == ((LinkChange(OUT, blocked=True),), (LinkChange(OUT, blocked=False),))
+    frozen, again = events(read({"kind": "freeze", "hosts": "h0", "at": "1 s", "until": "2 s"}))
+    assert {change.directed_link for change in frozen.links} == {OUT, IN}
+    assert [one.number for one in (*frozen.signals, *again.signals)] == [signal.SIGSTOP, signal.SIGCONT]
+
+
+def test_a_kill_has_no_end(read) -> None:
+    (event,) = events(read({"kind": "kill", "at": "iteration 2", "nodes": ["h1", "s0"]}))
+    assert event.kills == (1, 4)
+    assert {one.number for one in event.signals} == {signal.SIGKILL}
+
+
+def test_hogs_and_flows_wait_as_helpers_until_they_are_wanted(read) -> None:
+    flow = {"kind": "background", "from": "h0", "to": "h2", "flows": 3, "rate": "10 Mbit/s", "until": "3 s"}
+    hog = {"kind": "hog", "hosts": ["h0", "h1"], "cores": 2}
+    found = schedule(read(flow, hog), STAR, 1, 10)
+    sink, source, *hogs = found.helpers
+    assert (sink.node, source.node, source.arguments[-2:]) == (2, 0, ("3", "1000000"))
+    assert [one.name for one in hogs] == ["hog1-h0-0", "hog1-h0-1", "hog1-h1-0", "hog1-h1-1"]
+    begin, end, busy = (event for stream in found.streams for event in stream)
+    assert [one.number for one in (*begin.signals, *end.signals)] == [START_SIGNAL, STOP_SIGNAL]
+    assert {one.helper for one in begin.signals} == {source.name}
+    assert len(busy.signals) == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (
+            {"kind": "rate", "rate": "1 Gbit/s", "links": "h0"},
+            "h0:eth0 -> s0 has 100 Mbit/s and cannot rise to",
+        ),
+        ({"kind": "rate", "share": "0.001 %", "links": "h0"}, "1 kbit/s cannot be emulated"),
+        ({"kind": "rates", "shares": {"0.001 %": 1}}, "1 kbit/s cannot be emulated"),
+        ({"kind": "hog", "hosts": "s0"}, "s0 is a switch"),
+        ({"kind": "kill", "at": "1 s", "nodes": "h7"}, "has no node 'h7'"),
+    ],
+)
+def test_what_cannot_be(read, given: dict, problem: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        events(read(given))
+    assert problem in caught.value.problem
