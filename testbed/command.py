@@ -20,6 +20,7 @@ from testbed.jobs import Files
 from testbed.lab.base import Counters, Exit, Lab, Launch, LinkSettings, Program
 from testbed.monitor import CpuLog, Monitor
 from testbed.perturb.conductor import Conductor, Record, timeline
+from testbed.perturb.patching import Patching
 from testbed.program import search_path
 from testbed.trials import Trial
 from topologies.addressing import plan
@@ -66,7 +67,11 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     lab.launch(probers)
     watch.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None)
     before = lab.counters()
-    with Conductor(trial.schedule(), lab, None, files.logs) as conductor, Monitor() as monitor:
+    with (
+        Patching(lab, topology) as patching,
+        Conductor(trial.schedule(), lab, None, files.logs, patching) as conductor,
+        Monitor() as monitor,
+    ):
         lab.launch(ranks)
         conductor.begin()
         try:

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ from testbed.files import named_errors
 from testbed.jobs import Files
 from testbed.lab.base import Counters, Lab, LinkSettings
 from testbed.monitor import CpuLog, Monitor
+from testbed.perturb.circuits import History, moved_cost
 from testbed.perturb.conductor import Conductor, Record, timeline
+from testbed.perturb.patching import Patching
 from testbed.referee import REFERENCE, TOLERANCE, TRAINING_TOLERANCE, Referee
 from testbed.trials import Trial
 from testbed.units import size_text
@@ -36,7 +38,7 @@ Lines = list[dict[str, Any]]
 @dataclass
 class Observed:
     """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back, what
-    was done to it, and the bytes that each of its background flows sent."""
+    was done to it, the bytes that each of its background flows sent, and the circuits that it met."""
 
     lines: dict[str, Lines]
     counters: list[Counters]
@@ -44,6 +46,7 @@ class Observed:
     lab: dict[str, Any]
     events: list[Record]
     background: list[int]
+    circuits: History
 
     def of(self, kind: str) -> Lines:
         """The lines of one kind, each with its process's ``name``."""
@@ -147,7 +150,12 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         agent = lab.agent() if library else ()
         launches = jobs.write(trial, files, congestion_control, agent)
     first = files.samples(names[trial.network.forest.workers[0]])
-    with Conductor(trial.schedule(), lab, first, files.logs) as conductor, Monitor() as monitor:
+    asking = [files.samples(names[launch.node]) for launch in launches]
+    with (
+        Patching(lab, trial.network.topology, asking) as patching,
+        Conductor(trial.schedule(), lab, first, files.logs, patching) as conductor,
+        Monitor() as monitor,
+    ):
         lab.launch(launches)
         try:
             watch.wait(lab, launches, names, files, trial.spec.timeout_s, tick)
@@ -155,13 +163,15 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
             raise conductor.blamed(error, names) from error
     sent = conductor.finish()
     lines = {names[launch.node]: watch.read(files.samples(names[launch.node])) for launch in launches}
-    seen = Observed(lines, lab.counters(), monitor.log, lab.describe(), conductor.records, sent)
+    events = sorted([*conductor.records, *patching.records], key=lambda one: one.begun_s or math.inf)
+    seen = Observed(lines, lab.counters(), monitor.log, lab.describe(), events, sent, patching.history)
     lab.down()
     return seen
 
 
 def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, Any]:
     """Metrics, loss, links and fidelity of a trial whose workers all ended well."""
+    trial = as_run(trial, seen.circuits, samples)
     probes = seen.of("probe")
     ours = [probed_bytes(trial, probes), background_bytes(trial, seen.background)]
     others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
@@ -180,6 +190,17 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
         "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello")}),
         "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done")),
     }
+
+
+def as_run(trial: Trial, history: History, samples: pd.DataFrame) -> Trial:
+    """The trial with the cost of what its synchronisations met, if circuits moved meanwhile."""
+    if len(history) == 1:
+        return trial
+    by = samples.groupby("iteration")
+    windows = list(zip(by["ready_s"].min(), by["sum_s"].max(), strict=True))
+    network = trial.network
+    found = moved_cost(network.forest, history, windows, results.gradient_bytes(trial))
+    return replace(trial, network=replace(network, cost=found))
 
 
 def background_bytes(trial: Trial, sent: Sequence[int]) -> dict[int, float]:

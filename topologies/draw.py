@@ -250,7 +250,7 @@ def _circuits(topology: Topology, panels: Panels, most_lines: int) -> str:
         names = [f"{topology.nodes[a].name}-{topology.nodes[b].name}" for a, b in pairs]
         used = {server for pair in pairs for server in pair}
         dark = [topology.nodes[server].name for server in topology.hosts if server not in used]
-        lines.append(f"  p{i} -- {_some(names)}" + (f" dark: {_some(dark)}" if dark else ""))
+        lines.append(f"  p{i} -- {_some([*names, *(['dark:', *dark] if dark else [])])}")
     hidden = len(lines) - 1 - most_lines
     return "\n".join(lines if hidden <= 0 else [*lines[: most_lines + 1], f"  ... and {hidden:,} more"])
 

@@ -46,7 +46,8 @@ def topo(
     if as_json:
         print_json(found)
         return
-    rows = [(key.removesuffix("_bps").removesuffix("_s").replace("_", " "), _cell(key, value)) for key, value in found.items()]
+    names = {key: key.removesuffix("_bps").removesuffix("_s").replace("_", " ") for key in found}
+    rows = [(names[key], _cell(key, value)) for key, value in found.items()]
     width = max(len(name) for name, _ in rows)
     print("\n".join(f"{name.ljust(width)}  {cell}" for name, cell in rows))
     print()

@@ -52,6 +52,7 @@ class NetnsLab:
         self._lock, self._patching = threading.Lock(), threading.Lock()
         self._asked: tuple[Topology, LinkSettings, list[tuple[int, int]]] | None = None
         self._planned: Topology | None = None
+        self._leaving = threading.Event()
         self._description: dict[str, Any] = {}
         ours, theirs = socket.socketpair()
         self._process = _start(theirs)
@@ -79,7 +80,8 @@ class NetnsLab:
                 self._plan_patch(topology)
             parted_s = cast(float, self._ask("part"))
             self._ask("reroute")
-            time.sleep(max(0.0, parted_s + dark_s - time.monotonic()))
+            if self._leaving.wait(max(0.0, parted_s + dark_s - time.monotonic())):
+                raise LabError("the network was taken down while circuits were dark", fix="bring it up again")
             joined_s = cast(float, self._ask("join"))
             before, settings, pairs = self._needed()
             self._asked, self._planned = (topology, settings, pairs), None
@@ -185,7 +187,10 @@ class NetnsLab:
         return self._description
 
     def down(self) -> None:
-        self._ask("down")
+        self._leaving.set()
+        with self._patching:
+            self._leaving.clear()
+            self._ask("down")
         self._asked = self._planned = None
         self._description = {}
 
@@ -194,6 +199,7 @@ class NetnsLab:
         return self._ending
 
     def close(self) -> None:
+        self._leaving.set()
         self._channel.close()
         if self._ending < 0:
             return
