@@ -130,11 +130,11 @@ def _next_hop(index: int, gateway: str | None) -> bytes:
     return RTNEXTHOP.pack(RTNEXTHOP.size + len(rest), 0, 0, index) + rest
 
 
-def add_neighbour(index: int, address: str, mac: bytes, what: str) -> Request:
-    """State for good which MAC address an IPv4 address has."""
+def add_neighbour(index: int, address: str, mac: bytes, what: str, exists: int = NLM_F_EXCL) -> Request:
+    """State for good which MAC address an IPv4 address has; NLM_F_REPLACE for ``exists`` lets it be known already."""
     body = NDMSG.pack(AF_INET, index, NUD_PERMANENT, 0, 0)
     body += attribute(NDA_DST, socket.inet_aton(address)) + attribute(NDA_LLADDR, mac)
-    return Request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_EXCL, body, f"tell {what} where {address} is")
+    return Request(RTM_NEWNEIGH, NLM_F_CREATE | exists, body, f"tell {what} where {address} is")
 
 
 def remove_neighbour(index: int, address: str, what: str) -> Request:
