@@ -103,7 +103,7 @@ def svg(
     for link, out in ends:
         parts += [_lane(topology, canvas, *one, load) for one in ((link, out), (out ^ 1, link ^ 1))] if load else []
         parts += [] if load else [_cable(topology, canvas, link, out)]
-    parts += [_node(topology, canvas, node) for node in canvas.places]
+    parts += [_node(topology, canvas, node) for node in sorted(canvas.places)]
     parts += [_legend(canvas, load)] if load else []
     return "\n".join([*parts, "</svg>\n"])
 
