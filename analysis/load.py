@@ -27,6 +27,7 @@ class Metrics:
     jct_s: float | None = None
     compute_s: float | None = None
     sync_s: float | None = None
+    straggler_wait_s: float | None = None
     gst_median_s: float | None = None
     gst_p95_s: float | None = None
     gst_theory_s: float | None = None
@@ -78,6 +79,31 @@ class LinkCount:
 
 
 @dataclass(frozen=True)
+class Event:
+    """Something that was done to a trial; times in seconds from its start, None where that did not come."""
+
+    kind: str
+    what: str
+    planned_s: float | None = None
+    begun_s: float | None = None
+    done_s: float | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What a trial did when nodes had died: with iteration ``first`` ``world`` workers went on, ``recovered_s`` seconds
+    later the next iteration was done. ``called_s`` is when it was noticed, in seconds from the trial's start."""
+
+    without: list[str]
+    first: int
+    world: int
+    scheme: str
+    called_s: float
+    recovered_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Trial:
     """One trial. ``samples`` has a row for each (rank, iteration); None for a trial that left none."""
 
@@ -96,6 +122,8 @@ class Trial:
     verdict: str | None
     checks: tuple[Check, ...]
     links: tuple[LinkCount, ...]
+    events: tuple[Event, ...]
+    recoveries: tuple[Recovery, ...]
     started: str
     duration_s: float | None
     samples: pd.DataFrame | None
@@ -254,6 +282,8 @@ def _trial(run_dir: Path, path: Path) -> Trial:
             verdict=fidelity.get("verdict"),
             checks=tuple(_known(Check, check) for check in fidelity.get("checks") or ()),
             links=tuple(_link(link) for link in raw.get("links") or ()),
+            events=tuple(_known(Event, event) for event in raw.get("events") or ()),
+            recoveries=tuple(_known(Recovery, one) for one in (raw.get("failover") or {}).get("recoveries", ())),
             started=str(raw.get("started") or ""),
             duration_s=raw.get("duration_s"),
             samples=_samples(

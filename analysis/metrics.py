@@ -2,7 +2,8 @@
 
 ``samples`` is a table with a row for each (rank, iteration) and at least the columns ``rank``, ``iteration``,
 ``start_s`` (the iteration begins), ``ready_s`` (the worker has its own gradient), ``sum_s`` (it has the whole sum) and
-``end_s`` (it has stepped the optimiser), in seconds on one clock.
+``end_s`` (it has stepped the optimiser), in seconds on one clock. ``world``, if there, is how many workers an iteration
+must have, where nodes have died meanwhile; else all must be in each.
 """
 
 from __future__ import annotations
@@ -57,13 +58,23 @@ def sync_s(samples: pd.DataFrame) -> float:
     return float((moments["end_s"] - moments["ready_s"]).sum())
 
 
-def throughput_sps(samples: pd.DataFrame, batch: int) -> float:
-    """Training samples per second of JCT, all workers together; ``batch`` is the sub-minibatch of one worker.
+def waits_s(samples: pd.DataFrame, skip: int = 0) -> pd.DataFrame:
+    """float64[iterations, ranks]: how long (s) each rank, its gradient ready, waited for the slowest one's, without the
+    first ``skip`` iterations. This is before GST begins, and not part of it. NaN where a rank was not there any more.
 
     Raises:
         OutputError: as :func:`gst_s`.
     """
-    trained = samples["rank"].nunique() * batch * samples["iteration"].nunique()
+    ready = samples.pivot(index="iteration", columns="rank", values="ready_s")
+    return ready.rsub(_last_moments(samples)["ready_s"], axis=0).iloc[skip:]
+
+
+def throughput_sps(samples: pd.DataFrame, trained: int) -> float:
+    """Training samples per second of JCT; ``trained`` is how many all workers together took in all iterations.
+
+    Raises:
+        OutputError: as :func:`gst_s`.
+    """
     return trained / jct_s(samples)
 
 
@@ -87,10 +98,11 @@ def _last_moments(samples: pd.DataFrame) -> pd.DataFrame:
     counts = iterations["rank"].nunique()
     if counts.empty:
         raise OutputError("the samples hold no iteration")
-    short = counts[counts < samples["rank"].nunique()]
+    wanted = iterations["world"].max() if "world" in samples else counts * 0 + samples["rank"].nunique()
+    short = counts[counts < wanted]
     if not short.empty:
         raise OutputError(
-            f"iteration {short.index[0]} has samples of {short.iloc[0]} of {samples['rank'].nunique()} workers",
+            f"iteration {short.index[0]} has samples of {short.iloc[0]} of {wanted[short.index[0]]} workers",
             fix="run the trial again",
         )
     return iterations[["ready_s", "sum_s", "end_s"]].max()

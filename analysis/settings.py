@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from analysis.load import Run
+from analysis import words
+from analysis.load import Event, Recovery, Run
 from testbed.units import size_text
 
 Pairs = tuple[tuple[str, str], ...]
@@ -21,6 +22,36 @@ def environment(run: Run) -> tuple[tuple[str, Pairs], ...]:
         machine["memory"] = size_text(machine.pop("memory_bytes"))
     parts = (("Machine", machine), ("Kernel settings", known.get("sysctls")), ("Packages", known.get("packages")))
     return tuple((title, tuple(_pairs(value))) for title, value in parts if value)
+
+
+def events(run: Run) -> tuple[tuple[str, Pairs], ...]:
+    """What was done to each trial while it ran: when, what, and how late where that is to be seen; and how the others
+    went on when nodes had died."""
+    found = []
+    for trial in run.trials:
+        told = (*map(_event, trial.events), *map(_recovery, trial.recoveries))
+        found += [(words.name(trial), told)] if told else []
+    return tuple(found)
+
+
+def _recovery(one: Recovery) -> tuple[str, str]:
+    lost = ", ".join(one.without)
+    how_long = "none was left" if one.recovered_s is None else f"done after {one.recovered_s:.2f} s"
+    what = f"{one.world} workers go on with iteration {one.first} ({how_long}) by {one.scheme}"
+    return _moment(one.called_s), f"without {lost}, {what}" if lost else f"nobody had moved: {what}"
+
+
+def _event(event: Event) -> tuple[str, str]:
+    if event.error is not None:
+        return _moment(event.planned_s), f"{event.kind}: {event.what} (failed: {event.error})"
+    if event.planned_s is None or event.done_s is None:
+        return "never", f"{event.kind}: {event.what} (the trial ended first)"
+    late_s = event.done_s - event.planned_s
+    return _moment(event.planned_s), f"{event.kind}: {event.what} (in effect after {late_s * 1e3:.1f} ms)"
+
+
+def _moment(time_s: float | None) -> str:
+    return "not known" if time_s is None else f"{abs(time_s):.2f} s"
 
 
 def labs(run: Run) -> tuple[tuple[str, Pairs], ...]:

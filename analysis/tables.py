@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from analysis import words
+from analysis import metrics, words
 from analysis.load import Check, Run, Trial
 from testbed.units import rate_text, size_text
 
@@ -117,6 +117,24 @@ def _bandwidth_cells(trial: Trial) -> tuple[Cell, ...]:
         Cell(NONE if m.wire_bytes is None else size_text(m.wire_bytes)),
         Cell(NONE if m.wire_bytes_theory is None else size_text(m.wire_bytes_theory)),
         Cell(NONE if over is None else words.ratio(over)),
+    )
+
+
+def waits(run: Run) -> Table:
+    """How long workers waited, gradient ready, for the slowest one's: a row a finished trial."""
+    columns = ("Mean wait of a worker, s", "Longest mean wait, s", "Slowest most often")
+    return _table(run, columns, lambda trial: _wait_cells(trial, run.warmup))
+
+
+def _wait_cells(trial: Trial, warmup: int) -> tuple[Cell, ...]:
+    if trial.samples is None:
+        return (Cell(NONE), Cell(NONE), Cell(NONE))
+    waits = metrics.waits_s(trial.samples, skip=warmup)
+    by_rank, slowest = waits.mean(), waits.idxmin(axis=1).value_counts()
+    return (
+        Cell(f"{by_rank.mean():.4f}"),
+        Cell(f"{by_rank.max():.4f}", note=f"rank {by_rank.idxmax()}"),
+        Cell(f"rank {slowest.index[0]}", note=f"{slowest.iloc[0]} of {len(waits)} iterations"),
     )
 
 

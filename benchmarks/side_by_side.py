@@ -154,6 +154,7 @@ def _job(folder: Path, rank: int, addresses: Sequence[str], forest: Forest, port
         buckets=((0, 1),),
         chunk_bytes=CHUNK_BYTES,
         congestion_control=CONGESTION_CONTROL,
+        start_timeout_s=WAIT_S,
         timeout_s=WAIT_S,
         samples=str(folder / "samples"),
         meeting=Meeting(

@@ -91,6 +91,7 @@ def _jobs(topology: Topology, forest: Forest, folder: Path) -> Iterator[Launch]:
             buckets=((0, model(MODEL).floats()),),
             chunk_bytes=65536,
             congestion_control="reno",
+            start_timeout_s=TIMEOUT_S,
             timeout_s=TIMEOUT_S,
             samples=str(folder / f"{name}.jsonl"),
         )

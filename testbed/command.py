@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed import fidelity, jobs, results, watch
+from testbed.deaths import undisturbed
 from testbed.errors import TrialError, TrialTimeoutError
 from testbed.files import named_errors
 from testbed.jobs import Files
@@ -65,11 +66,11 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     with named_errors(files.work):
         probers, ranks = _probers(trial, files, congestion_control), launches(trial, files)
     lab.launch(probers)
-    watch.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None)
+    watch.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None, trial.spec.start_timeout_s)
     before = lab.counters()
     with (
         Patching(lab, topology) as patching,
-        Conductor(trial.schedule(), lab, None, files.logs, patching) as conductor,
+        Conductor(trial.schedule(), lab, {}, files.logs, patching) as conductor,
         Monitor() as monitor,
     ):
         lab.launch(ranks)
@@ -107,6 +108,7 @@ def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch
             peers=tuple(jobs.peer(addresses, node, other) for other in neighbours(ring, node)),
             probes=bursts.get(node, ()),
             congestion_control=congestion_control,
+            start_timeout_s=trial.spec.start_timeout_s,
             timeout_s=trial.spec.timeout_s,
             samples=str(files.samples(name)),
         )
@@ -178,7 +180,7 @@ def _wait(lab: Lab, ranks: Sequence[Launch], names: Sequence[str], files: Files,
             looked_s, before, seen = now, seen, _signs(lab, ranks)
             moved_s = now if seen != before else moved_s
         if now - moved_s > timeout_s:
-            raise _stuck(sorted(running), names, files, timeout_s)
+            raise _stuck(lab, sorted(running), names, files, timeout_s)
     return ended
 
 
@@ -187,11 +189,12 @@ def _signs(lab: Lab, ranks: Sequence[Launch]) -> tuple[int, ...]:
     return (*(Path(one.log).stat().st_size for one in ranks), *(count.bytes for count in lab.counters()))
 
 
-def _stuck(running: Sequence[int], names: Sequence[str], files: Files, timeout_s: float) -> TrialTimeoutError:
+def _stuck(lab: Lab, running: Sequence[int], names: Sequence[str], files: Files, timeout_s: float) -> TrialTimeoutError:
     first = names[running[0]]
     return TrialTimeoutError(
         f"for {timeout_s:g} s no rank wrote anything and no link carried anything; still running: "
-        f"{', '.join(f'rank {node} on {names[node]}' for node in running[:5])}\n{watch.tail(files.log(first))}",
+        f"{', '.join(f'rank {node} on {names[node]}' for node in running[:5])}{watch.stopped(lab, names)}\n"
+        f"{watch.tail(files.log(first))}",
         fix=f"read {files.log(first)}, or give a longer timeout",
     )
 
@@ -199,7 +202,7 @@ def _stuck(running: Sequence[int], names: Sequence[str], files: Files, timeout_s
 def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
     """Metrics, links and fidelity of a command whose ranks all ended well. JCT: first start to last end."""
     start_s, end_s = min(one.started_s for one in ran.exits), max(one.ended_s for one in ran.exits)
-    counted = results.links(trial, ran.counters, {})
+    counted = results.links(trial, undisturbed(trial).phases, ran.counters, {})
     factor = goodput(trial.spec.links.mtu)
     checks = [
         fidelity.link_rate(ran.probes, len(jobs.bursts(trial.network.topology)), factor),

@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from testbed import command, jobs, results, watch
+from testbed import command, jobs, phases, results, watch
+from testbed.deaths import Course, undisturbed
+from testbed.deaths import record as record_of_deaths
 from testbed.errors import DiskFullError, TrialError
+from testbed.failover import Coordinator
 from testbed.files import named_errors
 from testbed.jobs import Files
 from testbed.lab.base import Counters, Lab, LinkSettings
@@ -38,7 +41,7 @@ Lines = list[dict[str, Any]]
 @dataclass
 class Observed:
     """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back, what
-    was done to it, the bytes that each of its background flows sent, and the circuits that it met."""
+    was done to it, the bytes that each of its background flows sent, who died in it, and the circuits that it met."""
 
     lines: dict[str, Lines]
     counters: list[Counters]
@@ -46,6 +49,7 @@ class Observed:
     lab: dict[str, Any]
     events: list[Record]
     background: list[int]
+    course: Course
     circuits: History
 
     def of(self, kind: str) -> Lines:
@@ -83,7 +87,7 @@ def execute(
             else:
                 seen = observe(trial, lab, files, congestion_control, tick)
                 described = seen.lab
-                samples = results.table(seen.of("iteration"))
+                samples = phases.attribute(results.table(seen.of("iteration")), seen.course.phases, seen.course.behind)
                 if isinstance(trial.training, Training):
                     check_loss(samples)
                 record |= summary(trial, seen, samples)
@@ -131,6 +135,7 @@ def blank(trial: Trial) -> dict[str, Any]:
         "probes": [],
         "links": [],
         "events": [],
+        "failover": None,
         "links_settings": trial.spec.links.model_dump(),
     }
 
@@ -149,22 +154,33 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     with named_errors(files.work):
         agent = lab.agent() if library else ()
         launches = jobs.write(trial, files, congestion_control, agent)
-    first = files.samples(names[trial.network.forest.workers[0]])
-    asking = [files.samples(names[launch.node]) for launch in launches]
+    nodes = [launch.node for launch in launches]
+    coordinator = Coordinator(trial, files, lab, congestion_control, nodes) if trial.survives else None
+    written = {node: files.samples(names[node]) for node in trial.network.forest.workers}
     with (
-        Patching(lab, trial.network.topology, asking) as patching,
-        Conductor(trial.schedule(), lab, first, files.logs, patching) as conductor,
+        Patching(lab, trial.network.topology, [files.samples(names[node]) for node in nodes]) as patching,
+        Conductor(trial.schedule(), lab, written, files.logs, patching) as conductor,
         Monitor() as monitor,
     ):
         lab.launch(launches)
         try:
-            watch.wait(lab, launches, names, files, trial.spec.timeout_s, tick)
+            watch.wait(
+                lab,
+                launches,
+                names,
+                files,
+                trial.spec.timeout_s,
+                tick,
+                trial.spec.start_timeout_s,
+                coordinator,
+            )
         except TrialError as error:
             raise conductor.blamed(error, names) from error
     sent = conductor.finish()
     lines = {names[launch.node]: watch.read(files.samples(names[launch.node])) for launch in launches}
     events = sorted([*conductor.records, *patching.records], key=lambda one: one.begun_s or math.inf)
-    seen = Observed(lines, lab.counters(), monitor.log, lab.describe(), events, sent, patching.history)
+    course = coordinator.course if coordinator else undisturbed(trial)
+    seen = Observed(lines, lab.counters(), monitor.log, lab.describe(), events, sent, course, patching.history)
     lab.down()
     return seen
 
@@ -175,18 +191,22 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     probes = seen.of("probe")
     ours = [probed_bytes(trial, probes), background_bytes(trial, seen.background)]
     others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
-    link_counts = results.links(trial, seen.counters, others)
+    course = seen.course
+    link_counts = results.links(trial, course.phases, seen.counters, others)
     loss = samples.groupby("iteration")["loss"].mean()
     nics = len(jobs.bursts(trial.network.topology))
     helpers = {line["name"] for line in seen.of("hello") if line["rank"] is None}
     aggregators = {line["name"]: line["cpu_s"] for line in seen.of("done") if line["name"] in helpers}
+    # What a process that died had sent is not known.
+    sent = None if course.deaths else sent_bytes([line["wire_bytes"] for line in seen.of("done")])
     return {
-        "metrics": results.measure(trial, samples, sent_bytes([line["wire_bytes"] for line in seen.of("done")])),
+        "metrics": results.measure(trial, samples, course.phases, sent),
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": link_counts,
         "events": timeline(seen.events, float(samples["start_s"].min())),
         "probes": [{key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")} for line in probes],
-        "fidelity": results.judge(trial, samples, probes, nics, link_counts, seen.cpu, aggregators),
+        "fidelity": results.judge(trial, samples, probes, nics, link_counts, seen.cpu, aggregators, course),
+        "failover": record_of_deaths(trial, course, samples),
         "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello")}),
         "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done")),
     }
@@ -222,9 +242,10 @@ def sent_bytes(counts: Sequence[int | None]) -> int | None:
 
 def accuracy(training: Training, trial: Trial, seen: Observed, referee: Referee, files: Files) -> dict[str, Any]:
     """Test accuracy, and how far the weights are from single-process SGD's and from each other."""
-    fixed = trial.network.forest.fixed
-    step = 1 / fixed.scale if fixed is not None and fixed.scale is not None else 0.0
-    found = referee.check(training, trial.network.world, trial.compute.mode, files.weights, step)
+    fixed = [phase.network.forest.fixed for phase in seen.course.phases]
+    step = max((1 / one.scale for one in fixed if one is not None and one.scale is not None), default=0.0)
+    worlds = [(phase.first, phase.network.world) for phase in seen.course.phases]
+    found = referee.check(training, worlds, trial.compute.mode, files.weights, step)
     hashes = {line["weights_sha256"] for line in seen.of("done") if line.get("weights_sha256")}
     return {**found, "weights_equal": len(hashes) == 1, "reference": REFERENCE}
 
@@ -232,7 +253,7 @@ def accuracy(training: Training, trial: Trial, seen: Observed, referee: Referee,
 def sums(trial: Trial, seen: Observed) -> dict[str, int]:
     """How many elements of how many sums were looked at, by all workers together, and how many were wrong."""
     wrong = sum(count for line in seen.of("done") for _, count in line.get("wrong", ()))
-    checked = trial.network.floats * trial.network.world * trial.iterations
+    checked = trial.network.floats * sum(line["checked"] for line in seen.of("done") if "checked" in line)
     return {"checked_elements": checked, "wrong_elements": wrong}
 
 

@@ -143,10 +143,16 @@ def aggregators(cpu_s: Mapping[str, float], window_s: float, limits: Limits = LI
     return Check("aggregators", share, limits.aggregator, "of a core", share <= limits.aggregator, detail)
 
 
-def wire(counted: float, theory: float, limits: Limits = LIMITS) -> Check:
-    """The kernel's bytes on all links against the forest's, headers included in both."""
-    excess = counted / theory - 1 if theory else float(counted > 0)
+def wire(counted: float, theory: float, spoilt: float = 0.0, limits: Limits = LIMITS) -> Check:
+    """The kernel's bytes on all links against the forest's, headers included in both.
+
+    Up to ``spoilt`` may be of iterations that were broken off, of which it is not known how far they had got.
+    """
+    nearest = min(max(counted, theory), theory + spoilt)
+    excess = counted / nearest - 1 if nearest else float(counted > 0)
     detail = f"the kernel counted {excess:+.2%} against the forest's bytes"
+    if spoilt:
+        detail += f" and the {(nearest - theory) / theory:.1%} that iterations which were broken off can have added"
     return Check("bytes on the wire", excess, limits.wire, "of theory", abs(excess) <= limits.wire, detail)
 
 
@@ -179,11 +185,19 @@ def drops(links: Iterable[Mapping[str, Any]]) -> Check:
     return Check("drops", float(sum(dropped.values())), 0.0, "packets", not dropped, detail)
 
 
-def bound(samples: pd.DataFrame, theory_s: float, limits: Limits = LIMITS) -> Check:
+def workers(told: str, unasked: int) -> Check:
+    """Nodes have died, and the others went on; ``unasked`` is how many of them the spec did not kill."""
+    return Check("nodes", float(unasked), 0.0, "nodes lost unasked", not unasked, told)
+
+
+def bound(samples: pd.DataFrame, theory_s: float | pd.Series[float], limits: Limits = LIMITS) -> Check:
     """From the first worker's gradient to the last worker's sum cannot be less than the links' rates allow, unless the
-    links are not what was asked for. (GST, from the last worker's gradient, can: the others may have sent before.)"""
+    links are not what was asked for. (GST, from the last worker's gradient, can: the others may have sent before.)
+
+    ``theory_s`` is one for all iterations, or by iteration.
+    """
     by = samples.groupby("iteration")
-    ratio = float((by["sum_s"].max() - by["ready_s"].min()).median()) / theory_s if theory_s else 1.0
+    ratio = float(((by["sum_s"].max() - by["ready_s"].min()) / theory_s).median()) if np.any(theory_s) else 1.0
     detail = f"from the first gradient to the last sum it takes {ratio:.3f} of the least that the links allow"
     return Check("lower bound", ratio, 1 - limits.faster, "of theory", ratio >= 1 - limits.faster, detail)
 

@@ -12,6 +12,9 @@ from typing import Any
 
 from testbed.errors import DiskFullError, OutputError
 
+TEMPORARY = ".*.tmp"
+"""What a file is called while it is written, with its name for the star."""
+
 
 def write_json(path: Path, value: object) -> None:
     """Write ``value`` as indented JSON, atomically.
@@ -59,7 +62,7 @@ def write_through(path: Path, write: Callable[[Path], object]) -> None:
     Raises:
         DiskFullError, OutputError: as :func:`write_bytes`.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(TEMPORARY.replace("*", path.name))
     with named_errors(path):
         try:
             write(temporary)

@@ -15,10 +15,11 @@ from testbed.perturb import targets
 from testbed.trials import Network, Trial
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
-from workloads.job import Compute, Job, Meeting, Peer, Probe, StepJitter
+from workloads.job import Compute, Failover, Job, Meeting, Peer, Probe, StepJitter
 from workloads.sync import codec
 from workloads.sync.flows import neighbours, pairs
 from workloads.sync.forest import Forest
+from workloads.sync.schemes import survives
 
 SYNC_PORT = 10_000
 """A connection's port is this plus the index of the node that opens it: below Linux's ephemeral range (32768)."""
@@ -26,6 +27,8 @@ PROBE_PORT = 9_000
 """A NIC listens for its burst at this plus its port number on the host."""
 LIBRARY_PORT = 9_500
 """Rank 0 of a library that needs a meeting place listens here."""
+STATE_PORT = 9_600
+"""Who gives weights to others, or takes them, after a node died, listens here."""
 PROBE_S = 1.0
 """Long enough that a core taken away for a tick or two does not decide the rate, short beside a trial."""
 LEAST_PROBE_BITS = 5_000_000
@@ -79,6 +82,10 @@ class Files:
     def forest(self) -> Path:
         return self.work / "forest.npz"
 
+    def generation(self, number: int) -> Path:
+        """The folder of one generation of a trial that survives deaths, see :mod:`testbed.failover`."""
+        return self.work / f"generation-{number}"
+
 
 def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[str] = ()) -> list[Launch]:
     """Write the forest and every process's job into ``files.work``; what the lab is to launch.
@@ -86,6 +93,7 @@ def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[s
     ``agent`` is the lab's command that reaches another host; a library gets it as one program.
     """
     codec.save(trial.network.forest, files.forest)
+    files.generation(0).mkdir()
     if agent:
         files.agent.write_text(f'#!/bin/sh\nexec {shlex.join(agent)} "$@"\n')
         files.agent.chmod(0o755)
@@ -120,10 +128,12 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
             priority=trial.work.priority == "layer",
             chunk_bytes=trial.work.chunk_bytes,
             congestion_control=congestion_control,
+            start_timeout_s=trial.spec.start_timeout_s,
             timeout_s=trial.spec.timeout_s,
             samples=str(files.samples(name)),
             weights=str(files.weights) if rank.get(node) == 0 else None,
             probes=bursts.get(node, ()),
+            failover=Failover(0, str(files.generation(0)), trial.spec.silence_s) if trial.survives else None,
             meeting=_meeting(forest, addresses, node, files) if forest.library else None,
             jitter=_jitter(trial, node) if node in rank else None,
         )
@@ -169,11 +179,21 @@ def peer(addresses: Addresses, node: int, other: int) -> Peer:
 def host_pairs(network: Network, background: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
     """(source, destination) of every flow of a trial, probes and ``background`` included: what the lab needs routes
     for."""
-    # A library, and a command, connect whom they like.
-    everyone = network.forest.workers if network.forest.library or not network.forest.classes else ()
+    everyone = _whoever_may_meet(network)
     wanted = {*pairs(network.forest), *permutations(everyone, 2), *background}
     wanted |= {(burst.src, burst.dst) for burst in bursts(network.topology)}
     return sorted(wanted | {(dst, src) for src, dst in wanted})
+
+
+def _whoever_may_meet(network: Network) -> Sequence[int]:
+    """Nodes any two of which may connect, whatever the forest says: of a library or a command, which connect whom they
+    like, and of a scheme that goes on with another forest when a node dies."""
+    forest, topology = network.forest, network.topology
+    if forest.library or not forest.classes:
+        return forest.workers
+    if survives(network.scheme_text):
+        return [*topology.hosts, *(switch for switch in topology.switches if topology.nodes[switch].ina)]
+    return ()
 
 
 def bursts(topology: Topology) -> list[Burst]:

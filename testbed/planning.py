@@ -47,6 +47,7 @@ def predict(trial: Trial) -> dict[str, Any]:
         "world": network.world,
         "command": list(trial.command),
         "scale": None if trial.command else trial.work.scale,
+        "perturb": [one.title for one in trial.perturbations],
         "buckets": len(network.gradient.buckets),
         "gradient_bytes": None if trial.command else 4 * network.floats,
         "goodput": goodput(trial.spec.links.mtu),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
@@ -54,8 +55,20 @@ def _trained(record: Mapping[str, Any]) -> str:
     return (
         f"{record['id']}: GST {time_text(found['gst_median_s'], measured=True)} ({found['gst_ratio']:.3f} of theory), "
         f"JCT {time_text(found['jct_s'], measured=True)}, {found['throughput_sps']:.0f} samples/s, "
-        f"{_learnt(record)}, {record['fidelity']['verdict']}"
+        f"{_learnt(record)}, {_survived(record)}{record['fidelity']['verdict']}"
     )
+
+
+def _survived(record: Mapping[str, Any]) -> str:
+    """Who died in it, and how long that took the others."""
+    rounds = (record.get("failover") or {}).get("recoveries", ())
+    told = [
+        f"without {', '.join(one['without'])} from iteration {one['first']} on"
+        + (f" (after {time_text(one['recovered_s'], measured=True)})" if one["recovered_s"] is not None else "")
+        for one in rounds
+        if one["without"]
+    ]
+    return "".join(f"{one}, " for one in told)
 
 
 def _learnt(record: Mapping[str, Any]) -> str:
@@ -111,7 +124,8 @@ class Live(Lines):
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._bar.stop()
+        with suppress(OSError):  # the terminal may be gone
+            self._bar.stop()
 
     def started(self, trial: Trial) -> None:
         self._trial, self._began_s = trial, time.monotonic()

@@ -9,15 +9,20 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from testbed.errors import TrialError
+from testbed.errors import TrialError, TrialTimeoutError
 from workloads.job import Training
 
 TOLERANCE = 1e-4
@@ -28,6 +33,10 @@ TRAINING_TOLERANCE = 1e-3
 in another order come to 1e-5 or less; one sample of one iteration left out comes to 4e-3, a worker's gradient of an
 earlier iteration or none to 1e-2."""
 REFERENCE = "single-process SGD"
+SIGN_OF_LIFE_S = 1.0
+"""How often the process says that it is still at work."""
+SILENT_S = 30.0
+"""After this long without such a sign it does not run any more."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -35,7 +44,7 @@ class Referee:
     """Starts its process when first asked; use in ``with``."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Referee:
         return self
@@ -47,8 +56,12 @@ class Referee:
             self._process.kill()
             self._process.communicate()
 
-    def check(self, training: Training, world: int, mode: str, weights: Path, step: float = 0.0) -> dict[str, Any]:
+    def check(
+        self, training: Training, worlds: Sequence[tuple[int, int]], mode: str, weights: Path, step: float = 0.0
+    ) -> dict[str, Any]:
         """What the weights in a .npy file are worth, if gradients were rounded to multiples of ``step``.
+
+        ``worlds`` are (first iteration, ranks) of each phase, see :data:`workloads.reference.Worlds`.
 
         ``test_accuracy``, ``test_loss``, ``weights_error`` (distance to the reference over the reference's norm),
         ``rounding_error`` (how much of it rounding explains) and ``training_error`` (the rest over what training
@@ -57,11 +70,17 @@ class Referee:
         Raises:
             TrialError: the process died.
         """
-        if self._process is None:
+        if self._process is None or self._process.poll() is not None:
             command = [sys.executable, "-m", "testbed.referee", str(os.getpid())]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        question = {"training": asdict(training), "world": world, "mode": mode, "weights": str(weights.resolve())}
-        question["step"] = step
+            # A group of its own, so that Ctrl-C at a terminal reaches only the harness, which ends it.
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
+        question = {
+            "training": asdict(training),
+            "worlds": worlds,
+            "mode": mode,
+            "weights": str(weights.resolve()),
+            "step": step,
+        }
         answer = self._ask(self._process, json.dumps(question))
         if not answer:
             status = self._process.wait()
@@ -73,15 +92,31 @@ class Referee:
         return found
 
     @staticmethod
-    def _ask(process: subprocess.Popen[str], question: str) -> str:
+    def _ask(process: subprocess.Popen[bytes], question: str) -> bytes:
+        """The line that answers; empty if the process ended.
+
+        Raises:
+            TrialTimeoutError: it shows no sign of life; it was ended.
+        """
         assert process.stdin
         assert process.stdout
-        try:
-            process.stdin.write(question + "\n")
+        with suppress(BrokenPipeError):
+            process.stdin.write(question.encode() + b"\n")
             process.stdin.flush()
-        except BrokenPipeError:
-            return ""
-        return process.stdout.readline()
+        answer = b""
+        while not answer.endswith(b"\n"):
+            if not select.select([process.stdout], [], [], SILENT_S)[0]:
+                process.kill()
+                process.wait()
+                raise TrialTimeoutError(
+                    f"the process that repeats the training as {REFERENCE} showed no sign of life for {SILENT_S:g} s",
+                    fix="see whether somebody stopped it, or memory ran out; then run again with --resume",
+                )
+            piece = os.read(process.stdout.fileno(), 2**16)
+            if not piece:
+                return b""
+            answer = (answer + piece).lstrip()  # empty lines are signs of life
+        return answer
 
 
 def main(parent: int) -> None:
@@ -89,7 +124,9 @@ def main(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return  # it died before the line above could tie us to it
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the harness's to handle; it ends us
+    busy = threading.Event()
+    threading.Thread(target=_show_life, args=(busy,), daemon=True).start()
+    busy.set()
     import numpy as np
     import torch  # here, for the harness imports this module and must not import torch
 
@@ -97,11 +134,13 @@ def main(parent: int) -> None:
 
     torch.set_num_threads(1)  # two threads that wait for each other are slower than one where somebody else uses a core
     for line in sys.stdin:
+        busy.set()
         question = json.loads(line)
         training = Training(**question["training"])
         weights = np.load(question["weights"])
         mode = question["mode"]
-        reference = reference_weights(training, question["world"], mode)
+        worlds = tuple((first, ranks) for first, ranks in question["worlds"])
+        reference = reference_weights(training, worlds, mode)
         test_accuracy, test_loss = accuracy(training, weights)
         explained = rounding(reference, training, steps(training, mode), question["step"])
         found = {
@@ -111,7 +150,15 @@ def main(parent: int) -> None:
             "rounding_error": explained / float(np.linalg.norm(reference)),
             "training_error": training_error(weights, reference, training, explained),
         }
-        print(json.dumps(found), flush=True)
+        busy.clear()
+        os.write(1, json.dumps(found).encode() + b"\n")
+
+
+def _show_life(busy: threading.Event) -> None:
+    """Write an empty line now and then while there is work; one call each, so that no line is cut in two."""
+    while busy.wait():
+        os.write(1, b"\n")
+        time.sleep(SIGN_OF_LIFE_S)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analysis import metrics
 from testbed import fidelity
+from testbed.deaths import Course, sentence, spoilt_bytes, unasked
 from testbed.files import write_bytes, write_through
 from testbed.lab.base import Counters
 from testbed.monitor import CpuLog
+from testbed.phases import Phase, contributions, gst_theory_s, link_bytes, wire_bytes
 from testbed.trials import Trial
 from workloads.sync.cost import goodput
 
@@ -24,7 +27,7 @@ COLUMNS = (
     *("trial", "label", "topology", "scheme", "batch", "iterations", "world", "status"),
     *("jct_s", "compute_s", "sync_s", "gst_median_s", "gst_p95_s", "gst_theory_s", "gst_ratio"),
     *("throughput_sps", "wire_bytes", "test_accuracy", "weights_error", "fidelity", "reasons"),
-    *("kind", "model", "scale", "wrong_elements"),
+    *("kind", "model", "scale", "wrong_elements", "straggler_wait_s"),
 )
 SAMPLE_COLUMNS = {
     "start": "start_s",
@@ -57,23 +60,25 @@ def save_samples(path: Path, samples: pd.DataFrame) -> None:
     write_through(path, lambda temporary: relative.to_parquet(temporary, index=False))
 
 
-def measure(trial: Trial, samples: pd.DataFrame, sent_bytes: float | None) -> dict[str, float | None]:
+def measure(
+    trial: Trial, samples: pd.DataFrame, phases: Sequence[Phase], sent_bytes: float | None
+) -> dict[str, float | None]:
     """The trial's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included, if known."""
-    work = trial.work
-    gst = metrics.gst_s(samples, skip=work.warmup)
+    gst = metrics.gst_s(samples, skip=trial.work.warmup)
     median, size = float(gst.median()), gradient_bytes(trial)
-    theory = trial.gst_theory_s
+    theory = gst_theory_s(phases, trial.spec.links.mtu)[gst.index]
     return {
         "jct_s": metrics.jct_s(samples),
         "compute_s": metrics.compute_s(samples),
         "sync_s": metrics.sync_s(samples),
+        "straggler_wait_s": float(np.nanmean(metrics.waits_s(samples, skip=trial.work.warmup))),
         "gst_median_s": median,
         "gst_p95_s": float(gst.quantile(0.95)),
-        "gst_theory_s": theory,
-        "gst_ratio": median / theory,
-        "throughput_sps": metrics.throughput_sps(samples, trial.batch),
+        "gst_theory_s": float(theory.median()),
+        "gst_ratio": float((gst / theory).median()),
+        "throughput_sps": metrics.throughput_sps(samples, trial.batch * contributions(phases)),
         "wire_bytes": sent_bytes,
-        "wire_bytes_theory": trial.network.cost.wire_bytes * work.iterations if knows_bytes(trial) else None,
+        "wire_bytes_theory": wire_bytes(phases) if knows_bytes(trial) else None,
         "algbw_bps": metrics.algbw_bps(size, median),
         "busbw_bps": metrics.busbw_bps(size, median, trial.network.world),
     }
@@ -90,13 +95,15 @@ def gradient_bytes(trial: Trial) -> int:
     return 4 * trial.network.floats
 
 
-def links(trial: Trial, counters: Iterable[Counters], probed_bytes: Mapping[int, float]) -> list[dict[str, Any]]:
+def links(
+    trial: Trial, phases: Sequence[Phase], counters: Iterable[Counters], probed_bytes: Mapping[int, float]
+) -> list[dict[str, Any]]:
     """For each directed link what the kernel counted during training and what theory expects, headers included.
 
     ``probed_bytes`` is the burst's part of the count, by directed link.
     """
     topology = trial.network.topology
-    theory = trial.network.cost.link_bytes / goodput(trial.spec.links.mtu) * trial.iterations
+    theory = link_bytes(phases) / goodput(trial.spec.links.mtu)
     known = knows_bytes(trial)
     found = []
     for count in counters:
@@ -123,6 +130,7 @@ def judge(
     link_counts: Sequence[Mapping[str, Any]],
     cpu: CpuLog,
     aggregators_s: Mapping[str, float],
+    course: Course,
 ) -> dict[str, Any]:
     """The trial's fidelity verdict with all its checks; warm-up iterations are left out.
 
@@ -150,10 +158,13 @@ def judge(
     if library and not knows_bytes(trial):
         checks.append(fidelity.wire_unknown(library.name, library.algorithm))
     else:
-        checks.append(fidelity.wire(total, sum(link["theory_bytes"] for link in link_counts)))
+        theory = sum(link["theory_bytes"] for link in link_counts)
+        checks.append(fidelity.wire(total, theory, spoilt_bytes(trial, course)))
     checks.append(fidelity.drops(link_counts))
     if trial.work.overlap == "none":
-        checks.append(fidelity.bound(counted, trial.gst_theory_s))
+        checks.append(fidelity.bound(counted, gst_theory_s(course.phases, trial.spec.links.mtu)))
+    if course.deaths:
+        checks.append(fidelity.workers(sentence(trial, course), unasked(trial, course)))
     return fidelity.verdict(checks)
 
 

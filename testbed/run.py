@@ -54,9 +54,13 @@ class Experiment:
                 self._lab.require(trial.network.topology)
                 libraries.require(trial.network.forest.library)
             self.directory = directory()
-            self.records = self.directory.finished(self.planned)
         except BaseException:
             self._lab.close()
+            raise
+        try:
+            self.records = self.directory.finished(self.planned)
+        except BaseException:
+            self.close()
             raise
 
     @classmethod
@@ -68,7 +72,11 @@ class Experiment:
     def resumed(cls, path: Path, source: Source | None, open_lab: Callable[[], Lab]) -> Experiment:
         """Go on with the run in ``path``; ``source`` must give the same trials, None takes the run's own spec."""
         directory = RunDirectory.reopen(path)
-        return cls(source or directory.source(), open_lab, lambda: directory)
+        try:
+            return cls(source or directory.source(), open_lab, lambda: directory)
+        except BaseException:
+            directory.close()
+            raise
 
     def __enter__(self) -> Experiment:
         return self
@@ -76,7 +84,14 @@ class Experiment:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._lab.close()
+        self.close()
+
+    def close(self) -> None:
+        """End the lab, and let another run have the directory."""
+        try:
+            self._lab.close()
+        finally:
+            self.directory.close()
 
     @property
     def left(self) -> list[Trial]:

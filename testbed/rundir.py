@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+import fcntl
+import itertools
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from testbed.errors import OutputError, SpecError
-from testbed.files import named_errors, read_json, write_bytes, write_json
+from testbed.files import TEMPORARY, named_errors, read_json, write_bytes, write_json
 from testbed.results import SCHEMA, save_csv
 from testbed.spec import Source, read
 from testbed.spec.yaml import read_text
 from testbed.trials import Trial
 
+LOCK = ".lock"
+"""Locked by the run that writes here, and let go by the kernel however that ends. It also tells that a directory is
+ours, so that a run that was killed before it had made one whole can be started anew."""
+MADE = "resolved.json"
+"""Written last when a directory is made."""
+FOLDERS = ("trials", "samples", "logs")
+PARTS = {LOCK, *FOLDERS, "spec.yaml", *(TEMPORARY.replace("*", file) for file in ("spec.yaml", MADE))}
+"""What is there before that."""
+
 
 class RunDirectory:
-    """One run's files. Everything is written atomically, so it can be read at any moment."""
+    """One run's files. Everything is written atomically, so it can be read at any moment; :meth:`close` it at last."""
 
     def __init__(self, path: Path) -> None:
+        """
+        Raises:
+            OutputError: another run writes into it.
+        """
         self.path = path
+        self._lock = _lock(path)
 
     @classmethod
     def create(cls, out: Path | None, source: Source) -> RunDirectory:
@@ -31,17 +48,23 @@ class RunDirectory:
             OutputError: it holds something already, or cannot be made.
             DiskFullError: no room is left.
         """
-        path = out or Path("runs") / f"{source.spec.name}-{datetime.now():%Y%m%d-%H%M%S}"
-        if path.is_dir() and any(path.iterdir()):
-            raise OutputError(
-                f"{path}: is not empty", fix=f"name another with --out, or go on with it: testbed run --resume {path}"
-            )
-        run = cls(path)
+        path = out or _new_directory(source.spec.name)
+        if path.is_dir() and any(path.iterdir()) and not _is_half_made(path):
+            raise _not_empty(path)
         with named_errors(path):
-            for folder in (path, path / "trials", path / "samples", path / "logs"):
-                folder.mkdir(parents=True, exist_ok=True)
-        write_bytes(path / "spec.yaml", source.text.encode())
-        write_json(path / "resolved.json", resolved(source))
+            path.mkdir(parents=True, exist_ok=True)
+        run = cls(path)
+        try:
+            if not _is_half_made(path):  # somebody else was quicker, and has ended again
+                raise _not_empty(path)
+            with named_errors(path):
+                for folder in FOLDERS:
+                    (path / folder).mkdir(exist_ok=True)
+            write_bytes(path / "spec.yaml", source.text.encode())
+            write_json(path / MADE, resolved(source))
+        except BaseException:
+            run.close()
+            raise
         return run
 
     @classmethod
@@ -51,12 +74,27 @@ class RunDirectory:
         Raises:
             OutputError: it is not a run directory, or cannot be written.
         """
-        if not (path / "resolved.json").is_file():
+        if not (path / MADE).is_file():
             raise OutputError(f"{path}: is not a run directory (it has no resolved.json)", fix="run without --resume")
         if not os.access(path, os.W_OK):
             raise OutputError(f"{path}: cannot be written", fix=f"chown or chmod it, or copy it: cp -r {path} COPY")
-        shutil.rmtree(path / "work", ignore_errors=True)  # of a run that was killed
-        return cls(path)
+        run = cls(path)
+        run.tidy()  # after a run that was killed
+        return run
+
+    def tidy(self) -> None:
+        """Remove what is only needed while a trial runs or a file is written."""
+        shutil.rmtree(self.path / "work", ignore_errors=True)
+        for folder in (self.path, self.path / "trials", self.path / "samples"):
+            for unfinished in folder.glob(TEMPORARY):
+                unfinished.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Remove what is only needed meanwhile, and let another run write here."""
+        if self._lock >= 0:
+            self.tidy()
+            os.close(self._lock)
+            self._lock = -1
 
     def source(self) -> Source:
         """The spec this run was started with, ``--set`` included.
@@ -106,6 +144,47 @@ class RunDirectory:
 
     def samples(self, trial_id: str) -> Path:
         return self.path / "samples" / f"{trial_id}.parquet"
+
+
+def _new_directory(name: str) -> Path:
+    """A new directory under runs/, also where another run of that name has started within this second."""
+    base = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    for number in itertools.count(1):
+        path = base if number == 1 else base.with_name(f"{base.name}-{number}")
+        with named_errors(path), suppress(FileExistsError):
+            path.mkdir(parents=True)
+            break
+    return path
+
+
+def _is_half_made(path: Path) -> bool:
+    """Whether it holds what a run that was killed while it made the directory leaves, and nothing else."""
+    found = {entry.name for entry in path.iterdir()}
+    return LOCK in found and found <= PARTS
+
+
+def _not_empty(path: Path) -> OutputError:
+    return OutputError(
+        f"{path}: is not empty", fix=f"name another with --out, or go on with it: testbed run --resume {path}"
+    )
+
+
+def _lock(path: Path) -> int:
+    """A descriptor that keeps every other run out of ``path``.
+
+    Raises:
+        OutputError: another run writes there, or the file system knows no locks.
+    """
+    with named_errors(path):
+        lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise OutputError(
+                f"{path}: another run is writing into it", fix="wait for its end, or name another directory with --out"
+            ) from None
+    return lock
 
 
 def resolved(source: Source) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.errors import SpecError
-from testbed.lab.base import check_rate
+from testbed.lab.base import check_rate, check_size
 from testbed.perturb.check import check as check_perturbations
 from testbed.perturb.schedule import Schedule, background_pairs
 from testbed.perturb.schedule import schedule as schedule_of
@@ -40,10 +40,13 @@ from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, cost, goodput
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build as build_forest
+from workloads.sync.schemes import survives
 from workloads.sync.schemes.reference import one_nic
 from workloads.sync.verify import verify
 
 _T = TypeVar("_T")
+MOST_SAMPLES = 4_000_000
+"""A thousand hosts and four thousand iterations; all are held in memory at once."""
 _SHORT = 60
 """Characters of a scheme or topology in a trial's id, which names files: groups of many hosts would be too long."""
 
@@ -92,6 +95,11 @@ class Trial:
         """The words to run on every host, in place of our workers; empty where these train."""
         work = self.spec.workload
         return tuple(work.command) if isinstance(work, Command) else ()
+
+    @property
+    def survives(self) -> bool:
+        """Whether the others go on when a node dies."""
+        return not self.command and survives(self.network.scheme_text)
 
     @property
     def work(self) -> Train | Profile:
@@ -185,6 +193,8 @@ class Trial:
         settings["arm"] = [self.network.arm.topology, self.network.arm.scheme]
         if self.perturbations:
             settings["perturb"] = [one.model_dump() for one in self.perturbations]
+        if self.survives and self.spec.failover_s is not None:
+            settings["failover"] = self.spec.failover_s
         forest, topology = self.network.forest, self.network.topology
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         digest.update(repr((topology.nodes, topology.links, forest.workers, forest.aligned)).encode())
@@ -242,6 +252,7 @@ def _topology(arm: Arm, spec: Spec, folder: Path) -> tuple[str, Topology]:
     """An arm's network, and the expression that builds it from the working directory."""
     text = locate(arm.topology, folder)
     topology = build_topology(text, rate_bps=lab_rate_bps(spec), delay_s=spec.links.delay_s)
+    check_size(topology)
     for rate_bps in {link.rate_bps for link in topology.links}:
         _check_rate(arm, rate_bps)
     return text, topology
@@ -272,6 +283,7 @@ def network(arm: Arm, spec: Spec, gradient: Gradient, folder: Path) -> Network:
     """
     scheme_text = locate(arm.scheme, folder)
     topology_text, topology = _topology(arm, spec, folder)
+    _check_samples(arm, topology, _work(spec).iterations)
     forest = build_forest(scheme_text, topology, gradient.tensors)
     verify(forest, topology)
     if len(forest.workers) == 1:
@@ -283,6 +295,15 @@ def network(arm: Arm, spec: Spec, gradient: Gradient, folder: Path) -> Network:
     check_perturbations(arm, spec, topology, forest, folder)
     _check_timeout(found, spec)
     return found
+
+
+def _check_samples(arm: Arm, topology: Topology, iterations: int) -> None:
+    samples = topology.host_count * iterations
+    if samples > MOST_SAMPLES:
+        raise SpecError(
+            f"{arm.topology}: {topology.host_count:,} hosts and {iterations:,} iterations give {samples:,} samples",
+            fix=f"give fewer iterations: a trial has at most {MOST_SAMPLES:,} samples, one a host and iteration",
+        )
 
 
 def _check_order(forest: Forest, work: Train | Profile) -> None:
@@ -324,6 +345,12 @@ def _check_timeout(network: Network, spec: Spec) -> None:
             "least",
             fix="give a longer timeout, or faster links",
         )
+    if survives(network.scheme_text) and least_s >= spec.silence_s:
+        raise SpecError(
+            f"the failover time of {time_text(spec.silence_s)} would take a node for dead in an iteration, which takes "
+            f"{time_text(least_s)} at least",
+            fix="give a longer failover, or faster links",
+        )
 
 
 def locate(expression: str, folder: Path) -> str:
@@ -340,6 +367,9 @@ def _networks(source: Source) -> list[Network]:
     problems: list[SpecError] = []
     work = spec.workload
     _said(f"{source.name}: links.rate", partial(check_rate, lab_rate_bps(spec)), problems)
+    if spec.failover_s is not None and not any(arm.scheme and survives(arm.scheme) for arm in spec.arms):
+        problem = f"{source.name}: failover: no arm has a scheme that goes on when a node dies"
+        problems.append(SpecError(problem, fix="remove it, or add an arm with scheme: rina"))
     if isinstance(work, Command):
         _said(f"{source.name}: workload.command", partial(check_command, work.command, source.folder), problems)
         made = [

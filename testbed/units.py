@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 from testbed.errors import SpecError
 
-_QUANTITY = re.compile(r"\s*([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*")
-_SHARE = re.compile(r"\s*([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(%)?\s*")
+_QUANTITY = re.compile(r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([^\d\s].*)?")
+_SHARE = re.compile(r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(%)?")
+_LONGEST = 100  # characters
+LONGEST_S = 86_400.0
+"""A day: no time in an experiment is longer."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ def time_s(value: object) -> float:
     seconds = _read(value, TIME)
     if seconds < 0:
         raise SpecError(f"{value!r} is below 0", fix=f"give {TIME.noun} of 0 s or more, such as {TIME.example}")
+    if seconds > LONGEST_S:
+        raise SpecError(f"{value!r} is longer than a day", fix=f"give {TIME.noun} of at most {LONGEST_S:.0f} s")
     return seconds
 
 
@@ -62,9 +67,11 @@ def share(value: object) -> float:
     Raises:
         SpecError: neither, or outside.
     """
-    match = _SHARE.fullmatch(str(value))
+    match = _SHARE.fullmatch(str(value).strip()) if len(str(value)) <= _LONGEST else None
     if isinstance(value, bool) or not isinstance(value, str | int | float) or not match:
-        raise SpecError(f"{'nothing' if value is None else repr(value)} is not a share", fix="write it as 10 % or 0.1")
+        raise SpecError(
+            f"{'nothing' if value is None else _shown(value)} is not a share", fix="write it as 10 % or 0.1"
+        )
     number = float(match[1]) / (100 if match[2] else 1)
     if not 0 <= number <= 1:
         raise SpecError(f"{value!r} is not a share of a whole", fix="give 0 % to 100 %, or 0 to 1")
@@ -107,10 +114,10 @@ def _positive(value: object, unit: Unit) -> float:
 def _read(value: object, unit: Unit) -> float:
     fix = f"write {unit.noun} with its unit ({', '.join(unit.factors)}), such as {unit.example}"
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise SpecError(f"{'nothing' if value is None else repr(value)} is not {unit.noun}", fix=fix)
-    match = _QUANTITY.fullmatch(str(value))
+        raise SpecError(f"{'nothing' if value is None else _shown(value)} is not {unit.noun}", fix=fix)
+    match = _QUANTITY.fullmatch(str(value).strip()) if len(str(value)) <= _LONGEST else None
     if not match:
-        raise SpecError(f"{value!r} is not {unit.noun}", fix=fix)
+        raise SpecError(f"{_shown(value)} is not {unit.noun}", fix=fix)
     if match[2] is None:
         raise SpecError(f"{value!r} has no unit", fix=fix)
     if match[2] not in unit.factors:
@@ -119,3 +126,8 @@ def _read(value: object, unit: Unit) -> float:
     if not math.isfinite(number):
         raise SpecError(f"{value!r} is not a finite number", fix=fix)
     return number
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import TrialError, TrialTimeoutError, WorkerError
+from testbed.failover import Coordinator
 from testbed.jobs import Files
 from testbed.lab.base import Exit, Lab, Launch
 
@@ -29,14 +30,17 @@ def wait(
     files: Files,
     timeout_s: float,
     tick: Callable[[int], None],
+    start_timeout_s: float,
+    coordinator: Coordinator | None = None,
 ) -> None:
-    """Return when every worker has ended well; ``tick`` is told how many iterations the first has finished.
+    """Return when every worker has ended well; ``tick`` is told how many iterations the first that runs has done.
 
-    ``names`` are those of all nodes, by index.
+    ``names`` are those of all nodes, by index. A ``coordinator`` keeps a trial going when some are killed.
 
     Raises:
         WorkerError: a worker ended otherwise; the text has the end of its log.
-        TrialTimeoutError: no worker wrote anything for ``timeout_s`` and a grace on top.
+        TrialTimeoutError: no worker wrote anything for ``timeout_s`` and a grace on top; until each has written
+            something, which it does when it has met the others, ``start_timeout_s`` counts instead.
     """
     running = {launch.node for launch in launches}
     samples = [files.samples(names[launch.node]) for launch in launches]
@@ -45,6 +49,8 @@ def wait(
         exits = lab.exits()
         failed = [exit for exit in exits if exit.status != 0]
         running -= {exit.node for exit in exits}
+        if coordinator:
+            failed = coordinator.look(failed, running)
         if failed:
             raise died(*settle(lab, failed, running), names, files)
         if not running:
@@ -52,9 +58,10 @@ def wait(
         now, found = time.monotonic(), [_size(path) for path in samples]
         if found != sizes:
             sizes, changed_s = found, now
-            tick(iterations(samples[0]))
-        elif now - changed_s > timeout_s + GRACE_S:
-            raise _stuck(sorted(running), names, files, timeout_s)
+            tick(iterations(files.samples(names[min(running)])))  # the first may have died
+        limit_s = timeout_s if all(sizes) else start_timeout_s
+        if now - changed_s > limit_s + GRACE_S:
+            raise _stuck(lab, sorted(running), names, files, limit_s)
         time.sleep(POLL_S)
 
 
@@ -138,16 +145,23 @@ def iterations(path: Path) -> int:
     return sum(1 for line in read(path) if line["kind"] == "iteration")
 
 
-def _stuck(running: Sequence[int], names: Sequence[str], files: Files, timeout_s: float) -> TrialTimeoutError:
-    """Names the workers that are furthest behind, which the others wait for."""
+def _stuck(lab: Lab, running: Sequence[int], names: Sequence[str], files: Files, timeout_s: float) -> TrialTimeoutError:
+    """Names the workers that are furthest behind, which the others wait for, and those that somebody stopped."""
     done = {names[node]: iterations(files.samples(names[node])) for node in running}
     least = min(done.values())
     behind = [name for name, count in done.items() if count == least]
     return TrialTimeoutError(
-        f"no worker got anything done for {timeout_s:g} s; furthest behind, at iteration {least}: {_some(behind)}\n"
+        f"no worker got anything done for {timeout_s:g} s; furthest behind, at iteration {least}: {_some(behind)}"
+        f"{stopped(lab, names)}\n"
         f"{tail(files.log(behind[0]))}",
         fix=f"read {files.log(behind[0])}, or give a longer timeout",
     )
+
+
+def stopped(lab: Lab, names: Sequence[str]) -> str:
+    """``; stopped: h1`` where a signal stopped the worker on h1."""
+    found = [names[node] for node in lab.stopped()]
+    return f"; stopped: {_some(found)}" if found else ""
 
 
 def _some(names: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ A value is a number, ``true``, ``false``, a bare word, or a list of values: ``mu
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,10 +15,15 @@ from testbed.errors import SpecError
 Value = int | float | bool | str | tuple["Value", ...]
 """A list is a tuple, so that no one can change it afterwards."""
 
-_CALL = re.compile(r"\s*(?P<name>[^()\s]+)\s*(?:\((?P<args>[^()]*)\))?\s*")
+_CALL = re.compile(r"(?P<name>[^()\s]+)\s*(?:\((?P<args>[^()]*)\))?")
 _ARGUMENT = re.compile(r"\s*(?P<key>[A-Za-z_]\w*)\s*=(?P<value>[^=]+)")
 _WORD = re.compile(r"[^\s,=\[\]]+")
 _WORDS: dict[str, Value] = {"true": True, "false": False}
+LONGEST = 2**15
+"""Characters of an expression: enough to name four thousand hosts in groups."""
+LARGEST = 2**63
+"""No parameter is as large."""
+_DEEPEST = 2  # lists of lists
 
 
 @dataclass(frozen=True)
@@ -38,18 +44,21 @@ def parse(text: str, example: str) -> Call:
     Raises:
         SpecError: the text has another form; ``example`` is shown as a right one.
     """
-    match = _CALL.fullmatch(text)
+    if len(text) > LONGEST:
+        raise SpecError(f"an expression of {len(text):,} characters", fix=f"write it in at most {LONGEST:,}")
+    match = _CALL.fullmatch(text.strip())
     if not match:
-        raise SpecError(f"cannot read {text!r}", fix=f"write it as {example}")
+        raise SpecError(f"cannot read {_shown(text)}", fix=f"write it as {example}")
     arguments: dict[str, Value] = {}
     inside = match["args"] or ""
     for piece in _pieces(inside) if inside.strip() else []:
         argument = _ARGUMENT.fullmatch(piece)
         value = _value(argument["value"]) if argument else None
         if argument is None or value is None:
-            raise SpecError(f"cannot read the argument {piece.strip()!r} in {text!r}", fix=f"write it as {example}")
+            where = f"{_shown(piece.strip())} in {_shown(text)}"
+            raise SpecError(f"cannot read the argument {where}", fix=f"write it as {example}")
         if argument["key"] in arguments:
-            raise SpecError(f"{argument['key']!r} is given twice in {text!r}", fix="give it once")
+            raise SpecError(f"{argument['key']!r} is given twice in {_shown(text)}", fix="give it once")
         arguments[argument["key"]] = value
     return Call(match["name"], arguments)
 
@@ -65,11 +74,17 @@ def _pieces(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _value(text: str) -> Value | None:
-    """The value that is written, or None where it is none."""
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 200 else f"{text[:197]}...")
+
+
+def _value(text: str, depth: int = 0) -> Value | None:
+    """The value that is written, or None where it is none, such as a number beyond all sizes."""
     text = text.strip()
     if text.startswith("[") and text.endswith("]"):
-        items = [_value(piece) for piece in _pieces(text[1:-1])] if text[1:-1].strip() else []
+        if depth == _DEEPEST:
+            return None
+        items = [_value(piece, depth + 1) for piece in _pieces(text[1:-1])] if text[1:-1].strip() else []
         found = tuple(item for item in items if item is not None)
         return found if len(found) == len(items) else None
     if not _WORD.fullmatch(text):
@@ -78,9 +93,11 @@ def _value(text: str) -> Value | None:
         return _WORDS[text.lower()]
     for kind in (int, float):
         try:
-            return kind(text)
+            number = kind(text)
         except ValueError:
             continue
+        absurd = abs(number) >= LARGEST if isinstance(number, int) else math.isinf(number) and text[-1].isdigit()
+        return None if absurd else number
     return text
 
 

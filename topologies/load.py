@@ -12,6 +12,9 @@ from types import ModuleType
 from testbed.errors import SpecError
 from topologies.parameters import did_you_mean
 
+LARGEST_BYTES = 1 << 20
+"""No function that a person writes comes near this."""
+
 
 def is_in_file(name: str) -> bool:
     """Whether the name in an expression points into a file rather than into our registry."""
@@ -30,8 +33,11 @@ def load_function(name: str, error: type[SpecError]) -> Callable[..., object]:
     if not path_text or not function_name:
         raise error(f"{name!r} does not name both a file and a function in it", fix="write it as ./FILE.py:FUNCTION")
     path = Path(path_text)
-    if not path.is_file():
+    size_bytes = _size_bytes(path)
+    if size_bytes is None:
         raise error(f"there is no file {path_text!r} (looked in {Path.cwd()})", fix="correct the path before the colon")
+    if size_bytes > LARGEST_BYTES:
+        raise error(f"{path_text} has {size_bytes:,} bytes", fix="name a Python file of at most 1 MiB")
     module = _run(path, path_text, error)
     function = getattr(module, function_name, None)
     if not callable(function):
@@ -43,6 +49,14 @@ def load_function(name: str, error: type[SpecError]) -> Callable[..., object]:
         )
     found: Callable[..., object] = function
     return found
+
+
+def _size_bytes(path: Path) -> int | None:
+    """None where there is no such file, or something that is none."""
+    try:
+        return path.stat().st_size if path.is_file() else None
+    except OSError:  # a name that no file can have
+        return None
 
 
 @contextmanager

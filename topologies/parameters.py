@@ -12,8 +12,8 @@ from typing import Literal, TypeGuard, get_args, get_origin
 from testbed.errors import SpecError, TopologyError
 from topologies.call import Value, as_text
 
-MOST_LINKS = 2**21
-"""Eight times BCube(16,4); building more would take minutes and gigabytes, and no lab could hold it."""
+MOST_LINKS = 2**18
+"""Those of BCube(16,4), built in a second; what a lab can hold is far less."""
 
 _LIST, _LISTS = "a list of integers, such as [1,5]", "a list of lists of integers, such as [[0,1],[2,3]]"
 _KINDS: dict[object, str] = {

@@ -60,6 +60,7 @@ class Accelerator:
         self._replica, self._compute, self._rank, self._world = replica, compute, rank, world
         self._layered, self._release = layered, release
         self._wait = poll if layered else time.sleep
+        replica.on_ready = lambda _bucket: None  # that of an earlier generation's may be there still
         if compute.mode != "real":
             self._loss = replica.compute(*replica.samples(0, rank, world))
         self._repeated = replica.gradient.copy() if compute.mode == "none" else None

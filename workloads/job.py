@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,26 @@ class Meeting:
 
 
 @dataclass(frozen=True)
+class Failover:
+    """How a process goes on when another one dies, see :mod:`workloads.failover`.
+
+    A generation is the time in which the same processes synchronise along the same forest.
+    """
+
+    generation: int
+    folder: str
+    """What the processes of this generation and who watches over them tell each other."""
+    silence_s: float
+    """A neighbour that moves nothing for this long has failed."""
+    first: int = 0
+    """Iterations that are done: those who have done fewer take the weights of one who has."""
+    shift: int = 0
+    """Samples that the workers of earlier generations have taken beyond what those of this one would have."""
+    state: tuple[Peer, ...] = ()
+    """Whom to give weights to; or, for who has done fewer iterations than ``first``, whom to take them from."""
+
+
+@dataclass(frozen=True)
 class StepJitter:
     """What is added to each step of a synchronisation, see :class:`workloads.sync.steps.Jitter`."""
 
@@ -145,7 +165,10 @@ class Job:
     """Spans (start, stop) of the gradient, in floats, in the order in which they become ready."""
     chunk_bytes: int
     congestion_control: str
+    start_timeout_s: float
+    """The processes of the trial must have met within this."""
     timeout_s: float
+    """Nothing may move for longer than this afterwards."""
     samples: str
     """JSON lines this process writes: ``hello``, ``probe``, one ``iteration`` each, then ``done`` or ``error``."""
     weights: str | None = None
@@ -155,11 +178,22 @@ class Job:
     """Whether a later bucket, which the next forward pass needs earlier, overtakes."""
     meeting: Meeting | None = None
     """For a forest that a library runs."""
+    failover: Failover | None = None
+    """None where the end of one process is the end of all."""
     jitter: StepJitter | None = None
     version: int = VERSION
 
+    @property
+    def silence_s(self) -> float:
+        """For how long neighbours may move nothing while iterations run."""
+        return self.failover.silence_s if self.failover else self.timeout_s
+
+    def text(self) -> str:
+        """The job's file."""
+        return json.dumps(asdict(self))
+
     def save(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self)))
+        path.write_text(self.text())
 
     @classmethod
     def load(cls, path: Path) -> Job:
@@ -176,4 +210,7 @@ class Job:
         raw["probes"] = tuple(Probe(**probe) for probe in raw["probes"])
         if raw["meeting"]:
             raw["meeting"] = Meeting(**raw["meeting"] | {"hosts": tuple(raw["meeting"]["hosts"])})
+        if raw["failover"]:
+            raw["failover"]["state"] = tuple(Peer(**peer) for peer in raw["failover"]["state"])
+            raw["failover"] = Failover(**raw["failover"])
         return cls(**raw)

@@ -18,7 +18,7 @@ from types import TracebackType
 
 import numpy as np
 
-from testbed.errors import WorkerError
+from testbed.errors import NeighbourError, WorkerError
 from workloads.job import Probe
 
 SETTLE = 0.3
@@ -75,7 +75,7 @@ class Bursts:
         """Send and receive; takes ``duration_s`` and the time to drain, at most ``GRACE_S`` and ``GRACE`` of it more.
 
         Raises:
-            WorkerError: a neighbour cannot be reached.
+            NeighbourError: a neighbour cannot be reached.
         """
         for probe in self._probes:
             _Sender(probe, self._selector)
@@ -196,7 +196,7 @@ class _Sender:
         except BlockingIOError:
             return
         except OSError as error:
-            raise WorkerError(
+            raise NeighbourError(
                 f"the burst to {self._probe.remote}:{self._probe.send_port} broke off: {error.strerror}",
                 fix="see the log of the worker at that address",
             ) from error

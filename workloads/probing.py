@@ -30,6 +30,7 @@ class ProbingJob:
     peers: tuple[Peer, ...]
     probes: tuple[Probe, ...]
     congestion_control: str
+    start_timeout_s: float
     timeout_s: float
     samples: str
 
@@ -51,8 +52,9 @@ def main(argv: list[str]) -> int:
         forest = codec.load(Path(job.forest))
         least = np.zeros(forest.classes, np.float32)
         table = chunks.cut(forest, len(least), [(0, len(least))], chunks.FLOAT_BYTES)
-        sockets = transport.connect(job.node, job.peers, job.congestion_control, job.timeout_s)
+        sockets = transport.connect(job.node, job.peers, forest.nodes, job.congestion_control, job.start_timeout_s)
         with Engine(job.node, forest, table, sockets, least) as engine, Path(job.samples).open("w") as samples:
+            engine.barrier(job.start_timeout_s)
             for one in measure(job.probes, lambda: engine.barrier(job.timeout_s)):
                 samples.write(json.dumps({"kind": "probe", "node": job.node, **asdict(one)}) + "\n")
     except TestbedError as error:

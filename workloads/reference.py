@@ -12,29 +12,40 @@ from workloads.job import Training
 from workloads.models import model
 from workloads.training import Replica, global_batch, initial_weights
 
+Worlds = tuple[tuple[int, int], ...]
+"""(first iteration, number of ranks) of each phase of a trial: ranks become fewer where nodes die."""
+
 
 @cache
 def reference_weights(
-    training: Training, world: int, mode: Literal["real", "paced", "none"] = "real"
+    training: Training, world: int | Worlds, mode: Literal["real", "paced", "none"] = "real"
 ) -> NDArray[np.float32]:
     """Weights float32[parameters], in gradient order, after training on the global batches of ``world`` ranks.
 
+    Where ranks die, an iteration's global batch begins where that of the one before ended.
+
     Compute mode ``none`` sends one gradient again and again and takes a single step with the last sum, so its
-    reference is one iteration. The array is read-only, for it is kept for the next trial that has the same workload.
+    reference is one iteration, of the ranks that made the last sum. The array is read-only, for it is kept for the next
+    trial that has the same workload.
 
     Raises:
         SpecError: unknown model or data set.
     """
     replica = Replica(training)
     train = replica.data.train
+    worlds: Worlds = ((0, world),) if isinstance(world, int) else world
+    taken = 0
     for iteration in range(steps(training, mode)):
-        positions = train[global_batch(training.seed, iteration, world * training.batch, len(train))]
+        ranks = worlds[-1][1] if mode == "none" else next(n for first, n in reversed(worlds) if first <= iteration)
+        size = ranks * training.batch
+        positions = train[global_batch(training.seed, iteration, size, len(train), shift=taken - iteration * size)]
+        taken += size
         total = np.zeros_like(replica.gradient)
-        for part in np.split(positions, world):  # a large batch passes in parts: the mean gradient is the same
+        for part in np.split(positions, ranks):  # a large batch passes in parts: the mean gradient is the same
             replica.compute(*replica.data.select(part))
             total += replica.gradient
         replica.gradient[:] = total
-        replica.step(world)
+        replica.step(ranks)
     replica.weights.flags.writeable = False
     return replica.weights
 

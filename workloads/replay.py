@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -67,23 +68,32 @@ class Values:
         return sequence[begin : begin + len(self.gradient)]
 
 
+@dataclass
+class Checked:
+    """What was found in the sums of a worker: how many it looked at, and by iteration how many elements of its sum were
+    wrong, where any were."""
+
+    count: int = 0
+    wrong: dict[int, int] = field(default_factory=dict)
+
+
 class Player:
     """Releases a profile's buckets when they are due, with new values in each iteration.
 
     Sums are checked and values made while an iteration computes, so at a pace neither takes time of its own.
-
-    Attributes:
-        wrong: by iteration, how many elements of its sum were wrong, where any were.
     """
 
-    def __init__(self, replay: Replay, compute: Compute, values: Values, release: Callable[[int], None]) -> None:
+    def __init__(
+        self, replay: Replay, compute: Compute, values: Values, release: Callable[[int], None], sums: Checked
+    ) -> None:
         """``release(bucket)`` is called once a bucket and iteration, in order."""
         self._paced, self._values, self._release = compute.mode == "paced", values, release
         self._compute, self._shares = compute, replay.shares
         self._forward_s = [FORWARD * share * compute.pace_s for share in replay.shares]
         self._backward_s = [(1 - FORWARD) * share * compute.pace_s for share in replay.shares]
         self._forward: tuple[float, float] | None = None
-        self.wrong: dict[int, int] = {}
+        self._played: int | None = None
+        self._sums = sums
 
     def start_s(self) -> float:
         """When the iteration that comes next began: now, unless :meth:`forward` has begun it."""
@@ -92,7 +102,9 @@ class Player:
     def run(self, iteration: int, start_s: float, wait: Callable[[float], None]) -> Computed:
         """Play the iteration that began at ``start_s`` (``time.monotonic``); returns when all is released."""
         called_s = time.monotonic()
-        self.check(iteration - 1)
+        if self._played is not None:
+            self.check(self._played)
+        self._played = iteration
         self._values.fill(iteration)
         compute_s = time.monotonic() - called_s
         factor, extra_s = self._compute.slowdown(iteration)
@@ -128,5 +140,6 @@ class Player:
 
     def check(self, iteration: int) -> None:
         """Count the wrong elements of an iteration's sum, before the gradient is overwritten."""
-        if iteration >= 0 and (count := self._values.wrong(iteration)):
-            self.wrong[iteration] = count
+        self._sums.count += 1
+        if count := self._values.wrong(iteration):
+            self._sums.wrong[iteration] = count

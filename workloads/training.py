@@ -37,20 +37,23 @@ def _permutation(seed: int, epoch: int, count: int) -> NDArray[np.int64]:
     return np.random.default_rng([seed, epoch]).permutation(count)
 
 
-def global_batch(seed: int, iteration: int, size: int, count: int) -> NDArray[np.int64]:
+def global_batch(seed: int, iteration: int, size: int, count: int, shift: int = 0) -> NDArray[np.int64]:
     """Positions, in a training set of ``count``, of the ``size`` samples that all ranks together take.
 
     Iterations read one endless stream, each epoch of which is a new permutation of the training set. A batch may
-    therefore straddle epochs, and one larger than the training set holds some samples more than once.
+    therefore straddle epochs, and one larger than the training set holds some samples more than once. ``shift`` is how
+    many samples earlier iterations have read beyond ``size`` each, where there were more ranks.
     """
-    stream = np.arange(iteration * size, (iteration + 1) * size)
+    stream = np.arange(iteration * size, (iteration + 1) * size) + shift
     epochs = range(stream[0] // count, stream[-1] // count + 1)
     return np.concatenate([_permutation(seed, e, count)[stream[stream // count == e] - e * count] for e in epochs])
 
 
-def rank_batch(seed: int, iteration: int, batch: int, world: int, rank: int, count: int) -> NDArray[np.int64]:
+def rank_batch(
+    seed: int, iteration: int, batch: int, world: int, rank: int, count: int, shift: int = 0
+) -> NDArray[np.int64]:
     """Positions of the ``batch`` samples that ``rank`` takes: its contiguous slice of the global batch."""
-    return global_batch(seed, iteration, world * batch, count)[rank * batch : (rank + 1) * batch]
+    return global_batch(seed, iteration, world * batch, count, shift)[rank * batch : (rank + 1) * batch]
 
 
 def initial_weights(net: Model, seed: int) -> Floats:
@@ -89,6 +92,7 @@ class Replica:
     Attributes:
         weights, gradient: float32[parameters] in gradient order; the module's tensors view them.
         buckets: spans (start, stop) of ``gradient``, of whole layers, in the order in which they become ready.
+        shift: samples that earlier iterations took beyond those of this world, see :func:`global_batch`.
         on_ready: called with a bucket's index, during :meth:`compute`, as soon as that bucket and those before it are
             complete.
     """
@@ -107,6 +111,7 @@ class Replica:
         self.weights = initial_weights(net, training.seed) if known is None else known
         self.gradient: Floats = np.zeros(net.floats(), np.float32)
         self.velocity: Floats = np.zeros(net.floats(), np.float32)  # costs no memory until the first step
+        self.shift = 0
         self.buckets = net.buckets() if buckets is None else list(buckets)
         self.on_ready: Callable[[int], None] = lambda _bucket: None
         self._missing = [0] * len(self.buckets)
@@ -155,7 +160,7 @@ class Replica:
         """What ``rank`` takes in ``iteration``: images float32[batch, ...] and labels int64[batch], or rows of words
         int64[batch, 32] and labels of the same shape."""
         job = self.training
-        positions = rank_batch(job.seed, iteration, job.batch, world, rank, len(self.data.train))
+        positions = rank_batch(job.seed, iteration, job.batch, world, rank, len(self.data.train), self.shift)
         return self.data.select(self.data.train[positions])
 
     def compute(self, images: Tensor, labels: Tensor) -> float:

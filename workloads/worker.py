@@ -5,6 +5,8 @@ Usage: ``python -m workloads.worker JOB.json``
 Reads a job (:mod:`workloads.job`), meets its neighbours in band, measures its links, trains, and writes JSON lines to
 the job's samples file: ``hello``, a ``probe`` a NIC, ``begin``, an ``iteration`` each, then ``done`` or ``error``.
 Times are ``time.monotonic()`` in seconds, one clock for all processes of a machine. So any lab can start it, anywhere.
+In a trial that survives deaths, the loss of a neighbour leads to another job (:mod:`workloads.failover`), not to an
+error.
 
 A sample is written after the iteration has ended, and Python's collector is off while iterations run, so that
 neither falls into a measured window.
@@ -23,19 +25,20 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 import torch
 
-from testbed.errors import NeighbourError, TestbedError
+from testbed.errors import NeighbourError, TestbedError, TrialTimeoutError
+from workloads import failover
 from workloads.compute import Accelerator, Computed
 from workloads.job import Job, Replay, Training
 from workloads.meter import TASKS, Meter
 from workloads.probe import measure
-from workloads.replay import Player, Values
+from workloads.replay import Checked, Player, Values
 from workloads.sync import chunks, codec, synchroniser
 from workloads.sync.engine import Engine
 from workloads.sync.synchroniser import Synchroniser
@@ -46,6 +49,7 @@ def main(argv: list[str]) -> int:
     """Run the job whose file is ``argv[0]``; returns 0, or 1 after an error that the samples and the log tell."""
     for number in (signal.SIGTERM, signal.SIGINT):  # a process that forked us may have had other plans
         signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a neighbour that is gone is an error to tell, not to die of
     try:
         job = Job.load(Path(argv[0]))
         with Path(job.samples).open("w", buffering=1) as samples:
@@ -74,39 +78,100 @@ def write(samples: TextIO, kind: str, **fields: object) -> None:
     samples.write(json.dumps({"kind": kind, **fields}) + "\n")
 
 
+@dataclass
+class _Progress:
+    """What a process keeps from one job to the next.
+
+    ``sent_bytes`` is None where a library does not say; ``sums`` are a profile's.
+    """
+
+    completed: int = 0
+    met: bool = False
+    begun: bool = False
+    replica: Replica | None = None
+    meter: Meter | None = None
+    sent_bytes: int | None = 0
+    cpu_s: float = 0.0
+    sums: Checked = field(default_factory=Checked)
+
+
 def run(job: Job, samples: TextIO) -> None:
     """Do the job.
 
     Raises:
         SpecError: the job names an unknown model or data set.
-        WorkerError, TrialTimeoutError: a neighbour is gone or silent.
+        WorkerError, TrialTimeoutError: a neighbour is gone or silent, and the trial cannot go on without it.
         PrivilegeError: the kernel refuses the congestion control.
     """
     torch.set_num_threads(1)
+    progress = _Progress()
+    while True:
+        try:
+            _take_part(job, progress, samples)
+            break
+        except (NeighbourError, TrialTimeoutError) as error:
+            job = failover.rejoin(job, progress.completed, error)
+    if progress.meter:
+        progress.meter.close()
+    _done(_result(job, progress), progress, samples)
+
+
+def _take_part(job: Job, progress: _Progress, samples: TextIO) -> None:
+    """Meet the others and do what is left, until all have done it."""
+    source = None if job.rank is None else _source(job, job.rank, progress)
+    if isinstance(source, Replica):
+        failover.catch_up(job, source, progress.completed)
+    progress.completed = job.failover.first if job.failover else 0
+    if failover.is_over(job):
+        _save(job, progress)
+        return
     forest = codec.load(Path(job.forest))
     table = chunks.cut(forest, job.buckets[-1][1], job.buckets, job.chunk_bytes)
-    source = None if job.rank is None else _source(job, job.rank)
-    with synchroniser.connect(job, forest, table, None if source is None else source.gradient) as engine:
-        _hello(job, engine, samples)
-        _probe(job, engine, samples)
-        started_s = time.process_time()
-        with _collector_off():
-            if source is None:
-                _pass_on(job, engine)
-                result: dict[str, object] = {}
-            elif isinstance(source, Replica):
-                result = _train(job, source, engine, samples)
-            else:
-                result = _replay(job, source, engine, samples)
-        _done(result, engine, samples, cpu_s=time.process_time() - started_s)
+    gradient = None if source is None else source.gradient
+    with synchroniser.connect(job, forest, table, gradient, failover.called_off(job)) as engine:
+        started_s = None
+        try:
+            _meet(job, progress, engine, samples)
+            started_s = time.process_time()
+            with _collector_off():
+                if source is None:
+                    _pass_on(job, engine, progress)
+                elif isinstance(source, Replica):
+                    _train(job, source, engine, samples, progress)
+                else:
+                    _replay(job, source, engine, samples, progress)
+            _save(job, progress)
+            if job.failover:
+                engine.barrier(job.silence_s)  # whoever has ended can give no weights to those who have not
+        finally:
+            progress.cpu_s += 0.0 if started_s is None else time.process_time() - started_s
+            progress.sent_bytes = _sum(progress.sent_bytes, engine.wire_bytes)
 
 
-def _source(job: Job, rank: int) -> Replica | Values:
+def _sum(*counts: int | None) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _source(job: Job, rank: int, progress: _Progress) -> Replica | Values:
     """Where this worker's gradients are from."""
     work = job.training
-    if isinstance(work, Training):
-        return Replica(work, job.buckets)
-    return Values(job.buckets[-1][1], work.seed, rank, job.world, work.tolerance)
+    if not isinstance(work, Training):
+        return Values(job.buckets[-1][1], work.seed, rank, job.world, work.tolerance)
+    progress.replica = progress.replica or Replica(work, job.buckets)
+    progress.replica.shift = job.failover.shift if job.failover else 0
+    return progress.replica
+
+
+def _meet(job: Job, progress: _Progress, engine: Synchroniser, samples: TextIO) -> None:
+    """Say who this is, when it first meets others; and in the first generation measure the links."""
+    first = job.failover is None or job.failover.generation == 0
+    engine.barrier(job.start_timeout_s if first else job.silence_s)  # a connection is there before it is accepted
+    if not progress.met:
+        _hello(job, engine, samples)
+        progress.met = True
+    if first:
+        _probe(job, engine, samples)
 
 
 def _hello(job: Job, engine: Synchroniser, samples: TextIO) -> None:
@@ -132,10 +197,10 @@ def _probe(job: Job, engine: Synchroniser, samples: TextIO) -> None:
 class _Release:
     """Hands complete buckets to the engine, and notes when the last one of an iteration was ready."""
 
-    def __init__(self, job: Job, engine: Synchroniser) -> None:
+    def __init__(self, job: Job, engine: Synchroniser, progress: _Progress) -> None:
         self._engine, self._last = engine, len(job.buckets) - 1
-        self.meter = Meter()
-        if not self.meter.counts_waits:
+        self.meter = progress.meter = progress.meter or Meter()
+        if not self.meter.counts_waits and not progress.begun:
             print(f"{job.name}: this kernel does not count run-queue waits in {TASKS}; wait_s is null", flush=True)
         self.ready = self.meter.now()
 
@@ -147,51 +212,69 @@ class _Release:
             self._engine.poll(0)
 
 
-def _train(job: Job, replica: Replica, engine: Synchroniser, samples: TextIO) -> dict[str, object]:
-    """All iterations of a worker that trains; returns what its ``done`` line says of the weights."""
+def _train(job: Job, replica: Replica, engine: Synchroniser, samples: TextIO, progress: _Progress) -> None:
+    """The iterations of a worker that trains."""
     assert job.rank is not None
-    release = _Release(job, engine)
+    release = _Release(job, engine, progress)
     layered = job.overlap == "layer"
     accelerator = Accelerator(replica, job.compute, job.rank, job.world, layered, release, engine.poll)
     engine.barrier(job.timeout_s)
-    write(samples, "begin", time=time.monotonic())
-    for i in range(job.training.iterations):
+    _begin(progress, samples)
+    for i in range(progress.completed, job.training.iterations):
         start_s = time.monotonic()
         computed = accelerator.run(i, start_s)
-        sum_s = engine.wait(job.timeout_s)
+        sum_s = engine.wait(job.silence_s)
         used = release.meter.now().since(release.ready)
         if job.compute.mode != "none":
             replica.step(job.world)
+        progress.completed = i + 1
         _sample(job, samples, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used)
     if job.compute.mode == "none":
         replica.step(job.world)  # so that the weights tell whether the last sum was right
-    release.meter.close()
-    if job.weights is not None:
-        np.save(job.weights, replica.weights)
-    return {"weights_sha256": hashlib.sha256(replica.weights.data).hexdigest()}
 
 
-def _replay(job: Job, values: Values, engine: Synchroniser, samples: TextIO) -> dict[str, object]:
-    """All iterations of a worker that plays a profile back; returns what its ``done`` line says of the sums."""
+def _begin(progress: _Progress, samples: TextIO) -> None:
+    """The first iteration begins."""
+    if not progress.begun:
+        write(samples, "begin", time=time.monotonic())
+        progress.begun = True
+
+
+def _replay(job: Job, values: Values, engine: Synchroniser, samples: TextIO, progress: _Progress) -> None:
+    """The iterations of a worker that plays a profile back."""
     assert isinstance(job.training, Replay)
-    release = _Release(job, engine)
-    player = Player(job.training, job.compute, values, release)
+    release = _Release(job, engine, progress)
+    player = Player(job.training, job.compute, values, release, progress.sums)
     wait = time.sleep if job.overlap == "none" else engine.poll
     last = job.training.iterations - 1
     engine.barrier(job.timeout_s)
-    write(samples, "begin", time=time.monotonic())
-    for i in range(last + 1):
+    _begin(progress, samples)
+    for i in range(progress.completed, last + 1):
         start_s = player.start_s()
         computed = player.run(i, start_s, wait)
         if job.overlap == "both" and i < last:
             assert isinstance(engine, Engine)  # the harness lets no library have this
-            player.forward(i + 1, engine, job.timeout_s)
-        sum_s = engine.wait(job.timeout_s)
+            player.forward(i + 1, engine, job.silence_s)
+        sum_s = engine.wait(job.silence_s)
         used = release.meter.now().since(release.ready)
+        progress.completed = i + 1
         _sample(job, samples, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used)
     player.check(last)
-    release.meter.close()
-    return {"wrong": [[i, count] for i, count in player.wrong.items()]}
+
+
+def _save(job: Job, progress: _Progress) -> None:
+    """Rank 0 saves the weights."""
+    if job.weights is not None and progress.replica is not None:
+        np.save(job.weights, progress.replica.weights)
+
+
+def _result(job: Job, progress: _Progress) -> dict[str, object]:
+    """What the ``done`` line says of the weights, or of the sums."""
+    if job.rank is None:
+        return {}
+    if progress.replica is None:
+        return {"wrong": [[i, count] for i, count in progress.sums.wrong.items()], "checked": progress.sums.count}
+    return {"weights_sha256": hashlib.sha256(progress.replica.weights.data).hexdigest()}
 
 
 def _sample(
@@ -210,23 +293,24 @@ def _sample(
     write(samples, "iteration", i=i, rank=job.rank, node=job.node, **named, **rest)
 
 
-def _pass_on(job: Job, engine: Synchroniser) -> None:
-    """All iterations of a node that adds and forwards without a gradient of its own."""
+def _pass_on(job: Job, engine: Synchroniser, progress: _Progress) -> None:
+    """The iterations of a node that adds and forwards without a gradient of its own."""
     engine.barrier(job.timeout_s)
-    for _ in range(job.training.iterations):
+    for i in range(progress.completed, job.training.iterations):
         for bucket in range(len(job.buckets)):
             engine.start(bucket)
-        engine.wait(job.timeout_s)
+        engine.wait(job.silence_s)
+        progress.completed = i + 1
 
 
-def _done(result: dict[str, object], engine: Synchroniser, samples: TextIO, cpu_s: float) -> None:
+def _done(result: dict[str, object], progress: _Progress, samples: TextIO) -> None:
     """The end; ``cpu_s`` is what the iterations took of a core."""
     write(
         samples,
         "done",
         **result,
-        wire_bytes=engine.wire_bytes,
-        cpu_s=cpu_s,
+        wire_bytes=progress.sent_bytes,
+        cpu_s=progress.cpu_s,
         max_rss_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     )
 

@@ -33,13 +33,23 @@ app.command()(hold.up)
 app.command("exec", context_settings={"ignore_unknown_options": True})(hold.execute)
 
 
+LONGEST_LINE = 1000
+"""Characters of an error's line: what it quotes may be a value as long as its file."""
+
+
 def main() -> None:
     """Run the command line; a mistake of the user's ends with a message and an exit code of ``testbed.exits``."""
     try:
         app(prog_name="testbed")
     except TestbedError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print("\n".join(map(_cut, f"error: {error}".splitlines())), file=sys.stderr)
         sys.exit(code_for(error))
     except BrokenPipeError:  # the reader, such as head, has seen enough
         sys.stderr.close()
         sys.exit(0)
+
+
+def _cut(line: str) -> str:
+    """The line, or its beginning and end."""
+    half = LONGEST_LINE // 2
+    return line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}"

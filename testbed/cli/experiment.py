@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import sys
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from testbed import exits
+from testbed import exits, interrupt
 from testbed.cli.output import AsJson, print_json, rich_table
 from testbed.columns import columns
 
@@ -36,12 +37,14 @@ def run(
 
     Every arm runs with every batch size; then come the comparison and the path of the report.
     """
-    from rich.console import Console
+    with interrupt.exit_at_once():
+        from rich.console import Console
 
-    from testbed.progress import reporter
+        from testbed.progress import reporter
 
+        import_module("testbed.run")  # half a second; those that need it take it from there
     console = Console(stderr=as_json)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt.raise_once()
     with _experiment(spec, overrides, out, resume) as experiment:
         try:
             done = experiment.go(lambda left: reporter(left, console))
@@ -129,9 +132,10 @@ def _print_comparison(done: Run, console: Console) -> None:
 
 def _interrupted(experiment: Experiment) -> NoReturn:
     kept, path = len(experiment.records), experiment.directory.path
-    print(
-        f"interrupted: {kept} of {len(experiment.planned)} trials are finished and kept in {path}\n"
-        f"  go on with: testbed run --resume {path}",
-        file=sys.stderr,
-    )
+    with suppress(OSError):  # the terminal may be gone
+        print(
+            f"interrupted: {kept} of {len(experiment.planned)} trials are finished and kept in {path}\n"
+            f"  go on with: testbed run --resume {path}",
+            file=sys.stderr,
+        )
     sys.exit(exits.INTERRUPTED)

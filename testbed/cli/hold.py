@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from typing import Annotated
 
 import typer
 
+from testbed import interrupt
 from testbed.cli.experiment import Overrides, SpecFile
 
 
@@ -24,7 +24,7 @@ def up(
 
     source = load(spec, overrides)
     network = holding.pick(source, arm)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt.raise_once()
     try:
         holding.hold(network, source.spec.links.mtu)
     except KeyboardInterrupt:

@@ -15,6 +15,21 @@ SLOWEST_BPS = 10_000
 link could exceed its rate: a segment of 64 KiB takes 52 s at this one."""
 FASTEST_BPS = 34_000_000_000
 """HTB's rate reaches the kernel through a 32-bit field of bytes per second, which ends at 34.36 Gbit/s."""
+MOST_HOSTS, MOST_LINKS = 1024, 8192
+"""BCube(4,5), a fat-tree of k=16: larger networks have never been tried on one machine, and forests over them take
+minutes and gigabytes to verify."""
+
+
+def check_size(topology: Topology) -> None:
+    """
+    Raises:
+        SpecError: no lab can hold this network.
+    """
+    for what, count, most in (("hosts", topology.host_count, MOST_HOSTS), ("links", len(topology.links), MOST_LINKS)):
+        if count > most:
+            raise SpecError(
+                f"{topology.expression} has {count:,} {what}; a lab holds at most {most:,}", fix="make it smaller"
+            )
 
 
 def check_rate(rate_bps: float) -> None:
@@ -122,8 +137,12 @@ class Running(Protocol):
     def signal(self, number: int) -> object:
         """Send a signal to it and to the processes that it started."""
 
-    def wait(self) -> int:
-        """Wait for its end; the exit status, or minus the signal that ended it."""
+    def wait(self, timeout_s: float) -> int:
+        """Wait for its end; the exit status, or minus the signal that ended it.
+
+        Raises:
+            LabError: it did not end in time.
+        """
 
 
 class Lab(Protocol):
@@ -172,6 +191,9 @@ class Lab(Protocol):
 
     def exits(self) -> list[Exit]:
         """Workers that ended since the last call; does not wait."""
+
+    def stopped(self) -> list[int]:
+        """Nodes whose worker was stopped by a signal, and does not run."""
 
     def kill(self) -> None:
         """End every worker now."""

@@ -1,8 +1,8 @@
 """Carry out a schedule while a trial runs, and record when each event was due, begun and done.
 
 A thread beside the one that waits for the workers. Moments count from the line that rank 0 writes when its first
-iteration begins, and iterations from those that it writes at each end; the file is looked at every few milliseconds,
-and only while something depends on it.
+iteration begins, and iterations from those that it (once it is killed, the next one) writes at each end; the file is
+looked at every few milliseconds, and only while something depends on it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 LOOK_S = 0.003
 READY = b"ready"
 READY_TIMEOUT_S = 60.0
+END_TIMEOUT_S = 30.0
 
 
 @dataclass
@@ -45,21 +46,36 @@ class Record:
 
 
 class Progress:
-    """Follows what rank 0 writes: when it began, and when each iteration ended."""
+    """Follows what the first of the workers writes that has not been killed: when it began, and when each iteration
+    ended."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._path, self._read, self._rest = path, 0, b""
+    def __init__(self, samples: Mapping[int, Path]) -> None:
+        """``samples`` is each worker's file, by node."""
+        self._samples = dict(samples)
+        self._read, self._rest = 0, b""
         self.begun_s: float | None = None
-        self.ended_s: list[float] = []
+        self._ended_s: dict[int, float] = {}
+
+    def killed(self, nodes: Collection[int]) -> None:
+        """These write nothing any more."""
+        first = next(iter(self._samples), None)
+        self._samples = {node: path for node, path in self._samples.items() if node not in nodes}
+        if first in nodes:
+            self._read, self._rest = 0, b""
+
+    def ended_s(self, iteration: int) -> float | None:
+        """When an iteration ended, or, where the worker took it over from another, when its next one did."""
+        return min((end_s for i, end_s in self._ended_s.items() if i >= iteration), default=None)
 
     def look(self) -> None:
         """Take in what has been written since."""
-        if self._path is None:
+        path = next(iter(self._samples.values()), None)
+        if path is None:
             return
         try:
-            if self._path.stat().st_size == self._read:
+            if path.stat().st_size == self._read:
                 return
-            with self._path.open("rb") as file:
+            with path.open("rb") as file:
                 file.seek(self._read)
                 new = file.read()
         except FileNotFoundError:
@@ -67,10 +83,10 @@ class Progress:
         self._read += len(new)
         *lines, self._rest = (self._rest + new).split(b"\n")
         for line in map(json.loads, lines):
-            if line["kind"] == "begin":
+            if line["kind"] == "begin" and self.begun_s is None:
                 self.begun_s = line["time"]
             elif line["kind"] == "iteration":
-                self.ended_s.append(line["end"])
+                self._ended_s.setdefault(line["i"], line["end"])
 
 
 class Conductor:
@@ -86,12 +102,12 @@ class Conductor:
         self,
         schedule: Schedule,
         lab: Lab,
-        samples: Path | None,
+        samples: Mapping[int, Path],
         logs: Path,
         patching: Patching | None = None,
     ) -> None:
-        """``samples`` is rank 0's file, or None where :meth:`begin` is called; helpers' output goes into ``logs``.
-        ``patching`` moves circuits, if the schedule has such events.
+        """``samples`` is each worker's file, by node, or none where :meth:`begin` is called; helpers' output goes into
+        ``logs``. ``patching`` moves circuits, if the schedule has such events.
 
         Raises:
             TrialError: a helper did not start.
@@ -144,7 +160,7 @@ class Conductor:
             running.signal(signal.SIGTERM)
         sent = []
         for name, running in self._helpers.items():
-            running.wait()
+            running.wait(END_TIMEOUT_S)
             last = self.log(name).read_text().splitlines()[-1:]
             if name.startswith("source"):
                 try:
@@ -194,13 +210,12 @@ class Conductor:
 
     def _planned_s(self, at: Moment) -> float | None:
         """When the moment is or was; None while that is not known."""
-        begun_s, ended_s = self._progress.begun_s, self._progress.ended_s
+        begun_s = self._progress.begun_s
         if begun_s is None:
             return None
         if at.time_s is not None:
             return begun_s + at.time_s
-        moments = [begun_s, *ended_s]
-        return moments[at.iteration or 0] if (at.iteration or 0) < len(moments) else None
+        return self._progress.ended_s(at.iteration - 1) if at.iteration else begun_s
 
     def _carry_out(self, event: Event, planned_s: float) -> None:
         record = Record(event.kind, event.what, planned_s, time.monotonic())
@@ -220,6 +235,7 @@ class Conductor:
         except TestbedError as error:
             record.error = error.problem
         record.done_s = time.monotonic()
+        self._progress.killed(event.kills)
 
 
 def timeline(events: Sequence[Record], start_s: float) -> list[dict[str, Any]]:

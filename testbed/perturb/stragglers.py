@@ -16,7 +16,7 @@ from testbed.spec.base import Group
 from testbed.spec.perturb import Jitter, Slow, Straggle, Trace
 from topologies.model import Topology
 
-LARGEST_TRACE_BYTES = 64 * 2**20
+LARGEST_TRACE_BYTES = 4 * 2**20  # 300,000 lines
 TRACE_COLUMNS = ("worker", "iteration", "slowdown")
 
 

@@ -56,7 +56,7 @@ def _describe(item: Any, path: Path) -> tuple[str, str]:
     kind, value, context = item["type"], item["input"], item.get("ctx", {})
     if kind == "testbed":
         return context["problem"], context["fix"]
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "invalid_key"):  # the latter is a number
         return _unknown_key(path)
     if kind == _WRONG_KIND:
         word, kinds = context["tag"][1:-1], list(_union(path))
@@ -71,6 +71,8 @@ def _describe(item: Any, path: Path) -> tuple[str, str]:
     if kind in _LIMITS:
         sign, key = _LIMITS[kind]
         return f"{_short(value)} is impossible", f"give {sign} {context[key]}"
+    if kind == "too_long":
+        return f"a list of {context['actual_length']}", f"give at most {context['max_length']}"
     if kind == "too_short":
         return "an empty list", f"give at least {context['min_length']}"
     path = path[:-1] if path[-1] in _TAGS else path

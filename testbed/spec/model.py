@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from testbed.errors import SpecError
 from testbed.spec.base import Group, Number, Rate, Size, Time, Whole, listed, refuse, tag
 from testbed.spec.perturb import Perturbations
+from testbed.units import time_text
 from topologies.call import parse
 from workloads.profiles import TABLE_6_1, profile
 
@@ -79,6 +80,10 @@ def _profile_name(name: str) -> str:
 
 LARGEST_BATCH = 2**16
 """No published experiment gives one worker more samples at once, and images of that many fit into memory."""
+MOST_ITERATIONS = 1_000_000
+"""At 10 ms each, three hours of one trial; a worker keeps a line of each."""
+MOST_ARMS = 200
+"""All are built and verified before the first runs."""
 Batch = Annotated[int, Field(strict=True, ge=1, le=LARGEST_BATCH)]
 
 
@@ -89,7 +94,7 @@ class _Synchronised(Group):
     model: str
     batch: Annotated[list[Batch], BeforeValidator(listed)] = Field(min_length=1, examples=["[16, 64]"])
     """Sub-minibatch sizes, in samples per worker; every arm runs once with each."""
-    iterations: Whole = Field(ge=1, examples=["20"])
+    iterations: Whole = Field(ge=1, le=MOST_ITERATIONS, examples=["20"])
     warmup: Whole = Field(1, ge=0)
     """How many of the iterations, from the first, are trained but left out of the statistics of GST."""
     compute: Annotated[ComputeTime, BeforeValidator(_compute)] = ComputeTime()
@@ -233,12 +238,21 @@ class Spec(Group):
     lab: Literal["netns"] = "netns"
     links: Links = Field(examples=["{rate: 200 Mbit/s}"])
     workload: Workload = Field(examples=["{model: lenet5, dataset: digits, batch: 16, iterations: 20}"])
-    arms: list[Arm] = Field(min_length=1, examples=['[{topology: "star(hosts=9)", scheme: ring}]'])
+    arms: list[Arm] = Field(
+        min_length=1, max_length=MOST_ARMS, examples=['[{topology: "star(hosts=9)", scheme: ring}]']
+    )
     perturb: Perturbations = Field([], examples=["[C1, N2]"])
     """What happens to every arm while it runs, see :mod:`testbed.spec.perturb`."""
     repeats: Whole = Field(1, ge=1, le=1000)
     timeout_s: Time = Field(60.0, alias="timeout", gt=0)
     """A trial fails when none of its workers gets anything done for this long."""
+    start_timeout_s: Time = Field(60.0, alias="start_timeout", gt=0)
+    """The same until its workers have met. Apart, for many workers on few cores need longer to load their data than any
+    iteration should take."""
+    failover_s: Time | None = Field(None, alias="failover", gt=0, examples=["2 s"])
+    """Where the scheme goes on without a node that dies (rina), one that lets the others wait for this long has died,
+    too, so it must be longer than computing a gradient takes; None waits for the timeout. A process that is killed is
+    noticed at once."""
 
     @model_validator(mode="after")
     def _schemes_where_needed(self) -> Spec:
@@ -248,6 +262,21 @@ class Spec(Group):
                 raise refuse(f"arms.{i} has a scheme, and a command synchronises by itself", "remove the scheme")
             if not command and not arm.scheme:
                 raise refuse(f"arms.{i} has no scheme", "add it, such as scheme: ring")
+        return self
+
+    @property
+    def silence_s(self) -> float:
+        """How long a node may let the others wait before it has died."""
+        return self.timeout_s if self.failover_s is None else self.failover_s
+
+    @model_validator(mode="after")
+    def _failover_before_the_timeout(self) -> Spec:
+        if self.silence_s > self.timeout_s:
+            raise refuse(
+                f"the failover time of {time_text(self.silence_s)} is above the timeout of "
+                f"{time_text(self.timeout_s)}, which comes first",
+                "give a shorter failover, or a longer timeout",
+            )
         return self
 
     @model_validator(mode="after")

@@ -44,7 +44,7 @@ class Moment(Group):
 
 def _moment(value: object) -> object:
     """``3 s`` or ``iteration 10``."""
-    if isinstance(value, dict | Moment):  # as dumped by pydantic itself
+    if isinstance(value, Moment):  # a default
         return value
     if isinstance(value, str) and (match := _ITERATION.fullmatch(value)):
         return {"iteration": int(match[1])}
@@ -291,4 +291,6 @@ Perturbation = Annotated[
     Discriminator(_kind),
     BeforeValidator(_named),
 ]
-Perturbations = Annotated[list[Perturbation], BeforeValidator(listed)]
+MOST = 50
+"""Each is checked against every arm before the first runs."""
+Perturbations = Annotated[list[Perturbation], BeforeValidator(listed), Field(max_length=MOST)]

@@ -1,16 +1,23 @@
-"""Reading YAML strictly: no tags that build objects, duplicate keys, aliases or huge files; errors name the line."""
+"""Reading YAML strictly: no tags, duplicate keys, aliases, huge numbers or huge files; errors name the line."""
 
 from __future__ import annotations
 
+import os
 import re
+import select
+import time
 from pathlib import Path
 
 import yaml
 
 from testbed.errors import OutputError, SpecError
 
-LIMIT_BYTES = 1 << 20
-"""No experiment that a person writes comes near this."""
+LIMIT_BYTES = 1 << 16
+"""Forty times the longest of our experiments; parsing so much takes up to a second."""
+LARGEST = 2**63
+"""No setting is as large, and text of a larger number can be too long for Python to write."""
+PIPE_S = 5.0
+"""A spec may come through a pipe, from a program that is quicker than this."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -22,13 +29,23 @@ class _Loader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(
                 problem=f"the alias *{event.anchor} is not allowed", problem_mark=event.start_mark
             )
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if event.tag is not None:
+            tag = str(event.tag).replace("tag:yaml.org,2002:", "!!")
+            raise yaml.MarkedYAMLError(problem=f"the tag {tag} is not allowed", problem_mark=event.start_mark)
         return super().compose_node(parent, index)
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        value = int(super().construct_yaml_int(node))
+        if abs(value) >= LARGEST:
+            raise yaml.MarkedYAMLError(problem="a number that no setting can have", problem_mark=node.start_mark)
+        return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         seen: set[object] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if not isinstance(key, str | int | float):
+            if not isinstance(key, str | int | float) or key != key:
                 raise yaml.MarkedYAMLError(
                     problem=f"{key!r} cannot be a key: a key is a word or a number", problem_mark=key_node.start_mark
                 )
@@ -38,6 +55,13 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+# YAML 1.1 reads 010 as 8, 1:30 as 90 and 1_0 as 10; nobody means that, and as text they are refused.
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:int"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?(0|[1-9]\d*)$"), list("-+0123456789"))
 # YAML 1.1 reads 1e-3 as text, because it has no dot; everybody means the number.
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789"))
 
@@ -50,8 +74,7 @@ def read_text(path: Path) -> str:
         SpecError: it is not text.
     """
     try:
-        with path.open("rb") as file:  # it may be a pipe, or a device that never ends
-            content = file.read(LIMIT_BYTES + 1)
+        content = _read(path)
         if len(content) > LIMIT_BYTES:
             raise OutputError(f"{path}: a spec has at most {LIMIT_BYTES:,} bytes", fix="give the spec's file")
         return content.decode("utf-8").replace("\r\n", "\n")
@@ -64,6 +87,28 @@ def read_text(path: Path) -> str:
         raise OutputError(
             f"{path}: {reason}", fix="give the path of a spec, such as experiments/quickstart.yaml"
         ) from None
+
+
+def _read(path: Path) -> bytes:
+    """At most one byte more than a spec may have: it may be a device that never ends, or a pipe that nobody fills.
+
+    Raises:
+        OutputError: nothing came through the pipe for a while.
+        OSError: it cannot be read.
+    """
+    content, deadline = b"", time.monotonic() + PIPE_S
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        while len(content) <= LIMIT_BYTES:
+            if not select.select([file], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise OutputError(f"{path}: no spec has come for {PIPE_S:g} s", fix="write it into a file")
+            piece = os.read(file, LIMIT_BYTES + 1 - len(content))
+            if not piece:
+                break
+            content += piece
+    finally:
+        os.close(file)
+    return content
 
 
 def parse(text: str, name: str) -> dict[object, object]:

@@ -38,6 +38,13 @@ def test_gst_does_not_depend_on_the_order_of_rows(samples: pd.DataFrame) -> None
     assert metrics.gst_s(samples.iloc[::-1]).to_dict() == {0: 0.5, 1: 0.5, 2: 0.75}
 
 
+def test_a_rank_waits_from_its_own_gradient_to_the_slowest_ones(samples: pd.DataFrame) -> None:
+    waits = metrics.waits_s(samples)
+    assert waits[0].tolist() == [0.25, 0.0, 0.25]
+    assert waits[1].tolist() == [0.0, 1.0, 0.0]
+    assert metrics.waits_s(samples, skip=2).index.tolist() == [2]
+
+
 def test_jct_runs_from_the_first_start_to_the_last_end(samples: pd.DataFrame) -> None:
     assert metrics.jct_s(samples) == 7.0
 
@@ -55,7 +62,14 @@ def test_times_do_not_depend_on_where_the_clock_starts(samples: pd.DataFrame) ->
 
 
 def test_throughput_counts_every_worker(samples: pd.DataFrame) -> None:
-    assert metrics.throughput_sps(samples, batch=14) == 2 * 14 * 3 / 7.0
+    assert metrics.throughput_sps(samples, trained=2 * 14 * 3) == 2 * 14 * 3 / 7.0
+
+
+def test_an_iteration_has_as_many_workers_as_there_were(samples: pd.DataFrame) -> None:
+    fewer = samples.drop(index=5).assign(world=[2, 2, 1, 2, 2])
+    assert metrics.gst_s(fewer).to_dict() == {0: 0.5, 1: 0.5, 2: 1.0}
+    with pytest.raises(OutputError, match="iteration 1 has samples of 1 of 2 workers"):
+        metrics.gst_s(fewer.drop(index=4))
 
 
 def test_bandwidths_follow_nccl_tests() -> None:

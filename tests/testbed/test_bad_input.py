@@ -58,6 +58,10 @@ CHANGES: dict[str, tuple[str, str]] = {
     "seed_negative": ("seed: 1", "seed: -1"),
     "name_is_a_path": ("name: small", "name: ../small"),
     "timeout_0": ("timeout: 20 s", "timeout: 0 s"),
+    "failover_0": ("timeout: 20 s", "timeout: 20 s\nfailover: 0 s"),
+    "failover_above_the_timeout": ("scheme: ring}\ntimeout: 20 s", "scheme: rina}\ntimeout: 20 s\nfailover: 30 s"),
+    "failover_in_an_iteration": ("scheme: ring}\ntimeout: 20 s", "scheme: rina}\ntimeout: 20 s\nfailover: 30 ms"),
+    "failover_that_no_scheme_takes": ("timeout: 20 s", "timeout: 20 s\nfailover: 3 s"),
     "chunk_cuts_a_float": ("compute: none", "compute: none\n  chunk: 1002 B"),
     "compute_unknown": ("compute: none", "compute: pased"),
     "scale_for_training": ("compute: none", "compute: none\n  scale: 10"),
@@ -283,13 +287,13 @@ def test_a_huge_file_is_not_read(testbed: Callable[..., Called], spec_file: Path
     spec_file.write_text("#" * (1 << 21))
     called = testbed("plan", "spec.yaml")
     assert called.code == 2
-    assert called.err == "error: spec.yaml: a spec has at most 1,048,576 bytes\n  fix: give the spec's file\n"
+    assert called.err == "error: spec.yaml: a spec has at most 65,536 bytes\n  fix: give the spec's file\n"
 
 
 def test_a_file_without_end_is_not_read_to_it(testbed: Callable[..., Called]) -> None:
     called = testbed("plan", "/dev/zero")
     assert called.code == 2
-    assert called.err == "error: /dev/zero: a spec has at most 1,048,576 bytes\n  fix: give the spec's file\n"
+    assert called.err == "error: /dev/zero: a spec has at most 65,536 bytes\n  fix: give the spec's file\n"
 
 
 def test_deep_nesting_is_refused(testbed: Callable[..., Called], spec_file: Path) -> None:

@@ -105,6 +105,18 @@ def test_bytes_must_be_those_of_the_forest(counted: float, ok: bool) -> None:
     assert fidelity.wire(counted, 1000).ok is ok
 
 
+@pytest.mark.parametrize(("counted", "ok"), [(960, False), (980, True), (1150, True), (1250, True), (1290, False)])
+def test_iterations_that_were_broken_off_may_have_added_none_or_all_of_their_bytes(counted: float, ok: bool) -> None:
+    check = fidelity.wire(counted, 1000, spoilt=250)
+    assert check.ok is ok
+    assert "which were broken off" in check.detail
+
+
+def test_who_died_unasked_makes_a_trial_invalid() -> None:
+    assert fidelity.workers("h0 was killed by SIGKILL", 0).ok
+    assert not fidelity.workers("h0 was killed by SIGKILL", 1).ok
+
+
 def test_drops_name_the_worst_link() -> None:
     links = [{"from": "h0", "to": "s0", "drops": 0}, {"from": "s0", "to": "h1", "drops": 7}]
     check = fidelity.drops(links)
@@ -127,6 +139,7 @@ def test_faster_than_the_links_is_suspicious() -> None:
     assert check.ok
     assert check.value == pytest.approx(1.0)
     assert not fidelity.bound(found, 0.11).ok
+    assert fidelity.bound(found, pd.Series([0.09, 0.11])).value == pytest.approx((0.1 / 0.09 + 0.1 / 0.11) / 2)
 
 
 def test_one_bad_check_makes_a_trial_invalid_and_is_the_reason() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from testbed.spec import Source, read
 from testbed.trials import Trial, trials
 from topologies.addressing import plan
 from topologies.build import build
-from workloads.job import Job
+from workloads.job import Failover, Job, Peer
 
 from .conftest import SPEC
 
@@ -95,3 +96,18 @@ def test_ranks_are_hosts_and_the_first_keeps_the_weights(written: list[Job]) -> 
 def test_routes_are_asked_for_both_ways_and_for_bursts(source: Source) -> None:
     network = trials(source)[1].network  # a ring on three hosts
     assert jobs.host_pairs(network) == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
+
+
+def test_where_some_may_die_all_may_meet() -> None:
+    text = SPEC.replace("scheme: ps}", "scheme: rina}").replace("star(hosts=3)", "'star(hosts=3,ina=all)'")
+    rina, ring = trials(read(text, "spec.yaml", Path()))
+    assert len(jobs.host_pairs(rina.network)) == 4 * 3  # the switch, too
+    assert rina.survives
+    assert not ring.survives
+
+
+def test_a_job_is_read_as_it_was_written(written: list[Job], tmp_path: Path) -> None:
+    state = (Peer(2, "10.0.0.1", "10.0.0.3", 9600),)
+    job = replace(written[0], failover=Failover(1, "/tmp/work/generation-1", 2.5, first=4, shift=12, state=state))
+    job.save(tmp_path / "job.json")
+    assert Job.load(tmp_path / "job.json") == job

@@ -143,7 +143,7 @@ def test_the_run_directory_holds_what_it_should_and_no_more(finished) -> None:
     out, _ = finished
     found = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
     assert found == {
-        *("spec.yaml", "resolved.json", "env.json", "results.csv", "report.html"),
+        *(".lock", "spec.yaml", "resolved.json", "env.json", "results.csv", "report.html"),
         *(
             f"{folder}/{trial}.{end}"
             for trial in ("ps-star3-b2", "ring-star3-b2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ class Ends:
     def __init__(self, *looks: list[Exit]) -> None:
         self.looks = list(looks)
 
+    def stopped(self) -> list[int]:
+        return [2]
+
     def exits(self) -> list[Exit]:
         return self.looks.pop(0) if self.looks else []
 
@@ -38,9 +42,9 @@ def say(files: Files, name: str, *lines: dict) -> None:
     files.samples(name).write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def wait(lab: Ends, files: Files, timeout_s: float = 5.0) -> list[int]:
+def wait(lab: Ends, files: Files, timeout_s: float = 5.0, start_timeout_s: float = 5.0) -> list[int]:
     ticks: list[int] = []
-    watch.wait(lab, LAUNCHES, NAMES, files, timeout_s, ticks.append)  # type: ignore[arg-type]
+    watch.wait(lab, LAUNCHES, NAMES, files, timeout_s, ticks.append, start_timeout_s)  # type: ignore[arg-type]
     return ticks
 
 
@@ -84,8 +88,17 @@ def test_silence_is_noticed_and_the_furthest_behind_named(files: Files) -> None:
     say(files, "h0", {"kind": "iteration"}, {"kind": "iteration"})
     say(files, "h1", {"kind": "iteration"})
     say(files, "h2", {"kind": "iteration"}, {"kind": "iteration"})
-    with pytest.raises(TrialTimeoutError, match=r"for 0\.05 s; furthest behind, at iteration 1: h1"):
+    with pytest.raises(TrialTimeoutError, match=r"for 0\.05 s; furthest behind, at iteration 1: h1; stopped: h2"):
         wait(Ends(), files, timeout_s=0.05)
+
+
+def test_until_all_have_met_the_limit_is_that_of_the_start(files: Files) -> None:
+    say(files, "h0", {"kind": "hello"})
+    say(files, "h1", {"kind": "hello"})
+    began_s = time.monotonic()
+    with pytest.raises(TrialTimeoutError, match=r"for 0\.3 s; furthest behind, at iteration 0: h0, h1, h2"):
+        wait(Ends(), files, timeout_s=0.01, start_timeout_s=0.3)
+    assert time.monotonic() - began_s > 0.3
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,11 @@ GOLDEN = {
     SPINE_LEAF + "nan)": ("spine_leaf: oversubscription is nan", "give oversubscription a number"),
     SPINE_LEAF + "1e30)": ("spine_leaf: oversubscription 1e+30 leaves an uplink less than 1 bit/s", "make it smaller"),
     "bcube(n=100,k=100)": (
-        "bcube with n=100, k=100 has more than 2,097,152 links, the most that can be built",
+        "bcube with n=100, k=100 has more than 262,144 links, the most that can be built",
         "make it smaller",
     ),
     "star(hosts=99999999999)": (
-        "star with hosts=99999999999 has more than 2,097,152 links, the most that can be built",
+        "star with hosts=99999999999 has more than 262,144 links, the most that can be built",
         "make it smaller",
     ),
     "mine.py": ("'mine.py' does not name both a file and a function in it", "write it as ./FILE.py:FUNCTION"),

@@ -7,14 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import SpecError
-from topologies.call import Call, Value, parse
+from topologies.call import LARGEST, LONGEST, Call, Value, parse
 
 NAMES = st.from_regex(r"[a-z_./:-]+", fullmatch=True)
 KEYS = st.from_regex(r"[a-z_]\w*", fullmatch=True).filter(str.isascii)
 SINGLE = st.one_of(
-    st.integers(), st.booleans(), st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(["ecmp", "by_x"])
+    st.integers(1 - LARGEST, LARGEST - 1),
+    st.booleans(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(["ecmp", "by_x"]),
 )
-VALUES = st.recursive(SINGLE, lambda items: st.lists(items, max_size=3).map(tuple), max_leaves=8)
+LIST = st.lists(SINGLE, max_size=3).map(tuple)
+VALUES = st.one_of(SINGLE, LIST, st.lists(st.one_of(SINGLE, LIST), max_size=3).map(tuple))
 
 
 @given(name=NAMES, arguments=st.dictionaries(KEYS, VALUES, max_size=4))
@@ -43,10 +47,18 @@ def test_an_argument_given_twice() -> None:
     assert str(error.value) == "'hosts' is given twice in 'star(hosts=3,hosts=4)'\n  fix: give it once"
 
 
+def test_what_is_too_long_is_not_looked_at() -> None:
+    with pytest.raises(SpecError, match="an expression of 32,769 characters"):
+        parse("x" * (LONGEST + 1), "star(hosts=9)")
+
+
+ABSURD = ["f(a=9223372036854775808)", f"f(a={'9' * 5000})", "f(a=[[[1]]])", f"f(a={'[' * 9000}{']' * 9000})"]
 LISTS = ["f(a=[1)", "f(a=1])", "f(a=[1,])", "f(a=[1]2)", "f(a=[[1])", "f(a=[1]])", "f(a=[1][2])", "f(a=[b=1])"]
 
 
-@pytest.mark.parametrize("text", ["", "a b", "f(", "f)", "f(a)", "f(a=1,)", "f(=1)", "f(a=1 2)", "f((a=1))", *LISTS])
+@pytest.mark.parametrize(
+    "text", ["", "a b", "f(", "f)", "f(a)", "f(a=1,)", "f(=1)", "f(a=1 2)", "f((a=1))", *LISTS, *ABSURD]
+)
 def test_other_forms_are_refused(text: str) -> None:
     with pytest.raises(SpecError, match=r"fix: write it as star\(hosts=9\)"):
         parse(text, "star(hosts=9)")

@@ -167,7 +167,7 @@ def test_ecmp_may_pass_a_third_group() -> None:
         ),
         (
             "dragonfly(a=999999,g=9,h=2)",
-            "dragonfly with a=999999, g=9, h=2, p=2 has more than 2,097,152 links, the most that can be built\n"
+            "dragonfly with a=999999, g=9, h=2, p=2 has more than 262,144 links, the most that can be built\n"
             "  fix: make it smaller",
         ),
     ],

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workloads.job import Compute, Replay
-from workloads.replay import FORWARD, PERIOD, Player, Values
+from workloads.replay import FORWARD, PERIOD, Checked, Player, Values
 
 
 @settings(max_examples=30, deadline=None)
@@ -67,9 +67,12 @@ def test_buckets_are_released_when_they_are_due() -> None:
     released: list[tuple[int, float]] = []
     replay = Replay(iterations=2, seed=1, shares=(0.25, 0.5, 0.25))
     values = Values(30, 1, 0, 1)
-    player = Player(
-        replay, Compute("paced", 0.3), values, lambda bucket: released.append((bucket, time.monotonic() - start))
-    )
+    sums = Checked()
+
+    def release(bucket: int) -> None:
+        released.append((bucket, time.monotonic() - start))
+
+    player = Player(replay, Compute("paced", 0.3), values, release, sums)
     start = player.start_s()
     computed = player.run(0, start, time.sleep)
     assert [bucket for bucket, _ in released] == [0, 1, 2]
@@ -79,4 +82,4 @@ def test_buckets_are_released_when_they_are_due() -> None:
     assert computed.loss is None
     assert computed.overrun_s < 0.05
     player.check(0)
-    assert player.wrong == {}
+    assert sums == Checked(1)

@@ -50,6 +50,18 @@ def test_iterations_read_whole_epochs(seed: int, size: int, count: int, epochs: 
         assert sorted(stream[epoch * count : (epoch + 1) * count]) == list(range(count))
 
 
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 9)), min_size=1, max_size=4), st.integers(1, 6), counts)
+def test_whoever_dies_no_sample_is_skipped_or_read_twice(worlds: list[tuple[int, int]], batch: int, count: int) -> None:
+    """Phases of (iterations, ranks): their batches, one after the other, are those of one endless stream."""
+    read, taken, iteration = [], 0, 0
+    for iterations, world in worlds:
+        shift = taken - iteration * world * batch
+        for _ in range(iterations):
+            read += [rank_batch(3, iteration, batch, world, rank, count, shift) for rank in range(world)]
+            taken, iteration = taken + world * batch, iteration + 1
+    assert np.array_equal(np.concatenate(read), global_batch(3, 0, taken, count))
+
+
 def test_batches_do_not_depend_on_how_many_ranks_share_them() -> None:
     one = rank_batch(5, 4, 36, 1, 0, 1437)
     many = [rank_batch(5, 4, 4, 9, rank, 1437) for rank in range(9)]
@@ -218,6 +230,20 @@ def test_the_reference_is_plain_sgd_on_whole_batches() -> None:
     parameters = module.state_dict()
     expected = torch.cat([parameters[name].flatten() for name, _ in model("lenet5").tensors()]).numpy()
     assert relative_error(reference_weights(SETTINGS, world), expected) < 1e-5
+
+
+def test_the_reference_goes_on_with_fewer_ranks_where_the_others_stopped() -> None:
+    worlds, replica = ((0, 3), (1, 2)), Replica(SETTINGS)
+    read = 0
+    for iteration in range(SETTINGS.iterations):
+        world = 3 if iteration < 1 else 2
+        size = world * SETTINGS.batch
+        positions = global_batch(SETTINGS.seed, 0, read + size, len(replica.data.train))[read:]
+        replica.compute(*replica.data.select(replica.data.train[positions]))  # the mean over all ranks' samples
+        replica.step(1)
+        read += size
+    assert relative_error(reference_weights(SETTINGS, worlds), replica.weights) < 1e-5
+    assert relative_error(reference_weights(SETTINGS, 3), replica.weights) > 1e-4
 
 
 def trained(job: Training, fault: str = "") -> np.ndarray:

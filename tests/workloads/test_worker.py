@@ -78,6 +78,7 @@ class Cluster:
                 buckets=((0, model("lenet5").floats()),),
                 chunk_bytes=1 << 16,
                 congestion_control="reno",
+                start_timeout_s=20,
                 timeout_s=20,
                 samples=str(self.directory / f"{node}.jsonl"),
                 weights=str(self.directory / "weights.npy") if rank.get(node) == 0 else None,
@@ -336,18 +337,18 @@ def test_sigterm_ends_a_worker_at_once(cluster: Cluster) -> None:
 
 
 def test_a_worker_whose_peer_never_comes_says_so(cluster: Cluster) -> None:
-    cluster.write("star(hosts=2)", "ring", timeout_s=0.3)
+    cluster.write("star(hosts=2)", "ring", start_timeout_s=0.3)
     del cluster.jobs[1]
     cluster.start()
     assert cluster.wait() == {0: 1}
-    assert "could not reach node 1" in cluster.lines(0)[-1]["error"]
+    assert "h0 could not reach h1" in cluster.lines(0)[-1]["error"]
 
 
 def test_a_silent_peer_is_named_after_the_timeout(cluster: Cluster) -> None:
-    cluster.write("star(hosts=2)", "ring", timeout_s=1)
+    cluster.write("star(hosts=2)", "ring", start_timeout_s=1, timeout_s=1)
     silent = cluster.jobs.pop()
     cluster.start()
-    sockets = connect(1, silent.peers, "reno", 10)
+    sockets = connect(1, silent.peers, ["h0", "h1"], "reno", 10)
     assert cluster.wait() == {0: 1}
     assert "h1" in cluster.lines(0)[-1]["error"]
     for sock in sockets.values():

@@ -34,8 +34,10 @@ class Synchroniser(Protocol):
     ) -> None: ...
 
 
-def connect(job: Job, forest: Forest, table: ChunkTable, gradient: Floats | None) -> Synchroniser:
-    """Meet the other processes of the trial.
+def connect(
+    job: Job, forest: Forest, table: ChunkTable, gradient: Floats | None, called_off: transport.Look = lambda: None
+) -> Synchroniser:
+    """Meet the other processes of the trial; ``called_off`` is as in :func:`workloads.sync.transport.connect`.
 
     Raises:
         TrialTimeoutError, WorkerError: one of them did not come.
@@ -43,7 +45,8 @@ def connect(job: Job, forest: Forest, table: ChunkTable, gradient: Floats | None
     """
     if forest.library is not None and gradient is not None:
         return libraries.connect(job, forest.library, table, gradient)
-    sockets = transport.connect(job.node, job.peers, job.congestion_control, job.timeout_s)
+    late_s = job.timeout_s if job.failover and job.failover.generation else job.start_timeout_s
+    sockets = transport.connect(job.node, job.peers, forest.nodes, job.congestion_control, late_s, called_off)
     steps = job.jitter
     jitter = Jitter(forest, job.node, steps.sigma_s, steps.seed) if steps else None
     return Engine(job.node, forest, table, sockets, gradient, priority=job.priority, jitter=jitter)

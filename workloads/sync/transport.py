@@ -7,25 +7,40 @@ so nobody waits in a circle. The one that connects says its index first, in 4 by
 
 from __future__ import annotations
 
+import errno
+import os
+import select
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from testbed.errors import PrivilegeError, TrialTimeoutError, WorkerError
+from testbed.errors import NeighbourError, PrivilegeError, TrialTimeoutError, WorkerError
 from workloads.job import Peer
 
 _HELLO_BYTES = 4
 _RETRY_S = 0.02
-"""Pause before another attempt while a neighbour has not begun to listen."""
+"""Pause before another attempt while a neighbour has not begun to listen, and between looks at ``called_off``."""
+Look = Callable[[], None]
 
 
-def connect(node: int, peers: Sequence[Peer], congestion_control: str, timeout_s: float) -> dict[int, socket.socket]:
+def connect(
+    node: int,
+    peers: Sequence[Peer],
+    names: Sequence[str],
+    congestion_control: str,
+    timeout_s: float,
+    called_off: Look = lambda: None,
+) -> dict[int, socket.socket]:
     """Connect ``node`` to all ``peers``; returns a socket by neighbour. Blocks for at most ``timeout_s``.
 
+    ``names`` are those of all nodes, by index, for errors.
+
     Each socket leaves from the peer's ``local`` address and uses ``congestion_control`` in both directions.
+    ``called_off`` is called again and again meanwhile; it raises where waiting has become useless.
 
     Raises:
         TrialTimeoutError: a neighbour did not appear in time; names it.
+        NeighbourError: one appeared and was gone at once.
         PrivilegeError: the kernel refuses the congestion control.
         WorkerError: an address cannot be used, or something else than a neighbour connected.
     """
@@ -36,10 +51,10 @@ def connect(node: int, peers: Sequence[Peer], congestion_control: str, timeout_s
     sockets: dict[int, socket.socket] = {}
     try:
         for peer in higher:
-            sockets[peer.node] = _dial(node, peer, congestion_control, deadline)
+            sockets[peer.node] = _dial(node, peer, names, congestion_control, deadline, called_off)
         for (address, port), listener in listeners.items():
             awaited = {peer.node for peer in lower if (peer.local, peer.port) == (address, port)}
-            _accept(listener, awaited, sockets, deadline)
+            _accept(listener, awaited, names, sockets, deadline, called_off)
     except BaseException:
         for sock in sockets.values():
             sock.close()
@@ -62,13 +77,15 @@ def _listen(lower: Sequence[Peer], congestion_control: str) -> dict[tuple[str, i
     return listeners
 
 
-def _dial(node: int, peer: Peer, congestion_control: str, deadline: float) -> socket.socket:
+def _dial(
+    node: int, peer: Peer, names: Sequence[str], congestion_control: str, deadline: float, called_off: Look
+) -> socket.socket:
     while True:
+        called_off()
         sock = _socket(congestion_control)
-        _bind(sock, (peer.local, 0))
-        sock.settimeout(max(_RETRY_S, deadline - time.monotonic()))
         try:
-            sock.connect((peer.remote, peer.port))
+            _bind(sock, (peer.local, 0))
+            _reach(sock, (peer.remote, peer.port), deadline, called_off)
             sock.sendall(node.to_bytes(_HELLO_BYTES, "big"))
             return sock
         except OSError as error:  # not listening yet, or no route yet
@@ -76,34 +93,85 @@ def _dial(node: int, peer: Peer, congestion_control: str, deadline: float) -> so
             if time.monotonic() >= deadline:
                 why = error.strerror or str(error)
                 raise TrialTimeoutError(
-                    f"node {node} could not reach node {peer.node} at {peer.remote}:{peer.port}: {why}",
-                    fix=f"see whether the worker on node {peer.node} started",
+                    f"{names[node]} could not reach {names[peer.node]} at {peer.remote}:{peer.port}: {why}",
+                    fix=f"see whether the worker on {names[peer.node]} started, or raise start_timeout",
                 ) from error
             time.sleep(_RETRY_S)
+        except BaseException:
+            sock.close()
+            raise
 
 
-def _accept(listener: socket.socket, awaited: set[int], sockets: dict[int, socket.socket], deadline: float) -> None:
+def _reach(sock: socket.socket, place: tuple[str, int], deadline: float, called_off: Look) -> None:
+    """Connect a socket. Raises OSError."""
+    sock.setblocking(False)
+    problem = sock.connect_ex(place)
+    if problem == errno.EINPROGRESS:
+        _wait(sock, select.POLLOUT, deadline, called_off)
+        problem = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if problem:
+        raise OSError(problem, os.strerror(problem))
+    sock.settimeout(max(_RETRY_S, deadline - time.monotonic()))
+
+
+def _wait(sock: socket.socket, event: int, deadline: float, called_off: Look) -> None:
+    """Return when the kernel reports the event. Raises TimeoutError, and what ``called_off`` raises."""
+    poll = select.poll()
+    poll.register(sock, event)
+    while not poll.poll(1000 * _RETRY_S):
+        called_off()
+        if time.monotonic() >= deadline:
+            raise TimeoutError("timed out")
+
+
+def _accept(
+    listener: socket.socket,
+    awaited: set[int],
+    names: Sequence[str],
+    sockets: dict[int, socket.socket],
+    deadline: float,
+    called_off: Look,
+) -> None:
     """Accept until each awaited node has said its index."""
+    listener.setblocking(False)
     while awaited:
         try:
-            listener.settimeout(max(_RETRY_S, deadline - time.monotonic()))
+            _wait(listener, select.POLLIN, deadline, called_off)
             sock, (address, _) = listener.accept()
-            sock.settimeout(max(_RETRY_S, deadline - time.monotonic()))
-            said = sock.recv(_HELLO_BYTES, socket.MSG_WAITALL)
+            said = _hello(sock, deadline, called_off)
         except TimeoutError as error:
-            missing = ", ".join(map(str, sorted(awaited)))
+            missing = ", ".join(names[one] for one in sorted(awaited))
             raise TrialTimeoutError(
-                f"no connection came from node {missing}", fix=f"see whether the worker on node {missing} started"
+                f"no connection came from {missing}",
+                fix=f"see whether the worker on {missing} started, or raise start_timeout",
             ) from error
         index = int.from_bytes(said, "big")
+        if not said:
+            raise NeighbourError(f"a connection from {address} ended at once", fix="see why the worker there ended")
         if len(said) < _HELLO_BYTES or index not in awaited:
             sock.close()
             raise WorkerError(
-                f"a connection from {address} said {said!r}, which is none of the nodes {sorted(awaited)}",
+                f"a connection from {address} said {said!r}, which is none of "
+                f"{', '.join(names[one] for one in sorted(awaited))}",
                 fix="keep other programs off the ports of the trial",
             )
         awaited.remove(index)
         sockets[index] = sock
+
+
+def _hello(sock: socket.socket, deadline: float, called_off: Look) -> bytes:
+    """What an accepted connection says first; nothing if it is gone, and then, as after an error, it is closed."""
+    said = b""
+    try:
+        _wait(sock, select.POLLIN, deadline, called_off)
+        sock.settimeout(max(_RETRY_S, deadline - time.monotonic()))
+        said = sock.recv(_HELLO_BYTES, socket.MSG_WAITALL)
+    except ConnectionError:
+        pass
+    finally:
+        if not said:
+            sock.close()
+    return said
 
 
 def _socket(congestion_control: str) -> socket.socket:

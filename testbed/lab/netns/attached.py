@@ -30,14 +30,18 @@ class Attached:
         """For select()."""
         return self._status.fileno()
 
-    def wait(self) -> int:
+    def wait(self, timeout_s: float | None = None) -> int:
         """Wait for the end and return the exit status, or minus the signal that ended it.
 
         Raises:
-            LabError: the lab ended first.
+            LabError: the lab ended first, or ``timeout_s`` have passed.
         """
         with self._status:
-            data = self._status.recv(STATUS.size)
+            self._status.settimeout(timeout_s)
+            try:
+                data = self._status.recv(STATUS.size)
+            except TimeoutError:
+                raise LabError(f"a program did not end within {timeout_s:g} s", fix="see who stopped it") from None
         if len(data) < STATUS.size:
             raise LabError("the lab's process ended, and the command with it", fix="start the lab again")
         return int(STATUS.unpack(data)[0])

@@ -31,21 +31,37 @@ class Channel:
         """For select()."""
         return self._stream.fileno()
 
-    def send(self, message: Any, files: Sequence[int] = ()) -> None:
-        """Send one message, with copies of open files. Raises ChannelClosedError."""
+    def send(self, message: Any, files: Sequence[int] = (), timeout_s: float | None = None) -> None:
+        """Send one message, with copies of open files.
+
+        Raises:
+            ChannelClosedError: the other side is gone, or this one was closed.
+            TimeoutError: the other side has not taken it within ``timeout_s``.
+        """
         data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
         try:
+            self._stream.settimeout(timeout_s)
             socket.send_fds(self._stream, [_LENGTH.pack(len(data))], list(files))
             self._stream.sendall(data)
+        except TimeoutError:
+            raise
         except OSError as error:
             raise ChannelClosedError from error
 
-    def receive(self) -> tuple[Any, list[int]]:
-        """Wait for one message and its files (which the caller must close). Raises ChannelClosedError."""
+    def receive(self, timeout_s: float | None = None) -> tuple[Any, list[int]]:
+        """Wait for one message and its files (which the caller must close).
+
+        Raises:
+            ChannelClosedError: the other side is gone, or this one was closed.
+            TimeoutError: nothing came for ``timeout_s``.
+        """
         try:
+            self._stream.settimeout(timeout_s)
             first, files, _, _ = socket.recv_fds(self._stream, _LENGTH.size, MOST_FILES)
             length = _LENGTH.unpack(first + self._exactly(_LENGTH.size - len(first), at_start=not first))[0]
             return pickle.loads(self._exactly(length)), files
+        except TimeoutError:
+            raise
         except OSError as error:
             raise ChannelClosedError from error
 

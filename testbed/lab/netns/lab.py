@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +28,12 @@ from topologies.model import Topology
 
 LAUNCHER = "testbed.lab.netns.launcher"
 AGENT = "testbed.lab.netns.agent"
-STOP_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 10.0
+"""A lab of 64 workers is gone in a second."""
+ANSWER_TIMEOUT_S = 30.0
+"""Of what takes milliseconds: without an answer for so long, somebody has stopped the lab's process."""
+WORK_TIMEOUT_S = 60.0
+"""Of what takes seconds: importing PyTorch, building a thousand hosts, ending their processes."""
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Large blocks in huge pages (where the system's setting is madvise): gradients are allocated anew in each iteration,
 and page faults were a third to half of a LeNet-5 worker's computing time."""
@@ -58,7 +64,7 @@ class NetnsLab:
         self._process = _start(theirs)
         theirs.close()
         self._channel = Channel(ours)
-        self._receive()
+        self._receive(WORK_TIMEOUT_S)
         self._ending = os.pidfd_open(self._process.pid)
 
     def require(self, topology: Topology) -> None:
@@ -67,7 +73,7 @@ class NetnsLab:
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         pairs = list(pairs)
         plan = blueprint(topology, settings, pairs, every_address=self._every_address)
-        self._description = cast(dict[str, Any], self._ask("up", plan))
+        self._description = cast(dict[str, Any], self._ask("up", plan, timeout_s=WORK_TIMEOUT_S))
         self._asked = topology, settings, pairs
 
     def plan_patch(self, topology: Topology) -> None:
@@ -92,7 +98,8 @@ class NetnsLab:
         up, settings, pairs = self._needed()
         if replace(topology, panels=up.panels) != up:
             raise LabError(f"{topology.expression} is not what is up", fix="change the circuits of what is up, no more")
-        self._ask("plan_patch", blueprint(topology, settings, pairs, every_address=self._every_address))
+        planned = blueprint(topology, settings, pairs, every_address=self._every_address)
+        self._ask("plan_patch", planned, timeout_s=WORK_TIMEOUT_S)
         self._planned = topology
 
     def _needed(self) -> tuple[Topology, LinkSettings, list[tuple[int, int]]]:
@@ -107,16 +114,15 @@ class NetnsLab:
         Raises:
             LabError: it is no longer what was asked for.
         """
-        self._description = cast(dict[str, Any], self._ask("verify"))
+        self._description = cast(dict[str, Any], self._ask("verify", timeout_s=WORK_TIMEOUT_S))
 
     def prepare(self) -> None:
         """Import PyTorch in the process that workers are forked from, unless that was done."""
-        self._ask("prepare")
+        self._ask("prepare", timeout_s=WORK_TIMEOUT_S)
 
     def launch(self, workers: Sequence[Launch]) -> None:
-        self._ask(
-            "launch", [replace(w, job=str(Path(w.job).absolute()), log=str(Path(w.log).absolute())) for w in workers]
-        )
+        located = [replace(w, job=str(Path(w.job).absolute()), log=str(Path(w.log).absolute())) for w in workers]
+        self._ask("launch", located, timeout_s=WORK_TIMEOUT_S)
 
     def agent(self) -> list[str]:
         descriptors = ",".join(f"{name}={fd}" for name, fd in self._ask("namespaces").items())
@@ -125,8 +131,11 @@ class NetnsLab:
     def exits(self) -> list[Exit]:
         return cast(list[Exit], self._ask("exits"))
 
+    def stopped(self) -> list[int]:
+        return cast(list[int], self._ask("stopped"))
+
     def kill(self) -> None:
-        self._ask("kill")
+        self._ask("kill", timeout_s=WORK_TIMEOUT_S)
 
     def signal(self, node: int, number: int) -> None:
         self._ask("signal_node", node, number)
@@ -190,7 +199,7 @@ class NetnsLab:
         self._leaving.set()
         with self._patching:
             self._leaving.clear()
-            self._ask("down")
+            self._ask("down", timeout_s=WORK_TIMEOUT_S)
         self._asked = self._planned = None
         self._description = {}
 
@@ -217,26 +226,44 @@ class NetnsLab:
     ) -> None:
         self.close()
 
-    def _ask(self, name: str, *arguments: Any, files: Sequence[int] = ()) -> Any:
+    def _ask(self, name: str, *arguments: Any, files: Sequence[int] = (), timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         """Have the sandbox do something and return its result. Raises what the sandbox raised."""
         with self._lock:
-            try:
-                self._channel.send((name, arguments), files)
-            except ChannelClosedError:
-                raise self._ended() from None
-            return self._receive()
+            with self._named_end(timeout_s):
+                self._channel.send((name, arguments), files, timeout_s)
+            return self._receive(timeout_s)
 
-    def _receive(self) -> Any:
-        try:
-            answer, _ = self._channel.receive()
-        except ChannelClosedError:
-            raise self._ended() from None
+    def _receive(self, timeout_s: float) -> Any:
+        with self._named_end(timeout_s):
+            answer, _ = self._channel.receive(timeout_s)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
+    @contextmanager
+    def _named_end(self, timeout_s: float) -> Iterator[None]:
+        """
+        Raises:
+            LabError: the lab's process has ended, or has done nothing for ``timeout_s``, and is ended then.
+        """
+        try:
+            yield
+        except ChannelClosedError:
+            raise self._ended() from None
+        except TimeoutError:
+            self._channel.close()  # an answer that comes later must not be taken for another's
+            self._process.kill()  # and with it everything in the lab
+            raise LabError(
+                f"the lab's process did not answer for {timeout_s:g} s, and was ended",
+                fix="see whether somebody stopped it, or memory ran out; then run again with --resume",
+            ) from None
+
     def _ended(self) -> LabError:
-        status = self._process.wait()
+        try:
+            status = self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:  # somebody has stopped the launcher
+            self._process.kill()
+            status = self._process.wait()
         number = -status if status < 0 else status - SIGNALLED
         how = signal.Signals(number).name if number > 0 else f"exit status {status}"
         return LabError(

@@ -86,6 +86,11 @@ class Processes:
         found, self._exits = self._exits, []
         return found
 
+    def stopped(self) -> list[int]:
+        """Nodes whose worker was stopped by a signal."""
+        self.reap()
+        return sorted(node for pid, (node, _) in self._workers.items() if _state(pid) in "Tt")
+
     def signal(self, pid: int, number: int) -> None:
         """Signal a command started by :meth:`run` and the processes it started."""
         if pid in self._commands:
@@ -126,6 +131,11 @@ class Processes:
         elif pid in self._commands:
             with socket.socket(fileno=self._commands.pop(pid)) as stream, suppress(BrokenPipeError):  # nobody waits
                 stream.send(STATUS.pack(status), socket.MSG_NOSIGNAL)
+
+
+def _state(pid: int) -> str:
+    """R, S, D, T, ... (proc_pid_stat(5)) of a child that has not been reaped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def run_program(launch: Launch) -> NoReturn:

@@ -193,6 +193,10 @@ class Sandbox:
         self._processes.reap()
         return self._processes.exits()
 
+    def stopped(self) -> list[int]:
+        """Nodes whose worker does not run."""
+        return self._processes.stopped()
+
     def kill(self) -> None:
         """End every worker."""
         self._processes.kill_workers()

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from itertools import permutations
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from testbed.errors import LabError
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
+from testbed.lab.netns import lab as lab_module
 from topologies.build import build
 
 pytestmark = pytest.mark.lab
@@ -67,3 +69,35 @@ def test_the_caller_learns_that_its_lab_is_gone() -> None:
             lab.counters()
     with NetnsLab() as fresh:
         fresh.up(topology, LinkSettings(), [])
+
+
+def test_a_lab_whose_process_stands_still_is_given_up() -> None:
+    topology = build("star(hosts=2)", rate_bps=10**8)
+    with NetnsLab() as lab:
+        lab.up(topology, LinkSettings(), [])
+        sandbox = sandbox_pid(lab)
+        os.kill(sandbox, signal.SIGSTOP)
+        with pytest.raises(LabError, match=r"did not answer for 0\.5 s, and was ended"):
+            lab._ask("counters", timeout_s=0.5)
+        with pytest.raises(LabError):
+            lab.counters()
+    deadline = time.monotonic() + 5
+    while Path(f"/proc/{sandbox}").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{sandbox}").exists()
+
+
+@pytest.mark.parametrize("also_the_sandbox", [False, True])
+def test_a_launcher_that_stands_still_does_not_hold_up_the_end(
+    also_the_sandbox: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lab_module, "STOP_TIMEOUT_S", 0.5)
+    began_s = time.monotonic()
+    with NetnsLab() as lab:
+        lab.up(build("star(hosts=2)", rate_bps=10**8), LinkSettings(), [])
+        os.kill(lab.launcher_pid, signal.SIGSTOP)
+        if also_the_sandbox:
+            os.kill(sandbox_pid(lab), signal.SIGKILL)
+            with pytest.raises(LabError, match="the lab's process ended"):
+                lab.counters()
+    assert time.monotonic() - began_s < 10

@@ -63,7 +63,7 @@ def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path)
     ]
     with (
         Patching(lab, topology) as patching,
-        Conductor(schedule(moves, topology, 1, 1.0), lab, None, tmp_path, patching) as conductor,
+        Conductor(schedule(moves, topology, 1, 1.0), lab, {}, tmp_path, patching) as conductor,
     ):
         conductor.begin()
         time.sleep(0.8)

@@ -44,7 +44,7 @@ def line(path: Path, **fields) -> None:
 def test_events_of_all_streams_come_in_the_order_of_their_moments(tmp_path: Path) -> None:
     lab, samples = Notes(), tmp_path / "h0.jsonl"
     streams = (iter([event(1, time_s=0.05), event(2, time_s=0.3)]), iter([event(3, time_s=0.15)]))
-    with Conductor(Schedule(streams), lab, samples, tmp_path) as conductor:
+    with Conductor(Schedule(streams), lab, {0: samples}, tmp_path) as conductor:
         time.sleep(0.1)
         assert not lab.adjusted  # training has not begun
         begun_s = time.monotonic()
@@ -60,14 +60,14 @@ def test_events_of_all_streams_come_in_the_order_of_their_moments(tmp_path: Path
 
 def test_an_iteration_counts_from_the_line_at_its_end(tmp_path: Path) -> None:
     lab, samples = Notes(), tmp_path / "h0.jsonl"
-    with Conductor(Schedule((iter([event(1, iteration=2)]),)), lab, samples, tmp_path) as conductor:
+    with Conductor(Schedule((iter([event(1, iteration=2)]),)), lab, {0: samples}, tmp_path) as conductor:
         line(samples, kind="begin", time=time.monotonic())
-        line(samples, kind="iteration", end=time.monotonic())
+        line(samples, kind="iteration", i=0, end=time.monotonic())
         time.sleep(0.1)
         assert not lab.adjusted
         ended_s = time.monotonic()
         with samples.open("a") as file:  # a line that is not whole yet
-            file.write('{"kind": "iteration", ')
+            file.write('{"kind": "iteration", "i": 1, ')
             file.flush()
             time.sleep(0.05)
             file.write(f'"end": {ended_s}}}\n')
@@ -78,7 +78,7 @@ def test_an_iteration_counts_from_the_line_at_its_end(tmp_path: Path) -> None:
 
 def test_what_never_came_is_recorded_unless_nothing_is_missed(tmp_path: Path) -> None:
     streams = (iter([event(1, time_s=60)]), iter([event(2, iteration=9, optional=True)]))
-    with Conductor(Schedule(streams), Notes(), tmp_path / "none.jsonl", tmp_path) as conductor:
+    with Conductor(Schedule(streams), Notes(), {0: tmp_path / "none.jsonl"}, tmp_path) as conductor:
         pass
     assert [(record.what, record.begun_s) for record in conductor.records] == [("link 1", None)]
     assert timeline(conductor.records, 0.0)[0] | {"what": ""} == {
@@ -93,7 +93,7 @@ def test_what_never_came_is_recorded_unless_nothing_is_missed(tmp_path: Path) ->
 
 def test_a_refused_event_says_why_and_the_next_one_comes(tmp_path: Path) -> None:
     streams = (iter([event(1, time_s=0), event(2, time_s=0.01)]),)
-    with Conductor(Schedule(streams), Notes(refuses=True), None, tmp_path) as conductor:
+    with Conductor(Schedule(streams), Notes(refuses=True), {}, tmp_path) as conductor:
         conductor.begin()
         time.sleep(0.1 + LATE_S)
     assert [record.error for record in conductor.records] == ["the kernel refused"] * 2
@@ -101,7 +101,7 @@ def test_a_refused_event_says_why_and_the_next_one_comes(tmp_path: Path) -> None
 
 def test_a_trial_that_lost_a_node_by_order_says_so(tmp_path: Path) -> None:
     killed = Event(Moment(time_s=0.0), "kill", "h1 killed", kills=(1,))
-    with Conductor(Schedule((iter([killed]),)), Notes(), None, tmp_path) as conductor:
+    with Conductor(Schedule((iter([killed]),)), Notes(), {}, tmp_path) as conductor:
         conductor.begin()
         time.sleep(LATE_S)
     error = conductor.blamed(WorkerError("the worker on h1 was killed by SIGKILL", fix="x"), ["h0", "h1"])
@@ -109,3 +109,20 @@ def test_a_trial_that_lost_a_node_by_order_says_so(tmp_path: Path) -> None:
     assert error.problem == "after perturb had killed h1: the worker on h1 was killed by SIGKILL"
     with pytest.raises(WorkerError):
         raise error
+
+
+def test_when_rank_0_is_killed_the_next_one_is_followed(tmp_path: Path) -> None:
+    lab, first, second = Notes(), tmp_path / "h0.jsonl", tmp_path / "h1.jsonl"
+    killed = Event(Moment(iteration=1), "kill", "h0 killed", kills=(0,))
+    streams = (iter([killed]), iter([event(2, iteration=3)]))
+    with Conductor(Schedule(streams), lab, {0: first, 1: second}, tmp_path) as conductor:
+        for path in (first, second):
+            line(path, kind="begin", time=time.monotonic())
+            line(path, kind="iteration", i=0, end=time.monotonic())
+        time.sleep(0.2)
+        assert list(conductor.kills) == [0]
+        ended_s = time.monotonic()
+        line(second, kind="iteration", i=2, end=ended_s)  # it took iteration 1 over from another
+        time.sleep(LATE_S)
+    assert [link for _, link in lab.adjusted] == [2]
+    assert conductor.records[1].planned_s == ended_s

@@ -53,7 +53,7 @@ def on_every_node(loopback_peers: Callable[..., tuple[Peer, ...]]) -> Iterator[C
         def member(node: int) -> None:
             sockets = {}
             try:
-                sockets = connect(node, loopback_peers(forest, node), "reno", 20.0)
+                sockets = connect(node, loopback_peers(forest, node), forest.nodes, "reno", 20.0)
                 results[node] = work(node, sockets)
             except Exception as error:
                 results[node] = error

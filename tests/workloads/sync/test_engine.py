@@ -323,7 +323,9 @@ def test_misuse_is_refused(topology: Build) -> None:
 
 def _killed_member(node: int, forest: Forest, peers: tuple[Peer, ...], told: multiprocessing.SimpleQueue) -> None:
     table = cut(forest, 600_000, [(0, 600_000)], 65536)
-    engine = Engine(node, forest, table, connect(node, peers, "reno", 20.0), np.zeros(600_000, np.float32))
+    engine = Engine(
+        node, forest, table, connect(node, peers, forest.nodes, "reno", 20.0), np.zeros(600_000, np.float32)
+    )
     engine.barrier(LIMIT_S)
     if node == 2:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -67,9 +67,9 @@ class OpenMpi:
             listener.listen(1)
             if job.rank == 0:
                 folder = Path(job.samples).parent
-                command = mpirun(job.meeting, library, interface_of(job.meeting.local), job.timeout_s)
+                command = mpirun(job.meeting, library, interface_of(job.meeting.local), job.start_timeout_s)
                 self._mpirun = subprocess.Popen(command, cwd=folder, env={**os.environ, "TMPDIR": str(folder)})
-            self._stand_in = self._met(listener, job.timeout_s)
+            self._stand_in = self._met(listener, job.start_timeout_s)
         os.environ.update(self._handed_over())
         mpi4py.rc.initialize = mpi4py.rc.finalize = False
         from mpi4py import MPI  # only now: it reads the environment

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from topologies.load import is_in_file, load_function, users_code
 from topologies.model import Topology
 from topologies.parameters import Parameter, bind, did_you_mean, parameters_of
 from workloads.sync.forest import Forest
-from workloads.sync.schemes.registry import SCHEMES, Scheme
+from workloads.sync.schemes.registry import REPAIRS, SCHEMES, Scheme
 
 EXAMPLE = "ps(place=chunk)"
 _Integer = TypeVar("_Integer", np.int32, np.int64)
@@ -64,6 +64,24 @@ def build(expression: str, topology: Topology, tensor_sizes: Sequence[int]) -> F
     info = known[call.name]
     arguments = bind(call.name, info.parameters, call.arguments, SchemeError)
     return replace(info.function(topology, tensor_sizes, **arguments), scheme=str(call))
+
+
+def survives(expression: str) -> bool:
+    """Whether the scheme goes on when one of its nodes dies."""
+    return parse(expression, EXAMPLE).name in REPAIRS
+
+
+def repair(expression: str, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> Forest:
+    """The forest that a scheme which :func:`survives` goes on as without the ``dead`` nodes.
+
+    Raises:
+        SchemeError: nobody is left.
+    """
+    if not set(topology.hosts) - set(dead):
+        raise SchemeError(f"scheme {expression}: no worker is left", fix="see why they died")
+    call = parse(expression, EXAMPLE)
+    arguments = bind(call.name, schemes()[call.name].parameters, call.arguments, SchemeError)
+    return replace(REPAIRS[call.name](dead, topology, tensor_sizes, **arguments), scheme=str(call))
 
 
 def _info(scheme: Scheme) -> SchemeInfo:

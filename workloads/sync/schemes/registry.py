@@ -17,7 +17,7 @@ from workloads.sync.schemes.hierarchical_ps import hierarchical_ps
 from workloads.sync.schemes.multi_ring import multi_ring
 from workloads.sync.schemes.openmpi import openmpi
 from workloads.sync.schemes.ps import ps
-from workloads.sync.schemes.rina import rina
+from workloads.sync.schemes.rina import rina, rina_without
 from workloads.sync.schemes.ring import ring
 from workloads.sync.schemes.switchml import switchml
 from workloads.sync.schemes.tree import tree
@@ -44,3 +44,6 @@ SCHEMES: tuple[Scheme, ...] = (
     gloo,
     openmpi,
 )
+
+REPAIRS: dict[str, Scheme] = {"rina": rina_without}
+"""The schemes that go on when nodes die, and the function ``(dead, topology, tensor_sizes, ...)`` that says as what."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,8 +37,27 @@ def rina(
 
     Source: Rina sections IV-A to IV-C.
     """
+    return rina_without((), topology, tensor_sizes, scale=scale, slots=slots)
+
+
+def rina_without(
+    dead: Collection[int],
+    topology: Topology,
+    tensor_sizes: Sequence[int],
+    *,
+    scale: float = DEFAULT_SCALE,
+    slots: int = DEFAULT_SLOTS,
+) -> Forest:
+    """What :func:`rina` goes on as when these nodes have died.
+
+    A rack whose agent, or whose switch's aggregator, died counts as not replaced: its other workers are autonomous. A
+    worker that died is left out of its rack; an autonomous one is bypassed. Ranks close up.
+
+    Source: Rina section IV-C2 ("Reliability"), where agents and neighbours find out by themselves; that a switch which
+    no longer adds still forwards is ours to say, the paper speaks of agents and workers only.
+    """
     del tensor_sizes  # equal shares, whatever the tensors are
-    groups = [group for rack in racks(topology, "rina") for group in _groups(topology, rack)]
+    groups = [group for rack in racks(topology, "rina") for group in _groups(topology, rack, dead)]
     classes, nodes = len(groups), len(topology.nodes)
     reduce = np.full((classes, nodes), ABSENT, dtype=np.int32)
     broadcast = reduce.copy()
@@ -50,12 +69,14 @@ def rina(
         reduce[:, group.head] = np.where(every == r, ROOT, following.entry)
         broadcast[:, group.head] = np.where(every == r, ROOT, before.head)
     plain = all(group.head == group.entry for group in groups)
-    return over(topology, reduce, broadcast, fixed=None if plain else FixedPoint(scale, slots))
+    workers = [worker for worker in topology.hosts if worker not in dead]
+    return over(topology, reduce, broadcast, workers=workers, fixed=None if plain else FixedPoint(scale, slots))
 
 
-def _groups(topology: Topology, rack: Sequence[int]) -> list[_Group]:
+def _groups(topology: Topology, rack: Sequence[int], dead: Collection[int]) -> list[_Group]:
     neighbours = [{topology.head(link) for link in topology.ports[host]} for host in rack]
     able = sorted(switch for switch in set.intersection(*neighbours) if topology.nodes[switch].ina)
-    if able and len(rack) > 1:
-        return [_Group(rack, entry=min(rack), head=able[0])]
-    return [_Group([worker], entry=worker, head=worker) for worker in rack]
+    agent, alive = min(rack), [worker for worker in rack if worker not in dead]
+    if able and len(alive) > 1 and not {agent, able[0]} & set(dead):
+        return [_Group(alive, entry=agent, head=able[0])]
+    return [_Group([worker], entry=worker, head=worker) for worker in alive]

@@ -1,0 +1,405 @@
+"""Whatever hits a run, at whatever moment: does it end in time, is nothing left, is what was finished intact?
+
+    python benchmarks/crash.py [--runs 200] [--seed 1] [--only EVENT]
+
+Each run starts a small experiment and at a random moment does one thing to it: kills a process of it, stops one for
+good or for a while, interrupts it at its terminal (once or twice), sends SIGTERM, closes its terminal, or fills its
+disk. The process is drawn among those of the run that are there, each role as likely as any other. Then:
+
+- the harness must have ended within :func:`limit_s`, and everything else ``GONE_S`` later;
+- no process, network namespace, mount, interface or temporary file is left, and net sysctls, routes and firewall are
+  as before;
+- the records and samples of finished trials can be read, and a trial that failed names the node that was hit;
+- ``testbed run --resume`` ends with exit code 0 and every trial done, and has not touched the finished ones.
+
+All of it happens in private namespaces (:mod:`leftovers`), in which the run is the only thing that can leave something;
+the machine outside is compared as well, before and after. Exit code 1 if anything was not as it should be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import pty
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import leftovers
+import pandas as pd
+
+from testbed.columns import columns
+from testbed.lab.netns import kernel
+from testbed.lab.netns.lab import STOP_TIMEOUT_S, WORK_TIMEOUT_S
+
+SPEC = """\
+name: crash
+links: {rate: 1 Gbit/s}
+workload: {model: lenet5, dataset: digits, batch: 2, iterations: 6, compute: none}
+arms:
+  - {topology: "star(hosts=3,ina=all)", scheme: switchml}
+  - topology: star(hosts=3)
+    scheme: ps(servers=1)
+    perturb: [{kind: background, from: h1, to: h2, rate: 20 Mbit/s}, {kind: hog, hosts: h0, at: iteration 3}]
+timeout: 2 s
+start_timeout: 6 s
+"""
+TRIALS = 2
+COMMAND = [sys.executable, "-m", "testbed", "run"]
+PAUSE_S = 9.0
+"""Longer than the timeouts above, and the grace that the harness adds."""
+GONE_S = 10.0
+"""How long after the harness the last of its processes may still be there."""
+FREED_S = 60.0
+"""How long after that the last of its namespaces: one thread of the kernel's frees those of all users, in turn."""
+SLACK_S = 20.0
+"""For a busy machine."""
+DISK_BYTES = 64 * 2**20
+EVENTS = ("kill", "Ctrl-C", "disk full", "hang-up", "stop", "pause", "stop and Ctrl-C", "Ctrl-C twice", "SIGTERM")
+
+
+@dataclass
+class Hit:
+    """One run: what was done to it, to whom and when, and what came of it."""
+
+    event: str
+    victim: str = "-"
+    node: str = ""
+    at_s: float = 0.0
+    outcome: str = ""
+    ended_s: float = 0.0
+    gone_s: float = 0.0
+    freed_s: float = 0.0
+    problems: list[str] = field(default_factory=list)
+
+
+class Started:
+    """A run in progress, at a terminal of its own or with its output in a file."""
+
+    def __init__(self, folder: Path, out: Path, terminal: bool) -> None:
+        self.output = b""
+        words = [*COMMAND, str(folder / "spec.yaml"), "--out", str(out)]
+        environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "TERM": "xterm"}
+        self._master = -1
+        self._log = None if terminal else folder / "output"
+        if self._log is None:
+            self.pid, self._master = pty.fork()
+            if self.pid == 0:
+                os.execve(words[0], words, environment)
+            threading.Thread(target=self._drain, args=(self._master,), daemon=True).start()
+            return
+        with self._log.open("wb") as log:
+            self.pid = subprocess.Popen(words, stdout=log, stderr=log, env=environment, start_new_session=True).pid
+
+    def _drain(self, master: int) -> None:
+        with contextlib.suppress(OSError):
+            while piece := os.read(master, 65536):
+                self.output += piece
+
+    def ended(self, limit_s: float) -> int | None:
+        """Its exit status, or minus the signal that ended it; None if it has not ended within ``limit_s``."""
+        deadline = time.monotonic() + limit_s
+        while time.monotonic() < deadline:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                if self._log:
+                    self.output = self._log.read_bytes()
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.01)
+        return None
+
+    def type_ctrl_c(self) -> None:
+        os.write(self._master, b"\x03")
+
+    def hang_up(self) -> None:
+        """Close the terminal, if there still is one."""
+        if self._master >= 0:
+            os.close(self._master)
+            self._master = -1
+
+    def members(self) -> dict[str, list[int]]:
+        """PIDs of this run's processes by role."""
+        parents = leftovers.processes()
+        found = {self.pid} & parents.keys()
+        while more := {child for child, parent in parents.items() if parent in found} - found:
+            found |= more
+        roles: dict[str, list[int]] = defaultdict(list)
+        for pid in sorted(found):
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                roles[role(pid, self.pid)].append(pid)
+        return roles
+
+
+def role(pid: int, harness: int) -> str:
+    """What a process of a run is for."""
+    if pid == harness:
+        return "harness"
+    words = Path(f"/proc/{pid}/cmdline").read_text()
+    status = dict(
+        line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line
+    )
+    inside = status["NSpid"].split()[1:]
+    if not inside:
+        return "referee" if "testbed.referee" in words else "launcher" if "launcher" in words else "other"
+    if inside == ["1"]:
+        return "sandbox"
+    if "launcher" not in words:
+        return "helper"
+    return "aggregator" if node_of(pid).startswith("s") else "worker" if node_of(pid).startswith("h") else "other"
+
+
+def node_of(pid: int) -> str:
+    """The name of the node that a process runs on: its host name."""
+    home = os.open("/proc/self/ns/uts", os.O_RDONLY)
+    theirs = os.open(f"/proc/{pid}/ns/uts", os.O_RDONLY)
+    try:
+        kernel.setns(theirs, kernel.CLONE_NEWUTS)
+        return os.uname().nodename
+    finally:
+        kernel.setns(home, kernel.CLONE_NEWUTS)
+        os.close(home)
+        os.close(theirs)
+
+
+def limit_s(hit: Hit, whole_s: float) -> float:
+    """How long the harness may go on after it was hit, if a run takes ``whole_s``."""
+    if hit.event in ("Ctrl-C", "Ctrl-C twice", "SIGTERM", "hang-up", "stop and Ctrl-C"):
+        return STOP_TIMEOUT_S + 5
+    if hit.event in ("stop", "pause") and hit.victim in ("sandbox", "launcher"):
+        return WORK_TIMEOUT_S + 2 * whole_s + SLACK_S  # the longest request that can be waited for
+    if hit.event in ("stop", "pause") and hit.victim == "referee":
+        return 30.0 + 2 * whole_s + SLACK_S
+    return 2 * whole_s + 6 + 5 + SLACK_S  # start_timeout and the harness's grace; other trials go on
+
+
+def strike(hit: Hit, run: Started, disk: Path, draw: random.Random) -> None:
+    """Do it."""
+    if hit.event in ("kill", "stop", "pause", "stop and Ctrl-C"):
+        roles = run.members()
+        if hit.event == "stop and Ctrl-C" and len(roles) > 1:
+            roles.pop("harness", None)
+        hit.victim = draw.choice(sorted(roles))
+        pid = draw.choice(roles[hit.victim])
+        with contextlib.suppress(OSError):
+            hit.node = node_of(pid) if hit.victim in ("worker", "aggregator") else ""
+        _signal(hit, run, pid)
+    elif hit.event == "SIGTERM":
+        os.kill(run.pid, signal.SIGTERM)
+    elif hit.event == "hang-up":
+        run.hang_up()
+    elif hit.event == "disk full":
+        fill(disk, draw.randrange(300_000))
+    else:
+        run.type_ctrl_c()
+        if hit.event == "Ctrl-C twice":
+            time.sleep(draw.uniform(0, 0.3))
+            run.type_ctrl_c()
+
+
+def _signal(hit: Hit, run: Started, pid: int) -> None:
+    """Kill or stop a process. A harness that is stopped cannot end by itself: it is killed, or goes on."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL if hit.event == "kill" else signal.SIGSTOP)
+        if hit.event == "pause":
+            time.sleep(PAUSE_S)
+            os.kill(pid, signal.SIGCONT)
+        elif hit.event == "stop" and hit.victim == "harness":
+            time.sleep(1)
+            os.kill(pid, signal.SIGKILL)
+        elif hit.event == "stop and Ctrl-C":
+            time.sleep(1)
+            run.type_ctrl_c()
+            if hit.victim == "harness":
+                os.kill(pid, signal.SIGCONT)
+
+
+def fill(disk: Path, rest: int) -> None:
+    """Leave ``rest`` bytes on a disk."""
+    free = os.statvfs(disk)
+    with (disk / "filler").open("wb") as filler, contextlib.suppress(OSError):
+        os.posix_fallocate(filler.fileno(), 0, max(1, free.f_bavail * free.f_frsize - rest))
+
+
+def finished(out: Path, problems: list[str]) -> dict[str, tuple[bytes, bytes]]:
+    """By id, record and samples of the trials that are done; what cannot be read is a problem."""
+    found = {}
+    for path in (out / "trials").glob("*.json"):
+        try:
+            record = json.loads(path.read_text())
+            if record["status"] == "done":
+                samples = out / "samples" / f"{path.stem}.parquet"
+                if pd.read_parquet(samples).empty:
+                    problems.append(f"{samples.name} is empty")
+                found[path.stem] = path.read_bytes(), samples.read_bytes()
+        except (OSError, ValueError) as error:
+            problems.append(f"{path.name} is damaged: {error}")
+    return found
+
+
+def judge(hit: Hit, code: int | None, output: str, out: Path) -> None:
+    """What the run itself said and left in its directory."""
+    outcomes = {0: "done", 1: "a trial failed", 130: "interrupted", 2: "refused"}
+    hit.outcome = "hangs" if code is None else outcomes.get(code, f"exit code {code}")
+    early = hit.at_s < 0.3  # until the harness handles signals, these end it, as quietly
+    expected = {"SIGTERM": {-15} if early else set(), "hang-up": {-1} if early else set()}.get(hit.event, set())
+    expected |= {-2} if early and hit.event.startswith("Ctrl-C") else set()
+    expected |= {0, 130} if "Ctrl-C" in hit.event or hit.event in ("SIGTERM", "hang-up") else {0, 1}
+    if hit.victim == "harness":
+        expected |= {-9}
+    if code not in expected:
+        hit.problems.append(f"{hit.outcome}, with: {output[-2000:]}")
+    if "Traceback" in output:
+        hit.problems.append(f"a traceback: {output[-2000:]}")
+    for path in (out / "trials").glob("*.json"):
+        with contextlib.suppress(ValueError):
+            error = json.loads(path.read_text())["error"]
+            if error and hit.node and hit.node not in error.split("\n")[0]:
+                hit.problems.append(f"{hit.node} was hit and is not named: {error}")
+    if code != -9 and code not in (-1, -2, -15):
+        left = [str(path) for path in out.rglob("*") if path.name == "work" or path.name.endswith(".tmp")]
+        hit.problems += [f"left in the directory: {left}"] if left else []
+
+
+def resume(hit: Hit, folder: Path, out: Path) -> None:
+    """Go on with the run, or start it if it had not made its directory, and look at what there is then."""
+    before = finished(out, hit.problems)
+    words = (
+        ["--resume", str(out)] if (out / "resolved.json").exists() else [str(folder / "spec.yaml"), "--out", str(out)]
+    )
+    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != 0:
+        hit.problems.append(f"--resume: exit code {done.returncode}: {done.stdout[-1000:]}{done.stderr[-1000:]}")
+    after = finished(out, hit.problems)
+    if len(after) != TRIALS:
+        hit.problems.append(f"--resume: {len(after)} of {TRIALS} trials are done")
+    hit.problems += [f"{name} was changed by --resume" for name in before if before[name] != after.get(name)]
+    left = [str(path) for path in out.rglob("*") if path.name == "work" or path.name.endswith(".tmp")]
+    hit.problems += [f"left after --resume: {left}"] if left else []
+
+
+@contextlib.contextmanager
+def place(disk_bytes: int | None) -> Iterator[tuple[Path, Path]]:
+    """A folder with the spec, and one for the run's directory, which may be a small disk of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, disk = Path(name), Path(name) / "disk"
+        (folder / "spec.yaml").write_text(SPEC)
+        (folder / "tmp").mkdir()
+        disk.mkdir()
+        if disk_bytes:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={disk_bytes}", "none", str(disk)], check=True)
+        try:
+            yield folder, disk
+        finally:
+            if disk_bytes:
+                kernel.unmount(str(disk))
+
+
+def once(event: str, whole_s: float, draw: random.Random) -> Hit:
+    """One run, hit at a random moment, and everything that must hold afterwards."""
+    hit = Hit(event, at_s=draw.uniform(0, whole_s))
+    before = leftovers.state()
+    with place(DISK_BYTES if event == "disk full" else None) as (folder, disk):
+        out = disk / "out"
+        run = Started(folder, out, terminal=event in ("Ctrl-C", "Ctrl-C twice", "hang-up", "stop and Ctrl-C"))
+        code = run.ended(hit.at_s)
+        if code is None:
+            strike(hit, run, disk, draw)
+            struck_s = time.monotonic()
+            code = run.ended(limit_s(hit, whole_s))
+            hit.ended_s = time.monotonic() - struck_s
+        else:
+            hit.victim = "too late"
+        judge(hit, code, run.output.decode(errors="replace"), out)
+        if code is None:
+            os.kill(run.pid, signal.SIGKILL)
+        run.hang_up()
+        ended_s = time.monotonic()
+        hit.problems += [f"a process is left: {line}" for line in leftovers.wait_until_alone(GONE_S)]
+        hit.gone_s = time.monotonic() - ended_s
+        if not leftovers.wait_until_one_namespace(FREED_S):
+            hit.problems.append("a network namespace is left")
+        hit.freed_s = time.monotonic() - ended_s
+        hit.problems += [f"a temporary file is left: {path}" for path in (folder / "tmp").iterdir()]
+        (disk / "filler").unlink(missing_ok=True)
+        resume(hit, folder, out)
+    hit.problems += leftovers.differences(before, leftovers.state())
+    return hit
+
+
+def undisturbed_s() -> float:
+    """How long a run takes if nothing happens to it."""
+    with place(None) as (folder, disk):
+        began_s = time.monotonic()
+        run = Started(folder, disk / "out", terminal=False)
+        code = run.ended(120)
+        assert code == 0, run.output.decode()
+        return time.monotonic() - began_s
+
+
+def inside(runs: int, seed: int, only: str | None) -> int:
+    """All runs, in namespaces of our own; 1 if anything was not as it should be."""
+    draw = random.Random(seed)
+    whole_s = undisturbed_s()
+    print(f"an undisturbed run takes {whole_s:.1f} s; {runs} runs, seed {seed}", flush=True)
+    hits = []
+    for number in range(runs):
+        hit = once(only or EVENTS[number % len(EVENTS)], whole_s, draw)
+        hits.append(hit)
+        text = f"{hit.event} {hit.victim} {hit.node} at {hit.at_s:.2f} s: {hit.outcome} after {hit.ended_s:.1f} s, "
+        text += f"gone {hit.gone_s:.2f} s and freed {hit.freed_s:.2f} s later"
+        print(f"[{number + 1}/{runs}] {text}", *hit.problems, sep="\n    ", flush=True)
+    print(f"\n{table(hits)}")
+    wrong = sum(bool(hit.problems) for hit in hits)
+    print(f"\n{wrong} of {runs} runs were not as they should be")
+    return int(wrong > 0)
+
+
+def table(hits: list[Hit]) -> str:
+    """A row for each event and victim."""
+    groups: dict[tuple[str, str], list[Hit]] = defaultdict(list)
+    for hit in hits:
+        groups[hit.event, hit.victim].append(hit)
+    header = ("event", "hit", "runs", "outcomes", "ended within", "gone after", "freed after", "wrong")
+    rows = [
+        [
+            *key,
+            str(len(group)),
+            ", ".join(f"{name}: {count}" for name, count in Counter(hit.outcome for hit in group).most_common()),
+            f"{max(hit.ended_s for hit in group):.1f} s",
+            f"{max(hit.gone_s for hit in group):.2f} s",
+            f"{max(hit.freed_s for hit in group):.2f} s",
+            str(sum(bool(hit.problems) for hit in group)),
+        ]
+        for key, group in sorted(groups.items())
+    ]
+    return columns(header, rows, left=2)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Hit runs at random moments and look at what is left.")
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=EVENTS)
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.inside:
+        return inside(chosen.runs, chosen.seed, chosen.only)
+    before = leftovers.state()
+    status = leftovers.privately([__file__, *sys.argv[1:], "--inside"])
+    changed = leftovers.differences(before, leftovers.state())
+    print("the machine is as before" if not changed else "\n".join(["the machine changed:", *changed]))
+    return status or int(bool(changed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""The process that repeats the training: what happens to a trial when it dies or stands still."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from testbed import referee
+from testbed.errors import TrialError, TrialTimeoutError
+from testbed.referee import Referee
+from workloads.job import Training
+
+TRAINING = Training("resnet8", "digits", 2, 1, 0.01, 0.9, 1)
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Referee]:
+    monkeypatch.setattr(referee, "SILENT_S", 8.0)
+    with Referee() as one:
+        yield one
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    from workloads.reference import reference_weights
+
+    np.save(tmp_path / "weights.npy", reference_weights(TRAINING, 2))
+    return tmp_path / "weights.npy"
+
+
+def pid(judge: Referee) -> int:
+    assert judge._process is not None
+    return judge._process.pid
+
+
+def test_one_that_died_is_started_anew_for_the_next_trial(judge: Referee, weights: Path) -> None:
+    assert judge.check(TRAINING, 2, "real", weights)["weights_error"] < 1e-6
+    first = pid(judge)
+    os.kill(first, signal.SIGKILL)
+    os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+    assert judge.check(TRAINING, 2, "real", weights)["weights_error"] < 1e-6
+    assert pid(judge) != first
+
+
+def test_one_that_dies_at_work_fails_the_trial(judge: Referee, tmp_path: Path) -> None:
+    with pytest.raises(TrialError, match="repeats the training as single-process SGD ended with status 1"):
+        judge.check(TRAINING, 2, "real", tmp_path / "absent.npy")
+
+
+def test_one_that_stands_still_fails_the_trial_and_is_ended(judge: Referee, weights: Path) -> None:
+    judge.check(TRAINING, 2, "real", weights)
+    first = pid(judge)
+    os.kill(first, signal.SIGSTOP)
+    with pytest.raises(TrialTimeoutError, match="showed no sign of life for 8 s"):
+        judge.check(TRAINING, 2, "real", weights)
+    assert not Path(f"/proc/{first}").exists()
+    assert judge.check(TRAINING, 2, "real", weights)["weights_error"] < 1e-6

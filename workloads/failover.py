@@ -1,0 +1,137 @@
+"""A worker's side of going on when another process of its trial has died: files in, files out, as ever.
+
+Problem: some nodes lose a connection, others only wait for sums that will not come; sums are made in place, so the
+gradient of the iteration is spoilt; and some workers may have had its sum, and taken their step, when others have not.
+
+Chosen: whoever loses a neighbour, or waits in vain, closes all its connections, so that its neighbours lose one too,
+and in a moment all know. Each then checks in: it says how many iterations it has done, and waits for its next job. Who
+watches over the trial (:mod:`testbed.failover`) writes these jobs once everybody has checked in or is known to be dead:
+a forest of the living, and the iteration to go on with, the highest that any of them is at. Who is behind that takes
+weights and optimiser state from one who is not, as elastic training does (TorchElastic, Horovod's ``state.sync``), and
+all compute that iteration's gradient again, now that samples are shared out among fewer.
+
+Rejected: keeping a copy of each gradient to send again, which costs every iteration time and memory, and would leave
+the dead worker's samples out; workers agreeing among themselves, as Rina's do, for the lab knows at once who has died.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from testbed.errors import NeighbourError, TestbedError, TrialTimeoutError
+from workloads.job import Job
+from workloads.sync import transport
+from workloads.training import Replica
+
+CALL = "called"
+"""In a generation's folder: all are to leave it and to check in."""
+_LOOK_S = 0.02
+
+
+def checked_in(folder: str, name: str) -> Path:
+    """What a process writes when it leaves a generation: ``completed`` iterations and why it left, ``error``."""
+    return Path(folder) / f"{name}.left"
+
+
+def next_job(folder: str, name: str) -> Path:
+    """The job with which a process goes on from a generation."""
+    return Path(folder) / f"{name}.next"
+
+
+def called_off(job: Job) -> Callable[[], None]:
+    """What raises NeighbourError once all are to leave this job's generation."""
+    if job.failover is None:
+        return lambda: None
+    call = Path(job.failover.folder) / CALL
+
+    def look() -> None:
+        if call.exists():
+            raise NeighbourError("another node has died", fix="see why it died")
+
+    return look
+
+
+def rejoin(job: Job, completed: int, error: TestbedError) -> Job:
+    """Leave the generation for ``error`` and return the job to go on with, when it is there.
+
+    Raises:
+        TestbedError: the same, if this trial does not survive, or no job comes in time.
+    """
+    if job.failover is None:
+        raise error
+    folder, name = job.failover.folder, job.name
+    write_whole(checked_in(folder, name), json.dumps({"completed": completed, "error": error.problem}))
+    print(
+        f"{name} leaves generation {job.failover.generation} after {completed} iterations: {error.problem}", flush=True
+    )
+    deadline = time.monotonic() + job.failover.silence_s + job.timeout_s
+    while not next_job(folder, name).exists():
+        if time.monotonic() >= deadline:
+            raise error
+        time.sleep(_LOOK_S)
+    return Job.load(next_job(folder, name))
+
+
+def catch_up(job: Job, replica: Replica, completed: int) -> None:
+    """Give weights and velocity to those who have done fewer iterations, or take them if that is this worker.
+
+    Raises:
+        NeighbourError, TrialTimeoutError: the other one is gone, or silent.
+    """
+    failover = job.failover
+    if failover is None or not failover.state:
+        return
+    look, limit_s = called_off(job), failover.silence_s
+    sockets = transport.connect(job.node, failover.state, job.congestion_control, limit_s, look)
+    try:
+        for sock in sockets.values():
+            sock.settimeout(limit_s)
+            if completed < failover.first:
+                _take(sock, replica)
+            else:
+                for part in (replica.weights, replica.velocity):
+                    _send(sock, part.data.cast("B"))
+    except TimeoutError:
+        raise TrialTimeoutError(f"no weights moved for {limit_s:g} s", fix="see why the other worker stopped") from None
+    except ConnectionError as problem:
+        raise NeighbourError(f"lost the connection for weights: {problem}", fix="see why its worker ended") from None
+    finally:
+        for sock in sockets.values():
+            sock.close()
+
+
+def _send(sock: socket.socket, data: memoryview) -> None:
+    """``sendall`` counts its timeout from its start; here it is for each piece."""
+    while data:
+        data = data[sock.send(data) :]
+
+
+def _take(sock: socket.socket, replica: Replica) -> None:
+    """All or nothing: who dies half-way leaves this worker where it was."""
+    parts = [np.empty_like(replica.weights), np.empty_like(replica.velocity)]
+    for part in parts:
+        left = part.data.cast("B")
+        while left:
+            count = sock.recv_into(left)
+            if not count:
+                raise ConnectionError("it was closed")
+            left = left[count:]
+    replica.weights[:], replica.velocity[:] = parts
+
+
+def is_over(job: Job) -> bool:
+    """Whether every iteration was done in earlier generations."""
+    return job.failover is not None and job.failover.first >= job.training.iterations
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file such that whoever sees it sees all of it."""
+    beside = path.with_name(f".{path.name}")
+    beside.write_text(text)
+    beside.replace(path)
