@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, then does nothing until pyproject.toml or this file changes.
 #
-#   ./setup.sh run     what `testbed run` needs: Python, the virtual environment, CPU PyTorch
+#   ./setup.sh run     what `testbed run` needs: Python, the virtual environment, CPU PyTorch, iptables (for delays)
 #   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, ping, tc, Open MPI, a headless browser
 #
 # TORCH_INDEX=URL     where pip finds a CPU build of PyTorch, when its usual places have none
@@ -11,8 +11,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 what=${1:-run}
 case $what in
-    run)  packages=() ;;
-    test) packages=(ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium) ;;
+    run)  packages=(iptables:iptables) ;;
+    test) packages=(iptables:iptables ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium) ;;
     *)    echo "setup.sh: '$what' is not 'run' or 'test'" >&2; exit 2 ;;
 esac
 
@@ -57,7 +57,7 @@ need_tools() {
             missing+=("${pair##*:}")
     done
     [ ${#missing[@]} = 0 ] || apt_install "${missing[@]}" ||
-        say "not installed: ${missing[*]}; the tests that need them will skip, saying so" \
+        say "not installed: ${missing[*]}; what needs them will be refused or skipped, saying so" \
             "  fix: sudo apt-get install ${missing[*]}"
 }
 

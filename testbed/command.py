@@ -18,12 +18,12 @@ from testbed.deaths import undisturbed
 from testbed.errors import TrialError, TrialTimeoutError
 from testbed.files import named_errors
 from testbed.jobs import Files
-from testbed.lab.base import Counters, Exit, Lab, Launch, LinkSettings, Program
+from testbed.lab.base import Counters, Exit, Lab, Launch, Program
 from testbed.monitor import CpuLog, Monitor
 from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.perturb.patching import Patching
 from testbed.program import search_path
-from testbed.trials import Trial
+from testbed.trials import Trial, link_settings
 from topologies.addressing import plan
 from workloads.probing import ProbingJob
 from workloads.sync import codec
@@ -60,7 +60,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     names = [node.name for node in topology.nodes]
     lab.up(
         topology,
-        LinkSettings(trial.spec.links.mtu, congestion_control=congestion_control),
+        link_settings(trial.spec, congestion_control),
         jobs.host_pairs(trial.network, trial.background),
     )
     with named_errors(files.work):
@@ -98,7 +98,7 @@ def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch
     ring = build("ring", topology, [])
     codec.save(ring, files.forest)
     addresses = plan(topology)
-    bursts = jobs.probes(topology, addresses)
+    bursts = jobs.probes(topology, addresses, trial.spec.links.loss)
     found = []
     for node in topology.hosts:
         name = topology.nodes[node].name

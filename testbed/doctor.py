@@ -10,14 +10,20 @@ import importlib.util
 import os
 import platform
 import shutil
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 
 from testbed.environment import PREFERRED
-from testbed.errors import TestbedError
+from testbed.errors import LabError, MissingToolError, TestbedError
+from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
+from testbed.lab.netns.echo import round_trips_s
+from testbed.lab.netns.impairing import NETEM
 from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
+from topologies.build import build
 from workloads.sync import libraries
 
 LEAST_MEMORY_BYTES = 2 * 2**30
@@ -29,6 +35,12 @@ TOOLS = {
     "mpirun": ("openmpi-bin", "the scheme openmpi"),
     "tc": ("iproute2", "shapers as the kernel shows them, by hand, with testbed exec"),
 }
+
+
+TRIED_DELAY_S, TRIED_LINKS, TRIED_RATE_BPS = 0.001, 4, 100_000_000
+TRIED, TRIED_GAP_S = 40, 0.002
+MOST_OFF_S = 0.001
+"""Beyond this, delays of some milliseconds mean little; on two idle cores it is 0.1 ms."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,7 @@ class Check:
 
 
 def checks() -> list[Check]:
-    """Look at everything; takes about half a second."""
+    """Look at everything; takes about a second."""
     return [*_machine(), *_lab(), *_pytorch(), *_tools(), *_mpi4py()]
 
 
@@ -66,7 +78,7 @@ def _lab() -> Iterator[Check]:
         with NetnsLab() as lab:
             yield Check("namespaces", True, f"made and left again, {how}", needed=True)
             yield _qdisc(lab, "htb", "rates of links", needed=True)
-            yield _qdisc(lab, "netem", "delays of links", needed=False)
+            yield _impairments(lab)
             yield _congestion_control(lab.congestion_controls())
     except TestbedError as error:
         yield Check("namespaces", False, error.problem, error.fix, needed=True)
@@ -77,6 +89,30 @@ def _qdisc(lab: NetnsLab, kind: str, what: str, *, needed: bool) -> Check:
     detail = f"{what}: the kernel {'has' if found else 'has no'} {kind}"
     fix = f"sudo modprobe sch_{kind} (or a kernel built with CONFIG_NET_SCH_{kind.upper()})"
     return Check(kind, found, detail, None if found else fix, needed)
+
+
+def _impairments(lab: NetnsLab) -> Check:
+    """How links are delayed here, and how exact it is: round trips over two delayed links, each both ways."""
+    topology = build("star(hosts=2)", rate_bps=TRIED_RATE_BPS, delay_s=TRIED_DELAY_S)
+    name, what = "delays", "delay, jitter, loss and reordering of links"
+    try:
+        lab.require(topology, LinkSettings())
+        lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
+        took_s = round_trips_s(lab, topology, 0, 1, TRIED, TRIED_GAP_S)
+        way = lab.impaired_by()
+        lab.down()
+    except (MissingToolError, LabError) as error:
+        return Check(name, False, f"{what}: {error.problem}", error.fix)
+    by = "the kernel's netem" if way["way"] == NETEM else "the delay line, for the kernel has no netem"
+    if not took_s:
+        return Check(name, False, f"{what}: by {by}, but of {TRIED} packets none came back", "report this machine")
+    asked_s = TRIED_LINKS * TRIED_DELAY_S
+    off_s = statistics.median(took_s) - asked_s
+    unprivileged = way.get("real_time") is False
+    priority = "; without real-time priority, which needs root, less exact when cores are busy" if unprivileged else ""
+    detail = f"{what}: by {by}; a round trip of {asked_s * 1e3:g} ms takes {off_s * 1e3:+.2f} ms more{priority}"
+    fix = None if abs(off_s) <= MOST_OFF_S else "end what else uses the cores, and look again"
+    return Check(name, fix is None, detail, fix)
 
 
 def _congestion_control(allowed: list[str]) -> Check:

@@ -22,13 +22,13 @@ from testbed.errors import DiskFullError, TrialError
 from testbed.failover import Coordinator
 from testbed.files import named_errors
 from testbed.jobs import Files
-from testbed.lab.base import Counters, Lab, LinkSettings
+from testbed.lab.base import Counters, Lab
 from testbed.monitor import CpuLog, Monitor
 from testbed.perturb.circuits import History, moved_cost
 from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.perturb.patching import Patching
 from testbed.referee import REFERENCE, TOLERANCE, TRAINING_TOLERANCE, Referee
-from testbed.trials import Trial
+from testbed.trials import Trial, link_settings
 from testbed.units import size_text
 from workloads.job import Training
 from workloads.sync.cost import goodput
@@ -149,7 +149,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     names = [node.name for node in trial.network.topology.nodes]
     library = trial.network.forest.library
     # Our own sockets choose theirs, which the kernel allows even where it does not let a namespace have it.
-    settings = LinkSettings(mtu=trial.spec.links.mtu, congestion_control=congestion_control if library else None)
+    settings = link_settings(trial.spec, congestion_control if library else None)
     lab.up(trial.network.topology, settings, jobs.host_pairs(trial.network, trial.background))
     with named_errors(files.work):
         agent = lab.agent() if library else ()

@@ -34,7 +34,7 @@ def pick(source: Source, arm: str | None) -> Network:
     raise UsageError(f"--arm {arm}: there is no such arm", fix=nearest(arm, list(networks)))
 
 
-def hold(network: Network, mtu: int) -> None:
+def hold(network: Network, settings: LinkSettings) -> None:
     """Build the network and answer ``testbed exec`` until interrupted.
 
     Raises:
@@ -46,7 +46,7 @@ def hold(network: Network, mtu: int) -> None:
     pairs = permutations(topology.hosts, 2) if few else host_pairs(network)
     with NetnsLab(every_address=few) as lab:
         doorway = up.Doorway(lab, topology)
-        lab.up(topology, LinkSettings(mtu=mtu), pairs)
+        lab.up(topology, settings, pairs)
         print(_summary(network), flush=True)
         doorway.serve()
 

@@ -16,6 +16,7 @@ from testbed.trials import Network, Trial
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
 from workloads.job import Compute, Failover, Job, Meeting, Peer, Probe, StepJitter
+from workloads.probe import SETTLE
 from workloads.sync import codec
 from workloads.sync.flows import neighbours, pairs
 from workloads.sync.forest import Forest
@@ -33,7 +34,8 @@ PROBE_S = 1.0
 """Long enough that a core taken away for a tick or two does not decide the rate, short beside a trial."""
 LEAST_PROBE_BITS = 5_000_000
 """Of a burst over a slow link, which takes longer: its rate is taken in ten slices, and 42 packets are in each."""
-
+INITIAL_WINDOW_BITS = 10 * 1448 * 8
+"""What Linux sends before the first acknowledgement (RFC 6928)."""
 
 PACE = 1.1
 """A burst whose way is slower than its NIC is sent this much faster than that way, which fills it. Unpaced, megabytes
@@ -53,6 +55,19 @@ class Burst:
         """What the slowest link on its way lets through: one between switches may be slower than the NICs."""
         paths = topology.paths(self.src, self.dst)
         return min(topology.links[link // 2].rate_bps for path in paths for link in path.links)
+
+    def arrives(self, topology: Topology, loss: float) -> float:
+        """The share of its packets that arrive when each link loses this share."""
+        return (1 - loss) ** max(len(path.links) for path in topology.paths(self.src, self.dst))
+
+    def slow_start_s(self, topology: Topology) -> float:
+        """How long TCP takes until as much is on its way as the way holds: it doubles with each round trip."""
+        round_trip_s = sum(
+            max(sum(topology.links[link // 2].delay_s for link in path.links) for path in topology.paths(*ends))
+            for ends in ((self.src, self.dst), (self.dst, self.src))
+        )
+        held_bits = self.rate_bps(topology) * round_trip_s
+        return round_trip_s * (2 + math.log2(max(1.0, held_bits / INITIAL_WINDOW_BITS)))
 
 
 @dataclass(frozen=True)
@@ -109,7 +124,7 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
     """One job for each worker, then for each node that only passes chunks on."""
     topology, forest = trial.network.topology, trial.network.forest
     addresses = plan(topology)
-    bursts = probes(topology, addresses)
+    bursts = probes(topology, addresses, trial.spec.links.loss)
     rank = {node: r for r, node in enumerate(forest.workers)}
     for node in [*forest.workers, *(other for other in inner_nodes(forest) if other not in rank)]:
         name = forest.nodes[node]
@@ -222,12 +237,13 @@ def bursts(topology: Topology) -> list[Burst]:
     return found
 
 
-def probes(topology: Topology, addresses: Addresses) -> dict[int, tuple[Probe, ...]]:
+def probes(topology: Topology, addresses: Addresses, loss: float = 0.0) -> dict[int, tuple[Probe, ...]]:
     """For each host, its NICs' part in :func:`bursts`: where to send, and where to expect whose burst."""
     all_bursts = bursts(topology)
     sends = {burst.src_link: burst for burst in all_bursts}
     receives = {burst.dst_link ^ 1: burst for burst in all_bursts}
     slowest_bps = min((burst.rate_bps(topology) for burst in all_bursts), default=1)
+    slow_start_s = max((burst.slow_start_s(topology) for burst in all_bursts), default=0.0) / SETTLE
     found: dict[int, list[Probe]] = defaultdict(list)
     for link in sorted(sends.keys() & receives.keys()):
         out, back = sends[link], receives[link]
@@ -239,9 +255,10 @@ def probes(topology: Topology, addresses: Addresses) -> dict[int, tuple[Probe, .
                 remote=remote,
                 send_port=_probe_port(topology, out.dst_link ^ 1),
                 listen_port=_probe_port(topology, link),
-                rate_bps=back.rate_bps(topology),
-                duration_s=max(PROBE_S, LEAST_PROBE_BITS / slowest_bps),
+                rate_bps=round(back.rate_bps(topology) * back.arrives(topology, loss)),
+                duration_s=max(PROBE_S, LEAST_PROBE_BITS / slowest_bps, slow_start_s),
                 pace_bps=round(PACE * way_bps) if way_bps < nic_bps else None,
+                loses=loss > 0,
             )
         )
     return {host: tuple(one) for host, one in found.items()}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.errors import SpecError
-from testbed.lab.base import check_rate, check_size
+from testbed.lab.base import LinkSettings, check_rate, check_size
 from testbed.perturb.check import check as check_perturbations
 from testbed.perturb.schedule import Schedule, background_pairs
 from testbed.perturb.schedule import schedule as schedule_of
@@ -144,7 +144,8 @@ class Trial:
 
     def schedule(self) -> Schedule:
         """What is to happen in the lab, from its beginning."""
-        return schedule_of(self.perturbations, self.network.topology, self.spec.seed, self.scale)
+        seed, queue_bytes = self.spec.seed, self.spec.links.queue_bytes
+        return schedule_of(self.perturbations, self.network.topology, seed, self.scale, queue_bytes)
 
     @property
     def background(self) -> list[tuple[int, int]]:
@@ -232,6 +233,20 @@ def lab_rate_bps(spec: Spec) -> int:
     """Rate of the hosts' links in the lab: as the spec says, divided by the workload's scale."""
     scale = 1.0 if isinstance(spec.workload, Command) else spec.workload.scale
     return round(spec.links.rate_bps / scale)
+
+
+def link_settings(spec: Spec, congestion_control: str | None = None) -> LinkSettings:
+    """How the lab emulates links, beyond the rate and delay that each has; the last is every node's default."""
+    links = spec.links
+    return LinkSettings(
+        mtu=links.mtu,
+        queue_bytes=links.queue_bytes,
+        jitter_s=links.jitter_s,
+        loss=links.loss,
+        reorder=links.reorder,
+        seed=spec.seed,
+        congestion_control=congestion_control,
+    )
 
 
 def gradient_of(work: Train | Profile) -> Gradient:

@@ -8,7 +8,7 @@ Neighbours on one subnet reach each other without a route.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from testbed.errors import TopologyError
@@ -34,6 +34,7 @@ def routes(
     *,
     addresses: Addresses | None = None,
     every_address: bool = False,
+    crossed: Collection[int] = (),
 ) -> list[Route]:
     """The routes that traffic between each pair of hosts needs, in both directions, beyond connected subnets.
 
@@ -42,12 +43,13 @@ def routes(
         addresses: the topology's plan, if it is at hand.
         every_address: reach the other NICs of each destination by the same path, too. Connections as
             :meth:`Addresses.flow` names them need only the NIC at which the path arrives; ``ping NAME`` needs any.
+        crossed: bridges that are to forward by address as well, and get routes to what is beyond their own ports.
 
     Raises:
         TopologyError: a pair has no route, the paths of two pairs contradict each other, or the weights of a pair's
             paths are not what an even split at each node gives.
     """
-    table = _Table(topology, addresses or plan(topology))
+    table = _Table(topology, addresses or plan(topology), crossed)
     for low, high in {(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]}:
         table.add(low, high, every_address)
         table.add(high, low, every_address)
@@ -57,9 +59,10 @@ def routes(
 class _Table:
     """Next hops by node and destination address, gathered path by path."""
 
-    def __init__(self, topology: Topology, addresses: Addresses) -> None:
+    def __init__(self, topology: Topology, addresses: Addresses, crossed: Collection[int]) -> None:
         self.topology = topology
         self.addresses = addresses
+        self.crossed = crossed
         self.hops: dict[tuple[int, str], set[Hop]] = {}
 
     def add(self, src: int, dst: int, every_address: bool) -> None:
@@ -100,7 +103,8 @@ class _Table:
         return len(links) == 1 or (len(links) == 2 and self.addresses.mode.get(first_stop) == "bridge")
 
     def _steps(self, path: Path) -> Iterator[tuple[int, Hop]]:
-        """Each node of the path that decides (bridges do not), its port and the next such node's address there."""
+        """Each node of the path that decides, its port and the next such node's address there. Bridges do not decide,
+        unless they are crossed."""
         topology = self.topology
         port: int | None = None
         for directed in path.links:
@@ -108,7 +112,10 @@ class _Table:
                 node, port = topology.tail(directed), topology.port_at_tail(directed)
             head = topology.head(directed)
             if self.addresses.mode.get(head) != "bridge":
-                yield node, (port, self.addresses.of(head, topology.port_at_tail(directed ^ 1)))
+                via = self.addresses.of(head, topology.port_at_tail(directed ^ 1))
+                yield node, (port, via)
+                if topology.tail(directed) in self.crossed:
+                    yield topology.tail(directed), (topology.port_at_tail(directed), via)
                 port = None
 
     def _check_weights(self, src: int, dst: int, paths: tuple[Path, ...], shares: list[float]) -> None:

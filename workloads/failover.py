@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -78,8 +78,10 @@ def rejoin(job: Job, completed: int, error: TestbedError) -> Job:
     return Job.load(next_job(folder, name))
 
 
-def catch_up(job: Job, replica: Replica, completed: int) -> None:
+def catch_up(job: Job, replica: Replica, completed: int, names: Sequence[str]) -> None:
     """Give weights and velocity to those who have done fewer iterations, or take them if that is this worker.
+
+    ``names`` are those of all nodes, by index.
 
     Raises:
         NeighbourError, TrialTimeoutError: the other one is gone, or silent.
@@ -88,7 +90,7 @@ def catch_up(job: Job, replica: Replica, completed: int) -> None:
     if failover is None or not failover.state:
         return
     look, limit_s = called_off(job), failover.silence_s
-    sockets = transport.connect(job.node, failover.state, job.congestion_control, limit_s, look)
+    sockets = transport.connect(job.node, failover.state, names, job.congestion_control, limit_s, look)
     try:
         for sock in sockets.values():
             sock.settimeout(limit_s)

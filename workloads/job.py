@@ -94,10 +94,13 @@ class Probe:
     listen_port: int
     """Port on which this NIC expects the burst that arrives."""
     rate_bps: int
-    """What should arrive at this NIC: the rate of the slowest link that the burst passes."""
+    """What should arrive at this NIC: the rate of the slowest link on the burst's way, less what links are to lose."""
     duration_s: float
     pace_bps: int | None = None
     """Send no faster; None where this NIC is the slowest link on our burst's way."""
+    loses: bool = False
+    """Whether links lose packets because they were asked to: then only a sender that is not slowed down by that shows
+    what they carry."""
 
 
 @dataclass(frozen=True)

@@ -119,13 +119,13 @@ def run(job: Job, samples: TextIO) -> None:
 def _take_part(job: Job, progress: _Progress, samples: TextIO) -> None:
     """Meet the others and do what is left, until all have done it."""
     source = None if job.rank is None else _source(job, job.rank, progress)
+    forest = codec.load(Path(job.forest))
     if isinstance(source, Replica):
-        failover.catch_up(job, source, progress.completed)
+        failover.catch_up(job, source, progress.completed, forest.nodes)
     progress.completed = job.failover.first if job.failover else 0
     if failover.is_over(job):
         _save(job, progress)
         return
-    forest = codec.load(Path(job.forest))
     table = chunks.cut(forest, job.buckets[-1][1], job.buckets, job.chunk_bytes)
     gradient = None if source is None else source.gradient
     with synchroniser.connect(job, forest, table, gradient, failover.called_off(job)) as engine:

@@ -21,12 +21,13 @@ def up(
     """
     from testbed import holding
     from testbed.spec import load
+    from testbed.trials import link_settings
 
     source = load(spec, overrides)
     network = holding.pick(source, arm)
     interrupt.raise_once()
     try:
-        holding.hold(network, source.spec.links.mtu)
+        holding.hold(network, link_settings(source.spec))
     except KeyboardInterrupt:
         print("\nthe lab is gone")
 

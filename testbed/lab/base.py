@@ -45,6 +45,64 @@ def check_rate(rate_bps: float) -> None:
         )
 
 
+LONGEST_DELAY_S = 10.0
+"""Far beyond a round trip to a satellite (0.6 s); a packet that waits longer was mistyped."""
+
+
+@dataclass(frozen=True)
+class Impairment:
+    """What a directed link does to packets beyond its rate. Each packet is a frame on the wire, at most an MTU long.
+
+    Order is kept, but for the share ``reorder`` that goes at once, ahead of those delayed.
+
+    Raises:
+        SpecError: a value that no link can have.
+    """
+
+    delay_s: float = 0.0
+    """One way, from the shaper's end to the far end."""
+    jitter_s: float = 0.0
+    """Standard deviation of a normal distribution around the delay, cut at 0. Where packets follow each other closely
+    a late one holds those behind it back, for order is kept, and they vary less."""
+    loss: float = 0.0
+    """Share of packets that do not arrive, each by itself (0..1)."""
+    reorder: float = 0.0
+    """Share of packets that are not delayed (0..1)."""
+
+    def __post_init__(self) -> None:
+        for what, value_s in (("delay", self.delay_s), ("jitter", self.jitter_s)):
+            if not 0 <= value_s <= LONGEST_DELAY_S:
+                raise SpecError(
+                    f"a {what} of {value_s * 1e3:g} ms; a link can have 0 to {LONGEST_DELAY_S:g} s",
+                    fix="choose one within",
+                )
+        for what, share in (("loss", self.loss), ("reorder", self.reorder)):
+            if not 0 <= share <= 1:
+                raise SpecError(f"a {what} of {share:g}; it is a share of packets, 0 to 1", fix="write 1 % as 0.01")
+        if self.reorder and not self.delay_s and not self.jitter_s:
+            raise SpecError(
+                f"a reorder of {self.reorder:g} without a delay: there is nothing to overtake",
+                fix="give a delay as well",
+            )
+
+    def __str__(self) -> str:
+        """``delay 1 ms, loss 1 %``."""
+        times = (("delay", self.delay_s), ("jitter", self.jitter_s))
+        shares = (("loss", self.loss), ("reorder", self.reorder))
+        words = [f"{name} {value_s * 1e3:g} ms" for name, value_s in times if value_s]
+        words += [f"{name} {share * 100:g} %" for name, share in shares if share]
+        return ", ".join(words) or "no impairment"
+
+    def __bool__(self) -> bool:
+        """Whether it does anything at all."""
+        return self != Impairment()
+
+    @property
+    def every_packet(self) -> bool:
+        """Whether it decides about each packet on the wire, and not only about when a large one arrives."""
+        return bool(self.loss or self.reorder)
+
+
 @dataclass(frozen=True)
 class LinkSettings:
     """How links are emulated, beyond the rate and delay that each link of the topology carries."""
@@ -52,6 +110,12 @@ class LinkSettings:
     mtu: int = 1500
     queue_bytes: int = 64 * 2**20
     """Room at each egress before packets are dropped."""
+    jitter_s: float = 0.0
+    """This, ``loss`` and ``reorder``: as in :class:`Impairment`, for every link and both directions."""
+    loss: float = 0.0
+    reorder: float = 0.0
+    seed: int = 1
+    """Of what is drawn at random about packets; each directed link draws its own."""
     shaped: bool = True
     """False leaves every link as fast as the machine moves packets."""
     congestion_control: str | None = None
@@ -148,10 +212,11 @@ class Running(Protocol):
 class Lab(Protocol):
     """Bring a network up, run processes on it, read what happened, take it down. One network at a time."""
 
-    def require(self, topology: Topology) -> None:
+    def require(self, topology: Topology, settings: LinkSettings) -> None:
         """Look whether this place can emulate such links, before anything is built.
 
         Raises:
+            SpecError: no place could.
             MissingToolError: it lacks a program or a kernel module, which is named.
         """
 
@@ -197,6 +262,16 @@ class Lab(Protocol):
 
     def kill(self) -> None:
         """End every worker now."""
+
+    def impair(self, directed_link: int, impairment: Impairment) -> None:
+        """Change what a directed link does to packets while the network is up; returns when it does so.
+
+        Packets already on their way keep their time. :meth:`describe` tells of it from then on.
+
+        Raises:
+            LabError: nothing is up, or the kernel has something else than was asked for.
+            MissingToolError: this place cannot do so.
+        """
 
     def signal(self, node: int, number: int) -> None:
         """Send a signal to everything that was started on a node."""

@@ -73,13 +73,20 @@ BACKGROUND_PORT = 8_000
 """The n-th background perturbation's sink listens at this plus n."""
 
 
-def schedule(perturbations: Sequence[Group], topology: Topology, seed: int, scale: float) -> Schedule:
+def schedule(
+    perturbations: Sequence[Group],
+    topology: Topology,
+    seed: int,
+    scale: float,
+    queue_bytes: int = LinkSettings.queue_bytes,
+) -> Schedule:
     """What is to happen to a trial.
 
     Args:
         perturbations: the spec's and the arm's; those of computing are :mod:`testbed.perturb.stragglers`'.
         seed: of all that happens by chance; each perturbation has numbers of its own.
         scale: the workload's, which divides rates.
+        queue_bytes: what each link's queue holds when nothing happens to it.
 
     Raises:
         SpecError: something is named that there is not, or a rate is above the link's own.
@@ -95,7 +102,7 @@ def schedule(perturbations: Sequence[Group], topology: Topology, seed: int, scal
             case Step():
                 streams.append(iter(_step(one, topology, scale)))
             case Queue():
-                streams.append(iter(_queue(one, topology)))
+                streams.append(iter(_queue(one, topology, queue_bytes)))
             case Down():
                 streams.append(iter(_down(one, topology)))
             case Freeze():
@@ -172,14 +179,13 @@ def _step(one: Step, topology: Topology, scale: float) -> list[Event]:
     return _window(one, what, changes, [LinkChange(link, rate_bps=_rate_bps(topology, link)) for link in links])
 
 
-def _queue(one: Queue, topology: Topology) -> list[Event]:
+def _queue(one: Queue, topology: Topology, own_bytes: int) -> list[Event]:
     links = targets.links(topology, one.links, one.direction)
-    own = LinkSettings().queue_bytes
     return _window(
         one,
         f"{_all(topology, links)} with a queue of {size_text(one.size_bytes)}",
         [LinkChange(link, queue_bytes=one.size_bytes) for link in links],
-        [LinkChange(link, queue_bytes=own) for link in links],
+        [LinkChange(link, queue_bytes=own_bytes) for link in links],
     )
 
 

@@ -30,6 +30,7 @@ def quantity(read: Callable[[object], float]) -> BeforeValidator:
 Rate = Annotated[int, quantity(units.rate_bps)]
 Time = Annotated[float, quantity(units.time_s)]
 Size = Annotated[int, quantity(units.size_bytes)]
+Share = Annotated[float, quantity(units.share)]
 Whole = Annotated[int, Field(strict=True)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 

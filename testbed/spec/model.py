@@ -9,7 +9,8 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from pydantic_core import PydanticCustomError
 
 from testbed.errors import SpecError
-from testbed.spec.base import Group, Number, Rate, Size, Time, Whole, listed, refuse, tag
+from testbed.lab.base import Impairment, LinkSettings
+from testbed.spec.base import Group, Number, Rate, Share, Size, Time, Whole, listed, refuse, tag
 from testbed.spec.perturb import Perturbations
 from testbed.units import time_text
 from topologies.call import parse
@@ -35,9 +36,29 @@ class Links(Group):
     rate_bps: Rate = Field(alias="rate", examples=["200 Mbit/s"])
     """The lab's links have this over the workload's scale."""
     delay_s: Time = Field(0.0, alias="delay")
+    """One way, over each link: through a switch and back is four times that. Workload's scale does not divide it."""
+    jitter_s: Time = Field(0.0, alias="jitter")
+    """Standard deviation of the delay; this, ``loss`` and ``reorder`` as in :class:`testbed.lab.base.Impairment`."""
+    loss: Share = Field(0.0, examples=["1 %"])
+    reorder: Share = Field(0.0, examples=["1 %"])
+    queue_bytes: Size = Field(LinkSettings.queue_bytes, alias="queue")
+    """Room at each egress, beside what is delayed; what does not fit is dropped."""
     mtu: Whole = Field(1500, ge=576, le=9000)
     congestion_control: Literal["cubic", "reno", "bbr"] | None = None
     """None takes reno, see :data:`testbed.environment.PREFERRED`; which one ran is recorded."""
+
+    @model_validator(mode="after")
+    def _can_be(self) -> Links:
+        try:
+            Impairment(self.delay_s, self.jitter_s, self.loss, self.reorder)
+        except SpecError as error:
+            raise refuse(error.problem, error.fix or "") from None
+        if self.queue_bytes < self.mtu:
+            raise refuse(
+                f"a queue of {self.queue_bytes:,} B has no room for a packet of {self.mtu:,} B",
+                f"give a queue of {self.mtu} B or more",
+            )
+        return self
 
 
 class ComputeTime(Group):

@@ -16,9 +16,8 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from testbed import units
 from testbed.errors import SpecError
-from testbed.spec.base import Group, Number, Rate, Size, Time, Whole, listed, quantity, refuse, tag
+from testbed.spec.base import Group, Number, Rate, Share, Size, Time, Whole, listed, refuse, tag
 
-Share = Annotated[float, quantity(units.share)]
 Names = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed), Field(min_length=1)]
 
 

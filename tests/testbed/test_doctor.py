@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import sys
 import pytest
 
 from testbed import doctor
-from testbed.errors import PrivilegeError
+from testbed.errors import MissingToolError, PrivilegeError
 
 
 @pytest.mark.lab
@@ -22,7 +23,7 @@ def test_this_machine_can_run_experiments() -> None:
         "memory",
         "namespaces",
         "htb",
-        "netem",
+        "delays",
         "congestion control",
         "PyTorch",
         "ping",
@@ -40,6 +41,25 @@ def test_congestion_controls_are_those_a_socket_can_have() -> None:
         with socket.socket() as probe:
             if os.geteuid() == 0:
                 probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+
+
+@pytest.mark.lab
+def test_delays_are_measured() -> None:
+    detail = next(check.detail for check in doctor.checks() if check.name == "delays")
+    off = re.search(r"a round trip of 4 ms takes ([+-][0-9.]+) ms more", detail)
+    assert off, detail
+    assert -0.2 < float(off[1]) < 4
+
+
+@pytest.mark.lab
+def test_what_delays_need_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacks(*_: object) -> None:
+        raise MissingToolError("a link with delay 1 ms needs netem, ...", fix="sudo apt-get install iptables")
+
+    monkeypatch.setattr(doctor.NetnsLab, "require", lacks)
+    check = next(check for check in doctor.checks() if check.name == "delays")
+    assert (check.ok, check.needed, check.fix) == (False, False, "sudo apt-get install iptables")
+    assert check.detail.startswith("delay, jitter, loss and reordering of links: a link with delay 1 ms needs netem")
 
 
 def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:

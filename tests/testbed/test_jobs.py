@@ -87,6 +87,21 @@ def test_what_should_arrive_is_what_the_slowest_link_lets_through() -> None:
     assert {probes[0].duration_s for probes in found.values()} == {10.0}  # 5 Mbit over the slowest
 
 
+def test_a_burst_outlasts_slow_start() -> None:
+    """20 ms a link make a round trip of 80 ms, in which 50 Mbit/s hold 35 initial windows: 5.1 doublings, and 2."""
+    topology = build("star(hosts=2)", rate_bps=50 * 10**6, delay_s=0.02)
+    burst = jobs.bursts(topology)[0]
+    assert burst.slow_start_s(topology) == pytest.approx(0.08 * (2 + 5.11), rel=0.01)
+    (probe,), _ = jobs.probes(topology, plan(topology)).values()
+    assert probe.duration_s == pytest.approx(0.08 * 7.11 / 0.3, rel=0.01)
+
+
+def test_what_links_are_to_lose_need_not_arrive() -> None:
+    topology = build("star(hosts=2)", rate_bps=10**8)
+    (probe,), _ = jobs.probes(topology, plan(topology), loss=0.01).values()
+    assert (probe.rate_bps, probe.loses) == (98_010_000, True)
+
+
 def test_ranks_are_hosts_and_the_first_keeps_the_weights(written: list[Job]) -> None:
     assert [job.rank for job in written] == list(range(len(written)))
     assert [job.weights is not None for job in written] == [True] + [False] * (len(written) - 1)

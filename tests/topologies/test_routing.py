@@ -169,6 +169,23 @@ def test_a_bcube_server_forwards() -> None:
     ]
 
 
+def test_a_crossed_bridge_gets_routes_to_what_is_beyond_its_ports() -> None:
+    topology = build("bcube(n=2,k=2)", rate_bps=1)
+    switch = topology.index["s1.0"]
+    pairs = list(permutations(topology.hosts, 2))
+    plain = routes(topology, pairs)
+    crossed = routes(topology, pairs, crossed=[switch])
+    added = [route for route in crossed if route.node == switch]
+    assert [route for route in crossed if route.node != switch] == plain
+    hosts = plan(topology).host
+    ports = {hosts[topology.head(link), topology.port_at_tail(link ^ 1)][0] for link in topology.ports[switch]}
+    assert added
+    for route in added:
+        ((_, via),) = route.hops
+        assert via in ports
+        assert route.destination_address not in ports
+
+
 def test_a_router_that_looks_at_the_source_is_refused() -> None:
     """Two spines, chosen by the source: the leaf of both sources cannot tell them apart."""
 

@@ -20,6 +20,8 @@ from workloads import failover
 from workloads.job import Compute, Failover, Job, Peer, Training
 from workloads.training import Replica
 
+NAMES = ("h0", "h1")
+
 TRAINING = Training("resnet8", "digits", batch=4, iterations=9, learning_rate=0.01, momentum=0.9, seed=3)
 ERROR = NeighbourError("lost the connection to h7")
 
@@ -47,6 +49,7 @@ def job(tmp_path: Path) -> Callable[..., Job]:
             chunk_bytes=1 << 16,
             congestion_control="reno",
             timeout_s=5.0,
+            start_timeout_s=5.0,
             samples="",
             failover=dataclasses.replace(found, **changes),  # type: ignore[arg-type]
         )
@@ -114,9 +117,9 @@ def test_who_is_behind_has_then_the_same_to_the_last_bit(job: Callable[..., Job]
     ahead, behind = two(job)
     giver, taker = trained(4), trained(3)
     assert not np.array_equal(giver.weights, taker.weights)
-    giving = threading.Thread(target=failover.catch_up, args=(ahead, giver, 4))
+    giving = threading.Thread(target=failover.catch_up, args=(ahead, giver, 4, NAMES))
     giving.start()
-    failover.catch_up(behind, taker, 3)
+    failover.catch_up(behind, taker, 3, NAMES)
     giving.join()
     assert np.array_equal(giver.weights, taker.weights)
     assert np.array_equal(giver.velocity, taker.velocity)
@@ -135,12 +138,12 @@ def test_half_of_the_weights_are_none(job: Callable[..., Job], monkeypatch: pyte
 
     def give() -> None:
         with pytest.raises(NeighbourError):
-            failover.catch_up(ahead, giver, 4)
+            failover.catch_up(ahead, giver, 4, NAMES)
 
     giving = threading.Thread(target=give)
     giving.start()
     with pytest.raises(NeighbourError, match="lost the connection for weights: it was closed"):
-        failover.catch_up(behind, taker, 3)
+        failover.catch_up(behind, taker, 3, NAMES)
     giving.join()
     assert np.array_equal(taker.weights, before)
 
@@ -149,9 +152,9 @@ def test_who_gives_nothing_is_noticed(job: Callable[..., Job], monkeypatch: pyte
     ahead, behind = two(job, silence_s=0.3)
     over = threading.Event()
     monkeypatch.setattr(failover, "_send", lambda *_: over.wait(10))
-    giving = threading.Thread(target=failover.catch_up, args=(ahead, trained(0), 4))
+    giving = threading.Thread(target=failover.catch_up, args=(ahead, trained(0), 4, NAMES))
     giving.start()
     with pytest.raises(TrialTimeoutError, match=r"no weights moved for 0\.3 s"):
-        failover.catch_up(behind, trained(0), 3)
+        failover.catch_up(behind, trained(0), 3, NAMES)
     over.set()
     giving.join()

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from testbed.errors import SpecError
-from testbed.lab.base import LinkSettings, check_rate
+from testbed.lab.base import Impairment, LinkSettings, check_rate
 from topologies import addressing, routing
 from topologies.addressing import Addresses
 from topologies.model import Link, Topology
@@ -38,7 +38,6 @@ class Port:
     directed_link: int
     name: str
     rate_bps: int
-    delay_s: float
     address: str | None
     prefix: int
 
@@ -90,8 +89,18 @@ class Blueprint:
     ends: tuple[tuple[int, int], ...]
     settings: LinkSettings
     hosts_file: str
-    circuits: Mapping[int, int]
+    circuits: Mapping[int, int] = field(default_factory=dict)
     """For each directed link into a patch panel that is lit, the one that its light leaves by."""
+    impairments: Mapping[int, Impairment] = field(default_factory=dict)
+    """By directed link, of those that have any."""
+    by_netem: bool = False
+    """Whether netem does this, or else the delay line."""
+    detours: frozenset[int] = frozenset()
+    """Directed links into a bridging switch whose frames are to be forwarded by address there."""
+
+    def seed(self, directed_link: int) -> int:
+        """Of what is drawn about a directed link's packets: its own, so that links do not lose the same ones."""
+        return self.settings.seed << 32 | directed_link
 
     def port(self, directed_link: int) -> Port:
         """The port that a directed link leaves from."""
@@ -99,10 +108,11 @@ class Blueprint:
         return self.nodes[node].ports[position]
 
     def neighbours(self, node: NodePlan) -> Iterator[Neighbour]:
-        """Who a host or router meets without another on the way, on each port."""
-        for port in node.ports if node.mode in ("host", "route") else ():
-            met = (self.port(directed_link) for directed_link in self._met(port.directed_link))
-            yield from (Neighbour(port.index, one.mac, one.address) for one in met if one.address is not None)
+        """Who a node that looks at addresses meets without another on the way, on each port."""
+        for port in node.ports if node.mode in ("host", "route") or node.forwards else ():
+            met = [self.port(directed_link) for directed_link in self._met(port.directed_link)]
+            detour = self.port(port.directed_link ^ 1).mac if port.directed_link in self.detours else None
+            yield from (Neighbour(port.index, detour or one.mac, one.address) for one in met if one.address is not None)
 
     def _met(self, directed_link: int) -> list[int]:
         """The ports (by the links that leave them) at the far end of a link, or behind a bridge or panel there."""
@@ -135,39 +145,100 @@ class Blueprint:
 
 
 def blueprint(
-    topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]], *, every_address: bool = False
+    topology: Topology,
+    settings: LinkSettings,
+    pairs: Iterable[tuple[int, int]],
+    *,
+    every_address: bool = False,
+    by_netem: bool = False,
 ) -> Blueprint:
     """Plan ``topology`` with routes between each (source, destination) pair of hosts.
 
     ``every_address``: hosts of a pair reach each other at all their addresses, not only at those of the path between
     them, so that ``ping NAME`` works whichever address the name stands for. Behind patch panels they always do, and
-    all forward: connections keep their addresses when circuits move.
+    all forward: connections keep their addresses when circuits move. ``by_netem``: links are impaired by netem, and not
+    by the delay line, for which those into bridging switches take a detour.
 
     Raises:
-        SpecError: a link is faster or slower than can be emulated.
+        SpecError: a link is faster or slower than can be emulated, or cannot be so impaired.
         TopologyError: two hosts of a pair have no route.
     """
     _check_settings(settings)
     for link in topology.links:
-        _check_link(topology, link, settings)
+        _check_rate(topology, link)
     addresses = addressing.plan(topology)
     ports = [_port(topology, addresses, directed) for directed in range(2 * len(topology.links))]
+    impairments = initial_impairments(topology, settings)
+    into_bridges = {d for d in impairments if _mode(topology, addresses, topology.head(d)) == "bridge"}
+    detours = frozenset() if by_netem else frozenset(into_bridges)
+    crossed = {topology.head(directed) for directed in detours}
     moves = topology.panels is not None
-    routes = routing.routes(topology, pairs, addresses=addresses, every_address=every_address or moves)
-    static = _static_routes(topology, ports, routes)
-    forwarding = _forwarders(topology, ports, static)
-    nodes = tuple(
-        NodePlan(
-            i,
-            node.name,
-            _mode(topology, addresses, i),
-            _mode(topology, addresses, i) == "route" or i in forwarding or (moves and node.kind == "host"),
-            tuple(ports[directed] for directed in topology.ports[i]),
-            tuple(static[i]),
+    if moves and impairments and not by_netem:
+        raise SpecError(
+            f"{topology.expression}: {next(iter(impairments.values()))} on a link of a patch panel, which needs netem",
+            fix="set the delay to 0, or use a kernel with CONFIG_NET_SCH_NETEM",
         )
-        for i, node in enumerate(topology.nodes)
-    )
-    return Blueprint(nodes, _ends(topology), settings, _hosts_file(nodes), topology.circuits)
+    routes = routing.routes(topology, pairs, addresses=addresses, every_address=every_address or moves, crossed=crossed)
+    static = _static_routes(topology, ports, routes)
+    forwarding = _forwarders(topology, ports, static) | crossed
+    for switch in crossed:
+        static[switch] = _to_own_ports(topology, ports, switch) + static[switch]
+
+    def node_plan(i: int) -> NodePlan:
+        mode = _mode(topology, addresses, i)
+        own = tuple(ports[directed] for directed in topology.ports[i])
+        forwards = mode == "route" or i in forwarding or (moves and mode == "host")
+        return NodePlan(i, topology.nodes[i].name, mode, forwards, own, tuple(static[i]))
+
+    nodes = tuple(map(node_plan, range(len(topology.nodes))))
+    circuits = topology.circuits
+    return Blueprint(nodes, _ends(topology), settings, _hosts_file(nodes), circuits, impairments, by_netem, detours)
+
+
+def initial_impairments(topology: Topology, settings: LinkSettings) -> dict[int, Impairment]:
+    """By directed link, what each does to packets from the start; of those that do anything.
+
+    Raises:
+        SpecError: no link can be so impaired.
+    """
+    found: dict[int, Impairment] = {}
+    for number, link in enumerate(topology.links):
+        try:
+            one = Impairment(link.delay_s, settings.jitter_s, settings.loss, settings.reorder)
+        except SpecError as error:
+            raise SpecError(f"link {_ends_text(topology, link)}: {error.problem}", fix=error.fix) from None
+        if one and not settings.shaped:
+            raise SpecError(
+                f"link {_ends_text(topology, link)}: {one} on a link that is not shaped",
+                fix="shape the links, or let them do nothing to packets",
+            )
+        if one:
+            found |= {2 * number: one, 2 * number + 1: one}
+    return found
+
+
+def crossing(
+    topology: Topology, pairs: Iterable[tuple[int, int]], switch: int, *, every_address: bool = False
+) -> tuple[StaticRoute, ...]:
+    """The routes of a bridging switch that is to forward by address as well.
+
+    Raises:
+        TopologyError: where a packet is to go depends there on where it comes from, which a route cannot say.
+    """
+    addresses = addressing.plan(topology)
+    ports = [_port(topology, addresses, directed) for directed in range(2 * len(topology.links))]
+    beyond = routing.routes(topology, pairs, addresses=addresses, every_address=every_address, crossed=[switch])
+    static = _static_routes(topology, ports, [route for route in beyond if route.node == switch])
+    return (*_to_own_ports(topology, ports, switch), *static[switch])
+
+
+def _to_own_ports(topology: Topology, ports: Sequence[Port], switch: int) -> list[StaticRoute]:
+    """Routes to the hosts at a switch's ports; they come first, for those to what is beyond go by them."""
+    return [
+        StaticRoute(address, ((ports[directed].index, None),))
+        for directed in topology.ports[switch]
+        if (address := ports[directed ^ 1].address) is not None
+    ]
 
 
 def _check_settings(settings: LinkSettings) -> None:
@@ -179,17 +250,15 @@ def _check_settings(settings: LinkSettings) -> None:
             raise SpecError(f"{name} is {value:,}; a link can have {low:,} to {high:,}", fix="choose one within")
 
 
-def _check_link(topology: Topology, link: Link, settings: LinkSettings) -> None:
-    ends = f"{topology.nodes[link.a].name} - {topology.nodes[link.b].name}"
+def _check_rate(topology: Topology, link: Link) -> None:
     try:
         check_rate(link.rate_bps)
     except SpecError as error:
-        raise SpecError(f"link {ends}: {error.problem}", fix=error.fix) from None
-    if link.delay_s and not settings.shaped:
-        raise SpecError(
-            f"link {ends}: a delay of {link.delay_s * 1e3:g} ms on a link that is not shaped",
-            fix="shape the links, or set the delay to 0",
-        )
+        raise SpecError(f"link {_ends_text(topology, link)}: {error.problem}", fix=error.fix) from None
+
+
+def _ends_text(topology: Topology, link: Link) -> str:
+    return f"{topology.nodes[link.a].name} - {topology.nodes[link.b].name}"
 
 
 def _mode(topology: Topology, addresses: Addresses, node: int) -> Mode:
@@ -201,7 +270,7 @@ def _port(topology: Topology, addresses: Addresses, directed: int) -> Port:
     link = topology.links[directed // 2]
     given = addresses.host.get((node, port)) or addresses.port.get((node, port))
     address, prefix = given or (None, 0)
-    return Port(directed, f"eth{port}", link.rate_bps, link.delay_s, address, prefix)
+    return Port(directed, f"eth{port}", link.rate_bps, address, prefix)
 
 
 def _ends(topology: Topology) -> tuple[tuple[int, int], ...]:

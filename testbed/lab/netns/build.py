@@ -15,12 +15,14 @@ import errno
 import os
 import resource
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from testbed.errors import LabError
-from testbed.lab.base import LinkChange
+from testbed.lab.base import Impairment, LinkChange
 from testbed.lab.netns import kernel, panel, rtnetlink, shaping, switching, sysctls
-from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
+from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, Neighbour, NodePlan, Port, StaticRoute
+from testbed.lab.netns.netem import Netem
 from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket
 
 SPARE_FILES = 64
@@ -37,6 +39,10 @@ class Network:
         self.namespaces: list[int] = []
         self.changes: dict[int, LinkChange] = {}
         """By directed link, what was changed since the network was built."""
+        self.netem: dict[int, Netem] = {}
+        """By directed link, what netem does there; others have a plain FIFO."""
+        if blueprint.by_netem:
+            self.netem = {link: Netem.of(one, blueprint.seed(link)) for link, one in blueprint.impairments.items()}
         self._home = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
 
     def build(self) -> None:
@@ -50,7 +56,7 @@ class Network:
             self._make_namespaces()
             with RouteSocket() as netlink:
                 netlink.send(list(_veths(self.blueprint, self.namespaces)))
-            self.on_every_node(lambda node, netlink: netlink.send(list(_furnish(self.blueprint, node))))
+            self.on_every_node(lambda node, netlink: netlink.send(list(self._furnish(node))))
             self.on_every_node(lambda node, netlink: netlink.send(_routes(node)))
         except NetlinkError as error:
             raise LabError(f"the kernel refused to {error.strerror}") from error
@@ -81,13 +87,48 @@ class Network:
         except NetlinkError as error:
             raise LabError(f"the kernel refused to {error.strerror}") from error
 
+    @contextmanager
+    def inside(self, node: int) -> Iterator[None]:
+        """Be in a node's network namespace meanwhile; programs that are started are, too."""
+        kernel.setns(self.namespaces[node], kernel.CLONE_NEWNET)
+        try:
+            yield
+        finally:
+            kernel.setns(self._home, kernel.CLONE_NEWNET)
+
+    def set_impairment(self, directed_link: int, impairment: Impairment) -> None:
+        """Note what is asked of a link from now on."""
+        rest = {link: one for link, one in self.blueprint.impairments.items() if link != directed_link}
+        asked = rest | ({directed_link: impairment} if impairment else {})
+        self.blueprint = replace(self.blueprint, impairments=asked)
+
+    def forward_by_address(self, switch: int, routes: tuple[StaticRoute, ...]) -> None:
+        """Let a bridging switch forward what is addressed to its own ports, too; nothing is, until :meth:`detour`."""
+        plan = replace(self.blueprint.nodes[switch], forwards=True, routes=routes)
+        nodes = (*self.blueprint.nodes[:switch], plan, *self.blueprint.nodes[switch + 1 :])
+        self.blueprint = replace(self.blueprint, nodes=nodes)
+        with self.inside(switch), RouteSocket() as netlink:
+            sysctls.write(sysctls.FORWARDING)
+            netlink.send([_tell(self.blueprint, plan, one) for one in self.blueprint.neighbours(plan)])
+            netlink.send(_routes(plan))
+
+    def detour(self, directed_link: int) -> None:
+        """Send what leaves by this link to the switch at its end, which then forwards it by address."""
+        self.blueprint = replace(self.blueprint, detours=self.blueprint.detours | {directed_link})
+        host, _ = self.blueprint.ends[directed_link]
+        plan, port = self.blueprint.nodes[host], self.blueprint.port(directed_link)
+        changed = [one for one in self.blueprint.neighbours(plan) if one.index == port.index]
+        with self.inside(host), RouteSocket() as netlink:
+            netlink.send([_tell(self.blueprint, plan, one, anew=True) for one in changed])
+
     def shape(self, port: Port) -> shaping.Shape:
         """What a port's egress should look like now."""
         change = self.changes.get(port.directed_link, LinkChange(port.directed_link))
         settings = self.blueprint.settings
         if change.queue_bytes is not None:
             settings = replace(settings, queue_bytes=change.queue_bytes)
-        found = shaping.shape(change.rate_bps or port.rate_bps, port.delay_s, settings)
+        delayed = self.netem.get(port.directed_link)
+        found = shaping.shape(change.rate_bps or port.rate_bps, settings, delayed)
         return shaping.blocked(found) if change.blocked else found
 
     def close(self) -> None:
@@ -107,6 +148,24 @@ class Network:
                     netlink.send([rtnetlink.set_up(LOOPBACK_INDEX, f"{node.name}:lo")])
         finally:
             kernel.setns(self._home, kernel.CLONE_NEWNET)
+
+    def _furnish(self, node: NodePlan) -> Iterator[Request]:
+        """Shapers, interfaces up, addresses, neighbours: all that one node holds but routes."""
+        blueprint = self.blueprint
+        for port in node.ports:
+            what = f"{node.name}:{port.name}"
+            if blueprint.settings.shaped:
+                yield from shaping.install(port.index, self.shape(port), blueprint.label(port.directed_link))
+            yield rtnetlink.set_up(port.index, what)
+            if port.address is not None:
+                yield rtnetlink.add_address(port.index, port.address, port.prefix, what)
+        yield from (_tell(blueprint, node, neighbour) for neighbour in blueprint.neighbours(node))
+        table = blueprint.switch_table(node)
+        yield from (switching.receive(port.index, f"{node.name}:{port.name}") for _, port in table)
+        yield from (switching.forward(mac, port.index, node.name) for mac, port in table)
+        if node.mode == "panel":
+            yield from (panel.receive(port.index, f"{node.name}:{port.name}") for port in node.ports)
+            yield from (panel.join(index, to, node.name) for index, to in blueprint.joined(node).items())
 
 
 def _unshare_network(made: int, needed: int) -> None:
@@ -144,26 +203,9 @@ def _veths(blueprint: Blueprint, namespaces: list[int]) -> Iterator[Request]:
         yield rtnetlink.create_veth(ends[0], ends[1], blueprint.settings.mtu, blueprint.label(first))
 
 
-def _furnish(blueprint: Blueprint, node: NodePlan) -> Iterator[Request]:
-    """Shapers, interfaces up, addresses, neighbours: all that one node holds but routes."""
-    settings = blueprint.settings
-    for port in node.ports:
-        what = f"{node.name}:{port.name}"
-        if settings.shaped:
-            wanted = shaping.shape(port.rate_bps, port.delay_s, settings)
-            yield from shaping.install(port.index, wanted, blueprint.label(port.directed_link))
-        yield rtnetlink.set_up(port.index, what)
-        if port.address is not None:
-            yield rtnetlink.add_address(port.index, port.address, port.prefix, what)
-    for neighbour in blueprint.neighbours(node):
-        what = f"{node.name}:{blueprint.port(neighbour.index - FIRST_INDEX).name}"
-        yield rtnetlink.add_neighbour(neighbour.index, neighbour.address, neighbour.mac, what)
-    table = blueprint.switch_table(node)
-    yield from (switching.receive(port.index, f"{node.name}:{port.name}") for _, port in table)
-    yield from (switching.forward(mac, port.index, node.name) for mac, port in table)
-    if node.mode == "panel":
-        yield from (panel.receive(port.index, f"{node.name}:{port.name}") for port in node.ports)
-        yield from (panel.join(index, to, node.name) for index, to in blueprint.joined(node).items())
+def _tell(blueprint: Blueprint, node: NodePlan, neighbour: Neighbour, *, anew: bool = False) -> Request:
+    what = f"{node.name}:{blueprint.port(neighbour.index - FIRST_INDEX).name}"
+    return rtnetlink.set_neighbour(neighbour.index, neighbour.address, neighbour.mac, what, anew=anew)
 
 
 def _routes(node: NodePlan) -> list[Request]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 import socket
+from functools import cache
 
-from testbed.errors import LabError, MissingToolError
-from testbed.lab.netns import shaping
+from testbed.errors import LabError, MissingToolError, TestbedError
+from testbed.lab.netns import impairing, shaping
+from testbed.lab.netns.impairing import DELAY_LINE, NETEM
 from testbed.lab.netns.netlink import NetlinkError, RouteSocket
+from testbed.lab.netns.nfqueue import QueueSocket
 
 TCP_CONGESTION_CANDIDATES = ("cubic", "reno", "bbr", "dctcp")
 LOOPBACK_INDEX = 1
+NETFILTER_FIX = "modprobe -a nfnetlink_queue xt_NFQUEUE (as root), or modprobe sch_netem"
 
 
 def congestion_controls() -> list[str]:
@@ -52,3 +56,40 @@ def require_qdisc(kind: str, needed_for: str) -> None:
             f"{needed_for} needs the kernel module sch_{kind}, which this kernel does not have",
             fix=f"modprobe sch_{kind} as root, or a kernel built with CONFIG_NET_SCH_{kind.upper()}",
         )
+
+
+@cache
+def way() -> str | None:
+    """How links can be impaired: by netem where the kernel has it, else by the delay line, else not at all (None)."""
+    if has_qdisc(NETEM):
+        return NETEM
+    return DELAY_LINE if why_no_delay_line() is None else None
+
+
+def why_no_delay_line() -> TestbedError | None:
+    """What the delay line lacks, found by stopping the packets of an interface that does not exist; None if nothing."""
+    try:
+        impairing.tool(impairing.IPTABLES + "-restore")
+        QueueSocket(0, every_segment=False).socket.close()
+        impairing.run_tool([impairing.IPTABLES + "-restore", "--noflush"], impairing.rules_text({"none": 0}))
+        impairing.run_tool([impairing.IPTABLES, "-t", "mangle", "-F"])
+    except TestbedError as error:
+        return error
+    except OSError as error:  # no nfnetlink in this kernel
+        return LabError(f"the kernel has no netfilter queues: {error.strerror}")
+    return None
+
+
+def require_way(needed_for: str) -> None:
+    """
+    Raises:
+        MissingToolError: links can be impaired in no way; says what is missing.
+    """
+    if way() is not None:
+        return
+    lacking = why_no_delay_line()
+    assert lacking is not None
+    raise MissingToolError(
+        f"{needed_for} needs netem, which this kernel does not have, or the delay line, but {lacking.problem}",
+        fix=lacking.fix or NETFILTER_FIX,
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import struct
+import time
 from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
@@ -23,6 +25,8 @@ MS_PRIVATE = 0x40000
 MNT_DETACH = 0x2
 
 PR_SET_PDEATHSIG = 1
+TFD_TIMER_ABSTIME = 1
+ITIMERSPEC = struct.Struct("=qqqq")  # struct itimerspec: interval and first expiry, seconds and nanoseconds
 CAP_SYS_ADMIN = 21
 
 SIGNALLED = 128
@@ -67,6 +71,23 @@ def sethostname(name: str) -> None:
 def die_with_parent() -> None:
     """Have the kernel kill this process when the thread that forked it ends, however that happens."""
     _checked(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+
+
+class Timer:
+    """A descriptor that is readable once a moment of ``time.monotonic_ns()`` has come (timerfd)."""
+
+    def __init__(self) -> None:
+        self._fd = _libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+        _checked(min(self._fd, 0), "timerfd_create")
+
+    def fileno(self) -> int:
+        """For select()."""
+        return int(self._fd)
+
+    def set(self, moment_ns: int) -> None:
+        """Be readable from this moment on, and not before; what was set earlier is forgotten."""
+        spec = ITIMERSPEC.pack(0, 0, *divmod(max(moment_ns, 1), 10**9))
+        _checked(_libc.timerfd_settime(self._fd, TFD_TIMER_ABSTIME, spec, None), "timerfd_settime")
 
 
 def has_capability(number: int) -> bool:

@@ -19,11 +19,24 @@ from typing import Any, cast
 
 import testbed
 from testbed.errors import LabError
-from testbed.lab.base import Completed, Counters, Exit, Launch, LinkChange, LinkSettings, Patched, Program, Running
+from testbed.lab.base import (
+    Completed,
+    Counters,
+    Exit,
+    Impairment,
+    Launch,
+    LinkChange,
+    LinkSettings,
+    Patched,
+    Program,
+    Running,
+)
 from testbed.lab.netns.attached import Attached, run_and_collect
-from testbed.lab.netns.blueprint import blueprint
+from testbed.lab.netns.blueprint import StaticRoute, blueprint, crossing, initial_impairments
 from testbed.lab.netns.channel import Channel, ChannelClosedError
+from testbed.lab.netns.impairing import NETEM
 from testbed.lab.netns.kernel import SIGNALLED
+from topologies import addressing
 from topologies.model import Topology
 
 LAUNCHER = "testbed.lab.netns.launcher"
@@ -60,6 +73,9 @@ class NetnsLab:
         self._planned: Topology | None = None
         self._leaving = threading.Event()
         self._description: dict[str, Any] = {}
+        self._topology: Topology | None = None
+        self._pairs: list[tuple[int, int]] = []
+        self._crossed: dict[int, tuple[StaticRoute, ...]] = {}
         ours, theirs = socket.socketpair()
         self._process = _start(theirs)
         theirs.close()
@@ -67,14 +83,16 @@ class NetnsLab:
         self._receive(WORK_TIMEOUT_S)
         self._ending = os.pidfd_open(self._process.pid)
 
-    def require(self, topology: Topology) -> None:
-        self._ask("require", max((link.delay_s for link in topology.links), default=0.0))
+    def require(self, topology: Topology, settings: LinkSettings) -> None:
+        impairments = initial_impairments(topology, settings)
+        self._ask("require", str(next(iter(impairments.values()))) if impairments else None)
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
-        pairs = list(pairs)
-        plan = blueprint(topology, settings, pairs, every_address=self._every_address)
+        self._topology, self._pairs, self._crossed = topology, list(pairs), {}
+        by_netem = self.impairs_by() == NETEM
+        plan = blueprint(topology, settings, self._pairs, every_address=self._every_address, by_netem=by_netem)
         self._description = cast(dict[str, Any], self._ask("up", plan, timeout_s=WORK_TIMEOUT_S))
-        self._asked = topology, settings, pairs
+        self._asked = topology, settings, self._pairs
 
     def plan_patch(self, topology: Topology) -> None:
         with self._patching:
@@ -98,7 +116,8 @@ class NetnsLab:
         up, settings, pairs = self._needed()
         if replace(topology, panels=up.panels) != up:
             raise LabError(f"{topology.expression} is not what is up", fix="change the circuits of what is up, no more")
-        planned = blueprint(topology, settings, pairs, every_address=self._every_address)
+        by_netem = self.impairs_by() == NETEM
+        planned = blueprint(topology, settings, pairs, every_address=self._every_address, by_netem=by_netem)
         self._ask("plan_patch", planned, timeout_s=WORK_TIMEOUT_S)
         self._planned = topology
 
@@ -107,6 +126,36 @@ class NetnsLab:
         if self._asked is None:
             raise LabError("no network is up", fix="call up() first")
         return self._asked
+
+    def impairs_by(self) -> str | None:
+        """How links can be impaired here: ``netem``, ``delay line``, or not at all (None)."""
+        return cast(str | None, self._ask("way"))
+
+    def impair(self, directed_link: int, impairment: Impairment) -> None:
+        topology = self._topology
+        if topology is None:
+            raise LabError("no network is up", fix="call up() first")
+        if not 0 <= directed_link < 2 * len(topology.links):
+            raise LabError(
+                f"there is no directed link {directed_link}", fix=f"the last is {2 * len(topology.links) - 1}"
+            )
+        if self.impairs_by() is None:
+            self._ask("require", str(impairment))
+        switch, routes = topology.head(directed_link), None
+        if topology.nodes[switch].kind == "panel" and self.impairs_by() != NETEM:
+            raise LabError(
+                f"{impairment} on a link into {topology.nodes[switch].name}, a patch panel, which needs netem",
+                fix="impair the link's other direction, or use a kernel with CONFIG_NET_SCH_NETEM",
+            )
+        if switch >= topology.host_count and addressing.is_bridge(topology, switch) and self.impairs_by() != NETEM:
+            if switch not in self._crossed:
+                self._crossed[switch] = crossing(topology, self._pairs, switch, every_address=self._every_address)
+            routes = self._crossed[switch]
+        self._description |= self._ask("impair", directed_link, impairment, routes)
+
+    def impaired_by(self) -> dict[str, Any]:
+        """How links are impaired, and, of the delay line, how late it was so far and what it took of a CPU."""
+        return cast(dict[str, Any], self._ask("impaired_by"))
 
     def verify(self) -> None:
         """Read the network back again.
@@ -201,7 +250,7 @@ class NetnsLab:
             self._leaving.clear()
             self._ask("down", timeout_s=WORK_TIMEOUT_S)
         self._asked = self._planned = None
-        self._description = {}
+        self._description, self._topology = {}, None
 
     def fileno(self) -> int:
         """For select(): readable when the lab has ended."""

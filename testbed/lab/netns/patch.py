@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from testbed.lab.netns import panel, rtnetlink
 from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan
-from testbed.lab.netns.netlink import NLM_F_REPLACE, Request
+from testbed.lab.netns.netlink import Request
 
 Requests = Mapping[int, list[Request]]
 """By node."""
@@ -65,7 +65,7 @@ def _join(before: Blueprint, after: Blueprint, node: NodePlan) -> Iterator[Reque
 def _meet(before: Blueprint, after: Blueprint, node: NodePlan) -> Iterator[Request]:
     for one in set(after.neighbours(node)).difference(before.neighbours(before.nodes[node.index])):
         # Somebody may have sent there already, and the kernel asked in vain who it is.
-        yield rtnetlink.add_neighbour(one.index, one.address, one.mac, _name(after, one.index), NLM_F_REPLACE)
+        yield rtnetlink.set_neighbour(one.index, one.address, one.mac, _name(after, one.index), anew=True)
 
 
 def _leave(before: Blueprint, after: Blueprint, was: NodePlan) -> Iterator[Request]:

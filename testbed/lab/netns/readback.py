@@ -10,14 +10,16 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from testbed.errors import LabError
 from testbed.lab.base import Counters
 from testbed.lab.netns import panel, rtnetlink, shaping, switching, sysctls
-from testbed.lab.netns.blueprint import FIRST_INDEX, NodePlan, Port
+from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.capabilities import congestion_controls
+from testbed.lab.netns.impairing import Way
 from testbed.lab.netns.netlink import NetlinkError, RouteSocket, attributes
 
 CARRIER_TIMEOUT_S = 5.0
@@ -26,28 +28,29 @@ FIX = "take the lab down and up again; if it happens again, the kernel lacks wha
 QUEUE_UNIT = {"bfifo": "bytes", "netem": "packets"}
 
 
-def verify(network: Network) -> dict[str, Any]:
+def verify(network: Network, way: Way) -> dict[str, Any]:
     """Read everything back and return it summarised, for the run's ``env.json``.
 
     Raises:
         LabError: something differs; the link or node, what was asked and what was found are named.
     """
-    summary = _Summary(network)
+    summary = _Summary(network, way)
     try:
         network.on_every_node(summary.check)
+        way.check()
     except NetlinkError as error:
         raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
     return summary.result()
 
 
-def verify_nodes(network: Network, nodes: Iterable[NodePlan]) -> None:
+def verify_nodes(network: Network, way: Way, nodes: Iterable[NodePlan]) -> None:
     """Read some nodes back.
 
     Raises:
         LabError: something differs.
     """
     try:
-        network.on_nodes(nodes, _Summary(network).check)
+        network.on_nodes(nodes, _Summary(network, way).check)
     except NetlinkError as error:
         raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
 
@@ -55,8 +58,8 @@ def verify_nodes(network: Network, nodes: Iterable[NodePlan]) -> None:
 class _Summary:
     """Checks node after node and keeps what was seen."""
 
-    def __init__(self, network: Network) -> None:
-        self.network = network
+    def __init__(self, network: Network, way: Way) -> None:
+        self.network, self.way = network, way
         self.blueprint = network.blueprint
         self.settings = network.blueprint.settings
         self.shapes: Counter[shaping.Shape] = Counter()
@@ -106,7 +109,7 @@ class _Summary:
 
     def _check_kinds(self, port: Port, found: dict[tuple[int, int], shaping.Qdisc]) -> None:
         link = self.blueprint.label(port.directed_link)
-        leaf = "netem" if port.delay_s else "bfifo"
+        leaf = self.network.shape(port).leaf
         for parent, kind in ((shaping.TC_H_ROOT, "htb"), (shaping.CLASS_HANDLE, leaf)):
             qdisc = found.get((port.index, parent))
             _compare(link, "shaper" if kind == "htb" else "queue", kind, qdisc and qdisc.kind)
@@ -119,7 +122,7 @@ class _Summary:
         _compare(link, "rate (bit/s)", 8 * wanted.rate_bytes_per_s, 8 * found.rate_bytes_per_s)
         _compare(link, "ceiling (bit/s)", 8 * wanted.ceil_bytes_per_s, 8 * found.ceil_bytes_per_s)
         _compare(link, "burst (bytes)", round(wanted.burst_bytes), round(found.burst_bytes))
-        _compare(link, "delay (ns)", wanted.delay_ns, found.delay_ns)
+        _compare(link, "netem", wanted.netem, found.netem)
         _compare(link, f"queue ({QUEUE_UNIT[found.leaf]})", wanted.queue_limit, found.queue_limit)
         _compare(link, "shape", wanted, found)
         self.shapes[found] += 1
@@ -197,7 +200,6 @@ class _Summary:
                 "rate_bps": 8 * shape.rate_bytes_per_s,
                 "burst_bytes": round(shape.burst_bytes),
                 f"queue_{QUEUE_UNIT[shape.leaf]}": shape.queue_limit,
-                "delay_s": shape.delay_ns / 1e9,
                 "qdisc": f"htb, one class, {shape.leaf} leaf",
             }
             for shape, count in sorted(self.shapes.items(), key=lambda item: item[0].rate_bytes_per_s)
@@ -210,6 +212,8 @@ class _Summary:
             "mtu": self.settings.mtu,
             "shaped": self.settings.shaped,
             "shapes": shapes,
+            "impairments": impairments(self.blueprint),
+            "impaired_by": self.way.report() if self.blueprint.impairments else None,
             "routes": self.routes,
             "static_neighbours": self.neighbours,
             "circuits": self.circuits,
@@ -228,11 +232,18 @@ def _differs(where: str, what: str, asked: object, found: object) -> None:
     raise LabError(f"{where}: {what}: asked for {asked}, the kernel has {found}", fix=FIX)
 
 
-def counters(network: Network) -> list[Counters]:
+def impairments(blueprint: Blueprint) -> list[dict[str, Any]]:
+    """Every distinct impairment with the number of directed links that have it."""
+    counted = Counter(blueprint.impairments.values())
+    return [{"directed_links": count, **asdict(one)} for one, count in counted.items()]
+
+
+def counters(network: Network, way: Way) -> list[Counters]:
     """What left through each directed link, in order.
 
     Bytes include Ethernet headers; packets are those on the wire, after segmentation. Drops are those of the queue
-    plus those of the veth pair, whose far end refused a packet.
+    plus those of the veth pair, whose far end refused a packet, and of the delay line; packets that a link is to lose
+    are none.
     """
     found: list[Counters] = []
     shaped = network.blueprint.settings.shaped
@@ -251,7 +262,7 @@ def counters(network: Network) -> list[Counters]:
             found.append(Counters(port.directed_link, sent, packets, veth_drops))
 
     network.on_every_node(count)
-    return sorted(found, key=lambda one: one.directed_link)
+    return way.unasked(sorted(found, key=lambda one: one.directed_link))
 
 
 def _index(body: bytes) -> int:

@@ -23,7 +23,7 @@ NESTED = 0x8000
 
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_OPERSTATE = 1, 3, 4, 16
 IFLA_LINKINFO, IFLA_STATS64, IFLA_NET_NS_FD, IFLA_EXT_MASK = 18, 23, 28, 29
-IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES = 31, 32
+IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES, IFLA_GSO_MAX_SEGS = 31, 32, 40
 IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
 VETH_INFO_PEER = 1
 RTEXT_FILTER_SKIP_STATS = 8
@@ -83,6 +83,12 @@ def set_up(index: int, what: str) -> Request:
     return Request(RTM_NEWLINK, 0, IFINFOMSG.pack(0, 0, index, IFF_UP, IFF_UP), f"bring up {what}")
 
 
+def limit_segments(index: int, segments: int, what: str) -> Request:
+    """How many packets TCP may leave to be cut later, from new connections' point of view."""
+    body = IFINFOMSG.pack(0, 0, index, 0, 0) + u32(IFLA_GSO_MAX_SEGS, segments)
+    return Request(RTM_NEWLINK, 0, body, f"limit large packets at {what}")
+
+
 def add_address(index: int, address: str, prefix: int, what: str) -> Request:
     """Give an interface an IPv4 address."""
     packed = socket.inet_aton(address)
@@ -130,11 +136,13 @@ def _next_hop(index: int, gateway: str | None) -> bytes:
     return RTNEXTHOP.pack(RTNEXTHOP.size + len(rest), 0, 0, index) + rest
 
 
-def add_neighbour(index: int, address: str, mac: bytes, what: str, exists: int = NLM_F_EXCL) -> Request:
-    """State for good which MAC address an IPv4 address has; NLM_F_REPLACE for ``exists`` lets it be known already."""
+def set_neighbour(index: int, address: str, mac: bytes, what: str, *, anew: bool = False) -> Request:
+    """State for good which MAC address an IPv4 address has, or, ``anew``, has from now on."""
     body = NDMSG.pack(AF_INET, index, NUD_PERMANENT, 0, 0)
     body += attribute(NDA_DST, socket.inet_aton(address)) + attribute(NDA_LLADDR, mac)
-    return Request(RTM_NEWNEIGH, NLM_F_CREATE | exists, body, f"tell {what} where {address} is")
+    return Request(
+        RTM_NEWNEIGH, NLM_F_CREATE | (NLM_F_REPLACE if anew else NLM_F_EXCL), body, f"tell {what} where {address} is"
+    )
 
 
 def remove_neighbour(index: int, address: str, what: str) -> Request:

@@ -14,16 +14,19 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.errors import LabError, PrivilegeError, TestbedError
-from testbed.lab.base import Counters, Exit, Launch, LinkChange
+from testbed.lab.base import Counters, Exit, Impairment, Launch, LinkChange
 from testbed.lab.netns import capabilities, kernel, patch, processes, readback
 from testbed.lab.netns.adjust import adjust
-from testbed.lab.netns.blueprint import Blueprint
+from testbed.lab.netns.blueprint import Blueprint, StaticRoute
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.channel import Channel, ChannelClosedError
+from testbed.lab.netns.impairing import ByLine, ByNetem, Way
+from testbed.lab.netns.netlink import NetlinkError
 from testbed.lab.netns.processes import Place, Processes, run_program
 from testbed.lab.netns.zygote import worker_body
 
@@ -79,6 +82,7 @@ class Sandbox:
         self._channel = channel
         self._network: Network | None = None
         self._patch: patch.Patch | None = None
+        self._way: Way | None = None
         self._processes = Processes()
         self._wake, wake = socket.socketpair()
         self._wake.setblocking(False)
@@ -120,6 +124,9 @@ class Sandbox:
         self._network = Network(blueprint)
         try:
             self._network.build()
+            self._way = (ByNetem if blueprint.by_netem else ByLine)(self._network)
+            if blueprint.impairments:
+                self._way.impair(blueprint.impairments)
             Path(ETC_HOSTS).write_text(blueprint.hosts_file)
             return self.verify()
         except BaseException:
@@ -128,7 +135,45 @@ class Sandbox:
 
     def verify(self) -> dict[str, Any]:
         """Read the network back again and compare it with what was asked for."""
-        return readback.verify(self._up())
+        return readback.verify(self._up(), self._impairing())
+
+    def impair(
+        self, directed_link: int, impairment: Impairment, routes: tuple[StaticRoute, ...] | None
+    ) -> dict[str, Any]:
+        """Impair a link from now on; ``routes`` are those of the bridge that it leads to, if it is to take a detour
+        there. What the description says of it from now on is returned."""
+        network, way = self._up(), self._impairing()
+        try:
+            self._impair(network, way, directed_link, impairment, routes)
+        except NetlinkError as error:
+            raise LabError(f"the kernel refused to {error.strerror}") from error
+        way.check()
+        return {"impairments": readback.impairments(network.blueprint), "impaired_by": way.report()}
+
+    def _impair(
+        self,
+        network: Network,
+        way: Way,
+        directed_link: int,
+        impairment: Impairment,
+        routes: tuple[StaticRoute, ...] | None,
+    ) -> None:
+        if routes is not None:
+            switch, _ = network.blueprint.ends[directed_link ^ 1]
+            if not network.blueprint.nodes[switch].forwards:
+                network.forward_by_address(switch, routes)
+        network.set_impairment(directed_link, impairment)
+        way.impair({directed_link: impairment})
+        if routes is not None and directed_link not in network.blueprint.detours:
+            network.detour(directed_link)
+
+    def impaired_by(self) -> dict[str, Any]:
+        """How links are impaired, and how exactly so far."""
+        return self._impairing().report()
+
+    def way(self) -> str | None:
+        """How links can be impaired here: by netem, or by the delay line, or not at all."""
+        return capabilities.way()
 
     def plan_patch(self, blueprint: Blueprint) -> None:
         """Work out how the network becomes this one, which has other circuits."""
@@ -148,8 +193,9 @@ class Sandbox:
         network, planned = self._up(), self._planned()
         network.send(planned.joining)
         lit_s = time.monotonic()
-        network.blueprint, self._patch = planned.after, None
-        readback.verify_nodes(network, planned.touched)
+        impairments = network.blueprint.impairments  # which may have changed since it was planned
+        network.blueprint, self._patch = replace(planned.after, impairments=impairments), None
+        readback.verify_nodes(network, self._impairing(), planned.touched)
         return lit_s
 
     def _planned(self) -> patch.Patch:
@@ -160,6 +206,9 @@ class Sandbox:
     def down(self) -> None:
         """End all processes and let go of the network."""
         self._processes.kill_all()
+        if self._way is not None:
+            self._way.close()
+            self._way = None
         if self._network is not None:
             self._network.close()
             self._network = self._patch = None
@@ -189,7 +238,9 @@ class Sandbox:
         return {node.name: network.namespaces[node.index] for node in network.blueprint.nodes}
 
     def exits(self) -> list[Exit]:
-        """Workers that ended since the last call."""
+        """Workers that ended since the last call. Raises LabError if what delays their packets has ended."""
+        if self._way is not None:
+            self._way.alive()
         self._processes.reap()
         return self._processes.exits()
 
@@ -211,7 +262,7 @@ class Sandbox:
 
     def counters(self) -> list[Counters]:
         """Per directed link."""
-        return readback.counters(self._up())
+        return readback.counters(self._up(), self._impairing())
 
     def memory_bytes(self) -> int:
         """Proportional set sizes of all processes, added up."""
@@ -225,16 +276,21 @@ class Sandbox:
         """Whether the kernel can shape or delay so."""
         return capabilities.has_qdisc(kind)
 
-    def require(self, delay_s: float) -> None:
-        """Raises MissingToolError if the kernel cannot shape links, or delay them if they are to be delayed."""
+    def require(self, what: str | None) -> None:
+        """Raises MissingToolError if the kernel cannot shape links, or not give them ``what``, an impairment's text."""
         capabilities.require_qdisc("htb", "a link's rate")
-        if delay_s:
-            capabilities.require_qdisc("netem", f"a link's delay of {delay_s * 1e3:g} ms")
+        if what is not None:
+            capabilities.require_way(f"a link with {what}")
 
     def _up(self) -> Network:
         if self._network is None:
             raise LabError("no network is up", fix="call up() first")
         return self._network
+
+    def _impairing(self) -> Way:
+        self._up()
+        assert self._way is not None
+        return self._way
 
     def _place(self, node: int) -> Place:
         network = self._up()
@@ -246,7 +302,6 @@ def _require(blueprint: Blueprint) -> None:
     if not blueprint.settings.shaped:
         return
     capabilities.require_qdisc("htb", "a link's rate")
-    delayed = [port for node in blueprint.nodes for port in node.ports if port.delay_s]
-    if delayed:
-        link = blueprint.label(delayed[0].directed_link)
-        capabilities.require_qdisc("netem", f"link {link}: a delay of {delayed[0].delay_s * 1e3:g} ms")
+    if blueprint.impairments:
+        directed, impairment = next(iter(blueprint.impairments.items()))
+        capabilities.require_way(f"link {blueprint.label(directed)} with {impairment}")

@@ -7,11 +7,22 @@ link exceed its rate for longer. One class per interface suffices: everything th
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, replace
 
 from testbed.lab.base import LinkSettings
-from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, Request, attribute, attributes, text
+from testbed.lab.netns import netem
+from testbed.lab.netns.netlink import (
+    NLM_F_CREATE,
+    NLM_F_ECHO,
+    NLM_F_EXCL,
+    NLM_F_REPLACE,
+    Request,
+    attribute,
+    attributes,
+    text,
+)
 
 BURST_S = 0.001
 """Depth of the bucket in time at the link's rate: no 10 ms carry more than 10 % above the rate.
@@ -32,28 +43,30 @@ RTM_NEWTCLASS, RTM_GETTCLASS = 40, 42
 TC_H_ROOT = 0xFFFFFFFF
 ROOT_HANDLE = 0x00010000  # 1:
 CLASS_HANDLE = 0x00010001  # 1:1
-LEAF_HANDLE = 0x00100000  # 10:
+FIFO_HANDLE = 0x00100000  # 10:
+NETEM_HANDLE = 0x00200000  # 20: another, so that one can take the other's place
 DEFAULT_CLASS = CLASS_HANDLE & 0xFFFF
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 TCA_HTB_PARMS, TCA_HTB_INIT = 1, 2
 TCA_STATS_BASIC, TCA_STATS_QUEUE = 1, 3
-TCA_NETEM_LATENCY64 = 10
 
 TCMSG = struct.Struct("=BxxxiIII")  # struct tcmsg: family, interface, handle, parent, info
 RATESPEC = struct.Struct("=BBHhHI")  # struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate
 HTB_OPT = struct.Struct("=12s12sIIIII")  # struct tc_htb_opt: rate, ceil, buffer, cbuffer, quantum, level, prio
 HTB_GLOB = struct.Struct("=IIIII")  # struct tc_htb_glob: version, rate2quantum, default class, debug, direct packets
-NETEM_OPT = struct.Struct("=IIIIII")  # struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter
 STATS_BASIC = struct.Struct("=QI")  # struct gnet_stats_basic: bytes, packets
 STATS_QUEUE = struct.Struct("=IIIII")  # struct gnet_stats_queue: qlen, backlog, drops, requeues, overlimits
 LINKLAYER_ETHERNET = 1
+JITTER_ROOM = 4
+"""Standard deviations of jitter for which a queue has room; iproute2's table of the normal distribution ends there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """An egress as the kernel holds it: rate in bytes per second, bucket in scheduler ticks.
 
-    The queue's limit is in bytes; with a delay it is in packets, which is all that netem can count.
+    The queue's limit is in bytes; with netem it is in packets, which is all that it can count, and has room for those
+    that are delayed, which wait in the same place.
     """
 
     rate_bytes_per_s: int
@@ -62,7 +75,7 @@ class Shape:
     cburst_ticks: int
     quantum_bytes: int
     queue_limit: int
-    delay_ns: int = 0
+    netem: netem.Netem | None = None
 
     @property
     def burst_bytes(self) -> float:
@@ -72,23 +85,25 @@ class Shape:
     @property
     def leaf(self) -> str:
         """The kind of queue below the class."""
-        return "netem" if self.delay_ns else "bfifo"
+        return "netem" if self.netem else "bfifo"
 
 
-def shape(rate_bps: int, delay_s: float, settings: LinkSettings) -> Shape:
-    """What an egress of ``rate_bps`` should look like."""
+def shape(rate_bps: int, settings: LinkSettings, impairment: netem.Netem | None = None) -> Shape:
+    """What an egress of ``rate_bps`` should look like; ``impairment`` is None where netem has no part in it."""
     rate = rate_bps // 8
     frame_bytes = settings.mtu + ETHERNET_HEADER_BYTES
     burst_bytes = max(rate * BURST_S, BURST_PACKETS * frame_bytes)
     ticks = round(burst_bytes * 1e9 / rate / NS_PER_TICK)
-    delay_ns = round(delay_s * 1e9)
-    limit = max(1, settings.queue_bytes // frame_bytes) if delay_ns else settings.queue_bytes
-    return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, limit, delay_ns)
+    if impairment is None:
+        return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, settings.queue_bytes)
+    delayed_bytes = rate * (impairment.delay_ns + JITTER_ROOM * impairment.jitter_ns) / 1e9
+    limit = max(1, settings.queue_bytes // frame_bytes) + math.ceil(delayed_bytes / frame_bytes)
+    return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, limit, impairment)
 
 
 def blocked(wanted: Shape) -> Shape:
     """The same egress with room for no packet: everything is dropped. What waits in the queue still leaves."""
-    return replace(wanted, queue_limit=0 if wanted.delay_ns else 1)
+    return replace(wanted, queue_limit=0 if wanted.netem else 1)
 
 
 def install(index: int, wanted: Shape, link: str) -> list[Request]:
@@ -112,18 +127,20 @@ def _class_and_leaf(index: int, wanted: Shape, link: str, flags: int) -> list[Re
     ceil = RATESPEC.pack(0, LINKLAYER_ETHERNET, 0, 0, 0, wanted.ceil_bytes_per_s)
     options = HTB_OPT.pack(rate, ceil, wanted.burst_ticks, wanted.cburst_ticks, wanted.quantum_bytes, 0, 0)
     only = text(TCA_KIND, "htb") + attribute(TCA_OPTIONS, attribute(TCA_HTB_PARMS, options))
-    leaf = text(TCA_KIND, wanted.leaf) + attribute(TCA_OPTIONS, _leaf_options(wanted))
     return [
         Request(RTM_NEWTCLASS, flags, TCMSG.pack(0, index, CLASS_HANDLE, ROOT_HANDLE, 0) + only, f"rate of {link}"),
-        Request(RTM_NEWQDISC, flags, TCMSG.pack(0, index, LEAF_HANDLE, CLASS_HANDLE, 0) + leaf, f"queue of {link}"),
+        leaf(index, wanted, link, flags),
     ]
 
 
-def _leaf_options(wanted: Shape) -> bytes:
-    if not wanted.delay_ns:
-        return struct.pack("=I", wanted.queue_limit)
-    delay = attribute(TCA_NETEM_LATENCY64, struct.pack("=q", wanted.delay_ns))
-    return NETEM_OPT.pack(0, wanted.queue_limit, 0, 0, 0, 0) + delay
+def leaf(index: int, wanted: Shape, link: str, flags: int = NLM_F_CREATE | NLM_F_REPLACE) -> Request:
+    """A request for the queue below the class; as it stands it takes the place of one of another kind, which loses what
+    waits there."""
+    handle, kind = (NETEM_HANDLE, "netem") if wanted.netem else (FIFO_HANDLE, "bfifo")
+    limit = wanted.queue_limit
+    options = netem.pack(wanted.netem, limit) if wanted.netem else struct.pack("=I", limit)
+    body = TCMSG.pack(0, index, handle, CLASS_HANDLE, 0) + text(TCA_KIND, kind) + attribute(TCA_OPTIONS, options)
+    return Request(RTM_NEWQDISC, flags, body, f"queue of {link}")
 
 
 def probe(kind: str, index: int) -> Request:
@@ -180,9 +197,6 @@ def read_shape(class_body: bytes, leaf: Qdisc) -> Shape:
     return Shape(*rates, burst, cburst, quantum, *_read_leaf(leaf))
 
 
-def _read_leaf(leaf: Qdisc) -> tuple[int, int]:
-    """Limit and delay (ns)."""
-    if leaf.kind != "netem":
-        return int.from_bytes(leaf.options, "little"), 0
-    delay = attributes(leaf.options, NETEM_OPT.size)[TCA_NETEM_LATENCY64]
-    return int(NETEM_OPT.unpack_from(leaf.options)[1]), int.from_bytes(delay, "little")
+def _read_leaf(leaf: Qdisc) -> tuple[int, netem.Netem | None]:
+    """Limit, and what netem does if it is one."""
+    return netem.read(leaf.options) if leaf.kind == "netem" else (int.from_bytes(leaf.options, "little"), None)

@@ -88,5 +88,5 @@ def test_impossible_settings_are_refused(settings: LinkSettings, problem: str) -
 
 
 def test_a_delay_on_an_unshaped_link_is_refused() -> None:
-    with pytest.raises(SpecError, match="a delay of 2 ms on a link that is not shaped"):
+    with pytest.raises(SpecError, match="link h0 - s0: delay 2 ms on a link that is not shaped"):
         plan("star(hosts=2)", LinkSettings(shaped=False), delay_s=0.002)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import LabError, MissingToolError
+from testbed.errors import LabError
 from testbed.lab.base import Exit, Launch, LinkChange, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
 from topologies.build import build
@@ -227,26 +227,11 @@ def test_what_was_read_back_is_told(lab: NetnsLab) -> None:
     up(lab, "bcube(n=3,k=2)", LinkSettings(mtu=9000))
     told = json.loads(json.dumps(lab.describe()))
     assert told["nodes"] == {"host": 9, "bridge": 6}
-    assert [(s["directed_links"], s["rate_bps"], s["delay_s"]) for s in told["shapes"]] == [(36, RATE_BPS, 0.0)]
+    assert [(s["directed_links"], s["rate_bps"]) for s in told["shapes"]] == [(36, RATE_BPS)]
+    assert (told["impairments"], told["impaired_by"]) == ([], None)
     assert told["mtu"] == 9000
     assert told["sysctls"]["ipv4/tcp_no_metrics_save"] == {"1": 15}
     assert set(told["congestion_controls"]) == set(lab.congestion_controls()) >= {"reno"}
-
-
-def test_a_delay_needs_netem(lab: NetnsLab) -> None:
-    topology = build("star(hosts=2)", rate_bps=RATE_BPS, delay_s=0.001)
-    if lab.has_qdisc("netem"):
-        lab.up(topology, LinkSettings(), [(0, 1)])
-        assert lab.describe()["shapes"][0]["delay_s"] == 0.001
-        return
-    with pytest.raises(MissingToolError, match=r"^a link's delay of 1 ms needs the kernel module sch_netem"):
-        lab.require(topology)
-    with pytest.raises(MissingToolError) as caught:
-        lab.up(topology, LinkSettings(), [(0, 1)])
-    assert str(caught.value) == (
-        "link h0:eth0 -> s0:eth0: a delay of 1 ms needs the kernel module sch_netem, which this kernel does not have\n"
-        "  fix: modprobe sch_netem as root, or a kernel built with CONFIG_NET_SCH_NETEM"
-    )
 
 
 def test_commands_run_on_their_node(lab: NetnsLab) -> None:

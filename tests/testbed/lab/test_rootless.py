@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,10 @@ def test_all_works_without_privilege() -> None:
     assert seen["user"] != 0
     assert seen["ping"] == seen["traffic_control"] == 0
     assert seen["rates"] == [100_000_000]
+    assert seen["impaired_by"] in ("netem", "delay line")
+    took_ms = [float(ms) for ms in re.findall(r"time=([\d.]+) ms", seen["delayed"])]
+    assert took_ms
+    assert all(20 < ms < 60 for ms in took_ms)
     assert {"cubic", "reno"} <= set(seen["congestion_controls"])
 
 

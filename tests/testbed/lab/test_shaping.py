@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.lab.base import FASTEST_BPS, SLOWEST_BPS, LinkSettings
-from testbed.lab.netns import shaping
+from testbed.lab.base import FASTEST_BPS, SLOWEST_BPS, Impairment, LinkSettings
+from testbed.lab.netns import netem, shaping
+from testbed.lab.netns.netem import Netem
 from testbed.lab.netns.netlink import attributes
 
 
@@ -15,7 +16,7 @@ def leaf_options(wanted: shaping.Shape) -> bytes:
 
 
 def test_bucket_holds_a_millisecond_at_the_rate() -> None:
-    shape = shaping.shape(200_000_000, 0.0, LinkSettings())
+    shape = shaping.shape(200_000_000, LinkSettings())
     assert shape.rate_bytes_per_s == 25_000_000
     assert shape.burst_bytes == pytest.approx(25_000, rel=1e-3)
     assert shape.cburst_ticks == shape.burst_ticks
@@ -24,7 +25,7 @@ def test_bucket_holds_a_millisecond_at_the_rate() -> None:
 @pytest.mark.parametrize("mtu", [576, 9000, 65535])
 @pytest.mark.parametrize("rate_bps", [SLOWEST_BPS, FASTEST_BPS])
 def test_every_rate_fits_the_kernels_fields(rate_bps: int, mtu: int) -> None:
-    shape = shaping.shape(rate_bps, 0.0, LinkSettings(mtu=mtu))
+    shape = shaping.shape(rate_bps, LinkSettings(mtu=mtu))
     assert len(shaping.install(5, shape, "h0 -> s0")) == 3  # packing would have refused a number that is too large
     assert shape.rate_bytes_per_s == rate_bps // 8
     assert shape.burst_bytes >= 2 * mtu
@@ -32,28 +33,27 @@ def test_every_rate_fits_the_kernels_fields(rate_bps: int, mtu: int) -> None:
 
 @pytest.mark.parametrize("mtu", [1500, 9000])
 def test_bucket_of_a_slow_link_holds_two_packets(mtu: int) -> None:
-    shape = shaping.shape(1_000_000, 0.0, LinkSettings(mtu=mtu))
+    shape = shaping.shape(1_000_000, LinkSettings(mtu=mtu))
     assert shape.burst_bytes == pytest.approx(2 * (mtu + 14), rel=1e-3)
 
 
 def test_queue_is_limited_in_bytes() -> None:
-    shape = shaping.shape(10**8, 0.0, LinkSettings(queue_bytes=100_000))
+    shape = shaping.shape(10**8, LinkSettings(queue_bytes=100_000))
     assert shape.leaf == "bfifo"
     assert leaf_options(shape) == (100_000).to_bytes(4, "little")
 
 
-def test_delay_becomes_netem_with_a_limit_in_packets() -> None:
-    shape = shaping.shape(10**8, 0.0015, LinkSettings(queue_bytes=151_400))
-    assert (shape.leaf, shape.delay_ns, shape.queue_limit) == ("netem", 1_500_000, 100)
-    # As iproute2 sends it: struct tc_netem_qopt with the limit, then TCA_NETEM_LATENCY64 (10) in nanoseconds.
-    options = leaf_options(shape)
-    assert options[:24].hex() == "00000000" + "64000000" + "00000000" * 4
-    assert options[24:].hex() == "0c000a00" + (1_500_000).to_bytes(8, "little").hex()
+def test_netem_has_room_for_the_queue_and_for_what_is_delayed() -> None:
+    shape = shaping.shape(10**8, LinkSettings(queue_bytes=151_400), Netem.of(Impairment(0.0015), seed=1))
+    assert (shape.leaf, shape.queue_limit) == ("netem", 100 + 13)  # 1.5 ms at 100 Mbit/s are 18,750 bytes
+    assert netem.read(leaf_options(shape)) == (113, shape.netem)
 
 
-def test_what_is_installed_is_what_is_read() -> None:
-    wanted = shaping.shape(10**9, 0.002, LinkSettings(mtu=9000))
+@pytest.mark.parametrize("impairment", [None, Impairment(), Impairment(0.002, 0.0001, 0.01, 0.05)])
+def test_what_is_installed_is_what_is_read(impairment: Impairment | None) -> None:
+    wanted = shaping.shape(10**9, LinkSettings(mtu=9000), None if impairment is None else Netem.of(impairment, 1))
     _, of_class, of_leaf = shaping.install(7, wanted, "h0 -> s0")
     options = attributes(of_leaf.body, shaping.TCMSG.size)[shaping.TCA_OPTIONS]
-    leaf = shaping.Qdisc(7, shaping.LEAF_HANDLE, shaping.CLASS_HANDLE, "netem", options, 0, 0, 0)
+    handle = shaping.TCMSG.unpack_from(of_leaf.body)[2]
+    leaf = shaping.Qdisc(7, handle, shaping.CLASS_HANDLE, wanted.leaf, options, 0, 0, 0)
     assert shaping.read_shape(of_class.body, leaf) == wanted

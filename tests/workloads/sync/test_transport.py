@@ -73,7 +73,7 @@ def test_a_neighbour_that_comes_and_goes() -> None:
     passer_by = threading.Thread(target=knock)
     passer_by.start()
     with pytest.raises(NeighbourError, match=r"a connection from 127.0.0.1 ended at once"):
-        connect(1, [Peer(0, "127.0.0.1", "127.0.0.1", 29396)], "reno", 10.0)
+        connect(1, [Peer(0, "127.0.0.1", "127.0.0.1", 29396)], NAMES, "reno", 10.0)
     passer_by.join(10)
 
 
@@ -87,7 +87,7 @@ def test_waiting_can_be_called_off(node: int) -> None:
             raise NeighbourError("h7 has died")
 
     with pytest.raises(NeighbourError, match="h7 has died"):
-        connect(node, [Peer(1, "127.0.0.1", "127.0.0.1", 29395)], "reno", 20.0, called_off)
+        connect(node, [Peer(1, "127.0.0.1", "127.0.0.1", 29395)], NAMES, "reno", 20.0, called_off)
     assert time.monotonic() - began < 5
 
 

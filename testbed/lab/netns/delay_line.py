@@ -1,0 +1,250 @@
+"""Delays, jitter, loss and reordering where the kernel has no netem: one process that says when each packet goes on.
+
+A netfilter rule stops every packet that arrives at a delayed interface (mangle PREROUTING, so behind the shaper) in a
+queue of its own (:mod:`nfqueue`). The kernel keeps the packet; this process learns its id and when it arrived, has the
+link's :class:`Lane` say when it is due, and then gives the verdict. What made it exact, and cheap enough in Python:
+
+- A packet is due from the moment the *kernel* saw it, so it does not matter how late this process reads of it, as long
+  as that is before it is due. Only a late verdict is an error; a timer set a little early and real-time priority, where
+  the user may have it, keep that to some ten microseconds.
+- A queue keeps its order, so one verdict lets all go that are due (``VERDICT_BATCH``), and the heap holds one entry a
+  link.
+
+The rule has no ``--queue-bypass``: were this process to end, links would be dead, and not undelayed without anyone
+noticing. A program that asks the kernel when a packet arrived (SO_TIMESTAMP; ``ping`` without ``-U`` does) is told when
+it came to the host's interface, which is before the last link's delay.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import heapq
+import os
+import select
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from testbed.errors import LabError
+from testbed.lab.base import Impairment
+from testbed.lab.netns import kernel
+from testbed.lab.netns.channel import Channel, ChannelClosedError
+from testbed.lab.netns.lane import AHEAD, LOST, Lane
+from testbed.lab.netns.netlink import HEADER, NLMSG_ERROR
+from testbed.lab.netns.nfqueue import ID, ID_AT, STAMP, STAMP_HEADER, QueueSocket, error_code, stamp_at, stamping
+
+EARLY_NS = 10_000
+"""What is due within this time goes now: about what the way from here to the packet takes."""
+MARGIN_NS, MOST_LEAD_NS = 20_000, 100_000
+"""The timer is set earlier by as much as it was late of late, and this margin, up to this much; the rest is waited for
+awake. An idle core of a virtual machine takes 30 to 100 us to wake up."""
+READS = 64
+"""News read from one queue before looking at others and at what is due."""
+STALE_NS = 10**9
+"""An arrival that seems longer ago is a stepped clock's doing."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """One link's part in a request: where its packets arrive, as which queue, what to do to them, and the seed."""
+
+    directed_link: int
+    namespace: int
+    queue: int
+    impairment: Impairment
+    seed: int
+
+
+@dataclass
+class Track:
+    """A link in the line: its queue, its rule, what waits (due, id), and what was seen."""
+
+    directed_link: int
+    queue: QueueSocket
+    lane: Lane
+    waiting: deque[tuple[int, int]]
+    packets: int = 0
+    lost: int = 0
+
+
+class DelayLine:
+    """The process's state; :meth:`serve` is its whole life."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        self._timer = kernel.Timer()
+        self._armed_ns = self._armed_for_ns = 0
+        self._lead_ns = MARGIN_NS
+        self._epoll = select.epoll()
+        self._epoll.register(self._timer.fileno(), select.EPOLLIN | select.EPOLLET)  # nobody reads it
+        self._epoll.register(channel.fileno(), select.EPOLLIN)
+        self._stamping = stamping()
+        self._tracks: dict[int, Track] = {}  # by directed link
+        self._by_file: dict[int, Track] = {}
+        self._heap: list[tuple[int, int]] = []  # (when the first that waits is due, directed link)
+        self._buffer = bytearray(4096)
+        self._stamp_at = 0
+        self._latest_ns = 0
+        self._late: list[int] = [0] * 64  # verdicts by the bit length of their lateness in ns
+
+    def serve(self) -> None:
+        """Until the channel ends."""
+        gc.disable()  # nothing here makes cycles, and a collection would take longer than packets may be late
+        timer, channel = self._timer.fileno(), self._channel.fileno()
+        with suppress(ChannelClosedError):
+            while True:
+                for fd, _ in self._epoll.poll():
+                    if fd == channel:
+                        self._answer()
+                    elif fd == timer:
+                        wanted_ns = time.monotonic_ns() - self._armed_ns + MARGIN_NS
+                        self._lead_ns += (min(wanted_ns, MOST_LEAD_NS) - self._lead_ns) // 16
+                        self._armed_for_ns = 0
+                    else:
+                        self._read(self._by_file[fd])
+                self._release()
+
+    def _answer(self) -> None:
+        (name, argument), files = self._channel.receive()
+        answer: object = None
+        try:
+            if name == "impair":
+                self._impair(argument)
+            else:
+                answer = self._report()
+        except OSError as error:
+            answer = LabError(f"the delay line cannot {name}: {error}")
+        except LabError as error:
+            answer = error
+        for fd in files:
+            os.close(fd)
+        self._channel.send(answer)
+
+    def _impair(self, orders: Sequence[Order]) -> None:
+        for order in orders:
+            track = self._tracks.get(order.directed_link) or self._open(order)
+            track.queue.ask_for_segments(order.impairment.every_packet)
+            track.lane.impairment = order.impairment
+
+    def _open(self, order: Order) -> Track:
+        kernel.setns(order.namespace, kernel.CLONE_NEWNET)
+        try:
+            queue = QueueSocket(order.queue, every_segment=order.impairment.every_packet)
+        finally:
+            kernel.setns(self._home, kernel.CLONE_NEWNET)
+        track = Track(order.directed_link, queue, Lane(order.seed, order.impairment), deque())
+        self._tracks[order.directed_link] = self._by_file[queue.socket.fileno()] = track
+        self._epoll.register(queue.socket.fileno(), select.EPOLLIN)
+        return track
+
+    def _report(self) -> dict[str, object]:
+        """What each link is told to do, what became of packets, how late verdicts were, and what it took of a CPU."""
+        return {
+            "links": {link: track.lane.impairment for link, track in self._tracks.items()},
+            "packets": sum(track.packets for track in self._tracks.values()),
+            "lost": sum(track.lost for track in self._tracks.values()),
+            "late_median_s": late_s(self._late, 0.5),
+            "late_p99_s": late_s(self._late, 0.99),
+            "latest_s": self._latest_ns / 1e9,
+            "cpu_s": time.process_time(),
+            "real_time": os.sched_getscheduler(0) == os.SCHED_FIFO,
+        }
+
+    def _read(self, track: Track) -> None:
+        """Note what has come to one queue, and when it is due."""
+        buffer, receive = self._buffer, track.queue.socket.recv_into
+        was_empty = not track.waiting
+        offset_ns = time.time_ns() - time.monotonic_ns()
+        with suppress(BlockingIOError):
+            for _ in range(READS):
+                length = receive(buffer)
+                if HEADER.unpack_from(buffer)[1] == NLMSG_ERROR:
+                    _check(track, error_code(bytes(buffer[:length])))
+                    continue
+                self._arrived(track, ID.unpack_from(buffer, ID_AT)[0], self._arrival_ns(length, offset_ns))
+        if was_empty and track.waiting:
+            heapq.heappush(self._heap, (track.waiting[0][0], track.directed_link))
+
+    def _arrived(self, track: Track, packet: int, arrived_ns: int) -> None:
+        track.packets += 1
+        due_ns = track.lane.due_ns(arrived_ns)
+        if due_ns >= 0:
+            track.waiting.append((due_ns, packet))
+        elif due_ns == AHEAD:
+            track.queue.accept(packet)
+        else:
+            assert due_ns == LOST
+            track.lost += 1
+            track.queue.drop(packet)
+
+    def _arrival_ns(self, length: int, offset_ns: int) -> int:
+        """When the packet of the message in the buffer arrived, on the monotonic clock."""
+        start, now_ns = self._stamp_at, time.monotonic_ns()
+        if self._buffer[start : start + 4] != STAMP_HEADER:
+            start = self._stamp_at = stamp_at(bytes(self._buffer[:length]), length)
+            if not start:
+                return now_ns
+        seconds, microseconds = STAMP.unpack_from(self._buffer, start + 4)
+        arrived_ns: int = seconds * 10**9 + microseconds * 1000 - offset_ns
+        return arrived_ns if now_ns - STALE_NS < arrived_ns <= now_ns else now_ns
+
+    def _release(self) -> None:
+        """Let go what is due, and set the timer for what is due next."""
+        heap = self._heap
+        while heap:
+            first_ns, link = heap[0]
+            wait_ns = first_ns - time.monotonic_ns()
+            if wait_ns <= EARLY_NS:
+                self._let_go(link, first_ns - wait_ns)
+            elif wait_ns > self._lead_ns:
+                break
+        if heap and heap[0][0] != self._armed_for_ns:
+            self._armed_for_ns = heap[0][0]
+            self._armed_ns = self._armed_for_ns - self._lead_ns
+            self._timer.set(self._armed_ns)
+
+    def _let_go(self, link: int, now_ns: int) -> None:
+        """Give the verdict for all that are due of the link whose first is due first."""
+        track = self._tracks[link]
+        waiting = track.waiting
+        late_ns = max(0, now_ns - waiting[0][0])
+        packet = -1
+        while waiting and waiting[0][0] <= now_ns + EARLY_NS:
+            packet = waiting.popleft()[1]
+        track.queue.accept_up_to(packet)
+        if waiting:
+            heapq.heapreplace(self._heap, (waiting[0][0], link))
+        else:
+            heapq.heappop(self._heap)
+        self._late[late_ns.bit_length()] += 1
+        self._latest_ns = max(self._latest_ns, late_ns)
+
+
+def late_s(counted: Sequence[int], share: float) -> float:
+    """The lateness (s) that this share of verdicts stayed within: 0, or the next power of two of nanoseconds.
+
+    ``counted`` has the number of verdicts by the bit length of their lateness in nanoseconds.
+    """
+    within, wanted = 0, share * sum(counted)
+    for bits, count in enumerate(counted):
+        within += count
+        if within >= wanted:
+            return (1 << bits) / 1e9 if bits else 0.0
+    return 0.0
+
+
+def _check(track: Track, code: int) -> None:
+    """A verdict may come too late for a packet whose interface has gone; nothing else may be refused."""
+    if code not in (0, errno.ENOENT):
+        raise LabError(f"a verdict for directed link {track.directed_link} was refused: {os.strerror(code)}")
+
+
+def main(channel: Channel) -> None:
+    """Be the delay line."""
+    with suppress(PermissionError):  # in a user namespace; the description says which it is
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    DelayLine(channel).serve()

@@ -1,0 +1,236 @@
+"""Delays, jitter, loss and reordering on the real kernel, by netem or by the delay line, whichever is here."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import permutations
+from statistics import median, quantiles
+
+import pytest
+
+from testbed.errors import LabError, MissingToolError, SpecError
+from testbed.lab.base import Counters, Impairment, LinkSettings
+from testbed.lab.netns import NetnsLab, capabilities, impairing
+from testbed.lab.netns.echo import round_trips_s
+from testbed.lab.netns.impairing import DELAY_LINE
+from topologies.build import build
+from topologies.model import Topology
+
+pytestmark = pytest.mark.lab
+
+RATE_BPS = 100_000_000
+
+
+@pytest.fixture
+def lab() -> Iterator[NetnsLab]:
+    with NetnsLab() as lab:
+        if lab.impairs_by() is None:
+            pytest.skip("this machine has neither netem nor iptables with NFQUEUE")
+        yield lab
+
+
+def up(lab: NetnsLab, expression: str, delay_s: float = 0.0, settings: LinkSettings | None = None) -> Topology:
+    topology = build(expression, rate_bps=RATE_BPS, delay_s=delay_s)
+    lab.up(topology, settings or LinkSettings(), permutations(topology.hosts, 2))
+    return topology
+
+
+def between(lab: NetnsLab, topology: Topology, a: int, b: int, count: int = 50, gap_s: float = 0.002) -> list[float]:
+    return round_trips_s(lab, topology, a, b, count, gap_s)
+
+
+def links_on_the_way(topology: Topology, a: int, b: int) -> int:
+    return len(topology.paths(a, b)[0].links) + len(topology.paths(b, a)[0].links)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "star(hosts=3)",  # a table of redirects: links into it take a detour
+        "star(hosts=3,server_nics=2)",  # routes
+        "bcube(n=2,k=2)",  # hosts forward for each other, over several tables
+        "spine_leaf(racks=2,hosts_per_rack=2,spines=2)",
+        "star(hosts=3,ina=all)",
+    ],
+)
+def test_a_round_trip_takes_the_delay_of_every_link_on_the_way(lab: NetnsLab, expression: str) -> None:
+    topology = up(lab, expression, 0.002)
+    for a, b in ((0, topology.host_count - 1), (1, 0)):
+        asked_s = 0.002 * links_on_the_way(topology, a, b)
+        took_s = between(lab, topology, a, b)
+        assert min(took_s) > asked_s - 0.0001
+        assert median(took_s) < asked_s + 0.004  # with other tests on the same cores
+    lab.verify()
+    told = json.loads(json.dumps(lab.describe()))
+    every = {"directed_links": 2 * len(topology.links), "delay_s": 0.002, "jitter_s": 0, "loss": 0, "reorder": 0}
+    assert told["impairments"] == [every]
+    assert told["impaired_by"]["way"] == lab.impairs_by()
+
+
+@pytest.mark.parametrize("directed", range(4))
+def test_each_link_can_be_impaired_while_it_is_in_use(lab: NetnsLab, directed: int) -> None:
+    topology = up(lab, "star(hosts=3)")
+    assert median(between(lab, topology, 0, 1)) < 0.002
+    lab.impair(directed, Impairment(0.02))
+    assert 0.0199 < median(between(lab, topology, 0, 1, count=10)) < 0.022
+    assert median(between(lab, topology, 2, 1 - directed // 2)) < 0.002  # whose packets go elsewhere
+    assert [one["directed_links"] for one in lab.describe()["impairments"]] == [1]
+    lab.impair(directed, Impairment(0.005))
+    assert 0.0049 < median(between(lab, topology, 0, 1, count=10)) < 0.007
+    lab.verify()
+    lab.impair(directed, Impairment())
+    assert median(between(lab, topology, 0, 1)) < 0.002
+    assert lab.describe()["impairments"] == []
+    lab.verify()
+
+
+def test_a_link_between_hosts_that_forward_can_be_impaired(lab: NetnsLab) -> None:
+    topology = up(lab, "bcube(n=2,k=2)")
+    way = topology.paths(0, 3)[0].links
+    for directed in way:
+        lab.impair(directed, Impairment(0.005))
+    assert 0.0199 < median(between(lab, topology, 0, 3, count=10)) < 0.023
+    assert sum(one.drops for one in lab.counters()) == 0
+
+
+def test_jitter_varies_as_asked(lab: NetnsLab) -> None:
+    topology = up(lab, "star(hosts=2)")
+    lab.impair(0, Impairment(0.01, jitter_s=0.001))
+    took_s = between(lab, topology, 0, 1, count=300, gap_s=0.0)
+    lower, middle, upper = quantiles(took_s)
+    # Of a normal distribution the quartiles are 1.349 sigma apart, in 300 draws give or take 8 % of it (one sigma); the
+    # rest is lateness, of which other tests on the same cores cause some.
+    assert 0.0006 < (upper - lower) / 1.349 < 0.0018
+    assert 0.0096 < middle < 0.0115
+
+
+def received(lab: NetnsLab, count: int, size: int = 56) -> float:
+    """The share of so many pings that came back."""
+    words = ["ping", "-U", "-q", "-i", "0.002", "-c", str(count), "-s", str(size), "-W", "1", "h1"]
+    said = lab.execute(0, words, 60).stdout
+    match = re.search(r"(\d+) received", said)
+    assert match, said
+    return int(match[1]) / count
+
+
+def test_loss_is_as_asked_and_no_drop(lab: NetnsLab) -> None:
+    up(lab, "star(hosts=2)")
+    lab.impair(0, Impairment(loss=0.1))
+    # 1,000 packets, standard deviation 0.0095: off by more than 0.05 once in 10^7.
+    assert received(lab, 1000) == pytest.approx(0.9, abs=0.05)
+    assert sum(one.drops for one in lab.counters()) == 0
+    if lab.impairs_by() == DELAY_LINE:
+        assert lab.impaired_by()["lost"] == pytest.approx(100, abs=50)
+
+
+def test_the_same_seed_loses_the_same_packets(lab: NetnsLab) -> None:
+    if lab.impairs_by() != DELAY_LINE:
+        pytest.skip("netem before Linux 6.6 has no seed")
+    lost = []
+    for seed in (1, 1, 2):
+        up(lab, "star(hosts=2)", settings=LinkSettings(seed=seed))
+        lab.impair(0, Impairment(loss=0.3))
+        said = lab.execute(0, ["ping", "-U", "-i", "0.002", "-c", "200", "-W", "1", "h1"], 30).stdout
+        lost.append(re.findall(r"icmp_seq=(\d+)", said))
+    assert lost[0] == lost[1] != lost[2]
+
+
+def test_reordered_packets_overtake(lab: NetnsLab) -> None:
+    up(lab, "star(hosts=2)")
+    lab.impair(0, Impairment(0.02, reorder=0.2))
+    said = lab.execute(0, ["ping", "-U", "-i", "0.005", "-c", "200", "h1"], 30).stdout
+    arrived = [int(number) for number in re.findall(r"icmp_seq=(\d+)", said)]
+    ahead = [float(ms) for ms in re.findall(r"time=([\d.]+)", said) if float(ms) < 10]
+    assert len(arrived) == 200
+    assert arrived != sorted(arrived)
+    assert len(ahead) / 200 == pytest.approx(0.2, abs=0.15)  # standard deviation 0.028
+
+
+def test_every_segment_of_a_large_packet_can_be_lost(lab: NetnsLab) -> None:
+    """TCP's large packets are one until they are cut; a loss of 1 % of those would lose 1 % of 64 KiB at once."""
+    up(lab, "star(hosts=2)", settings=LinkSettings(loss=0.01, mtu=1500))
+    lab.execute(1, ["sh", "-c", "iperf3 -s -1 -D >/dev/null"], 10)
+    said = lab.execute(0, ["iperf3", "-c", "h1", "-n", "10M", "-J"], 60)
+    assert said.status == 0, said.stdout
+    again = json.loads(said.stdout)["end"]["sum_sent"]["retransmits"]
+    # 7,241 segments cross two links: 144 lost, standard deviation 12; reno may send a few more anew than were lost.
+    assert 90 < again < 400
+
+
+def test_all_links_of_a_spec_are_impaired(lab: NetnsLab) -> None:
+    topology = up(lab, "star(hosts=2)", 0.003, LinkSettings(jitter_s=0.0002, loss=0.05, reorder=0.1))
+    assert lab.describe()["impairments"] == [
+        {"directed_links": 4, "delay_s": 0.003, "jitter_s": 0.0002, "loss": 0.05, "reorder": 0.1}
+    ]
+    took_s = between(lab, topology, 0, 1, count=20)
+    assert 0.009 < max(took_s) < 0.2
+
+
+def test_links_keep_their_rate_when_they_are_delayed(lab: NetnsLab) -> None:
+    up(lab, "star(hosts=2)", 0.005)
+    lab.execute(1, ["sh", "-c", "iperf3 -s -1 -D >/dev/null"], 10)
+    said = lab.execute(0, ["iperf3", "-c", "h1", "-t", "2", "-O", "1", "-C", "reno", "-J"], 60)
+    assert said.status == 0, said.stdout
+    carried = json.loads(said.stdout)["end"]["sum_received"]["bits_per_second"]
+    assert 0.8 < carried / (RATE_BPS * 1448 / 1514) < 1.03
+
+
+def test_a_delay_line_that_ends_is_noticed(lab: NetnsLab) -> None:
+    if lab.impairs_by() != DELAY_LINE:
+        pytest.skip("netem does not end")
+    topology = up(lab, "star(hosts=2)", 0.001)
+    assert len(between(lab, topology, 0, 1, count=3)) == 3
+    find = "for p in /proc/[0-9]*; do ls -l $p/fd | grep -q timerfd && kill -9 ${p#/proc/}; done"
+    lab.execute(0, ["sh", "-c", find], 10)
+    with pytest.raises(LabError, match="the delay line has ended, and no delayed link carries anything"):
+        lab.exits()
+    with pytest.raises(LabError, match="the delay line has ended"):
+        lab.verify()
+    assert between(lab, topology, 0, 1, count=1) == []
+    lab.down()
+    topology = up(lab, "star(hosts=2)", 0.001)
+    assert len(between(lab, topology, 0, 1, count=3)) == 3
+
+
+def test_drops_beyond_what_chance_loses_are_told() -> None:
+    lost = Counters(0, bytes=0, packets=9_900, drops=100)
+    assert impairing._beyond(lost, 0.01) == 0
+    assert impairing._beyond(replace(lost, drops=200), 0.01) == 200 - 162
+    assert impairing._beyond(lost, 0.0) == 100
+
+
+def test_rules_are_text() -> None:
+    assert impairing.rules_text({"eth0": 0, "eth3": 3}) == (
+        "*mangle\n"
+        "-A PREROUTING -i eth0 -j NFQUEUE --queue-num 0\n"
+        "-A PREROUTING -i eth3 -j NFQUEUE --queue-num 3\n"
+        "COMMIT\n"
+    )
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr(impairing, "SYSTEM_PATHS", ())
+    monkeypatch.setattr(capabilities, "has_qdisc", lambda _: False)
+    capabilities.way.cache_clear()
+    with pytest.raises(MissingToolError) as caught:
+        capabilities.require_way("a link with delay 1 ms")
+    capabilities.way.cache_clear()
+    assert str(caught.value) == (
+        "a link with delay 1 ms needs netem, which this kernel does not have, or the delay line, but iptables-restore "
+        "is not installed\n  fix: sudo apt-get install iptables"
+    )
+
+
+def test_bad_requests_are_refused(lab: NetnsLab) -> None:
+    with pytest.raises(LabError, match="no network is up"):
+        lab.impair(0, Impairment(0.001))
+    up(lab, "star(hosts=2)")
+    with pytest.raises(LabError, match="there is no directed link 4\n  fix: the last is 3"):
+        lab.impair(4, Impairment(0.001))
+    topology = build("star(hosts=2)", rate_bps=RATE_BPS, delay_s=11)
+    with pytest.raises(SpecError, match=r"^link h0 - s0: a delay of 11000 ms; a link can have 0 to 10 s"):
+        lab.require(topology, LinkSettings())
