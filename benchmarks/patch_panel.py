@@ -37,7 +37,7 @@ TARGET_S = 5e-3
 MOVES = 12
 PORT = 9999
 EVERY_S = 1e-4
-SETTLE_S, LIMIT_S = 0.3, 5.0
+SETTLE_S, LIMIT_S = 1.0, 5.0
 
 
 def main() -> int:
