@@ -22,6 +22,7 @@ from testbed.jobs import Files
 from testbed.lab.base import Counters, Exit, Lab, Launch, Program
 from testbed.monitor import CpuLog, Monitor
 from testbed.perturb.conductor import Conductor, Record, timeline
+from testbed.perturb.patching import Patching
 from testbed.program import search_path
 from testbed.trials import Trial, link_settings
 from topologies.addressing import plan
@@ -69,7 +70,11 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     lab.launch(probers)
     watch.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None, trial.spec.start_timeout_s)
     before = lab.counters()
-    with Conductor(trial.schedule(), lab, {}, files.logs) as conductor, Monitor() as monitor:
+    with (
+        Patching(lab, topology) as patching,
+        Conductor(trial.schedule(), lab, {}, files.logs, patching) as conductor,
+        Monitor() as monitor,
+    ):
         lab.launch(ranks)
         conductor.begin()
         try:

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,9 @@ from testbed.files import named_errors
 from testbed.jobs import Files
 from testbed.lab.base import Counters, Lab
 from testbed.monitor import CpuLog, Monitor
+from testbed.perturb.circuits import History, moved_cost
 from testbed.perturb.conductor import Conductor, Record, timeline
+from testbed.perturb.patching import Patching
 from testbed.referee import REFERENCE, TOLERANCE, TRAINING_TOLERANCE, Referee
 from testbed.trials import Trial, link_settings
 from testbed.units import size_text
@@ -41,7 +43,7 @@ Lines = list[dict[str, Any]]
 class Observed:
     """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back, what
     the idle network did before, how the kernel's settings differed from what was asked for after, what was done to it
-    on purpose, the bytes that each of its background flows sent, and who died in it."""
+    on purpose, the bytes that each of its background flows sent, who died in it, and the circuits that it met."""
 
     lines: dict[str, Lines]
     counters: list[Counters]
@@ -52,6 +54,7 @@ class Observed:
     events: list[Record]
     background: list[int]
     course: Course
+    circuits: History
 
     def of(self, kind: str) -> Lines:
         """The lines of one kind, each with its process's ``name``."""
@@ -163,7 +166,11 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     nodes = [launch.node for launch in launches]
     coordinator = Coordinator(trial, files, lab, congestion_control, nodes) if trial.survives else None
     written = {node: files.samples(names[node]) for node in trial.network.forest.workers}
-    with Conductor(trial.schedule(), lab, written, files.logs) as conductor, Monitor() as monitor:
+    with (
+        Patching(lab, trial.network.topology, [files.samples(names[node]) for node in nodes]) as patching,
+        Conductor(trial.schedule(), lab, written, files.logs, patching) as conductor,
+        Monitor() as monitor,
+    ):
         lab.launch(launches)
         try:
             watch.wait(
@@ -180,15 +187,20 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
             raise conductor.blamed(error, names) from error
     sent = conductor.finish()
     lines = {names[launch.node]: watch.read(files.samples(names[launch.node])) for launch in launches}
+    events = sorted([*conductor.records, *patching.records], key=lambda one: one.begun_s or math.inf)
     course = coordinator.course if coordinator else undisturbed(trial)
     counted, differs = results.since(before, lab.counters()), calibration.differs(lab)
-    seen = Observed(lines, counted, monitor.log, lab.describe(), idle, differs, conductor.records, sent, course)
+    history = patching.history
+    seen = Observed(lines, counted, monitor.log, lab.describe(), idle, differs, events, sent, course, history)
     lab.down()
     return seen
 
 
 def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, Any]:
     """Metrics, loss, links and fidelity of a trial whose workers all ended well."""
+    trial = as_run(trial, seen.circuits, samples)
+    if not seen.course.deaths:
+        seen = replace(seen, course=undisturbed(trial))  # whose network is the one that the trial met
     probes = seen.of("probe")
     ours = [probed_bytes(trial, probes), background_bytes(trial, seen.background)]
     others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
@@ -226,6 +238,17 @@ def evidence(trial: Trial, seen: Observed, probes: Lines, link_counts: Lines, st
         events=timeline(seen.events, start_s),
         course=seen.course,
     )
+
+
+def as_run(trial: Trial, history: History, samples: pd.DataFrame) -> Trial:
+    """The trial with the cost of what its synchronisations met, if circuits moved meanwhile."""
+    if len(history) == 1:
+        return trial
+    by = samples.groupby("iteration")
+    windows = list(zip(by["ready_s"].min(), by["sum_s"].max(), strict=True))
+    network = trial.network
+    found = moved_cost(network.forest, history, windows, results.gradient_bytes(trial))
+    return replace(trial, network=replace(network, cost=found))
 
 
 def background_bytes(trial: Trial, sent: Sequence[int]) -> dict[int, float]:

@@ -55,7 +55,9 @@ def _summary(network: Network) -> str:
     topology = network.topology
     names = [node.name for node in topology.nodes]
     last = names[topology.host_count - 1]
-    switches = f"{len(topology.switches)} switch{'es' if len(topology.switches) != 1 else ''}"
+    kind = "patch panel" if topology.panels else "switch"
+    many = "" if len(topology.switches) == 1 else "s" if topology.panels else "es"
+    switches = f"{len(topology.switches)} {kind}{many}"
     return (
         f"{topology.expression} is up: hosts {names[0]} to {last}, {switches}\n"
         f"  from another terminal: testbed exec {names[0]} -- ping -c 3 {last}\n"

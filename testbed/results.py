@@ -169,9 +169,9 @@ class Evidence:
     course: Course
 
 
-DISTURBING = frozenset({"rates", "rate", "queue", "down", "freeze", "background"})
+DISTURBING = frozenset({"rates", "rate", "queue", "impair", "down", "freeze", "kill", "background", "circuits"})
 """Kinds of events that change links or fill them: TCP then has to send again, as it would on such a network."""
-DROPPING = frozenset({"queue", "down", "freeze"})
+DROPPING = frozenset({"queue", "impair", "down", "freeze", "circuits"})
 """Those of them after which links drop packets."""
 
 

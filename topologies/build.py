@@ -16,11 +16,12 @@ from topologies.ina import mark
 from topologies.load import is_in_file, load_function, users_code
 from topologies.model import Topology
 from topologies.parameters import Parameter, bind, did_you_mean, parameters_of
+from topologies.patch_panel import patch_panel
 from topologies.spine_leaf import spine_leaf
 from topologies.star import star
 
 EXAMPLE = "bcube(n=3,k=2)"
-_BUILDERS: tuple[Callable[..., Topology], ...] = (star, bcube, fat_tree, spine_leaf, dragonfly)
+_BUILDERS: tuple[Callable[..., Topology], ...] = (star, bcube, fat_tree, spine_leaf, dragonfly, patch_panel)
 _FIXED = 2  # every builder takes rate_bps and delay_s first; the parameters after them are its own
 
 

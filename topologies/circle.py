@@ -1,4 +1,4 @@
-"""Where the nodes of a dragonfly go in a picture: groups around a circle, hosts outside, global links across.
+"""Where nodes go in a round picture. A dragonfly: groups around a circle, hosts outside, global links across.
 
 In rows, as other networks are drawn, the links of a group would run through its routers, which are all of one level.
 """
@@ -39,6 +39,14 @@ def places(topology: Topology, routers_per_group: int) -> tuple[int, dict[int, P
             angle = first + sector * (place + 0.5) / hosts_each
             found[router * hosts_each + place] = _at(centre, outer, angle)
     return math.ceil(2 * half), found
+
+
+def ring(hosts: int) -> tuple[int, dict[int, Place]]:
+    """The same for hosts alone, the first at the top, the others clockwise: circuits are chords."""
+    radius = max(hosts * _HOST_PX / (2 * math.pi), _LEAST_PX / 2 - _MARGIN_PX)
+    half = radius + _MARGIN_PX
+    turns = {host: 2 * math.pi * host / hosts - math.pi / 2 for host in range(hosts)}
+    return math.ceil(2 * half), {host: _at((half, half), radius, turn) for host, turn in turns.items()}
 
 
 def _at(centre: Place, radius: float, angle: float) -> Place:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from topologies.model import Topology
+from topologies.panels import Panels
 
 
 def describe(topology: Topology) -> dict[str, Any]:
@@ -14,16 +15,18 @@ def describe(topology: Topology) -> dict[str, Any]:
 
     ``switches_by_level`` counts from level 1, next to the hosts; ``aggregating`` names the switches that add in the
     network; ``nics_per_host`` and ``link_rates_bps`` list each value that occurs; ``racks`` is None where hosts have
-    none; ``bisection_bps`` as in :func:`bisection_bps`.
+    none; ``bisection_bps`` as in :func:`bisection_bps`. Patch panels are no switches, and have
+    keys of their own.
     """
     hosts = [topology.nodes[h] for h in topology.hosts]
-    levels = Counter(topology.nodes[s].level for s in topology.switches)
+    switches = [s for s in topology.switches if topology.nodes[s].kind == "switch"]
+    levels = Counter(topology.nodes[s].level for s in switches)
     racks = {host.rack for host in hosts}
-    return {
+    found = {
         "expression": topology.expression,
         "family": topology.family,
         "hosts": topology.host_count,
-        "switches": len(topology.switches),
+        "switches": len(switches),
         "switches_by_level": {str(level): levels[level] for level in sorted(levels)},
         "aggregating": [topology.nodes[s].name for s in topology.switches if topology.nodes[s].ina],
         "links": len(topology.links),
@@ -31,6 +34,18 @@ def describe(topology: Topology) -> dict[str, Any]:
         "racks": None if None in racks else len(racks),
         "link_rates_bps": sorted({link.rate_bps for link in topology.links}),
         "bisection_bps": bisection_bps(topology),
+    }
+    return found if topology.panels is None else {**found, **_describe_panels(topology.panels)}
+
+
+def _describe_panels(panels: Panels) -> dict[str, Any]:
+    """``dark_ports`` are those of all interfaces that no lit circuit ends at."""
+    lit = sum(map(len, panels.lit))
+    return {
+        "patch_panels": len(panels.sides) * panels.degree,
+        "circuits": lit,
+        "dark_ports": panels.servers * panels.degree - 2 * lit,
+        "reconfiguration_s": panels.reconfiguration_s,
     }
 
 

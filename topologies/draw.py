@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -12,6 +12,7 @@ from itertools import pairwise
 from testbed.errors import TopologyError
 from topologies import circle
 from topologies.model import Topology
+from topologies.panels import Panels
 from topologies.svg import AGGREGATOR, HOST, LINK, SWITCH, box, box_size, line, opening
 
 MOST_NODES = 400
@@ -95,10 +96,14 @@ def svg(
         load = _Load(link_values, label, as_text, highest or max(link_values.values(), default=0.0))
     height = canvas.height + (_LEGEND_PX if load else 0)
     parts = [opening(canvas.width, height, topology.expression)]
-    for link in range(len(topology.links)):
-        parts += [_lane(topology, canvas, d, load) for d in (2 * link, 2 * link + 1)] if load else []
-        parts += [] if load else [_cable(topology, canvas, link)]
-    parts += [_node(topology, canvas, node) for node in range(len(topology.nodes))]
+    # Behind patch panels a circuit is what a link is elsewhere, and the load of its two fibres is the same.
+    ends = [(2 * link, 2 * link) for link in range(len(topology.links))]
+    if topology.panels is not None:
+        ends = [(link, out) for link, out in topology.circuits.items() if link < out]
+    for link, out in ends:
+        parts += [_lane(topology, canvas, *one, load) for one in ((link, out), (out ^ 1, link ^ 1))] if load else []
+        parts += [] if load else [_cable(topology, canvas, link, out)]
+    parts += [_node(topology, canvas, node) for node in sorted(canvas.places)]
     parts += [_legend(canvas, load)] if load else []
     return "\n".join([*parts, "</svg>\n"])
 
@@ -130,7 +135,9 @@ class _Load:
 def _canvas(topology: Topology) -> _Canvas:
     routers_per_group = topology.params.get("a")
     if topology.family == "dragonfly" and isinstance(routers_per_group, int):
-        return _round_canvas(topology, routers_per_group)
+        return _round_canvas(topology, *circle.places(topology, routers_per_group))
+    if topology.panels is not None:
+        return _round_canvas(topology, *circle.ring(topology.host_count))
     unit = layout(topology)
     names_in_row: dict[float, list[str]] = defaultdict(list)
     for i, (_, y) in unit.items():
@@ -143,28 +150,29 @@ def _canvas(topology: Topology) -> _Canvas:
     return _Canvas(width, row_px * (rows - 1) + 2 * _MARGIN_PX, places, {i: boxes[y] for i, (_, y) in unit.items()})
 
 
-def _round_canvas(topology: Topology, routers_per_group: int) -> _Canvas:
-    width, places = circle.places(topology, routers_per_group)
-    sizes = {
-        kind: box_size(max(len(node.name) for node in topology.nodes if node.kind == kind), circle.ROOM_PX)
-        for kind in ("host", "switch")
-    }
-    return _Canvas(width, width, places, {i: sizes[node.kind] for i, node in enumerate(topology.nodes)})
+def _round_canvas(topology: Topology, width: int, places: dict[int, tuple[float, float]]) -> _Canvas:
+    longest: dict[str, int] = defaultdict(int)
+    for i in places:
+        node = topology.nodes[i]
+        longest[node.kind] = max(longest[node.kind], len(node.name))
+    sizes = {kind: box_size(letters, circle.ROOM_PX) for kind, letters in longest.items()}
+    return _Canvas(width, width, places, {i: sizes[topology.nodes[i].kind] for i in places})
 
 
-def _cable(topology: Topology, canvas: _Canvas, link: int) -> str:
-    (x1, y1), (x2, y2) = (canvas.places[topology.head(d)] for d in (2 * link + 1, 2 * link))
-    tip = f"{_ends(topology, 2 * link, '–')}: {_rate(topology.links[link].rate_bps)}"
+def _cable(topology: Topology, canvas: _Canvas, link: int, out: int) -> str:
+    """A link, or a circuit from the link into a panel to the link out of it."""
+    (x1, y1), (x2, y2) = canvas.places[topology.tail(link)], canvas.places[topology.head(out)]
+    tip = f"{_ends(topology, link, out, '–')}: {_rate(topology.links[link // 2].rate_bps)}"
     return line(x1, y1, x2, y2, LINK, 1.4, tip)
 
 
-def _lane(topology: Topology, canvas: _Canvas, directed: int, load: _Load) -> str:
-    """One direction of a link, moved to its right by half the distance between lanes."""
-    (x1, y1), (x2, y2) = canvas.places[topology.tail(directed)], canvas.places[topology.head(directed)]
+def _lane(topology: Topology, canvas: _Canvas, directed: int, out: int, load: _Load) -> str:
+    """One direction of a link or circuit, moved to its right by half the distance between lanes."""
+    (x1, y1), (x2, y2) = canvas.places[topology.tail(directed)], canvas.places[topology.head(out)]
     length = math.hypot(x2 - x1, y2 - y1) or 1.0
     right_x, right_y = _LANE_PX / 2 * (y1 - y2) / length, _LANE_PX / 2 * (x2 - x1) / length
     part = load.part(directed)
-    tip = f"{_ends(topology, directed, '→')}: {load.as_text(load.values.get(directed, 0.0))}"
+    tip = f"{_ends(topology, directed, out, '→')}: {load.as_text(load.values.get(directed, 0.0))}"
     return line(x1 + right_x, y1 + right_y, x2 + right_x, y2 + right_y, _colour(part), 1.2 + 2 * part, tip)
 
 
@@ -201,8 +209,9 @@ def _colour(part: float) -> str:
     raise ValueError(f"{part} is not a part of 1")
 
 
-def _ends(topology: Topology, directed: int, arrow: str) -> str:
-    return f"{topology.nodes[topology.tail(directed)].name} {arrow} {topology.nodes[topology.head(directed)].name}"
+def _ends(topology: Topology, directed: int, out: int, arrow: str) -> str:
+    over = "" if directed == out else f" over {topology.nodes[topology.head(directed)].name}"
+    return f"{topology.nodes[topology.tail(directed)].name} {arrow} {topology.nodes[topology.head(out)].name}{over}"
 
 
 def _rate(rate_bps: int) -> str:
@@ -215,17 +224,39 @@ def _rate(rate_bps: int) -> str:
 def text(topology: Topology, most_lines: int = 40) -> str:
     """The network for a terminal: per switch level, the highest first, each switch and what its ports lead to.
 
-    Direct links between hosts follow. A level shows at most ``most_lines`` nodes, and says how many more there are.
+    Direct links between hosts follow. What patch panels join comes first. A level shows at most ``most_lines`` nodes,
+    and says how many more there are.
     """
-    blocks = []
-    for level in sorted({topology.nodes[s].level for s in topology.switches}, reverse=True):
-        switches = [s for s in topology.switches if topology.nodes[s].level == level]
+    blocks = [] if topology.panels is None else [_circuits(topology, topology.panels, most_lines)]
+    for level in sorted({topology.nodes[s].level for s in _switches(topology)}, reverse=True):
+        switches = [s for s in _switches(topology) if topology.nodes[s].level == level]
         title = f"level {level}: {len(switches)} switch{'es' if len(switches) > 1 else ''}"
         blocks.append(_block(topology, title, switches, most_lines))
     paired = [h for h in topology.hosts if any(topology.head(d) < topology.host_count for d in topology.ports[h])]
     if paired:
         blocks.append(_block(topology, f"hosts with direct links: {len(paired)}", paired, most_lines))
     return "\n".join(blocks)
+
+
+def _switches(topology: Topology) -> list[int]:
+    return [switch for switch in topology.switches if topology.nodes[switch].kind == "switch"]
+
+
+def _circuits(topology: Topology, panels: Panels, most_lines: int) -> str:
+    """For each interface, what its panels join; with look-ahead, those that carry light and those that do not yet."""
+    count = len(panels.sides) * panels.degree
+    lines = [f"{count} patch panel{'s' if count > 1 else ''}, a port for each server at each"]
+    for i, pairs in enumerate(panels.lit):
+        names = [f"{topology.nodes[a].name}-{topology.nodes[b].name}" for a, b in pairs]
+        used = {server for pair in pairs for server in pair}
+        dark = [topology.nodes[server].name for server in topology.hosts if server not in used]
+        lines.append(f"  p{i} -- {_some([*names, *(['dark:', *dark] if dark else [])])}")
+    hidden = len(lines) - 1 - most_lines
+    return "\n".join(lines if hidden <= 0 else [*lines[: most_lines + 1], f"  ... and {hidden:,} more"])
+
+
+def _some(words: Sequence[str]) -> str:
+    return " ".join(words if len(words) <= 16 else [*words[:15], f"... {len(words) - 15} more"])
 
 
 def _block(topology: Topology, title: str, nodes: list[int], most_lines: int) -> str:
@@ -250,4 +281,4 @@ def _neighbours(topology: Topology, node: int) -> str:
     for run in runs:
         names = [topology.nodes[i].name for i in run]
         words += [f"{names[0]}..{names[-1]}"] if len(names) > 3 else names
-    return " ".join(words if len(words) <= 16 else [*words[:15], f"... {len(words) - 15} more"])
+    return _some(words)

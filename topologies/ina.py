@@ -34,7 +34,8 @@ def replacement_order(topology: Topology, root: int = 0) -> list[int]:
     """Every switch, the one to replace first in front (Rina section IV-D), where traffic goes to host ``root``."""
     workers = {switch: _hosts_at(topology, switch) for switch in topology.switches}
     below = _below(topology, root)
-    return sorted(topology.switches, key=lambda switch: (-workers[switch], -below.get(switch, 0), switch))
+    switches = [switch for switch in topology.switches if topology.nodes[switch].kind == "switch"]
+    return sorted(switches, key=lambda switch: (-workers[switch], -below.get(switch, 0), switch))
 
 
 def _hosts_at(topology: Topology, switch: int) -> int:
@@ -52,6 +53,8 @@ def _below(topology: Topology, root: int) -> dict[int, int]:
 
 def _chosen(topology: Topology, which: Value) -> Iterable[int]:
     order = replacement_order(topology)
+    if not order:
+        raise TopologyError(f"{topology.expression} has no switch that could add", fix="remove ina")
     if which == "all":
         return order
     if type(which) is int and 0 <= which <= len(order):

@@ -14,11 +14,12 @@ from typing import Literal
 
 from testbed.errors import TopologyError
 from topologies.call import as_text
+from topologies.panels import Panels
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A host or a switch.
+    """A host, a switch, or a patch panel, which is a mirror: it joins ports and never looks at packets.
 
     ``level`` is 0 for hosts and the layer, counted from 1, for switches (fat-tree: 1 edge, 2 aggregation, 3 core;
     BCube: its level plus 1). ``rack`` numbers the ToR group a host or ToR belongs to, None where racks mean nothing.
@@ -26,7 +27,7 @@ class Node:
     """
 
     name: str
-    kind: Literal["host", "switch"]
+    kind: Literal["host", "switch", "panel"]
     level: int
     rack: int | None = None
     ina: bool = False
@@ -60,7 +61,8 @@ class Topology:
     """A network. ``nodes`` holds every host before the first switch; ``router`` gives the paths between two hosts.
 
     ``family`` and ``params`` are what the network was built from (``bcube``, ``{"n": 3, "k": 2}``); parameters at their
-    default may be left out. ``router`` is asked for two different hosts only.
+    default may be left out. ``router`` is asked for two different hosts only. ``panels`` says what patch panels join:
+    port s of the panel on interface i, which is the i-th node after the hosts, is interface i of host s.
     """
 
     family: str
@@ -68,6 +70,7 @@ class Topology:
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
     router: Router = field(repr=False, compare=False)
+    panels: Panels | None = None
 
     @property
     def expression(self) -> str:
@@ -85,13 +88,23 @@ class Topology:
 
     @property
     def switches(self) -> range:
-        """Indices of the switches: those after the hosts."""
+        """Indices of the switches and panels: those after the hosts."""
         return range(self.host_count, len(self.nodes))
 
     @cached_property
     def index(self) -> dict[str, int]:
         """Node index by name."""
         return {node.name: i for i, node in enumerate(self.nodes)}
+
+    @cached_property
+    def circuits(self) -> dict[int, int]:
+        """For each directed link into a patch panel whose port is lit, the directed link that its light leaves by."""
+        found: dict[int, int] = {}
+        for interface, pairs in enumerate(self.panels.lit if self.panels else ()):
+            for a, b in pairs:
+                into_a, into_b = (self.ports[server][interface] for server in (a, b))
+                found |= {into_a: into_b ^ 1, into_b: into_a ^ 1}
+        return found
 
     @cached_property
     def ports(self) -> tuple[tuple[int, ...], ...]:

@@ -19,6 +19,7 @@ _LIST, _LISTS = "a list of integers, such as [1,5]", "a list of lists of integer
 _KINDS: dict[object, str] = {
     int: "an integer",
     float: "a number",
+    float | None: "a number",
     bool: "true or false",
     str: "a word",
     tuple[int, ...]: _LIST,

@@ -46,7 +46,8 @@ def topo(
     if as_json:
         print_json(found)
         return
-    rows = [(key.removesuffix("_bps").replace("_", " "), _cell(key, value)) for key, value in found.items()]
+    names = {key: key.removesuffix("_bps").removesuffix("_s").replace("_", " ") for key in found}
+    rows = [(names[key], _cell(key, value)) for key, value in found.items()]
     width = max(len(name) for name, _ in rows)
     print("\n".join(f"{name.ljust(width)}  {cell}" for name, cell in rows))
     print()
@@ -170,12 +171,14 @@ def _print_checks(found: Sequence[Check]) -> None:
 
 
 def _cell(key: str, value: object) -> str:
-    from testbed.units import rate_text
+    from testbed.units import rate_text, time_text
 
     if isinstance(value, dict):
-        return ", ".join(f"{level}: {count}" for level, count in value.items())
+        return ", ".join(f"{level}: {count}" for level, count in value.items()) or "-"
     if isinstance(value, list):
         return ", ".join(_cell(key, item) for item in value) or "-"
     if isinstance(value, int | float) and key.endswith("_bps"):
         return rate_text(value)
+    if isinstance(value, float) and key.endswith("_s"):
+        return time_text(value)
     return "-" if value is None else str(value)

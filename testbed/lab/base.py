@@ -215,6 +215,17 @@ class Completed:
     stderr: str
 
 
+@dataclass(frozen=True)
+class Patched:
+    """A move of circuits: how many went dark and how many came up, and from when (dark) to when (lit), on
+    ``time.monotonic``."""
+
+    parted: int
+    joined: int
+    dark_s: float
+    lit_s: float
+
+
 class Running(Protocol):
     """A program that was started on a node beside the workers."""
 
@@ -246,6 +257,25 @@ class Lab(Protocol):
         Raises:
             LabError: the kernel reports something else than what was asked for.
             PrivilegeError: the kernel does not let this user build it.
+        """
+
+    def plan_patch(self, topology: Topology) -> None:
+        """Work out :meth:`patch` for the same topology, as the next move, so that it begins at once.
+
+        Raises:
+            TopologyError: a pair would have no route.
+            LabError: another network is up.
+        """
+
+    def patch(self, topology: Topology, dark_s: float) -> Patched:
+        """Move circuits while the network is up, to those of ``topology``, which is otherwise the one that is.
+
+        Circuits that stay are not touched. Those that go are dark at once, what is sent into them is lost, and after
+        ``dark_s`` the new ones come up, with routes for the pairs of :meth:`up`. Moves take turns.
+
+        Raises:
+            TopologyError: a pair would have no route; nothing has changed then.
+            LabError: another network is up, or the kernel reports something else than what was asked for.
         """
 
     def agent(self) -> list[str]:

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from testbed.errors import SpecError
+from testbed.perturb import circuits
 from testbed.perturb.schedule import background_pairs, schedule
 from testbed.perturb.stragglers import draw
 from testbed.spec import Arm, Spec
 from testbed.spec.model import Command
-from testbed.spec.perturb import Jitter, Moment, Perturbation, Slow, Straggle, Trace
+from testbed.spec.perturb import Circuits, Jitter, Moment, Perturbation, Slow, Straggle, Trace
 from topologies.model import Topology
+from workloads.sync.cost import cost
 from workloads.sync.forest import Forest
 
 
@@ -20,8 +22,12 @@ def check(arm: Arm, spec: Spec, topology: Topology, forest: Forest, folder: Path
     Raises:
         SpecError: one names what there is not, cannot happen to this workload or scheme, or would come too late.
     """
+    now = topology
     for where, one in _placed(arm, spec):
         try:
+            if isinstance(one, Circuits):
+                now = circuits.moved(now, one)
+                cost(forest, now, 1.0)  # a worker that cannot be reached
             _check_fit(one, spec, forest)
             background_pairs([one], topology)
             schedule([one], topology, spec.seed, 1.0 if isinstance(spec.workload, Command) else spec.workload.scale)

@@ -17,12 +17,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.errors import TestbedError, TrialError, WorkerError
 from testbed.lab.base import Lab, Program, Running
 from testbed.perturb.schedule import Event, Helper, Schedule
-from testbed.spec.perturb import Moment
+from testbed.spec.perturb import Circuits, Moment
+
+if TYPE_CHECKING:
+    from testbed.perturb.patching import Patching
 
 LOOK_S = 0.003
 READY = b"ready"
@@ -95,9 +98,16 @@ class Conductor:
         kills: nodes that it has killed, with the record of each.
     """
 
-    def __init__(self, schedule: Schedule, lab: Lab, samples: Mapping[int, Path], logs: Path) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        lab: Lab,
+        samples: Mapping[int, Path],
+        logs: Path,
+        patching: Patching | None = None,
+    ) -> None:
         """``samples`` is each worker's file, by node, or none where :meth:`begin` is called; helpers' output goes into
-        ``logs``.
+        ``logs``. ``patching`` moves circuits, if the schedule has such events.
 
         Raises:
             TrialError: a helper did not start.
@@ -105,6 +115,7 @@ class Conductor:
         self._lab, self._progress, self._logs = lab, Progress(samples), logs
         self.records: list[Record] = []
         self.kills: dict[int, Record] = {}
+        self._patching = patching
         self._streams = list(schedule.streams)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="conductor", daemon=True)
@@ -176,7 +187,12 @@ class Conductor:
 
     def _run(self) -> None:
         pending = [(event, stream) for stream in self._streams if (event := next(stream, None))]
+        expected: Circuits | None = None
         while pending and not self._stop.is_set():
+            move = next((event.circuits for event, _ in pending if event.circuits), None)
+            if move is not None and move is not expected and self._patching is not None:
+                self._patching.expect(move)
+                expected = move
             if self._progress.begun_s is None or any(event.at.time_s is None for event, _ in pending):
                 self._progress.look()
             planned = [(self._planned_s(event.at), i) for i, (event, _) in enumerate(pending)]
@@ -205,6 +221,9 @@ class Conductor:
         record = Record(event.kind, event.what, planned_s, time.monotonic())
         self.records.append(record)
         self.kills |= dict.fromkeys(event.kills, record)
+        if event.circuits and self._patching is not None:
+            self._patching.put(event.circuits, record)
+            return
         try:
             if event.links:
                 self._lab.adjust(event.links)

@@ -15,9 +15,9 @@ import numpy as np
 
 from testbed.errors import SpecError
 from testbed.lab.base import LinkChange, LinkSettings, check_rate
-from testbed.perturb import targets
+from testbed.perturb import circuits, targets
 from testbed.spec.base import Group
-from testbed.spec.perturb import Background, Down, Freeze, Hog, Kill, Moment, Queue, Rates, Step
+from testbed.spec.perturb import Background, Circuits, Down, Freeze, Hog, Kill, Moment, Queue, Rates, Step
 from testbed.units import rate_text, size_text
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
@@ -51,6 +51,7 @@ class Event:
     what: str
     links: tuple[LinkChange, ...] = ()
     signals: tuple[Signals, ...] = ()
+    circuits: Circuits | None = None
     kills: tuple[int, ...] = ()
     """Nodes that do not live on."""
     optional: bool = False
@@ -108,6 +109,9 @@ def schedule(
                 streams.append(iter(_freeze(one, topology)))
             case Kill():
                 streams.append(iter(_kill(one, topology)))
+            case Circuits():
+                circuits.panels_of(topology)
+                streams.append(iter([Event(one.at, "circuits", circuits.words(one), circuits=one)]))
             case Hog():
                 made = _hogs(one, topology, number)
                 helpers += made

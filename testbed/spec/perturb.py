@@ -1,8 +1,8 @@
 """What a spec may do to a trial while it runs: the kinds of ``perturb`` and their keys.
 
 Compute: ``straggle``, ``slow``, ``jitter``, ``trace``, ``hog``. Network: ``rates``, ``rate``, ``background``,
-``queue``, ``down``. Both: ``freeze``, ``kill``. Settings of published experiments have names (:data:`NAMED`), which
-stand in the list in place of a group.
+``queue``, ``down``, ``circuits``. Both: ``freeze``, ``kill``. Settings of published experiments have names
+(:data:`NAMED`), which stand in the list in place of a group.
 
 Times count from the moment at which the first worker starts its first iteration.
 """
@@ -19,6 +19,14 @@ from testbed.errors import SpecError
 from testbed.spec.base import Group, Number, Rate, Share, Size, Time, Whole, listed, refuse, tag
 
 Names = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed), Field(min_length=1)]
+
+
+def _tuples(value: object) -> object:
+    """Lists as the expressions of topologies have them."""
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+Tuples = Annotated[tuple[Any, ...], BeforeValidator(_tuples)]
 
 _ITERATION = re.compile(r"\s*iteration\s+(\d{1,9})\s*")
 
@@ -202,7 +210,32 @@ class Kill(_Perturbation):
     nodes: Names = Field(examples=["[h0]"])
 
 
-_ALL = (Straggle, Slow, Jitter, Trace, Hog, Rates, Step, Queue, Down, Background, Freeze, Kill)
+class Circuits(_Perturbation):
+    """Circuits of patch panels move, or 1x2 switches flip to the panels that looked ahead (TopoOpt section 4)."""
+
+    kind: Literal["circuits"]
+    at: When = Field(START, examples=["3 s"])
+    rings: Tuples = Field((), examples=["[1, 3]"])
+    circuits: Tuples = Field((), examples=["[[0-1, 2-3], [1-2, 3-0]]"])
+    """With the rings, all circuits there are afterwards, as ``patch_panel`` takes them."""
+    routes: Tuples = Field((), examples=["[0-1-2]"])
+    look_ahead: bool = Field(False, strict=True)
+    """Patch the panels that look ahead; what carries light is not touched."""
+    flip: Literal["all"] | Names | None = Field(None, examples=["all"])
+    """Turn the 1x2 switches of all servers, or of those that are named, to their other panels."""
+    reconfiguration_s: Time | None = Field(None, alias="reconfiguration", examples=["10 ms"])
+    """For how long circuits that move are dark; None takes the panels' own time, and of a flip none."""
+
+    @model_validator(mode="after")
+    def _moves_or_flips(self) -> Self:
+        if bool(self.rings or self.circuits) == (self.flip is not None):
+            raise refuse("circuits takes either rings and circuits, or flip", "write rings: [1, 3], or flip: all")
+        if self.look_ahead and (self.flip is not None or self.routes):
+            raise refuse("panels that look ahead carry no traffic yet", "give routes with flip, in a group of its own")
+        return self
+
+
+_ALL = (Straggle, Slow, Jitter, Trace, Hog, Rates, Step, Queue, Down, Background, Freeze, Kill, Circuits)
 PERTURBATIONS: dict[str, type[Group]] = {one.model_fields["kind"].annotation.__args__[0]: one for one in _ALL}  # type: ignore[union-attr]
 """The kinds, by the name that ``kind`` gives."""
 
@@ -252,7 +285,8 @@ Perturbation = Annotated[
     | Annotated[Down, Tag(tag("down"))]
     | Annotated[Background, Tag(tag("background"))]
     | Annotated[Freeze, Tag(tag("freeze"))]
-    | Annotated[Kill, Tag(tag("kill"))],
+    | Annotated[Kill, Tag(tag("kill"))]
+    | Annotated[Circuits, Tag(tag("circuits"))],
     Discriminator(_kind),
     BeforeValidator(_named),
 ]

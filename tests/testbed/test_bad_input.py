@@ -111,6 +111,23 @@ CHANGES: dict[str, tuple[str, str]] = {
     "labels_the_same": ("label: ring", "label: PS"),
     "several_arms_wrong": ("star(hosts=3)", "star(hosts=0)"),
     "key_twice": ("seed: 1", "seed: 1\nseed: 2"),
+    **{
+        f"panel_{name}": (
+            "topology: star(hosts=3), scheme: ring",
+            f'topology: "patch_panel({network})", scheme: ring{more}',
+        )
+        for name, network, more in (
+            ("ring_without_ports", "servers=6,degree=2,rings=[1,[0,2,4,1,3,5]]", ""),
+            ("port_used_twice", "servers=4,degree=1,circuits=[[0-1,1-2]]", ""),
+            ("server_unreachable", "servers=4,degree=1,circuits=[[0-1,2-3]]", ""),
+            ("moved_apart", "servers=4,degree=2", ", perturb: [{kind: circuits, at: 1 s, circuits: [[0-1, 2-3]]}]"),
+            ("flip_into_the_dark", "servers=4,degree=2,look_ahead=true", ", perturb: [{kind: circuits, flip: all}]"),
+            ("flip_without_look_ahead", "servers=4,degree=2", ", perturb: [{kind: circuits, flip: all}]"),
+            ("moved_nowhere", "servers=4,degree=2", ", perturb: [{kind: circuits, at: 1 s}]"),
+            ("moved_to_no_ring", "servers=4,degree=2", ", perturb: [{kind: circuits, rings: [2]}]"),
+        )
+    },
+    "panel_on_a_star": ("seed: 1", "seed: 1\nperturb: [{kind: circuits, rings: [1]}]"),
     "alias": ("seed: 1", "seed: &s 1\nrepeats: *s"),
     "python_tag": ("seed: 1", "seed: !!python/object/apply:os.getpid []"),
     "month_13": ("name: small", "name: 2024-13-45"),

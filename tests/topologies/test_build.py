@@ -9,7 +9,7 @@ import pytest
 from testbed.errors import SpecError, TopologyError
 from topologies.build import build, families
 
-FAMILIES = "use one of star, bcube, fat_tree, spine_leaf, dragonfly, or ./FILE.py:FUNCTION for your own"
+FAMILIES = "use one of star, bcube, fat_tree, spine_leaf, dragonfly, patch_panel, or ./FILE.py:FUNCTION for your own"
 SPINE_LEAF = "spine_leaf(racks=2,hosts_per_rack=4,spines=1,oversubscription="
 BCUBE = "write it as bcube(n=...,k=...)"
 
@@ -83,7 +83,7 @@ def test_impossible_links(rate_bps: int, delay_s: float, text: str) -> None:
 
 def test_families_describe_themselves() -> None:
     known = families()
-    assert list(known) == ["star", "bcube", "fat_tree", "spine_leaf", "dragonfly"]
+    assert list(known) == ["star", "bcube", "fat_tree", "spine_leaf", "dragonfly", "patch_panel"]
     assert all(family.doc.endswith(".") for family in known.values())
     assert [(p.name, p.kind, p.required) for p in known["bcube"].parameters] == [
         ("n", "an integer", True),

@@ -28,12 +28,12 @@ FIRST_INDEX = 1000
 MTU_RANGE = (68, 65535)
 """What IPv4 needs (RFC 791), and what a veth pair can carry."""
 
-Mode = Literal["host", "bridge", "route"]
+Mode = Literal["host", "bridge", "route", "panel"]
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An interface: the egress of ``directed_link``. ``address`` is None on a bridging switch."""
+    """An interface: the egress of ``directed_link``. ``address`` is None on a bridging switch and on a panel."""
 
     directed_link: int
     name: str
@@ -89,6 +89,8 @@ class Blueprint:
     ends: tuple[tuple[int, int], ...]
     settings: LinkSettings
     hosts_file: str
+    circuits: Mapping[int, int] = field(default_factory=dict)
+    """For each directed link into a patch panel that is lit, the one that its light leaves by."""
     impairments: Mapping[int, Impairment] = field(default_factory=dict)
     """By directed link, of those that have any."""
     by_netem: bool = False
@@ -106,23 +108,34 @@ class Blueprint:
         return self.nodes[node].ports[position]
 
     def neighbours(self, node: NodePlan) -> Iterator[Neighbour]:
-        """Who a node that looks at addresses meets without another on the way, on each port: the far end, or all behind
-        a bridge."""
-        for port in node.ports if node.mode != "bridge" or node.forwards else ():
-            far_end = port.directed_link ^ 1
-            far = self.nodes[self.ends[far_end][0]]
-            if far.mode == "bridge":
-                met = [self.port(p.directed_link ^ 1) for p in far.ports if p.directed_link != far_end]
-            else:
-                met = [self.port(far_end)]
-            detour = self.port(far_end).mac if port.directed_link in self.detours else None
+        """Who a node that looks at addresses meets without another on the way, on each port."""
+        for port in node.ports if node.mode in ("host", "route") or node.forwards else ():
+            met = [self.port(directed_link) for directed_link in self._met(port.directed_link)]
+            detour = self.port(port.directed_link ^ 1).mac if port.directed_link in self.detours else None
             yield from (Neighbour(port.index, detour or one.mac, one.address) for one in met if one.address is not None)
+
+    def _met(self, directed_link: int) -> list[int]:
+        """The ports (by the links that leave them) at the far end of a link, or behind a bridge or panel there."""
+        far_end = directed_link ^ 1
+        far = self.nodes[self.ends[far_end][0]]
+        if far.mode == "panel":
+            return [self.circuits[directed_link] ^ 1] if directed_link in self.circuits else []
+        if far.mode == "bridge":
+            return [p.directed_link ^ 1 for p in far.ports if p.directed_link != far_end]
+        return [far_end]
 
     def switch_table(self, node: NodePlan) -> list[tuple[bytes, Port]]:
         """For a bridging switch, the MAC address that is reached through each of its ports."""
         if node.mode != "bridge":
             return []
         return [(self.port(port.directed_link ^ 1).mac, port) for port in node.ports]
+
+    def joined(self, node: NodePlan) -> dict[int, int]:
+        """For a panel, the interface that what arrives at an interface leaves by; dark ones are left out."""
+        if node.mode != "panel":
+            return {}
+        out = {port.index: self.circuits.get(port.directed_link ^ 1) for port in node.ports}
+        return {index: self.port(link).index for index, link in out.items() if link is not None}
 
     def label(self, directed_link: int) -> str:
         """The directed link for a reader: ``h0:eth0 -> s0:eth3``."""
@@ -142,8 +155,9 @@ def blueprint(
     """Plan ``topology`` with routes between each (source, destination) pair of hosts.
 
     ``every_address``: hosts of a pair reach each other at all their addresses, not only at those of the path between
-    them, so that ``ping NAME`` works whichever address the name stands for. ``by_netem``: links are impaired by
-    netem, and not by the delay line, for which those into bridging switches take a detour.
+    them, so that ``ping NAME`` works whichever address the name stands for. Behind patch panels they always do, and
+    all forward: connections keep their addresses when circuits move. ``by_netem``: links are impaired by netem, and not
+    by the delay line, for which those into bridging switches take a detour.
 
     Raises:
         SpecError: a link is faster or slower than can be emulated, or cannot be so impaired.
@@ -155,22 +169,30 @@ def blueprint(
     addresses = addressing.plan(topology)
     ports = [_port(topology, addresses, directed) for directed in range(2 * len(topology.links))]
     impairments = initial_impairments(topology, settings)
-    into_bridges = {d for d in impairments if _mode(addresses, topology.head(d)) == "bridge"}
+    into_bridges = {d for d in impairments if _mode(topology, addresses, topology.head(d)) == "bridge"}
     detours = frozenset() if by_netem else frozenset(into_bridges)
     crossed = {topology.head(directed) for directed in detours}
-    routes = routing.routes(topology, pairs, addresses=addresses, every_address=every_address, crossed=crossed)
+    moves = topology.panels is not None
+    if moves and impairments and not by_netem:
+        raise SpecError(
+            f"{topology.expression}: {next(iter(impairments.values()))} on a link of a patch panel, which needs netem",
+            fix="set the delay to 0, or use a kernel with CONFIG_NET_SCH_NETEM",
+        )
+    routes = routing.routes(topology, pairs, addresses=addresses, every_address=every_address or moves, crossed=crossed)
     static = _static_routes(topology, ports, routes)
     forwarding = _forwarders(topology, ports, static) | crossed
     for switch in crossed:
         static[switch] = _to_own_ports(topology, ports, switch) + static[switch]
 
     def node_plan(i: int) -> NodePlan:
-        mode = _mode(addresses, i)
+        mode = _mode(topology, addresses, i)
         own = tuple(ports[directed] for directed in topology.ports[i])
-        return NodePlan(i, topology.nodes[i].name, mode, mode == "route" or i in forwarding, own, tuple(static[i]))
+        forwards = mode == "route" or i in forwarding or (moves and mode == "host")
+        return NodePlan(i, topology.nodes[i].name, mode, forwards, own, tuple(static[i]))
 
     nodes = tuple(map(node_plan, range(len(topology.nodes))))
-    return Blueprint(nodes, _ends(topology), settings, _hosts_file(nodes), impairments, by_netem, detours)
+    circuits = topology.circuits
+    return Blueprint(nodes, _ends(topology), settings, _hosts_file(nodes), circuits, impairments, by_netem, detours)
 
 
 def initial_impairments(topology: Topology, settings: LinkSettings) -> dict[int, Impairment]:
@@ -239,8 +261,8 @@ def _ends_text(topology: Topology, link: Link) -> str:
     return f"{topology.nodes[link.a].name} - {topology.nodes[link.b].name}"
 
 
-def _mode(addresses: Addresses, node: int) -> Mode:
-    return addresses.mode.get(node, "host")
+def _mode(topology: Topology, addresses: Addresses, node: int) -> Mode:
+    return "panel" if topology.nodes[node].kind == "panel" else addresses.mode.get(node, "host")
 
 
 def _port(topology: Topology, addresses: Addresses, directed: int) -> Port:

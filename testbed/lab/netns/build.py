@@ -5,7 +5,7 @@ Order matters for speed and for correctness:
 1. a namespace per node, its sysctls (cheap while it has no interface), its loopback;
 2. veth pairs, made straight in both namespaces, down;
 3. per node: shapers while the interfaces are down (grafting onto a running one waits for every CPU), then up,
-   addresses, neighbours, and a switch's table;
+   addresses, neighbours, a switch's table, a panel's circuits;
 4. routes last, when both ends of each link are up: a route through a link without carrier is held back.
 """
 
@@ -14,13 +14,13 @@ from __future__ import annotations
 import errno
 import os
 import resource
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from testbed.errors import LabError
 from testbed.lab.base import Impairment, LinkChange
-from testbed.lab.netns import kernel, rtnetlink, shaping, switching, sysctls
+from testbed.lab.netns import kernel, panel, rtnetlink, shaping, switching, sysctls
 from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, Neighbour, NodePlan, Port, StaticRoute
 from testbed.lab.netns.netem import Netem
 from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket
@@ -74,6 +74,18 @@ class Network:
                     action(node, netlink)
         finally:
             kernel.setns(self._home, kernel.CLONE_NEWNET)
+
+    def send(self, requests: Mapping[int, Sequence[Request]]) -> None:
+        """Carry out requests, by node.
+
+        Raises:
+            LabError: the kernel refused one; it is named.
+        """
+        nodes = [self.blueprint.nodes[index] for index in requests]
+        try:
+            self.on_nodes(nodes, lambda node, netlink: netlink.send(requests[node.index]))
+        except NetlinkError as error:
+            raise LabError(f"the kernel refused to {error.strerror}") from error
 
     @contextmanager
     def inside(self, node: int) -> Iterator[None]:
@@ -151,6 +163,9 @@ class Network:
         table = blueprint.switch_table(node)
         yield from (switching.receive(port.index, f"{node.name}:{port.name}") for _, port in table)
         yield from (switching.forward(mac, port.index, node.name) for mac, port in table)
+        if node.mode == "panel":
+            yield from (panel.receive(port.index, f"{node.name}:{port.name}") for port in node.ports)
+            yield from (panel.join(index, to, node.name) for index, to in blueprint.joined(node).items())
 
 
 def _unshare_network(made: int, needed: int) -> None:

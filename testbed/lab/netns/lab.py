@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,6 +30,7 @@ from testbed.lab.base import (
     Launch,
     LinkChange,
     LinkSettings,
+    Patched,
     Program,
     Running,
     Way,
@@ -73,7 +75,10 @@ class NetnsLab:
 
     def __init__(self, *, every_address: bool = False) -> None:
         self._every_address = every_address
-        self._lock = threading.Lock()
+        self._lock, self._patching = threading.Lock(), threading.Lock()
+        self._asked: tuple[Topology, LinkSettings, list[tuple[int, int]]] | None = None
+        self._planned: Topology | None = None
+        self._leaving = threading.Event()
         self._description: dict[str, Any] = {}
         self._topology: Topology | None = None
         self._pairs: list[tuple[int, int]] = []
@@ -94,6 +99,40 @@ class NetnsLab:
         by_netem = self.impairs_by() == NETEM
         plan = blueprint(topology, settings, self._pairs, every_address=self._every_address, by_netem=by_netem)
         self._description = cast(dict[str, Any], self._ask("up", plan, timeout_s=WORK_TIMEOUT_S))
+        self._asked = topology, settings, self._pairs
+
+    def plan_patch(self, topology: Topology) -> None:
+        with self._patching:
+            self._plan_patch(topology)
+
+    def patch(self, topology: Topology, dark_s: float) -> Patched:
+        with self._patching:
+            if self._planned is not topology:
+                self._plan_patch(topology)
+            parted_s = cast(float, self._ask("part"))
+            self._ask("reroute")
+            if self._leaving.wait(max(0.0, parted_s + dark_s - time.monotonic())):
+                raise LabError("the network was taken down while circuits were dark", fix="bring it up again")
+            joined_s = cast(float, self._ask("join"))
+            before, settings, pairs = self._needed()
+            self._asked, self._planned = (topology, settings, pairs), None
+            old, new = before.circuits.items(), topology.circuits.items()
+            return Patched(len(old - new) // 2, len(new - old) // 2, parted_s, joined_s)
+
+    def _plan_patch(self, topology: Topology) -> None:
+        up, settings, pairs = self._needed()
+        if replace(topology, panels=up.panels) != up:
+            raise LabError(f"{topology.expression} is not what is up", fix="change the circuits of what is up, no more")
+        by_netem = self.impairs_by() == NETEM
+        planned = blueprint(topology, settings, pairs, every_address=self._every_address, by_netem=by_netem)
+        self._ask("plan_patch", planned, timeout_s=WORK_TIMEOUT_S)
+        self._planned = topology
+
+    def _needed(self) -> tuple[Topology, LinkSettings, list[tuple[int, int]]]:
+        """What :meth:`up` was asked for."""
+        if self._asked is None:
+            raise LabError("no network is up", fix="call up() first")
+        return self._asked
 
     def impairs_by(self) -> str | None:
         """How links can be impaired here: ``netem``, ``delay line``, or not at all (None)."""
@@ -110,6 +149,11 @@ class NetnsLab:
         if self.impairs_by() is None:
             self._ask("require", str(impairment))
         switch, routes = topology.head(directed_link), None
+        if topology.nodes[switch].kind == "panel" and self.impairs_by() != NETEM:
+            raise LabError(
+                f"{impairment} on a link into {topology.nodes[switch].name}, a patch panel, which needs netem",
+                fix="impair the link's other direction, or use a kernel with CONFIG_NET_SCH_NETEM",
+            )
         if switch >= topology.host_count and addressing.is_bridge(topology, switch) and self.impairs_by() != NETEM:
             if switch not in self._crossed:
                 self._crossed[switch] = crossing(topology, self._pairs, switch, every_address=self._every_address)
@@ -220,7 +264,11 @@ class NetnsLab:
         return self._description
 
     def down(self) -> None:
-        self._ask("down", timeout_s=WORK_TIMEOUT_S)
+        self._leaving.set()
+        with self._patching:
+            self._leaving.clear()
+            self._ask("down", timeout_s=WORK_TIMEOUT_S)
+        self._asked = self._planned = None
         self._description, self._topology = {}, None
 
     def fileno(self) -> int:
@@ -228,6 +276,7 @@ class NetnsLab:
         return self._ending
 
     def close(self) -> None:
+        self._leaving.set()
         self._channel.close()
         if self._ending < 0:
             return

@@ -9,12 +9,13 @@ from __future__ import annotations
 import struct
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from testbed.errors import LabError
 from testbed.lab.base import Counters
-from testbed.lab.netns import rtnetlink, shaping, switching, sysctls
+from testbed.lab.netns import panel, rtnetlink, shaping, switching, sysctls
 from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.capabilities import congestion_controls
@@ -42,6 +43,18 @@ def verify(network: Network, way: Way) -> dict[str, Any]:
     return summary.result()
 
 
+def verify_nodes(network: Network, way: Way, nodes: Iterable[NodePlan]) -> None:
+    """Read some nodes back.
+
+    Raises:
+        LabError: something differs.
+    """
+    try:
+        network.on_nodes(nodes, _Summary(network, way).check)
+    except NetlinkError as error:
+        raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
+
+
 class _Summary:
     """Checks node after node and keeps what was seen."""
 
@@ -52,6 +65,7 @@ class _Summary:
         self.shapes: Counter[shaping.Shape] = Counter()
         self.routes = 0
         self.neighbours = 0
+        self.circuits = 0
         self.sysctls: dict[str, Counter[str]] = {}
         self.inherited: dict[str, str] = {}
         self.has_ipv6 = sysctls.has_ipv6()
@@ -63,6 +77,7 @@ class _Summary:
         self._check_routes(node, netlink)
         self._check_neighbours(node, netlink)
         self._check_switch_table(node, netlink)
+        self._check_circuits(node, netlink)
         self._check_sysctls(node)
 
     def _check_interfaces(self, node: NodePlan, netlink: RouteSocket) -> None:
@@ -153,6 +168,21 @@ class _Summary:
             _compare(f"{node.name}:{port.name}", "switch's table", switching.BLOCK, blocks.get(port.index))
             _compare(node.name, f"port of {mac.hex(':')}", port.index, found.get(mac[2:]))
 
+    def _check_circuits(self, node: NodePlan, netlink: RouteSocket) -> None:
+        joined = self.blueprint.joined(node)
+        for port in node.ports if node.mode == "panel" else ():
+            where = f"{node.name}:{port.name}"
+            try:
+                found = panel.read_joined(netlink.dump(panel.list_joined(port.index)))
+            except (NetlinkError, ValueError) as error:
+                _differs(where, "circuit", "one that takes everything, or none", error)
+            names = [
+                "none" if to is None else self.blueprint.port(to - FIRST_INDEX).name
+                for to in (joined.get(port.index), found)
+            ]
+            _compare(where, "circuit to", *names)
+        self.circuits += len(joined) // 2
+
     def _check_sysctls(self, node: NodePlan) -> None:
         for name, value in sysctls.wanted(node, self.has_ipv6, self.settings.congestion_control).items():
             found = sysctls.read(name)
@@ -186,6 +216,7 @@ class _Summary:
             "impaired_by": self.way.report() if self.blueprint.impairments else None,
             "routes": self.routes,
             "static_neighbours": self.neighbours,
+            "circuits": self.circuits,
             "sysctls": {name: dict(values) for name, values in self.sysctls.items()},
             "inherited_sysctls": self.inherited,
             "congestion_controls": congestion_controls(),

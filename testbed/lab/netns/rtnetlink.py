@@ -14,8 +14,8 @@ from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, R
 
 RTM_NEWLINK, RTM_GETLINK = 16, 18
 RTM_NEWADDR, RTM_GETADDR = 20, 22
-RTM_NEWROUTE, RTM_GETROUTE = 24, 26
-RTM_NEWNEIGH, RTM_GETNEIGH = 28, 30
+RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE = 24, 25, 26
+RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH = 28, 29, 30
 
 AF_INET = socket.AF_INET
 IFF_UP = 0x1
@@ -32,7 +32,8 @@ IF_OPER_UP = 6
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH = 1, 4, 5, 9
 RT_TABLE_MAIN, RTPROT_STATIC, RTN_UNICAST = 254, 4, 1
-RT_SCOPE_UNIVERSE, RT_SCOPE_LINK = 0, 253
+RTNH_F_ONLINK = 4
+RT_SCOPE_UNIVERSE, RT_SCOPE_LINK, RT_SCOPE_NOWHERE = 0, 253, 255  # to remove, nowhere stands for any
 NDA_DST, NDA_LLADDR = 1, 2
 NUD_PERMANENT = 0x80
 
@@ -109,6 +110,23 @@ def add_route(destination: str, hops: Hops, what: str) -> Request:
     return Request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, body, f"route at {what} to {destination}")
 
 
+def set_route(destination: str, hops: Hops, what: str) -> Request:
+    """Through one hop, whatever the route was before, and even if the gateway still has a route of its own."""
+    (index, gateway), *_ = hops
+    flags = 0 if gateway is None else RTNH_F_ONLINK
+    scope = RT_SCOPE_LINK if gateway is None else RT_SCOPE_UNIVERSE
+    body = RTMSG.pack(AF_INET, 32, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, scope, RTN_UNICAST, flags)
+    body += attribute(RTA_DST, socket.inet_aton(destination)) + u32(RTA_OIF, index) + _gateway(gateway)
+    return Request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, body, f"change the route at {what} to {destination}")
+
+
+def remove_route(destination: str, what: str) -> Request:
+    """Forget the route to one address."""
+    body = RTMSG.pack(AF_INET, 32, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, RT_SCOPE_NOWHERE, RTN_UNICAST, 0)
+    body += attribute(RTA_DST, socket.inet_aton(destination))
+    return Request(RTM_DELROUTE, 0, body, f"forget the route at {what} to {destination}")
+
+
 def _gateway(gateway: str | None) -> bytes:
     return b"" if gateway is None else attribute(RTA_GATEWAY, socket.inet_aton(gateway))
 
@@ -125,6 +143,12 @@ def set_neighbour(index: int, address: str, mac: bytes, what: str, *, anew: bool
     return Request(
         RTM_NEWNEIGH, NLM_F_CREATE | (NLM_F_REPLACE if anew else NLM_F_EXCL), body, f"tell {what} where {address} is"
     )
+
+
+def remove_neighbour(index: int, address: str, what: str) -> Request:
+    """Forget which MAC address an IPv4 address has."""
+    body = NDMSG.pack(AF_INET, index, 0, 0, 0) + attribute(NDA_DST, socket.inet_aton(address))
+    return Request(RTM_DELNEIGH, 0, body, f"forget at {what} where {address} is")
 
 
 def list_links() -> Request:

@@ -11,14 +11,16 @@ import os
 import select
 import signal
 import socket
+import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.errors import LabError, PrivilegeError, TestbedError
 from testbed.lab.base import Counters, Exit, Impairment, Launch, LinkChange
-from testbed.lab.netns import capabilities, kernel, processes, readback
+from testbed.lab.netns import capabilities, kernel, patch, processes, readback
 from testbed.lab.netns.adjust import adjust
 from testbed.lab.netns.blueprint import Blueprint, StaticRoute
 from testbed.lab.netns.build import Network
@@ -79,6 +81,7 @@ class Sandbox:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._network: Network | None = None
+        self._patch: patch.Patch | None = None
         self._way: Way | None = None
         self._processes = Processes()
         self._wake, wake = socket.socketpair()
@@ -172,6 +175,34 @@ class Sandbox:
         """How links can be impaired here: by netem, or by the delay line, or not at all."""
         return capabilities.way()
 
+    def plan_patch(self, blueprint: Blueprint) -> None:
+        """Work out how the network becomes this one, which has other circuits."""
+        self._patch = patch.plan(self._up().blueprint, blueprint)
+
+    def part(self) -> float:
+        """Begin to patch as planned: circuits that go are dark; when they were."""
+        self._up().send(self._planned().parting)
+        return time.monotonic()
+
+    def reroute(self) -> None:
+        """Go on: what can be done while it is dark."""
+        self._up().send(self._planned().dark)
+
+    def join(self) -> float:
+        """End it: new circuits carry light, and everything that was changed is read back; when they did."""
+        network, planned = self._up(), self._planned()
+        network.send(planned.joining)
+        lit_s = time.monotonic()
+        impairments = network.blueprint.impairments  # which may have changed since it was planned
+        network.blueprint, self._patch = replace(planned.after, impairments=impairments), None
+        readback.verify_nodes(network, self._impairing(), planned.touched)
+        return lit_s
+
+    def _planned(self) -> patch.Patch:
+        if self._patch is None:
+            raise LabError("no patch is planned", fix="call plan_patch() first")
+        return self._patch
+
     def down(self) -> None:
         """End all processes and let go of the network."""
         self._processes.kill_all()
@@ -180,7 +211,7 @@ class Sandbox:
             self._way = None
         if self._network is not None:
             self._network.close()
-            self._network = None
+            self._network = self._patch = None
             Path(ETC_HOSTS).write_text("127.0.0.1 localhost\n")
 
     def run(self, node: int, command: Sequence[str], files: list[int]) -> int:

@@ -48,14 +48,20 @@ def receive(index: int, what: str) -> Request:
 
 def forward(mac: bytes, index: int, what: str) -> Request:
     """Send frames for ``mac`` (told apart by its last four bytes) out of interface ``index``."""
-    key = U32_KEY.pack(0xFFFFFFFF, int.from_bytes(mac[2:], "big")) + U32_KEY_OFFSET.pack(MAC_TAIL_OFFSET, 0)
+    body = TCMSG.pack(0, OF_A_BLOCK, 0, BLOCK, FIRST_PRIORITY_ANY_PROTOCOL)
+    body += redirect(0xFFFFFFFF, int.from_bytes(mac[2:], "big"), index)
+    return Request(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL, body, f"tell {what} where {mac.hex(':')} is")
+
+
+def redirect(mask: int, value: int, index: int) -> bytes:
+    """A filter's kind and options: frames whose destination ends in ``value``, under ``mask``, leave by ``index``."""
+    key = U32_KEY.pack(mask, value) + U32_KEY_OFFSET.pack(MAC_TAIL_OFFSET, 0)
     selector = U32_SEL.pack(TC_U32_TERMINAL, 0, 1, 0, 0, 0, 0, 0) + key
     mirred = attribute(TCA_MIRRED_PARMS, MIRRED.pack(0, 0, TC_ACT_STOLEN, 0, 0, TCA_EGRESS_REDIR, index))
     action = attribute(FIRST_ACTION, text(TCA_ACT_KIND, "mirred") + attribute(TCA_ACT_OPTIONS, mirred))
-    options = attribute(TCA_U32_SEL, selector) + attribute(TCA_U32_ACT, action)
-    body = TCMSG.pack(0, OF_A_BLOCK, 0, BLOCK, FIRST_PRIORITY_ANY_PROTOCOL)
-    body += text(TCA_KIND, "u32") + attribute(TCA_OPTIONS, options)
-    return Request(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL, body, f"tell {what} where {mac.hex(':')} is")
+    return text(TCA_KIND, "u32") + attribute(
+        TCA_OPTIONS, attribute(TCA_U32_SEL, selector) + attribute(TCA_U32_ACT, action)
+    )
 
 
 def list_table() -> Request:
@@ -65,14 +71,19 @@ def list_table() -> Request:
 
 def read_entry(body: bytes) -> tuple[bytes, int] | None:
     """Last four bytes of the MAC address and interface of one item of the list; None for the table's own head."""
+    found = read_redirect(body)
+    return found and found[1:]
+
+
+def read_redirect(body: bytes) -> tuple[bytes, bytes, int] | None:
+    """Mask, value and interface of a filter as :func:`redirect` makes it; None for the head of a list of filters."""
     options = attributes(attributes(body, TCMSG.size).get(TCA_OPTIONS, b""), 0)
     if TCA_U32_ACT not in options:
         return None
-    selector = options[TCA_U32_SEL]
-    value = selector[U32_SEL.size + 4 : U32_SEL.size + 8]
+    key = options[TCA_U32_SEL][U32_SEL.size :]
     action = attributes(attributes(options[TCA_U32_ACT], 0)[FIRST_ACTION], 0)
     mirred = attributes(action[TCA_ACT_OPTIONS], 0)[TCA_MIRRED_PARMS]
-    return value, int(MIRRED.unpack(mirred)[6])
+    return key[:4], key[4:8], int(MIRRED.unpack(mirred)[6])
 
 
 def read_block(qdisc_body: bytes) -> tuple[int, int] | None:

@@ -1,0 +1,112 @@
+"""Moving circuits while the network is up, worked out beforehand so that each of three steps is one batch a node.
+
+1. The circuits that go are parted: their ports are dark. What stays is not touched.
+2. While it is dark, servers learn their new neighbours, and new routes where the old ones led into the dark.
+3. The new circuits are joined; then servers change the routes that have worked until now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from testbed.lab.netns import panel, rtnetlink
+from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan
+from testbed.lab.netns.netlink import Request
+
+Requests = Mapping[int, list[Request]]
+"""By node."""
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A move from one network to another that differs in its circuits and routes: the requests of each step."""
+
+    before: Blueprint
+    after: Blueprint
+    parting: Requests
+    dark: Requests
+    joining: Requests
+
+    @property
+    def touched(self) -> list[NodePlan]:
+        """The nodes that it changes."""
+        return [self.after.nodes[index] for index in sorted({*self.parting, *self.dark, *self.joining})]
+
+
+def plan(before: Blueprint, after: Blueprint) -> Patch:
+    """Work a move out."""
+    way = _Way(before, after)
+    steps: tuple[dict[int, list[Request]], ...] = ({}, {}, {})
+    for node in sorted(after.nodes, key=lambda node: node.mode != "panel"):
+        was, index = before.nodes[node.index], node.index
+        steps[0][index] = list(_part(before, after, was))
+        wanted = {route.destination for route in (*was.routes, *node.routes)}
+        lost = {destination for destination in wanted if way.is_lost(index, destination)}
+        steps[1][index] = [*_meet(before, after, node), *_route(was, node, lost)]
+        steps[2][index] = [*_join(before, after, node), *_route(was, node, wanted - lost), *_leave(before, after, was)]
+    return Patch(before, after, *({index: step[index] for index in step if step[index]} for step in steps))
+
+
+def _part(before: Blueprint, after: Blueprint, was: NodePlan) -> Iterator[Request]:
+    stay = after.joined(after.nodes[was.index])
+    for index, to in before.joined(was).items():
+        if stay.get(index) != to:
+            yield panel.part(index, _name(before, index))
+
+
+def _join(before: Blueprint, after: Blueprint, node: NodePlan) -> Iterator[Request]:
+    lit = before.joined(before.nodes[node.index])
+    for index, to in after.joined(node).items():
+        if lit.get(index) != to:
+            yield panel.join(index, to, _name(after, index))
+
+
+def _meet(before: Blueprint, after: Blueprint, node: NodePlan) -> Iterator[Request]:
+    for one in set(after.neighbours(node)).difference(before.neighbours(before.nodes[node.index])):
+        # Somebody may have sent there already, and the kernel asked in vain who it is.
+        yield rtnetlink.set_neighbour(one.index, one.address, one.mac, _name(after, one.index), anew=True)
+
+
+def _leave(before: Blueprint, after: Blueprint, was: NodePlan) -> Iterator[Request]:
+    for one in set(before.neighbours(was)).difference(after.neighbours(after.nodes[was.index])):
+        yield rtnetlink.remove_neighbour(one.index, one.address, _name(before, one.index))
+
+
+def _route(was: NodePlan, node: NodePlan, destinations: Collection[str]) -> Iterator[Request]:
+    """Change a node's routes to some destinations."""
+    had, has = ({one.destination: one.hops for one in routes} for routes in (was.routes, node.routes))
+    for destination in sorted(destinations):
+        if destination not in has:
+            yield rtnetlink.remove_route(destination, node.name)
+        elif had.get(destination) != has[destination]:
+            yield rtnetlink.set_route(destination, has[destination], node.name)
+
+
+def _name(blueprint: Blueprint, index: int) -> str:
+    node, position = blueprint.ends[index - FIRST_INDEX]
+    return f"{blueprint.nodes[node].name}:{blueprint.nodes[node].ports[position].name}"
+
+
+class _Way:
+    """How servers forward before a move, and what of it leads over a circuit that goes."""
+
+    def __init__(self, before: Blueprint, after: Blueprint) -> None:
+        self.parted = {link for link, out in before.circuits.items() if after.circuits.get(link) != out}
+        self.owner = {port.address: node.index for node in before.nodes for port in node.ports if port.address}
+        self.routes = [{one.destination: one.hops[0] for one in node.routes} for node in before.nodes]
+        self.met = [{one.address: one.index for one in before.neighbours(node)} for node in before.nodes]
+
+    def is_lost(self, node: int, destination: str) -> bool:
+        """Whether what a node sends to an address is lost while it is dark, or has never arrived."""
+        while node != self.owner[destination]:
+            if destination in self.routes[node]:
+                index, via = self.routes[node][destination]
+            elif destination in self.met[node]:
+                index, via = self.met[node][destination], None
+            else:
+                return True
+            if index - FIRST_INDEX in self.parted:
+                return True
+            node = self.owner[via or destination]
+        return False

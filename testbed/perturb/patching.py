@@ -1,0 +1,138 @@
+"""Moves of circuits while a trial runs, one after the other, beside everything else that happens to it.
+
+They come from the schedule, through the conductor, and from the trial's own processes: a line such as ``{"kind":
+"request", "rings": [1, 3]}`` in a process's samples file, with the keys of the perturbation ``circuits``. The forest
+stays, and with it who sends to whom; traffic takes the new circuits by the new routes.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from pydantic import ValidationError
+
+from testbed.errors import TestbedError
+from testbed.lab.base import Lab
+from testbed.perturb import circuits
+from testbed.perturb.conductor import LOOK_S, Record
+from testbed.spec.perturb import Circuits
+from topologies.model import Topology
+
+REQUEST = b'"request"'
+
+
+class Requests:
+    """Follows what one process writes, and finds what it asks for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._read, self._rest = path, 0, b""
+
+    def look(self) -> list[dict[str, Any]]:
+        """Requests that were written since."""
+        try:
+            if self._path.stat().st_size == self._read:
+                return []
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                new = file.read()
+        except FileNotFoundError:
+            return []
+        self._read += len(new)
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        found = (json.loads(line) for line in lines if REQUEST in line)
+        return [line for line in found if line["kind"] == "request"]
+
+
+class Patching:
+    """Carries out moves in the lab; use in ``with``, around the conductor.
+
+    Attributes:
+        records: what was asked for in band, as it went.
+        history: which circuits carried light from when on.
+    """
+
+    def __init__(self, lab: Lab, topology: Topology, asking: Sequence[Path] = ()) -> None:
+        """``topology`` is what is up, ``asking`` the files of processes that may ask for other circuits."""
+        self._lab, self._topology = lab, topology
+        self.records: list[Record] = []
+        self.history: list[tuple[float, Topology]] = [(0.0, topology)]
+        self._asking = [Requests(path) for path in asking]
+        self._wanted: queue.SimpleQueue[tuple[Circuits, Record | None] | None] = queue.SimpleQueue()
+        self._planned: tuple[Circuits, Topology] | None = None
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=one, daemon=True) for one in (self._work, self._listen)]
+
+    def __enter__(self) -> Patching:
+        for thread in self._threads if self._topology.panels is not None else ():
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Whatever is still dark stays so: the lab goes down next, which ends a move that waits."""
+        self._stop.set()
+        self._wanted.put(None)
+
+    def expect(self, move: Circuits) -> None:
+        """Work a move out that will be the next."""
+        self._wanted.put((move, None))
+
+    def put(self, move: Circuits, record: Record) -> None:
+        """Have a move carried out when those before it are done; ``record`` is told when it begins and is done."""
+        self._wanted.put((move, record))
+
+    # The threads.
+
+    def _listen(self) -> None:
+        while not self._stop.wait(LOOK_S):
+            for line in (line for one in self._asking for line in one.look()):
+                record = Record("circuits", "asked for in band", planned_s=time.monotonic())
+                self.records.append(record)
+                try:
+                    move = Circuits.model_validate({**line, "kind": "circuits"})
+                except ValidationError as error:
+                    record.error = f"request {json.dumps(line)}: {error.errors()[0]['msg']}"
+                    continue
+                record.what = f"{circuits.words(move)}, asked for in band"
+                self.put(move, record)
+
+    def _work(self) -> None:
+        while (wanted := self._wanted.get()) is not None and not self._stop.is_set():
+            move, record = wanted
+            try:
+                if record is None:
+                    self._plan(move)
+                else:
+                    record.begun_s = time.monotonic()
+                    self._carry_out(move)
+                    record.done_s = time.monotonic()
+            except TestbedError as error:
+                if record is not None and not self._stop.is_set():
+                    record.error = error.problem
+
+    def _plan(self, move: Circuits) -> Topology:
+        if self._planned is None or self._planned[0] is not move:
+            target = circuits.moved(self._topology, move)
+            if not move.look_ahead:
+                self._lab.plan_patch(target)
+            self._planned = move, target
+        return self._planned[1]
+
+    def _carry_out(self, move: Circuits) -> None:
+        target = self._plan(move)
+        self._planned = None
+        dark_s = circuits.dark_s(self._topology, move)
+        if move.look_ahead:
+            self._stop.wait(dark_s)
+        else:
+            done = self._lab.patch(target, dark_s)
+            self.history.append((done.lit_s, target))
+        self._topology = target

@@ -1,0 +1,163 @@
+"""Circuits that a schedule moves, or a process of a trial asks for: what is recorded, and what it costs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from testbed.errors import SpecError
+from testbed.lab.base import Launch, LinkSettings, Patched, Program
+from testbed.lab.netns import NetnsLab
+from testbed.perturb.circuits import dark_s, moved, moved_cost, words
+from testbed.perturb.conductor import Conductor, Record
+from testbed.perturb.patching import Patching
+from testbed.perturb.schedule import schedule
+from testbed.spec.perturb import Circuits
+from topologies.addressing import plan
+from topologies.build import build
+from topologies.model import Topology
+from workloads.sync.cost import cost
+from workloads.sync.schemes import build as build_forest
+
+ASK = Path(__file__).with_name("ask.py")
+OTHER = [[0, 2, 4, 1, 3, 5]]
+
+
+def panels(arguments: str = "servers=6,degree=2,look_ahead=true") -> Topology:
+    return build(f"patch_panel({arguments})", rate_bps=10**8)
+
+
+def circuits(**keys: Any) -> Circuits:
+    return Circuits.model_validate({"kind": "circuits", **keys})
+
+
+class Notes:
+    """A lab that notes what it is asked for, and takes no time."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Topology]] = []
+
+    def plan_patch(self, topology: Topology) -> None:
+        self.asked.append(("plan", topology))
+
+    def patch(self, topology: Topology, dark_s: float) -> Patched:
+        self.asked.append(("patch", topology))
+        now = time.monotonic()
+        return Patched(1, 1, now, now + dark_s)
+
+
+def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path) -> None:
+    topology, lab = panels(), Notes()
+    moves = [
+        circuits(at="0 s", rings=OTHER, look_ahead=True, reconfiguration="0.1 s"),
+        circuits(at="0.02 s", flip="all"),
+        circuits(at="0.04 s", rings=[1], reconfiguration="0 s"),
+    ]
+    with (
+        Patching(lab, topology) as patching,
+        Conductor(schedule(moves, topology, 1, 1.0), lab, {}, tmp_path, patching) as conductor,
+    ):
+        conductor.begin()
+        time.sleep(0.8)
+    assert [record.what for record in conductor.records] == [words(move) for move in moves]
+    first, second, third = conductor.records
+    assert first.planned_s <= first.begun_s <= first.done_s - 0.1
+    assert first.done_s <= second.begun_s, "moves take turns"
+    assert second.done_s <= third.begun_s
+    expected = moved(moved(topology, moves[0]), moves[1])
+    assert [what for what, _ in lab.asked] == ["plan", "patch", "plan", "patch"]
+    assert lab.asked[1][1].panels == expected.panels
+    assert [one.panels for _, one in patching.history] == [
+        topology.panels,
+        expected.panels,
+        moved(expected, moves[2]).panels,
+    ]
+
+
+@pytest.mark.lab
+def test_a_process_asks_and_its_traffic_takes_the_new_circuit(tmp_path: Path) -> None:
+    topology = panels("servers=6,degree=2,technology=mems_3d")
+    samples, log = tmp_path / "h0.jsonl", tmp_path / "h0.log"
+    address = plan(topology).of(2, 0)
+    with NetnsLab() as lab:
+        lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
+        with Patching(lab, topology, [samples]) as patching:
+            request = json.dumps({"kind": "request", "rings": OTHER})
+            program = Program((sys.executable, str(ASK), str(samples), address, request), {}, str(tmp_path))
+            lab.launch([Launch(0, "", str(log), program)])
+            end = time.monotonic() + 20
+            while not lab.exits() and time.monotonic() < end:
+                time.sleep(0.02)
+        assert log.read_text().split() == ["ttl=63", "ttl=64"]
+    (record,) = patching.records
+    assert record.error is None
+    assert record.what == "to rings=[[0,2,4,1,3,5]], asked for in band"
+    assert record.planned_s <= record.begun_s <= record.done_s - 0.01
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ({"rings": [2]}, "patch_panel: rings holds 2; a ring of that stride misses some of the 6 servers"),
+        ({"ring": [1]}, 'request {"kind": "request", "ring": [1]}: Extra inputs are not permitted'),
+    ],
+)
+def test_a_request_that_cannot_be_is_recorded(tmp_path: Path, line: dict[str, Any], error: str) -> None:
+    samples, lab = tmp_path / "h0.jsonl", Notes()
+    with Patching(lab, panels(), [samples]) as patching:
+        samples.write_text(json.dumps({"kind": "request", **line}) + "\n" + '{"kind": "requ')
+        time.sleep(0.2)
+    assert [record.error for record in patching.records] == [error]
+    assert lab.asked == []
+
+
+def test_what_moves_is_dark_for_the_panels_time_unless_said_otherwise() -> None:
+    topology = panels("servers=6,degree=2,technology=mems_3d,look_ahead=true")
+    assert dark_s(topology, circuits(rings=[1])) == 0.01
+    assert dark_s(topology, circuits(rings=[1], reconfiguration="2 s")) == 2
+    assert (dark_s(topology, circuits(flip="all")), dark_s(topology, circuits(flip="h0", reconfiguration="1 ms"))) == (
+        0,
+        0.001,
+    )
+
+
+def test_costs_are_shared_out_by_time_and_the_bound_is_the_best() -> None:
+    before = panels("servers=6,degree=2,rings=[[0,2,4,1,3,5]]")
+    after = moved(before, circuits(rings=[1]))
+    forest = build_forest("ring", before, [600])
+    found = moved_cost(forest, [(0.0, before), (2.5, after)], [(1.0, 2.0), (2.0, 3.0), (3.0, 4.0)], 1e6)
+    first, second = cost(forest, before, 1e6), cost(forest, after, 1e6)
+    assert found.link_bytes == pytest.approx(0.5 * first.link_bytes + 0.5 * second.link_bytes)
+    assert found.bound_s() == second.bound_s() < first.bound_s()
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({}, "circuits takes either rings and circuits, or flip"),
+        ({"rings": [1], "flip": "all"}, "circuits takes either rings and circuits, or flip"),
+        ({"rings": [1], "look_ahead": True, "routes": ["0-1"]}, "panels that look ahead carry no traffic yet"),
+    ],
+)
+def test_a_group_that_says_too_much_or_too_little(keys: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        circuits(**keys)
+
+
+def test_moves_need_panels_and_flips_need_look_ahead(read: Callable[..., list[Any]]) -> None:
+    (move,) = read({"kind": "circuits", "rings": [1]})
+    with pytest.raises(SpecError, match=r"star\(hosts=3\) has no patch panels"):
+        schedule([move], build("star(hosts=3)", rate_bps=10**8), 1, 1.0)
+    with pytest.raises(SpecError, match="these patch panels have no look-ahead ports"):
+        moved(panels("servers=6,degree=2"), circuits(flip="all"))
+    with pytest.raises(SpecError, match="has no node 'h9'"):
+        moved(panels(), circuits(flip=["h9"]))
+    assert Record("circuits", words(circuits(flip=["h0", "h1"]))).what == "flip of h0, h1"

@@ -1,0 +1,161 @@
+"""How circuits are written, and which panel each of them is on.
+
+``rings=[1,5]`` are TopoOpt's permutations (section 3.3, TotientPerms): ring p joins server s to server s + p (mod n);
+``rings=[[0,2,1,3]]`` is one in an order of its own. ``circuits=[[0-3,1-4,2-5]]`` are matchings, one a panel, such as
+TopologyFinder's step 3 finds for MP transfers.
+
+A circuit is full duplex. So a ring takes two ports of each server (the paper's example has three rings for six NICs),
+serves both of its directions, and p and n - p are one ring. The circuits of a panel are a matching, so those of a ring
+go to two panels by turns; where n is odd, the last one has to go to a third, which other rings' last ones share.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from testbed.errors import TopologyError
+from topologies.call import as_text
+from topologies.panels import Matching, Routes
+
+_NUMBERS = re.compile(r"\d{1,9}(-\d{1,9})+")
+_RINGS, _CIRCUITS, _PATHS = "[1,5] or [[0,2,1,3]]", "[[0-1,2-3],[1-2,3-0]], a list for each panel", "[0-1-2,2-1-0]"
+Pairs = list[tuple[int, int]]
+
+
+def matchings(servers: int, degree: int, rings: object = (), circuits: object = ()) -> tuple[Matching, ...]:
+    """By panel: first the circuits of the rings, then, from the next panel on, ``circuits``; other ports are dark.
+
+    Raises:
+        TopologyError: something is no ring or no matching of the servers, or the servers have too few ports.
+    """
+    orders = _orders(servers, rings)
+    laid = _lay(orders)
+    given = [_matching(servers, n, panel) for n, panel in enumerate(_items("circuits", circuits, _CIRCUITS))]
+    if len(laid) + len(given) > degree:
+        parts = [f"rings take {len(laid)}"] * bool(orders) + [f"circuits take {len(given)}"] * bool(given)
+        raise TopologyError(
+            f"patch_panel: of the {degree} port{'s' * (degree > 1)} that degree={degree} gives each server, "
+            f"{' and '.join(parts)}",
+            fix=f"give degree={len(laid) + len(given)}, or fewer rings: each takes two ports"
+            + (", and all together one more where the number of servers is odd" if servers % 2 else ""),
+        )
+    dark: list[Pairs] = [[] for _ in range(degree - len(laid) - len(given))]
+    return tuple(tuple(sorted(pairs)) for pairs in (*laid, *given, *dark))
+
+
+def paths(servers: int, routes: object) -> Routes:
+    """``[0-1-2]``: traffic from server 0 to server 2 goes through server 1.
+
+    Raises:
+        TopologyError: one is no path of servers.
+    """
+    found = []
+    for word in _items("routes", routes, _PATHS):
+        path = _numbers(servers, "routes", word, _PATHS)
+        if len(set(path)) < len(path):
+            raise TopologyError(f"patch_panel: route {word} passes a server twice", fix="name each server once")
+        found.append(path)
+    return tuple(found)
+
+
+def _orders(servers: int, rings: object) -> list[Sequence[int]]:
+    orders: list[Sequence[int]] = []
+    strides: dict[int, int] = {}
+    for ring in _items("rings", rings, _RINGS):
+        if isinstance(ring, tuple):
+            orders.append(_order(servers, ring))
+            continue
+        if type(ring) is not int or math.gcd(ring, servers) != 1:
+            raise TopologyError(
+                f"patch_panel: rings holds {as_text(ring)}; a ring of that stride misses some of the {servers} servers",
+                fix=f"take strides that are coprime to {servers}: {_coprime(servers)}",
+            )
+        same = min(ring % servers, -ring % servers)
+        if same in strides:
+            raise TopologyError(
+                f"patch_panel: rings holds {strides[same]} and {ring}, which are the same circuits",
+                fix=f"leave {ring} out: circuits are full duplex, and carry the ring in both directions",
+            )
+        strides[same] = ring
+        orders.append([step * ring % servers for step in range(servers)])
+    return orders
+
+
+def _coprime(servers: int) -> str:
+    """The strides up to half of the servers: the others are the same rings the other way round."""
+    strides = [str(p) for p in range(1, max(2, servers // 2 + 1)) if math.gcd(p, servers) == 1]
+    return ", ".join(strides if len(strides) <= 8 else [*strides[:7], "..."])
+
+
+def _order(servers: int, ring: tuple[object, ...]) -> Sequence[int]:
+    order = [server for server in ring if type(server) is int]
+    if sorted(order) != list(range(servers)) or len(order) < len(ring):
+        raise TopologyError(
+            f"patch_panel: ring {as_text(ring)} does not name each of the {servers} servers once",
+            fix=f"order 0 to {servers - 1}",
+        )
+    return order
+
+
+def _lay(orders: Sequence[Sequence[int]]) -> list[Pairs]:
+    """By panel, the circuits of the rings: two panels for each ring, then those that odd rings have in common."""
+    panels: list[Pairs] = [[] for _ in range(2 * len(orders))]
+    shared: list[Pairs] = []
+    for r, order in enumerate(orders):
+        ring = [(min(a, b), max(a, b)) for a, b in zip(order, (*order[1:], order[0]), strict=True)]
+        if len(ring) % 2:
+            panel, place = _free_place(shared, ring)
+            panel.append(ring[place])
+            ring = ring[place + 1 :] + ring[:place]
+        panels[2 * r] += ring[::2]
+        panels[2 * r + 1] += ring[1::2]
+    return panels + shared
+
+
+def _free_place(shared: list[Pairs], ring: Pairs) -> tuple[Pairs, int]:
+    """The first of the shared panels, or a new one, at which a circuit of the ring finds both its ports free."""
+    for panel in shared:
+        taken = {server for pair in panel for server in pair}
+        for place, pair in enumerate(ring):
+            if not taken & set(pair):
+                return panel, place
+    shared.append([])
+    return shared[-1], 0
+
+
+def _matching(servers: int, number: int, panel: object) -> Pairs:
+    pairs: Pairs = []
+    used: set[int] = set()
+    for word in _items("circuits", panel, _CIRCUITS):
+        ends = _numbers(servers, "circuits", word, _CIRCUITS)
+        if len(ends) != 2 or ends[0] == ends[1]:
+            raise TopologyError(f"patch_panel: circuit {word} does not join two servers", fix="write it as 0-1")
+        for server in ends:
+            if server in used:
+                raise TopologyError(
+                    f"patch_panel: the port of server {server} is used twice in panel {number} of circuits",
+                    fix=f"move circuit {word} to another panel: a server has one port at each",
+                )
+            used.add(server)
+        pairs.append((min(ends), max(ends)))
+    return pairs
+
+
+def _items(name: str, value: object, example: str) -> tuple[object, ...]:
+    if not isinstance(value, tuple):
+        raise TopologyError(f"patch_panel: {name} is {as_text(value)}", fix=f"write it as {name}={example}")
+    return value
+
+
+def _numbers(servers: int, name: str, word: object, example: str) -> tuple[int, ...]:
+    if not isinstance(word, str) or not _NUMBERS.fullmatch(word):
+        raise TopologyError(f"patch_panel: {name} holds {as_text(word)}", fix=f"write it as {name}={example}")
+    numbers = tuple(map(int, word.split("-")))
+    if max(numbers) >= servers:
+        raise TopologyError(
+            f"patch_panel: {name} holds {word}, and there is no server {max(numbers)}",
+            fix=f"name servers 0 to {servers - 1}",
+        )
+    return numbers

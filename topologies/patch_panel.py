@@ -1,0 +1,170 @@
+"""Servers joined by circuits of patch panels, without a packet switch (TopoOpt, sections 3.1 and 4).
+
+Each of n servers has d interfaces, and interface i of every server is a port of panel i. Two servers are neighbours
+where a circuit joins them; others are reached through servers, which forward (section 6, "indirect forwarding").
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Literal
+
+from testbed.errors import TopologyError
+from topologies.circuits import matchings, paths
+from topologies.model import Link, Node, Path, Topology
+from topologies.panels import RECONFIGURATION_S, Panels
+from topologies.parameters import at_least, check_size
+
+Technology = Literal["patch_panel", "mems_3d", "mems_2d", "rotornet", "silicon_photonics", "tunable_lasers"]
+
+
+def patch_panel(
+    rate_bps: int,
+    delay_s: float,
+    *,
+    servers: int,
+    degree: int,
+    rings: object = (),
+    circuits: object = (),
+    routes: object = (),
+    technology: Technology = "patch_panel",
+    reconfiguration_s: float | None = None,
+    look_ahead: bool = False,
+) -> Topology:
+    """Circuit-switched: d interfaces a server to d patch panels, which can be moved while traffic runs (TopoOpt).
+
+    Node ``p<i>`` is the panel of interface i, with server s on its port s; link ``s * degree + i`` leads there.
+
+    Args:
+        servers: n.
+        degree: d, the interfaces of each server.
+        rings: ring permutations, by stride or as an order of the servers, as :mod:`topologies.circuits` says; one ring
+            where neither these nor ``circuits`` are given.
+        circuits: matchings for the panels after those of the rings.
+        routes: paths such as ``[0-1-2]``; other traffic takes a shortest path over circuits, as coin-change routing
+            (Appendix C) does, over the lowest panel where several are as short. Routes go by destination.
+        technology: says how long a circuit is dark while it moves (Table 1).
+        reconfiguration_s: the same as a number, if it is to be another.
+        look_ahead: give each interface a 1x2 switch to a second panel, which is dark until the switches flip.
+
+    Raises:
+        TopologyError: circuits are no matchings of the servers' ports, or a route does not follow circuits.
+    """
+    at_least("patch_panel", 2, servers=servers)
+    at_least("patch_panel", 1, degree=degree)
+    check_size("patch_panel", servers * degree, servers=servers, degree=degree)
+    if reconfiguration_s is not None and reconfiguration_s < 0:
+        raise TopologyError(f"patch_panel: reconfiguration_s is {reconfiguration_s:g}", fix="give 0 or more")
+    chosen = {
+        "rings": rings or None,
+        "circuits": circuits or None,
+        "routes": routes or None,
+        "technology": technology if technology != "patch_panel" else None,
+        "reconfiguration_s": reconfiguration_s,
+        "look_ahead": look_ahead or None,
+    }
+    params: dict[str, object] = {"servers": servers, "degree": degree}
+    params |= {name: value for name, value in chosen.items() if value is not None}
+    lit = matchings(servers, degree, rings if rings or circuits else (1,), circuits)
+    dark = tuple(() for _ in range(degree))
+    panels = Panels(
+        sides=(lit, dark) if look_ahead else (lit,),
+        position=(0,) * servers,
+        reconfiguration_s=RECONFIGURATION_S[technology] if reconfiguration_s is None else reconfiguration_s,
+        routes=paths(servers, routes),
+    )
+    nodes = [Node(f"h{s}", "host", 0) for s in range(servers)] + [Node(f"p{i}", "panel", 1) for i in range(degree)]
+    links = [Link(s, i, servers + i, s, rate_bps, delay_s) for s in range(servers) for i in range(degree)]
+    return repatched(Topology("patch_panel", params, tuple(nodes), tuple(links), _Circuits()), panels)
+
+
+def repatched(topology: Topology, panels: Panels) -> Topology:
+    """The same servers and fibres with other circuits; ports, and with them addresses, stay.
+
+    Raises:
+        TopologyError: a given route does not follow circuits, or two of them contradict each other.
+    """
+    router = _Circuits()
+    found = replace(topology, panels=panels, router=router)
+    router.take(found, panels)
+    return found
+
+
+class _Circuits:
+    """A router that goes by the destination alone: along given paths, else a shortest way over circuits."""
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[int, int], int] = {}
+        """By (server, destination), the directed link to leave by."""
+        self._towards: dict[int, dict[int, int]] = {}
+        """By destination and server, the same on a shortest way."""
+        self._neighbours: list[list[tuple[int, int]]] = []
+        """By server, for each lit interface, the link into its panel and the server at the other end of the circuit."""
+
+    def take(self, topology: Topology, panels: Panels) -> None:
+        """Follow the paths that ``panels`` gives. Raises TopologyError: no circuit is there, or two next hops."""
+        for path in panels.routes:
+            word = "-".join(map(str, path))
+            for here, there in pairwise(path):
+                link = next((link for link, other in self.neighbours(topology)[here] if other == there), None)
+                if link is None:
+                    raise TopologyError(
+                        f"{topology.expression}: route {word} goes from {here} to {there}, which no circuit joins",
+                        fix="join them, or route over servers that are joined",
+                    )
+                if self._given.setdefault((here, path[-1]), link) != link:
+                    raise TopologyError(
+                        f"{topology.expression}: route {word} leaves server {here} otherwise than another route to "
+                        f"server {path[-1]} does",
+                        fix="give one next hop for each server and destination: servers forward by destination",
+                    )
+
+    def neighbours(self, topology: Topology) -> list[list[tuple[int, int]]]:
+        if not self._neighbours:
+            lit = topology.circuits
+            ports = (topology.ports[server] for server in topology.hosts)
+            self._neighbours = [[(link, topology.head(lit[link])) for link in links if link in lit] for links in ports]
+        return self._neighbours
+
+    def __call__(self, topology: Topology, src: int, dst: int) -> tuple[Path, ...]:
+        if dst not in self._towards:
+            self._towards[dst] = _shortest(self.neighbours(topology), dst)
+        links: list[int] = []
+        here = src
+        while here != dst:
+            leave = self._given.get((here, dst), self._towards[dst].get(here))
+            if leave is None:
+                raise _unreachable(topology, src, dst, self._towards[dst])
+            links += [leave, topology.circuits[leave]]
+            here = topology.head(links[-1])
+        return (Path(tuple(links)),)
+
+
+def _shortest(neighbours: Sequence[Sequence[tuple[int, int]]], dst: int) -> dict[int, int]:
+    """By server, the lowest interface's link that leads nearer to ``dst``; circuits lead back as far as there."""
+    distance = {dst: 0}
+    todo = deque([dst])
+    while todo:
+        here = todo.popleft()
+        for _, other in neighbours[here]:
+            if other not in distance:
+                distance[other] = distance[here] + 1
+                todo.append(other)
+    return {
+        server: next(link for link, other in neighbours[server] if distance[other] < far)
+        for server, far in distance.items()
+        if far
+    }
+
+
+def _unreachable(topology: Topology, src: int, dst: int, reaching: Mapping[int, int]) -> TopologyError:
+    names = [topology.nodes[server].name for server in sorted(reaching)]
+    shown = ", ".join(names if len(names) <= 6 else [*names[:5], "..."]) or "nobody"
+    ends = topology.nodes[src].name, topology.nodes[dst].name
+    return TopologyError(
+        f"{topology.expression}: no circuits lead from {ends[0]} to {ends[1]}, which is joined with {shown}",
+        fix="add circuits that join them, such as rings=[1]",
+    )
