@@ -133,6 +133,7 @@ def _take_part(job: Job, progress: _Progress, samples: TextIO) -> None:
         vitals = Vitals(job.watched)
         try:
             _meet(job, progress, engine, samples)
+            progress.meter = progress.meter or Meter()  # before the thread of the vitals, whose waits are not ours
             with _collector_off(), vitals:
                 if source is None:
                     _pass_on(job, engine, progress)
@@ -199,7 +200,8 @@ class _Release:
 
     def __init__(self, job: Job, engine: Synchroniser, progress: _Progress) -> None:
         self._engine, self._last = engine, len(job.buckets) - 1
-        self.meter = progress.meter = progress.meter or Meter()
+        assert progress.meter
+        self.meter = progress.meter
         if not self.meter.counts_waits and not progress.begun:
             print(f"{job.name}: this kernel does not count run-queue waits in {TASKS}; wait_s is null", flush=True)
         self.ready = self.meter.now()
