@@ -14,10 +14,10 @@ from itertools import count
 import numpy as np
 
 from testbed.errors import SpecError
-from testbed.lab.base import LinkChange, LinkSettings, check_rate
+from testbed.lab.base import Impairment, LinkChange, LinkSettings, check_rate
 from testbed.perturb import targets
 from testbed.spec.base import Group
-from testbed.spec.perturb import Background, Down, Freeze, Hog, Kill, Moment, Queue, Rates, Step
+from testbed.spec.perturb import Background, Down, Freeze, Hog, Impair, Kill, Moment, Queue, Rates, Step
 from testbed.units import rate_text, size_text
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
@@ -50,6 +50,8 @@ class Event:
     kind: str
     what: str
     links: tuple[LinkChange, ...] = ()
+    impairments: tuple[tuple[int, Impairment], ...] = ()
+    """By directed link."""
     signals: tuple[Signals, ...] = ()
     kills: tuple[int, ...] = ()
     """Nodes that do not live on."""
@@ -72,13 +74,14 @@ BACKGROUND_PORT = 8_000
 """The n-th background perturbation's sink listens at this plus n."""
 
 
-def schedule(perturbations: Sequence[Group], topology: Topology, seed: int, scale: float) -> Schedule:
+def schedule(perturbations: Sequence[Group], topology: Topology, seed: int, scale: float, settings: LinkSettings) -> Schedule:
     """What is to happen to a trial.
 
     Args:
         perturbations: the spec's and the arm's; those of computing are :mod:`testbed.perturb.stragglers`'.
         seed: of all that happens by chance; each perturbation has numbers of its own.
         scale: the workload's, which divides rates.
+        settings: what links are beyond their rate and delay, for an event that ends to put back.
 
     Raises:
         SpecError: something is named that there is not, or a rate is above the link's own.
@@ -94,7 +97,9 @@ def schedule(perturbations: Sequence[Group], topology: Topology, seed: int, scal
             case Step():
                 streams.append(iter(_step(one, topology, scale)))
             case Queue():
-                streams.append(iter(_queue(one, topology)))
+                streams.append(iter(_queue(one, topology, settings)))
+            case Impair():
+                streams.append(iter(_impair(one, topology, settings)))
             case Down():
                 streams.append(iter(_down(one, topology)))
             case Freeze():
@@ -168,15 +173,27 @@ def _step(one: Step, topology: Topology, scale: float) -> list[Event]:
     return _window(one, what, changes, [LinkChange(link, rate_bps=_rate_bps(topology, link)) for link in links])
 
 
-def _queue(one: Queue, topology: Topology) -> list[Event]:
+def _queue(one: Queue, topology: Topology, settings: LinkSettings) -> list[Event]:
     links = targets.links(topology, one.links, one.direction)
-    own = LinkSettings().queue_bytes
     return _window(
         one,
         f"{_all(topology, links)} with a queue of {size_text(one.size_bytes)}",
         [LinkChange(link, queue_bytes=one.size_bytes) for link in links],
-        [LinkChange(link, queue_bytes=own) for link in links],
+        [LinkChange(link, queue_bytes=settings.queue_bytes) for link in links],
     )
+
+
+def _impair(one: Impair, topology: Topology, settings: LinkSettings) -> list[Event]:
+    links = targets.links(topology, one.links, one.direction)
+    before = {
+        link: Impairment(topology.links[link // 2].delay_s, settings.jitter_s, settings.loss, settings.reorder)
+        for link in links
+    }
+    begin, *end = _window(one, f"{_all(topology, links)} with {one.impairment}", [], [])
+    return [
+        replace(begin, impairments=tuple((link, one.impairment) for link in links)),
+        *(replace(event, impairments=tuple(before.items())) for event in end),
+    ]
 
 
 def _down(one: Down, topology: Topology) -> list[Event]:
@@ -227,7 +244,7 @@ def _helped(one: Hog | Background, what: str, helpers: Sequence[Helper]) -> list
 
 
 def _window(
-    one: Step | Queue | Down | Freeze | Hog | Background,
+    one: Step | Queue | Impair | Down | Freeze | Hog | Background,
     what: str,
     changes: Sequence[LinkChange],
     back: Sequence[LinkChange],
