@@ -16,7 +16,7 @@ from testbed.progress import Lines
 from testbed.referee import Referee
 from testbed.rundir import RunDirectory
 from testbed.spec import Source
-from testbed.trials import Trial, link_settings, trials
+from testbed.trials import Trial, trials
 from workloads.sync import libraries
 
 Announce = Callable[[Sequence[Trial]], Lines]
@@ -51,7 +51,8 @@ class Experiment:
         self._lab_is_spent = False
         try:
             for trial in self.planned:
-                self._lab.require(trial.network.topology, link_settings(trial.spec))
+                for settings in trial.settings_met:
+                    self._lab.require(trial.network.topology, settings)
                 libraries.require(trial.network.forest.library)
             self.directory = directory()
         except BaseException:

@@ -24,7 +24,7 @@ from testbed.perturb.stragglers import Stragglers, draw
 from testbed.program import check as check_command
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.model import Command, Profile, Train
-from testbed.spec.perturb import Jitter, Perturbation
+from testbed.spec.perturb import Impair, Jitter, Perturbation
 from testbed.units import time_text
 from topologies.build import build as build_topology
 from topologies.call import parse
@@ -144,8 +144,19 @@ class Trial:
 
     def schedule(self) -> Schedule:
         """What is to happen in the lab, from its beginning."""
-        seed, queue_bytes = self.spec.seed, self.spec.links.queue_bytes
-        return schedule_of(self.perturbations, self.network.topology, seed, self.scale, queue_bytes)
+        settings = link_settings(self.spec)
+        return schedule_of(self.perturbations, self.network.topology, self.spec.seed, self.scale, settings)
+
+    @property
+    def settings_met(self) -> list[LinkSettings]:
+        """How its links are to be emulated: at first, and while each of its perturbations lasts."""
+        first = link_settings(self.spec)
+        asked = [one.impairment for one in self.perturbations if isinstance(one, Impair)]
+        # A lab that can have a delay vary can have one: settings have no delay of their own, for links have.
+        return [
+            first,
+            *(replace(first, jitter_s=o.delay_s + o.jitter_s, loss=o.loss, reorder=o.reorder) for o in asked),
+        ]
 
     @property
     def background(self) -> list[tuple[int, int]]:

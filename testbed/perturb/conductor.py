@@ -227,6 +227,8 @@ class Conductor:
         try:
             if event.links:
                 self._lab.adjust(event.links)
+            for link, impairment in event.impairments:
+                self._lab.impair(link, impairment)
             for one in event.signals:
                 if one.helper is not None:
                     self._helpers[one.helper].signal(one.number)

@@ -14,10 +14,10 @@ from itertools import count
 import numpy as np
 
 from testbed.errors import SpecError
-from testbed.lab.base import LinkChange, LinkSettings, check_rate
+from testbed.lab.base import Impairment, LinkChange, LinkSettings, check_rate
 from testbed.perturb import circuits, targets
 from testbed.spec.base import Group
-from testbed.spec.perturb import Background, Circuits, Down, Freeze, Hog, Kill, Moment, Queue, Rates, Step
+from testbed.spec.perturb import Background, Circuits, Down, Freeze, Hog, Impair, Kill, Moment, Queue, Rates, Step
 from testbed.units import rate_text, size_text
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
@@ -50,6 +50,8 @@ class Event:
     kind: str
     what: str
     links: tuple[LinkChange, ...] = ()
+    impairments: tuple[tuple[int, Impairment], ...] = ()
+    """By directed link."""
     signals: tuple[Signals, ...] = ()
     circuits: Circuits | None = None
     kills: tuple[int, ...] = ()
@@ -78,7 +80,7 @@ def schedule(
     topology: Topology,
     seed: int,
     scale: float,
-    queue_bytes: int = LinkSettings.queue_bytes,
+    settings: LinkSettings = LinkSettings(),  # noqa: B008  # frozen
 ) -> Schedule:
     """What is to happen to a trial.
 
@@ -86,7 +88,7 @@ def schedule(
         perturbations: the spec's and the arm's; those of computing are :mod:`testbed.perturb.stragglers`'.
         seed: of all that happens by chance; each perturbation has numbers of its own.
         scale: the workload's, which divides rates.
-        queue_bytes: what each link's queue holds when nothing happens to it.
+        settings: what links are beyond their rate and delay, for an event that ends to put back.
 
     Raises:
         SpecError: something is named that there is not, or a rate is above the link's own.
@@ -102,7 +104,9 @@ def schedule(
             case Step():
                 streams.append(iter(_step(one, topology, scale)))
             case Queue():
-                streams.append(iter(_queue(one, topology, queue_bytes)))
+                streams.append(iter(_queue(one, topology, settings)))
+            case Impair():
+                streams.append(iter(_impair(one, topology, settings)))
             case Down():
                 streams.append(iter(_down(one, topology)))
             case Freeze():
@@ -179,14 +183,27 @@ def _step(one: Step, topology: Topology, scale: float) -> list[Event]:
     return _window(one, what, changes, [LinkChange(link, rate_bps=_rate_bps(topology, link)) for link in links])
 
 
-def _queue(one: Queue, topology: Topology, own_bytes: int) -> list[Event]:
+def _queue(one: Queue, topology: Topology, settings: LinkSettings) -> list[Event]:
     links = targets.links(topology, one.links, one.direction)
     return _window(
         one,
         f"{_all(topology, links)} with a queue of {size_text(one.size_bytes)}",
         [LinkChange(link, queue_bytes=one.size_bytes) for link in links],
-        [LinkChange(link, queue_bytes=own_bytes) for link in links],
+        [LinkChange(link, queue_bytes=settings.queue_bytes) for link in links],
     )
+
+
+def _impair(one: Impair, topology: Topology, settings: LinkSettings) -> list[Event]:
+    links = targets.links(topology, one.links, one.direction)
+    before = {
+        link: Impairment(topology.links[link // 2].delay_s, settings.jitter_s, settings.loss, settings.reorder)
+        for link in links
+    }
+    begin, *end = _window(one, f"{_all(topology, links)} with {one.impairment}", [], [])
+    return [
+        replace(begin, impairments=tuple((link, one.impairment) for link in links)),
+        *(replace(event, impairments=tuple(before.items())) for event in end),
+    ]
 
 
 def _down(one: Down, topology: Topology) -> list[Event]:
@@ -237,7 +254,7 @@ def _helped(one: Hog | Background, what: str, helpers: Sequence[Helper]) -> list
 
 
 def _window(
-    one: Step | Queue | Down | Freeze | Hog | Background,
+    one: Step | Queue | Impair | Down | Freeze | Hog | Background,
     what: str,
     changes: Sequence[LinkChange],
     back: Sequence[LinkChange],

@@ -1,7 +1,7 @@
 """What a spec may do to a trial while it runs: the kinds of ``perturb`` and their keys.
 
 Compute: ``straggle``, ``slow``, ``jitter``, ``trace``, ``hog``. Network: ``rates``, ``rate``, ``background``,
-``queue``, ``down``, ``circuits``. Both: ``freeze``, ``kill``. Settings of published experiments have names
+``queue``, ``impair``, ``down``, ``circuits``. Both: ``freeze``, ``kill``. Settings of published experiments have names
 (:data:`NAMED`), which stand in the list in place of a group.
 
 Times count from the moment at which the first worker starts its first iteration.
@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from testbed import units
 from testbed.errors import SpecError
+from testbed.lab.base import Impairment
 from testbed.spec.base import Group, Number, Rate, Share, Size, Time, Whole, listed, refuse, tag
 
 Names = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed), Field(min_length=1)]
@@ -177,6 +178,32 @@ class Queue(_Timed, _OfLinks):
     size_bytes: Size = Field(alias="size", examples=["64 KiB"])
 
 
+class Impair(_Timed, _OfLinks):
+    """Links delay, lose or reorder packets for a while, in place of what they did before."""
+
+    kind: Literal["impair"]
+    delay_s: Time = Field(0.0, alias="delay", examples=["5 ms"])
+    """This, ``jitter``, ``loss`` and ``reorder``: as in :class:`testbed.lab.base.Impairment`."""
+    jitter_s: Time = Field(0.0, alias="jitter")
+    loss: Share = Field(0.0, examples=["1 %"])
+    reorder: Share = Field(0.0, examples=["1 %"])
+
+    @property
+    def impairment(self) -> Impairment:
+        """As the lab takes it."""
+        return Impairment(self.delay_s, self.jitter_s, self.loss, self.reorder)
+
+    @model_validator(mode="after")
+    def _can_be(self) -> Self:
+        try:
+            impairment = self.impairment
+        except SpecError as error:
+            raise refuse(error.problem, error.fix or "") from None
+        if not impairment:
+            raise refuse("it impairs nothing", "give a delay, jitter, loss or reorder")
+        return self
+
+
 class Down(_Timed, _OfLinks):
     """Links carry nothing for a while, and nobody is told: what is sent is lost."""
 
@@ -235,7 +262,7 @@ class Circuits(_Perturbation):
         return self
 
 
-_ALL = (Straggle, Slow, Jitter, Trace, Hog, Rates, Step, Queue, Down, Background, Freeze, Kill, Circuits)
+_ALL = (Straggle, Slow, Jitter, Trace, Hog, Rates, Step, Queue, Impair, Down, Background, Freeze, Kill, Circuits)
 PERTURBATIONS: dict[str, type[Group]] = {one.model_fields["kind"].annotation.__args__[0]: one for one in _ALL}  # type: ignore[union-attr]
 """The kinds, by the name that ``kind`` gives."""
 
@@ -282,6 +309,7 @@ Perturbation = Annotated[
     | Annotated[Rates, Tag(tag("rates"))]
     | Annotated[Step, Tag(tag("rate"))]
     | Annotated[Queue, Tag(tag("queue"))]
+    | Annotated[Impair, Tag(tag("impair"))]
     | Annotated[Down, Tag(tag("down"))]
     | Annotated[Background, Tag(tag("background"))]
     | Annotated[Freeze, Tag(tag("freeze"))]

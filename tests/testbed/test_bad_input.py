@@ -156,6 +156,8 @@ CHANGES: dict[str, tuple[str, str]] = {
             "rate_above_the_links": "{kind: rate, links: h0, rate: 1 Gbit/s}",
             "rate_and_share": "{kind: rate, links: h0, rate: 1 Mbit/s, share: 10 %}",
             "chances_that_miss_1": "{kind: rates, shares: {10 %: 0.5, 100 %: 0.4}}",
+            "impairs_nothing": "{kind: impair, links: h0}",
+            "reorder_without_delay": "{kind: impair, links: h0, reorder: 1 %}",
             "flow_to_itself": "{kind: background, from: h0, to: h0}",
         }.items()
     },

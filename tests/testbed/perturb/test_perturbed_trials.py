@@ -75,6 +75,16 @@ def test_a_slower_link_shows_in_the_synchronisations_that_it_hits(tmp_path: Path
     assert min(gst_s[1:3]) > 1.8 * max(gst_s[0], gst_s[3])
 
 
+def test_a_delay_for_a_while_shows_in_the_synchronisations_that_it_hits(tmp_path: Path) -> None:
+    impaired = "{kind: impair, links: h0, delay: 100 ms, at: iteration 1, until: iteration 3}"
+    record, _ = run(tmp_path, impaired)
+    assert [event["error"] for event in record["events"]] == [None, None]
+    last = samples(tmp_path).groupby("iteration")[["ready_s", "sum_s"]].max()
+    gst_s = (last["sum_s"] - last["ready_s"]).tolist()
+    assert min(gst_s[1:3]) > max(gst_s[0], gst_s[3]) + 0.1
+    assert record["accuracy"]["weights_equal"]
+
+
 def test_flows_that_compete_are_counted_and_not_taken_for_the_schemes(tmp_path: Path) -> None:
     record, _ = run(tmp_path, "{kind: background, from: h0, to: h1, rate: 40 Mbit/s, until: 1500 ms}")
     wire = next(check for check in record["fidelity"]["checks"] if check["name"] == "bytes on the wire")

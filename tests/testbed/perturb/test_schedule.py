@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 
 from testbed.errors import SpecError
-from testbed.lab.base import LinkChange
+from testbed.lab.base import Impairment, LinkChange, LinkSettings
 from testbed.perturb.schedule import START_SIGNAL, STOP_SIGNAL, Event, schedule
 from testbed.perturb.targets import links
 from topologies.build import build
@@ -59,6 +59,15 @@ def test_a_cut_cable_and_a_frozen_host(read) -> None:
     frozen, again = events(read({"kind": "freeze", "hosts": "h0", "at": "1 s", "until": "2 s"}))
     assert {change.directed_link for change in frozen.links} == {OUT, IN}
     assert [one.number for one in (*frozen.signals, *again.signals)] == [signal.SIGSTOP, signal.SIGCONT]
+
+
+def test_an_impaired_link_gets_back_what_it_had(read) -> None:
+    given = {"kind": "impair", "links": "h0", "direction": "out", "delay": "5 ms", "loss": "1 %", "until": "2 s"}
+    own = LinkSettings(jitter_s=0.001)
+    begin, end = schedule(read(given), build("star(hosts=4)", rate_bps=10**8, delay_s=0.002), 1, 1.0, own).streams[0]
+    assert begin.impairments == ((OUT, Impairment(0.005, loss=0.01)),)
+    assert end.impairments == ((OUT, Impairment(0.002, 0.001)),)
+    assert "delay 5 ms, loss 1 %" in begin.what
 
 
 def test_a_kill_has_no_end(read) -> None:
