@@ -48,7 +48,7 @@ def measure(lab: NetnsLab, rate_bps: int) -> float:
     done = lab.execute(0, [*client, "--congestion", "reno"], LIMIT_S)
     if done.status:
         sys.exit(done.stdout + done.stderr)
-    server.wait()
+    server.wait(LIMIT_S)
     lab.down()
     return float(json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"])
 

@@ -153,10 +153,8 @@ class Trial:
         first = link_settings(self.spec)
         asked = [one.impairment for one in self.perturbations if isinstance(one, Impair)]
         # A lab that can have a delay vary can have one: settings have no delay of their own, for links have.
-        return [
-            first,
-            *(replace(first, jitter_s=o.delay_s + o.jitter_s, loss=o.loss, reorder=o.reorder) for o in asked),
-        ]
+        met = (replace(first, jitter_s=one.delay_s + one.jitter_s, loss=one.loss, reorder=one.reorder) for one in asked)
+        return [first, *met]
 
     @property
     def background(self) -> list[tuple[int, int]]:
