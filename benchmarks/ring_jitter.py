@@ -25,7 +25,7 @@ from testbed.lab.netns import NetnsLab
 from testbed.progress import Lines
 from testbed.run import Experiment
 from testbed.spec import load
-from testbed.trials import Trial
+from testbed.trial import Trial
 
 SPEC = Path(__file__).parents[1] / "experiments" / "rina" / "chain.yaml"
 TARGET = 0.95

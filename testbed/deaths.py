@@ -11,7 +11,7 @@ import pandas as pd
 from analysis import metrics
 from testbed.phases import Phase
 from testbed.spec.perturb import Freeze, Kill
-from testbed.trials import Network, Trial
+from testbed.trial import Network, Trial
 from workloads.sync.cost import goodput
 from workloads.sync.flows import pairs
 

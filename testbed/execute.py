@@ -29,7 +29,7 @@ from testbed.perturb.circuits import History, moved_cost
 from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.perturb.patching import Patching
 from testbed.referee import REFERENCE, TOLERANCE, TRAINING_TOLERANCE, Referee
-from testbed.trials import Trial, link_settings
+from testbed.trial import Trial, link_settings
 from testbed.units import size_text
 from workloads.job import Training
 from workloads.sync.cost import goodput

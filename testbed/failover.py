@@ -28,7 +28,7 @@ from testbed.errors import SpecError, WorkerError
 from testbed.files import named_errors
 from testbed.jobs import Files
 from testbed.lab.base import Exit, Lab
-from testbed.trials import Network, Trial
+from testbed.trial import Network, Trial
 from topologies.addressing import plan
 from workloads import failover
 from workloads.failover import checked_in, next_job, write_whole

@@ -11,7 +11,8 @@ from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.spec import Source
 from testbed.spec.explain import nearest
-from testbed.trials import Network, trials
+from testbed.trial import Network
+from testbed.trials import trials
 
 ALL_PAIRS_HOSTS = 64
 """Up to this many hosts, every pair gets a route; beyond, those that the scheme uses."""

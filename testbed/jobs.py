@@ -12,7 +12,7 @@ from pathlib import Path
 
 from testbed.lab.base import Launch
 from testbed.perturb import targets
-from testbed.trials import Network, Trial
+from testbed.trial import Network, Trial
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
 from workloads.job import Compute, Failover, Job, Meeting, Peer, Probe, StepJitter

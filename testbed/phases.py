@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from testbed.errors import WorkerError
-from testbed.trials import Network
+from testbed.trial import Network
 from workloads.sync.cost import goodput
 
 

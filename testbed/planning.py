@@ -9,7 +9,8 @@ from testbed.columns import columns
 from testbed.jobs import inner_nodes
 from testbed.progress import expected_s
 from testbed.spec import Source
-from testbed.trials import Trial, lab_rate_bps, trials
+from testbed.trial import Trial
+from testbed.trials import lab_rate_bps, trials
 from testbed.units import rate_text, size_text, time_text
 from workloads.sync.cost import goodput
 

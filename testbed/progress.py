@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from testbed import fidelity
-from testbed.trials import Trial
+from testbed.trial import Trial
 from testbed.units import size_text, time_text
 
 OVERHEAD_S = 5.0

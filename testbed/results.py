@@ -20,7 +20,7 @@ from testbed.jobs import bursts
 from testbed.lab.base import Counters
 from testbed.monitor import CpuLog
 from testbed.phases import Phase, contributions, gst_theory_s, link_bytes, wire_bytes
-from testbed.trials import Trial
+from testbed.trial import Trial
 from topologies.sharing import groups
 from workloads.sync.cost import goodput
 from workloads.sync.flows import pairs

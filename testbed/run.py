@@ -16,7 +16,8 @@ from testbed.progress import Lines
 from testbed.referee import Referee
 from testbed.rundir import RunDirectory
 from testbed.spec import Source
-from testbed.trials import Trial, trials
+from testbed.trial import Trial
+from testbed.trials import trials
 from workloads.sync import libraries
 
 Announce = Callable[[Sequence[Trial]], Lines]

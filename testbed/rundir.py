@@ -17,7 +17,7 @@ from testbed.files import TEMPORARY, named_errors, read_json, write_bytes, write
 from testbed.results import SCHEMA, save_csv
 from testbed.spec import Source, read
 from testbed.spec.yaml import read_text
-from testbed.trials import Trial
+from testbed.trial import Trial
 
 LOCK = ".lock"
 """Locked by the run that writes here, and let go by the kernel however that ends. It also tells that a directory is

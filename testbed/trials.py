@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from testbed.errors import SpecError
-from testbed.lab.base import LinkSettings, check_rate, check_size
+from testbed.lab.base import check_rate, check_size
 from testbed.perturb.check import check as check_perturbations
-from testbed.perturb.schedule import Schedule, background_pairs
-from testbed.perturb.schedule import schedule as schedule_of
-from testbed.perturb.stragglers import Stragglers, draw
 from testbed.program import check as check_command
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.model import Command, Profile, Train
-from testbed.spec.perturb import Impair, Jitter, Perturbation
+from testbed.trial import Network, Trial, work_of
 from testbed.units import time_text
 from topologies.build import build as build_topology
 from topologies.call import parse
 from topologies.load import is_in_file
 from topologies.model import Topology
-from workloads.buckets import Gradient, gradient, shares
+from workloads.buckets import Gradient, gradient
 from workloads.datasets import DATASETS
-from workloads.job import LARGEST, Compute, Replay, Training
 from workloads.models import model
 from workloads.profiles import profile
 from workloads.registry import lookup
@@ -49,175 +42,6 @@ MOST_SAMPLES = 4_000_000
 """A thousand hosts and four thousand iterations; all are held in memory at once."""
 _SHORT = 60
 """Characters of a scheme or topology in a trial's id, which names files: groups of many hosts would be too long."""
-
-
-@dataclass(frozen=True)
-class Network:
-    """One arm of an experiment, checked: its topology, its verified forest and what a synchronisation costs.
-
-    ``topology_text`` and ``scheme_text`` rebuild them from the working directory.
-    """
-
-    arm: Arm
-    topology_text: str
-    scheme_text: str
-    topology: Topology
-    forest: Forest
-    cost: Cost
-    gradient: Gradient
-
-    @property
-    def floats(self) -> int:
-        """Length of the gradient."""
-        return self.gradient.floats
-
-    @property
-    def world(self) -> int:
-        """Number of workers."""
-        return len(self.forest.workers)
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One arm with one batch size, run once."""
-
-    id: str
-    network: Network
-    spec: Spec
-    batch: int
-    """0 where the workload is a command, which has none."""
-    repeat: int
-    folder: Path = Path()
-    """The spec's directory."""
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """The words to run on every host, in place of our workers; empty where these train."""
-        work = self.spec.workload
-        return tuple(work.command) if isinstance(work, Command) else ()
-
-    @property
-    def survives(self) -> bool:
-        """Whether the others go on when a node dies."""
-        return not self.command and survives(self.network.scheme_text)
-
-    @property
-    def work(self) -> Train | Profile:
-        """What our workers do."""
-        return _work(self.spec)
-
-    @property
-    def iterations(self) -> int:
-        """0 for a command, whose iterations are its own affair."""
-        return 0 if self.command else self.work.iterations
-
-    @property
-    def label(self) -> str:
-        return self.network.arm.title
-
-    @property
-    def training(self) -> Training | Replay:
-        """What each worker does; the same for every arm, so that their results can be compared."""
-        work, seed = self.work, self.spec.seed
-        if isinstance(work, Train):
-            rate, momentum = work.learning_rate, work.momentum
-            return Training(work.model, work.dataset, self.batch, work.iterations, rate, momentum, seed)
-        macs = [layer.macs for layer in reversed(profile(work.model).layers)]
-        tolerance = _rounding(self.network.forest)
-        return Replay(work.iterations, seed, shares(macs, self.network.gradient.layers), tolerance)
-
-    @property
-    def perturbations(self) -> list[Perturbation]:
-        """What happens to it: the experiment's, then its arm's."""
-        return [*self.spec.perturb, *self.network.arm.perturb]
-
-    @cached_property
-    def stragglers(self) -> Stragglers | None:
-        """How much longer each worker computes in each iteration, if anybody does."""
-        workers, topology = self.network.forest.workers, self.network.topology
-        return draw(self.perturbations, topology, workers, self.iterations, self.spec.seed, self.folder)
-
-    @property
-    def jitter(self) -> list[Jitter]:
-        """What is added to the steps of a synchronisation."""
-        return [one for one in self.perturbations if isinstance(one, Jitter) and one.of == "step"]
-
-    def schedule(self) -> Schedule:
-        """What is to happen in the lab, from its beginning."""
-        settings = link_settings(self.spec)
-        return schedule_of(self.perturbations, self.network.topology, self.spec.seed, self.scale, settings)
-
-    @property
-    def settings_met(self) -> list[LinkSettings]:
-        """How its links are to be emulated: at first, and while each of its perturbations lasts."""
-        first = link_settings(self.spec)
-        asked = [one.impairment for one in self.perturbations if isinstance(one, Impair)]
-        # A lab that can have a delay vary can have one: settings have no delay of their own, for links have.
-        met = (replace(first, jitter_s=one.delay_s + one.jitter_s, loss=one.loss, reorder=one.reorder) for one in asked)
-        return [first, *met]
-
-    @property
-    def background(self) -> list[tuple[int, int]]:
-        """(source, sink) of each flow that competes with its own."""
-        return background_pairs(self.perturbations, self.network.topology)
-
-    @property
-    def scale(self) -> float:
-        """What divides the links' rates."""
-        return 1.0 if self.command else self.work.scale
-
-    @property
-    def compute(self) -> Compute:
-        compute = self.work.compute
-        return Compute(mode=compute.mode, pace_s=compute.pace_s.get(self.batch, 0.0))
-
-    @property
-    def gst_theory_s(self) -> float:
-        """The least time a synchronisation can take at this MTU (s); 0 for a command."""
-        return self.network.cost.bound_s(goodput(self.spec.links.mtu))
-
-    @property
-    def jct_theory_s(self) -> float | None:
-        """The least that all iterations can take (s): each the paced computing time and the least GST, or, where they
-        overlap, the longer of the two; None where computing time is not known."""
-        if self.command or self.compute.mode == "real":
-            return None
-        together = np.add if self.work.overlap == "none" else np.maximum
-        return float(together(self.pace_s, self.gst_theory_s).sum())
-
-    @property
-    def pace_s(self) -> NDArray[np.float64]:
-        """float64[iterations]: the paced computing time of the slowest worker in each iteration."""
-        slow = self.stragglers
-        if slow is None:
-            return np.full(self.iterations, self.compute.pace_s)
-        slowest: NDArray[np.float64] = (slow.factor * self.compute.pace_s + slow.extra_s).max(axis=0)
-        return slowest
-
-    @cached_property
-    def identity(self) -> str:
-        """A digest of every setting that this trial's result depends on."""
-        settings: dict[str, Any] = self.spec.model_dump(include={"lab", "links", "workload", "seed"})
-        if not self.command:
-            settings["workload"] |= {"batch": self.batch, "compute": vars(self.compute)}
-        settings["arm"] = [self.network.arm.topology, self.network.arm.scheme]
-        if self.perturbations:
-            settings["perturb"] = [one.model_dump() for one in self.perturbations]
-        if self.survives and self.spec.failover_s is not None:
-            settings["failover"] = self.spec.failover_s
-        forest, topology = self.network.forest, self.network.topology
-        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-        digest.update(repr((topology.nodes, topology.links, forest.workers, forest.aligned)).encode())
-        for array in (forest.share, forest.reduce, forest.broadcast, self.network.cost.link_bytes):  # the last: routes
-            digest.update(array.tobytes())
-        if not self.command and self.stragglers is not None:  # a trace is a file, which may have changed
-            digest.update(self.stragglers.factor.tobytes())
-        return digest.hexdigest()
-
-
-def _work(spec: Spec) -> Train | Profile:
-    assert not isinstance(spec.workload, Command)  # whoever asks has looked at ``Trial.command``
-    return spec.workload
 
 
 def trials(source: Source) -> list[Trial]:
@@ -242,20 +66,6 @@ def lab_rate_bps(spec: Spec) -> int:
     """Rate of the hosts' links in the lab: as the spec says, divided by the workload's scale."""
     scale = 1.0 if isinstance(spec.workload, Command) else spec.workload.scale
     return round(spec.links.rate_bps / scale)
-
-
-def link_settings(spec: Spec, congestion_control: str | None = None) -> LinkSettings:
-    """How the lab emulates links, beyond the rate and delay that each has; the last is every node's default."""
-    links = spec.links
-    return LinkSettings(
-        mtu=links.mtu,
-        queue_bytes=links.queue_bytes,
-        jitter_s=links.jitter_s,
-        loss=links.loss,
-        reorder=links.reorder,
-        seed=spec.seed,
-        congestion_control=congestion_control,
-    )
 
 
 def gradient_of(work: Train | Profile) -> Gradient:
@@ -307,13 +117,13 @@ def network(arm: Arm, spec: Spec, gradient: Gradient, folder: Path) -> Network:
     """
     scheme_text = locate(arm.scheme, folder)
     topology_text, topology = _topology(arm, spec, folder)
-    _check_samples(arm, topology, _work(spec).iterations)
+    _check_samples(arm, topology, work_of(spec).iterations)
     forest = build_forest(scheme_text, topology, gradient.tensors)
     verify(forest, topology)
     if len(forest.workers) == 1:
         raise SpecError(f"{arm.topology} has one worker, which has nobody to synchronise with", fix="give it two hosts")
-    _check_order(forest, _work(spec))
-    cut(forest, gradient.floats, gradient.buckets, _work(spec).chunk_bytes)
+    _check_order(forest, work_of(spec))
+    cut(forest, gradient.floats, gradient.buckets, work_of(spec).chunk_bytes)
     least = cost(forest, topology, 4 * gradient.floats)
     found = Network(arm, topology_text, scheme_text, topology, forest, least, gradient)
     check_perturbations(arm, spec, topology, forest, folder)
@@ -342,15 +152,6 @@ def _check_order(forest: Forest, work: Train | Profile) -> None:
         )
 
 
-def _rounding(forest: Forest) -> float:
-    """By how much a right sum of a profile's values may be off: not at all, but in fixed point by a step a worker."""
-    if forest.fixed is None:
-        return 0.0
-    world = len(forest.workers)
-    scale = forest.fixed.scale or (2**31 - 1) / (world * 2 * LARGEST)
-    return world * (1 / scale + LARGEST * 2**-23)
-
-
 def _check_rate(arm: Arm, rate_bps: int) -> None:
     try:
         check_rate(rate_bps)
@@ -361,7 +162,7 @@ def _check_rate(arm: Arm, rate_bps: int) -> None:
 def _check_timeout(network: Network, spec: Spec) -> None:
     """A worker writes something at the end of each iteration, which must come before it is taken for one that hangs."""
     slowest = max((getattr(one, "slowdown", 1.0) for one in (*spec.perturb, *network.arm.perturb)), default=1.0)
-    pace_s = max(_work(spec).compute.pace_s.values(), default=0.0)
+    pace_s = max(work_of(spec).compute.pace_s.values(), default=0.0)
     least_s = network.cost.bound_s(goodput(spec.links.mtu)) + slowest * pace_s
     if least_s >= spec.timeout_s:
         raise SpecError(

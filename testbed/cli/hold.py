@@ -21,7 +21,7 @@ def up(
     """
     from testbed import holding
     from testbed.spec import load
-    from testbed.trials import link_settings
+    from testbed.trial import link_settings
 
     source = load(spec, overrides)
     network = holding.pick(source, arm)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from testbed.spec import Source, read
-from testbed.trials import Trial, trials
+from testbed.trial import Trial
+from testbed.trials import trials
 
 SPEC = """\
 name: small

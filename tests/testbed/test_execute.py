@@ -12,7 +12,7 @@ import pytest
 
 from testbed.errors import DiskFullError, TrialError
 from testbed.execute import blame_full_disk, check_loss, check_weights, storable
-from testbed.trials import Trial
+from testbed.trial import Trial
 
 RIGHT = {"weights_equal": True, "weights_error": 3e-7, "rounding_error": 0.0, "training_error": 1e-5}
 

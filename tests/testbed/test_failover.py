@@ -27,7 +27,8 @@ from testbed.failover import Coordinator
 from testbed.jobs import Files
 from testbed.lab.base import Exit, Launch
 from testbed.spec import read
-from testbed.trials import Trial, trials
+from testbed.trial import Trial
+from testbed.trials import trials
 from topologies.addressing import plan
 from topologies.model import Topology
 from workloads import failover as workers_failover

@@ -11,7 +11,8 @@ import pytest
 from testbed import jobs
 from testbed.jobs import Files
 from testbed.spec import Source, read
-from testbed.trials import Trial, trials
+from testbed.trial import Trial
+from testbed.trials import trials
 from topologies.addressing import plan
 from topologies.build import build
 from workloads.job import Failover, Job, Peer

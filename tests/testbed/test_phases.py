@@ -13,7 +13,8 @@ from testbed import phases
 from testbed.errors import WorkerError
 from testbed.phases import Phase
 from testbed.spec import read
-from testbed.trials import Network, trials
+from testbed.trial import Network
+from testbed.trials import trials
 from workloads.sync.schemes import repair
 
 from .conftest import SPEC

@@ -9,7 +9,8 @@ from rich.console import Console
 
 from testbed import comparison, progress
 from testbed.spec import Source
-from testbed.trials import Trial, trials
+from testbed.trial import Trial
+from testbed.trials import trials
 
 
 def record(trial: str, label: str, jct_s: float, **changes: object) -> dict:
