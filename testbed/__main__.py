@@ -29,9 +29,10 @@ def main() -> None:
 
 def _flush() -> None:
     """Write what is left to be written. Where the terminal is gone that fails, and would again at Python's end, which
-    changes the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream.closed:
+    changes the exit code; and a display that was cut off may have put something of its own in place of the streams."""
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is None or stream.closed:
             continue
         try:
             stream.flush()

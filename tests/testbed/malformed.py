@@ -24,9 +24,11 @@ OTHER_TYPES: dict[str, list[object]] = {
     "array": [{"a": {"b": 1}}, NESTED, [None], [{"a": 1}]],
     "string": [None, True, 7, -1e30, [], {}, NESTED, {"a": [1]}],
     "integer": [None, True, 1.5, "many", "-1", [], {}, NESTED, {"a": 1}, float("nan"), float("inf"), 1e99],
+    "boolean": [None, 7, "many", [], {}, NESTED],
     "number": [None, True, "many", "1e30 apples", "-5 s", [], {}, NESTED, {"a": 1}, float("nan"), float("-inf")],
 }
 UNLIKELY: dict[str, list[object]] = {
+    "boolean": [0, "yes"],
     "object": [{}],
     "array": [[], list(range(5000)), ["x" * 5000], "x", 7],
     "string": [
@@ -90,6 +92,8 @@ def _mutants(node: dict[str, Any], where: str) -> Iterator[Malformed]:
             Malformed(f"{where} {bad!r:.20}", bad) for bad in [*OTHER_TYPES["string"], "netnss", "x" * 5000, "\0"]
         )
         return
+    if "type" not in node:  # anything, which a validator of ours reads
+        return
     # A quantity is a number in the schema and text with a unit in YAML, a list of one may be written without brackets:
     # such a value of another type is not certainly wrong.
     for value in OTHER_TYPES[node["type"]]:
@@ -118,6 +122,7 @@ def _keys(node: dict[str, Any], where: str) -> Iterator[Malformed]:
 ABSURD = ["1000000000", "99999999", "300000", "-1", "0", "1e30", "nan", "inf", "x", "[1]", "[[1]]", "[]", "[99999999]"]
 ABSURD += ["9" * 5000, "[" * 900 + "]" * 900, "[[0,1],[2,99999999]]", "../../etc/passwd"]
 RIGHT = {"star": "hosts=3", "bcube": "n=2,k=2", "fat_tree": "k=4", "dragonfly": "a=2,g=3,h=1"}
+RIGHT["patch_panel"] = "servers=4,degree=2"
 RIGHT["spine_leaf"] = "racks=2,hosts_per_rack=2,spines=1"
 PATHS = [
     "../../etc/passwd:f",

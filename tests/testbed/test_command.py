@@ -100,7 +100,9 @@ def test_its_time_bytes_and_fidelity_are_reported(finished: tuple[str, Path]) ->
     assert 0.2 < record["metrics"]["jct_s"] < record["duration_s"]
     # Gloo's ring: each host sends 2 (N - 1) / N of 2 MB, at least, and gets as much.
     assert all(2.6e6 < link["bytes"] < 3.5e6 and link["theory_bytes"] is None for link in record["links"])
-    assert {one["name"] for one in record["fidelity"]["checks"]} == {"link rate", "CPU headroom", "CPU steal", "drops"}
+    assert {one["name"] for one in record["fidelity"]["checks"]} == {
+        *("link rate", "delay", "CPU headroom", "CPU steal", "drops", "read back")
+    }
     assert len(record["probes"]) == 3
     assert "[1/2] command-star3: JCT " in said
     results = pd.read_csv(out / "results.csv")

@@ -379,10 +379,10 @@ def test_who_gives_weights_dies_meanwhile(
 def test_one_dies_when_all_is_done(cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """In the last barrier, in which the others wait for it."""
     barrier = Engine.barrier
-    entered = itertools.count()  # two for the burst, one before the first iteration, the last one
+    entered = itertools.count()  # one to meet, two for the burst, one before the first iteration, the last one
 
     def dying(engine: Engine, timeout_s: float) -> None:
-        if next(entered) == 3 and engine._name == name:
+        if next(entered) == 4 and engine._name == name:
             os.kill(os.getpid(), signal.SIGKILL)
         barrier(engine, timeout_s)
 

@@ -39,24 +39,24 @@ def pid(judge: Referee) -> int:
 
 
 def test_one_that_died_is_started_anew_for_the_next_trial(judge: Referee, weights: Path) -> None:
-    assert judge.check(TRAINING, 2, "real", weights)["weights_error"] < 1e-6
+    assert judge.check(TRAINING, [(0, 2)], "real", weights)["weights_error"] < 1e-6
     first = pid(judge)
     os.kill(first, signal.SIGKILL)
     os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
-    assert judge.check(TRAINING, 2, "real", weights)["weights_error"] < 1e-6
+    assert judge.check(TRAINING, [(0, 2)], "real", weights)["weights_error"] < 1e-6
     assert pid(judge) != first
 
 
 def test_one_that_dies_at_work_fails_the_trial(judge: Referee, tmp_path: Path) -> None:
     with pytest.raises(TrialError, match="repeats the training as single-process SGD ended with status 1"):
-        judge.check(TRAINING, 2, "real", tmp_path / "absent.npy")
+        judge.check(TRAINING, [(0, 2)], "real", tmp_path / "absent.npy")
 
 
 def test_one_that_stands_still_fails_the_trial_and_is_ended(judge: Referee, weights: Path) -> None:
-    judge.check(TRAINING, 2, "real", weights)
+    judge.check(TRAINING, [(0, 2)], "real", weights)
     first = pid(judge)
     os.kill(first, signal.SIGSTOP)
     with pytest.raises(TrialTimeoutError, match="showed no sign of life for 8 s"):
-        judge.check(TRAINING, 2, "real", weights)
+        judge.check(TRAINING, [(0, 2)], "real", weights)
     assert not Path(f"/proc/{first}").exists()
-    assert judge.check(TRAINING, 2, "real", weights)["weights_error"] < 1e-6
+    assert judge.check(TRAINING, [(0, 2)], "real", weights)["weights_error"] < 1e-6

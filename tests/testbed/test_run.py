@@ -316,7 +316,7 @@ def test_a_place_that_cannot_emulate_the_links_leaves_nothing(source: Source, tm
     class Place:
         closed = False
 
-        def require(self, topology: Topology) -> None:
+        def require(self, topology: Topology, _settings: object) -> None:
             raise MissingToolError(f"{topology.expression} cannot be here", fix="go elsewhere")
 
         def close(self) -> None:

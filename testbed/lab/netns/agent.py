@@ -15,16 +15,13 @@ from typing import NoReturn
 
 from testbed.lab.netns import kernel
 
-OWNER = "/proc/1/fd"
-"""Descriptors of the first process in the lab's PID namespace, the sandbox."""
-
 
 def main(arguments: Sequence[str]) -> NoReturn:
     namespaces, host, *command = arguments
     number = dict(pair.split("=") for pair in namespaces.split(",")).get(host)
     if number is None:
         sys.exit(f"there is no host {host!r} in this lab")
-    kernel.setns(os.open(f"{OWNER}/{number}", os.O_RDONLY | os.O_CLOEXEC), kernel.CLONE_NEWNET)
+    kernel.setns(os.open(f"{kernel.OWNER}/{number}", os.O_RDONLY | os.O_CLOEXEC), kernel.CLONE_NEWNET)
     kernel.unshare(kernel.CLONE_NEWUTS)
     kernel.sethostname(host)
     os.execv("/bin/sh", ["sh", "-c", " ".join(command)])

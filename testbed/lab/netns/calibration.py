@@ -21,7 +21,6 @@ from dataclasses import asdict
 
 from testbed.lab.base import Burst, Calibration, Way
 from testbed.lab.netns import kernel
-from testbed.lab.netns.agent import OWNER
 from workloads.job import Probe
 from workloads.probe import Receiver, Sender, finish
 
@@ -53,7 +52,7 @@ class Namespaces:
     """Nodes' network namespaces, entered by number of node."""
 
     def __init__(self, descriptors: Sequence[int]) -> None:
-        self._files = [os.open(f"{OWNER}/{number}", os.O_RDONLY | os.O_CLOEXEC) for number in descriptors]
+        self._files = [os.open(f"{kernel.OWNER}/{number}", os.O_RDONLY | os.O_CLOEXEC) for number in descriptors]
 
     def enter(self, node: int) -> None:
         """Sockets that are made from now on are this node's."""

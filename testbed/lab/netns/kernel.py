@@ -29,6 +29,8 @@ TFD_TIMER_ABSTIME = 1
 ITIMERSPEC = struct.Struct("=qqqq")  # struct itimerspec: interval and first expiry, seconds and nanoseconds
 CAP_SYS_ADMIN = 21
 
+OWNER = "/proc/1/fd"
+"""Descriptors of the first process in the lab's PID namespace, the sandbox."""
 SIGNALLED = 128
 """This plus a signal's number is the exit status that tells of an end by that signal (the shell's convention)."""
 

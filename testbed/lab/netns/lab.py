@@ -35,7 +35,6 @@ from testbed.lab.base import (
     Running,
     Way,
 )
-from testbed.lab.netns import calibration
 from testbed.lab.netns.attached import Attached, run_and_collect
 from testbed.lab.netns.blueprint import StaticRoute, blueprint, crossing, initial_impairments
 from testbed.lab.netns.channel import Channel, ChannelClosedError
@@ -47,7 +46,10 @@ from topologies.model import Topology
 LAUNCHER = "testbed.lab.netns.launcher"
 AGENT = "testbed.lab.netns.agent"
 CALIBRATION = "testbed.lab.netns.calibration"
-CALIBRATION_TIMEOUT_S = 600.0
+CALIBRATION_START_S = 30.0
+"""Starting Python, and what a busy machine adds; the rest of its time limit is what it is asked for, one by one."""
+PING_S = 0.1
+"""More than the packets of one way take."""
 STOP_TIMEOUT_S = 10.0
 """A lab of 64 workers is gone in a second."""
 ANSWER_TIMEOUT_S = 30.0
@@ -210,13 +212,17 @@ class NetnsLab:
         Raises:
             LabError: nothing could be measured; what the program said is told.
         """
+        # Here, for it loads NumPy, whose threads would keep the launcher from making a user namespace.
+        from testbed.lab.netns import calibration
+
         descriptors = ",".join(f"{name}={fd}" for name, fd in self._ask("namespaces").items())
         command = [sys.executable, "-P", "-m", CALIBRATION, descriptors]
         with tempfile.TemporaryFile() as file:
             file.write(calibration.request(pings, bursts).encode())
             file.seek(0)
+            limit_s = CALIBRATION_START_S + PING_S * len(pings) + sum(one.duration_s for one in bursts)
             done = run_and_collect(
-                lambda files: self.attach(0, command, (file.fileno(), *files[1:])), command[:4], CALIBRATION_TIMEOUT_S
+                lambda files: self.attach(0, command, (file.fileno(), *files[1:])), command[:4], limit_s
             )
         if done.status:
             raise LabError(f"the network could not be measured: {done.stderr}", fix="see what the program said")
