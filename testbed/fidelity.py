@@ -31,10 +31,11 @@ class Limits:
     Per link, as a share of the busiest link's bytes: at most 1.7 % in all but one of 109 VALID trials of 14 schemes on
     stars, leaf-spines, fat-trees and BCubes, below 0.5 % in all long ones, up to 3.0 % in short ones (the burst did not
     count as part of the busiest link's bytes then, as it does now), 1.3 % over ECMP on a fat-tree; a detour of one flow
-    of eight is 11 % or more. Round trips of an idle lab took 0.03 to 0.13 ms. The median of sleeps was 0.09 to 0.14 ms late in trials whose
-    cores were free, up to 0.4 ms with run-queue waits of a third, 0.2 to 3 ms where two trials fought for the cores,
-    30 ms with a timer slack of 30 ms; the largest was 4 to 32 ms in any of them, and is not judged. TCP sent 0 to 0.1 %
-    of segments again (late acknowledgements), 2.5 % after a link was cut for 0.2 s. Events were 0.5 to 2 ms late.
+    of eight is 11 % or more. Round trips of an idle lab took 0.03 to 0.13 ms. The median of sleeps was 0.09 to 0.14 ms
+    late in trials whose cores were free, up to 0.4 ms with run-queue waits of a third, 0.2 to 3 ms where two trials
+    fought for the cores, 30 ms with a timer slack of 30 ms; the largest was 4 to 32 ms in any of them, and is not
+    judged. TCP sent 0 to 0.1 % of segments again (late acknowledgements), 2.5 % after a link was cut for 0.2 s. Events
+    were 0.5 to 2 ms late.
     """
 
     link_rate: float = 0.95
