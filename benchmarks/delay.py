@@ -3,7 +3,7 @@
     python benchmarks/delay.py [SECONDS]
 
 Ten hosts on one switch, every link with the same delay. Eight of them send to the next in a ring, as fast as TCP
-(iperf3, reno) goes, so their 8 links are full both ways. The other two exchange small packets, one at a time, whose
+(iperf3, reno) goes, so their 8 links are full both ways. The other two exchange small packets, one a millisecond, whose
 round trip crosses 4 delayed links that carry nothing else: what a packet waits at a full link's shaper is no error of
 its delay. The delay line serves all of them in one process, so the load is felt. The first row, without delay, is the
 reference: the same network, machine and load.
@@ -23,9 +23,8 @@ from itertools import permutations
 from statistics import median
 
 from testbed.columns import columns
-from testbed.lab.base import LinkSettings
+from testbed.lab.base import LinkSettings, Way
 from testbed.lab.netns import NetnsLab
-from testbed.lab.netns.echo import round_trips_s
 from topologies.addressing import plan
 from topologies.build import build
 from topologies.model import Topology
@@ -36,7 +35,8 @@ RATE_BPS = 50_000_000
 LOADED = 8
 SETTLE_S = 2.0
 """Of each flow, not counted: slow start, and the queue that it fills."""
-GAP_S = 0.005
+ROUNDS = 40
+"""Times the packets of one calibration, at each look."""
 
 
 @dataclass
@@ -85,7 +85,7 @@ def measure(delay_s: float, seconds: float) -> Found:
     topology = build(f"star(hosts={LOADED + 2})", rate_bps=RATE_BPS, delay_s=delay_s)
     with NetnsLab() as lab:
         lab.up(topology, LinkSettings(congestion_control="reno"), permutations(topology.hosts, 2))
-        idle_s = round_trips_s(lab, topology, LOADED, LOADED + 1, 200, GAP_S)
+        idle_s = round_trips_s(lab, topology)
         rates: list[float] = [0.0] * LOADED
         flows = [
             threading.Thread(target=flow, args=(lab, topology, host, seconds, rates), daemon=True)
@@ -95,13 +95,20 @@ def measure(delay_s: float, seconds: float) -> Found:
             one.start()
         time.sleep(SETTLE_S)
         before, began_s = lab.impaired_by().get("cpu_s", 0.0), time.monotonic()
-        count = int((seconds - 1) / max(GAP_S, 4 * delay_s + 0.001))
-        loaded_s = round_trips_s(lab, topology, LOADED, LOADED + 1, count, GAP_S)
+        loaded_s: list[float] = []
+        while time.monotonic() - began_s < seconds - 1:
+            loaded_s += round_trips_s(lab, topology)
         said = lab.impaired_by()
         share = (said.get("cpu_s", 0.0) - before) / (time.monotonic() - began_s)
         for one in flows:
             one.join()
         return Found(idle_s, loaded_s, rates, share, said.get("latest_s", 0.0))
+
+
+def round_trips_s(lab: NetnsLab, topology: Topology) -> list[float]:
+    """Between the two hosts that carry nothing else; one packet a millisecond."""
+    way = Way(LOADED, LOADED + 1, *plan(topology).flow(LOADED, LOADED + 1))
+    return [took_s for trips in lab.calibrate([way] * ROUNDS, []).round_trips_s for took_s in trips]
 
 
 def flow(lab: NetnsLab, topology: Topology, host: int, seconds: float, rates: list[float]) -> None:

@@ -42,7 +42,7 @@ class FaultyLab(NetnsLab):
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         super().up(topology, settings, pairs)
         if self._delay_s is not None:
-            self.impair(0, Impairment(self._delay_s))
+            self.impair({0: Impairment(self._delay_s)})
 
     def launch(self, workers: Sequence[Launch]) -> None:
         super().launch(workers)

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from testbed.environment import PREFERRED
 from testbed.errors import LabError, MissingToolError, TestbedError
-from testbed.lab.base import LinkSettings
+from testbed.lab.base import LinkSettings, Way
 from testbed.lab.netns import NetnsLab
-from testbed.lab.netns.echo import round_trips_s
 from testbed.lab.netns.impairing import NETEM
 from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
+from topologies.addressing import plan
 from topologies.build import build
 from workloads.sync import libraries
 
@@ -38,7 +38,8 @@ TOOLS = {
 
 
 TRIED_DELAY_S, TRIED_LINKS, TRIED_RATE_BPS = 0.001, 4, 100_000_000
-TRIED, TRIED_GAP_S = 40, 0.002
+TRIED = 4
+"""Times the packets of one calibration."""
 MOST_OFF_S = 0.001
 """Beyond this, delays of some milliseconds mean little; on two idle cores it is 0.1 ms."""
 
@@ -98,14 +99,15 @@ def _impairments(lab: NetnsLab) -> Check:
     try:
         lab.require(topology, LinkSettings())
         lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
-        took_s = round_trips_s(lab, topology, 0, 1, TRIED, TRIED_GAP_S)
+        found = lab.calibrate([Way(0, 1, *plan(topology).flow(0, 1))] * TRIED, [])
         way = lab.impaired_by()
         lab.down()
     except (MissingToolError, LabError) as error:
         return Check(name, False, f"{what}: {error.problem}", error.fix)
     by = "the kernel's netem" if way["way"] == NETEM else "the delay line, for the kernel has no netem"
+    took_s = [one_s for trips in found.round_trips_s for one_s in trips]
     if not took_s:
-        return Check(name, False, f"{what}: by {by}, but of {TRIED} packets none came back", "report this machine")
+        return Check(name, False, f"{what}: by {by}, but no packet came back", "report this machine")
     asked_s = TRIED_LINKS * TRIED_DELAY_S
     off_s = statistics.median(took_s) - asked_s
     unprivileged = way.get("real_time") is False

@@ -294,8 +294,8 @@ class Lab(Protocol):
     def kill(self) -> None:
         """End every worker now."""
 
-    def impair(self, directed_link: int, impairment: Impairment) -> None:
-        """Change what a directed link does to packets while the network is up; returns when it does so.
+    def impair(self, wanted: Mapping[int, Impairment]) -> None:
+        """Change what directed links do to packets while the network is up; returns when they do so.
 
         Packets already on their way keep their time. :meth:`describe` tells of it from then on.
 

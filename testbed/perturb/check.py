@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from testbed.errors import SpecError
+from testbed.lab.base import LinkSettings
 from testbed.perturb import circuits
 from testbed.perturb.schedule import background_pairs, schedule
 from testbed.perturb.stragglers import draw
@@ -30,7 +31,8 @@ def check(arm: Arm, spec: Spec, topology: Topology, forest: Forest, folder: Path
                 cost(forest, now, 1.0)  # a worker that cannot be reached
             _check_fit(one, spec, forest)
             background_pairs([one], topology)
-            schedule([one], topology, spec.seed, 1.0 if isinstance(spec.workload, Command) else spec.workload.scale)
+            scale = 1.0 if isinstance(spec.workload, Command) else spec.workload.scale
+            schedule([one], topology, spec.seed, scale, LinkSettings())
             if not isinstance(spec.workload, Command):
                 draw([one], topology, forest.workers, spec.workload.iterations, spec.seed, folder)
         except SpecError as error:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.errors import TestbedError, TrialError, WorkerError
 from testbed.lab.base import Lab, Program, Running
+from testbed.perturb.follower import Follower
 from testbed.perturb.schedule import Event, Helper, Schedule
 from testbed.spec.perturb import Circuits, Moment
 
@@ -51,17 +52,13 @@ class Progress:
 
     def __init__(self, samples: Mapping[int, Path]) -> None:
         """``samples`` is each worker's file, by node."""
-        self._samples = dict(samples)
-        self._read, self._rest = 0, b""
+        self._followers = {node: Follower(path) for node, path in samples.items()}
         self.begun_s: float | None = None
         self._ended_s: dict[int, float] = {}
 
     def killed(self, nodes: Collection[int]) -> None:
         """These write nothing any more."""
-        first = next(iter(self._samples), None)
-        self._samples = {node: path for node, path in self._samples.items() if node not in nodes}
-        if first in nodes:
-            self._read, self._rest = 0, b""
+        self._followers = {node: one for node, one in self._followers.items() if node not in nodes}
 
     def ended_s(self, iteration: int) -> float | None:
         """When an iteration ended, or, where the worker took it over from another, when its next one did."""
@@ -69,20 +66,8 @@ class Progress:
 
     def look(self) -> None:
         """Take in what has been written since."""
-        path = next(iter(self._samples.values()), None)
-        if path is None:
-            return
-        try:
-            if path.stat().st_size == self._read:
-                return
-            with path.open("rb") as file:
-                file.seek(self._read)
-                new = file.read()
-        except FileNotFoundError:
-            return
-        self._read += len(new)
-        *lines, self._rest = (self._rest + new).split(b"\n")
-        for line in map(json.loads, lines):
+        first = next(iter(self._followers.values()), None)
+        for line in map(json.loads, first.lines() if first else ()):
             if line["kind"] == "begin" and self.begun_s is None:
                 self.begun_s = line["time"]
             elif line["kind"] == "iteration":
@@ -227,8 +212,8 @@ class Conductor:
         try:
             if event.links:
                 self._lab.adjust(event.links)
-            for link, impairment in event.impairments:
-                self._lab.impair(link, impairment)
+            if event.impairments:
+                self._lab.impair(event.impairments)
             for one in event.signals:
                 if one.helper is not None:
                     self._helpers[one.helper].signal(one.number)

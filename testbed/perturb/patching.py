@@ -22,32 +22,11 @@ from testbed.errors import TestbedError
 from testbed.lab.base import Lab
 from testbed.perturb import circuits
 from testbed.perturb.conductor import LOOK_S, Record
+from testbed.perturb.follower import Follower
 from testbed.spec.perturb import Circuits
 from topologies.model import Topology
 
 REQUEST = b'"request"'
-
-
-class Requests:
-    """Follows what one process writes, and finds what it asks for."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._read, self._rest = path, 0, b""
-
-    def look(self) -> list[dict[str, Any]]:
-        """Requests that were written since."""
-        try:
-            if self._path.stat().st_size == self._read:
-                return []
-            with self._path.open("rb") as file:
-                file.seek(self._read)
-                new = file.read()
-        except FileNotFoundError:
-            return []
-        self._read += len(new)
-        *lines, self._rest = (self._rest + new).split(b"\n")
-        found = (json.loads(line) for line in lines if REQUEST in line)
-        return [line for line in found if line["kind"] == "request"]
 
 
 class Patching:
@@ -63,7 +42,7 @@ class Patching:
         self._lab, self._topology = lab, topology
         self.records: list[Record] = []
         self.history: list[tuple[float, Topology]] = [(0.0, topology)]
-        self._asking = [Requests(path) for path in asking]
+        self._asking = [Follower(path) for path in asking]
         self._wanted: queue.SimpleQueue[tuple[Circuits, Record | None] | None] = queue.SimpleQueue()
         self._planned: tuple[Circuits, Topology] | None = None
         self._stop = threading.Event()
@@ -93,7 +72,7 @@ class Patching:
 
     def _listen(self) -> None:
         while not self._stop.wait(LOOK_S):
-            for line in (line for one in self._asking for line in one.look()):
+            for line in (line for one in self._asking for line in requests(one)):
                 record = Record("circuits", "asked for in band", planned_s=time.monotonic())
                 self.records.append(record)
                 try:
@@ -136,3 +115,9 @@ class Patching:
             done = self._lab.patch(target, dark_s)
             self.history.append((done.lit_s, target))
         self._topology = target
+
+
+def requests(process: Follower) -> list[dict[str, Any]]:
+    """What a process has asked for since the last look."""
+    found = (json.loads(line) for line in process.lines() if REQUEST in line)
+    return [line for line in found if line["kind"] == "request"]

@@ -7,8 +7,8 @@ link was built with.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
@@ -50,7 +50,7 @@ class Event:
     kind: str
     what: str
     links: tuple[LinkChange, ...] = ()
-    impairments: tuple[tuple[int, Impairment], ...] = ()
+    impairments: Mapping[int, Impairment] = field(default_factory=dict)
     """By directed link."""
     signals: tuple[Signals, ...] = ()
     circuits: Circuits | None = None
@@ -80,7 +80,7 @@ def schedule(
     topology: Topology,
     seed: int,
     scale: float,
-    settings: LinkSettings = LinkSettings(),  # noqa: B008  # frozen
+    settings: LinkSettings,
 ) -> Schedule:
     """What is to happen to a trial.
 
@@ -201,8 +201,8 @@ def _impair(one: Impair, topology: Topology, settings: LinkSettings) -> list[Eve
     }
     begin, *end = _window(one, f"{_all(topology, links)} with {one.impairment}", [], [])
     return [
-        replace(begin, impairments=tuple((link, one.impairment) for link in links)),
-        *(replace(event, impairments=tuple(before.items())) for event in end),
+        replace(begin, impairments=dict.fromkeys(links, one.impairment)),
+        *(replace(event, impairments=before) for event in end),
     ]
 
 
@@ -217,7 +217,7 @@ def _freeze(one: Freeze, topology: Topology) -> list[Event]:
     links = targets.links(topology, one.hosts, "both")
     begin, *end = _window(one, f"{', '.join(one.hosts)} frozen", *_blocked(links))
     stop, go = (tuple(Signals(number, node=host) for host in frozen) for number in (signal.SIGSTOP, signal.SIGCONT))
-    return [_with(begin, stop), *(_with(event, go) for event in end)]
+    return [replace(begin, signals=stop), *(replace(event, signals=go) for event in end)]
 
 
 def _kill(one: Kill, topology: Topology) -> list[Event]:
@@ -250,7 +250,7 @@ def _helped(one: Hog | Background, what: str, helpers: Sequence[Helper]) -> list
     start, stop = (
         tuple(Signals(number, helper=helper.name) for helper in helpers) for number in (START_SIGNAL, STOP_SIGNAL)
     )
-    return [_with(begin, start), *(_with(event, stop) for event in end)]
+    return [replace(begin, signals=start), *(replace(event, signals=stop) for event in end)]
 
 
 def _window(
@@ -264,10 +264,6 @@ def _window(
     if one.until is None:
         return [begin]
     return [begin, Event(one.until, one.kind, f"no longer: {what}", tuple(back), optional=True)]
-
-
-def _with(event: Event, signals: tuple[Signals, ...]) -> Event:
-    return replace(event, signals=signals)
 
 
 def _blocked(links: Sequence[int]) -> tuple[list[LinkChange], list[LinkChange]]:

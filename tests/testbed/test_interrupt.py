@@ -42,6 +42,7 @@ def test_what_the_caller_ignores_stays_ignored() -> None:
     os.kill(os.getpid(), signal.SIGHUP)
     with interrupt.exit_at_once():
         os.kill(os.getpid(), signal.SIGHUP)
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def test_handlers_are_put_back_after_the_imports() -> None:

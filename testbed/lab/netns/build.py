@@ -96,10 +96,9 @@ class Network:
         finally:
             kernel.setns(self._home, kernel.CLONE_NEWNET)
 
-    def set_impairment(self, directed_link: int, impairment: Impairment) -> None:
-        """Note what is asked of a link from now on."""
-        rest = {link: one for link, one in self.blueprint.impairments.items() if link != directed_link}
-        asked = rest | ({directed_link: impairment} if impairment else {})
+    def set_impairments(self, wanted: Mapping[int, Impairment]) -> None:
+        """Note what is asked of links from now on."""
+        asked = {link: one for link, one in {**self.blueprint.impairments, **wanted}.items() if one}
         self.blueprint = replace(self.blueprint, impairments=asked)
 
     def forward_by_address(self, switch: int, routes: tuple[StaticRoute, ...]) -> None:

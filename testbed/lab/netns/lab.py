@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -140,27 +140,34 @@ class NetnsLab:
         """How links can be impaired here: ``netem``, ``delay line``, or not at all (None)."""
         return cast(str | None, self._ask("way"))
 
-    def impair(self, directed_link: int, impairment: Impairment) -> None:
+    def impair(self, wanted: Mapping[int, Impairment]) -> None:
         topology = self._topology
         if topology is None:
             raise LabError("no network is up", fix="call up() first")
-        if not 0 <= directed_link < 2 * len(topology.links):
-            raise LabError(
-                f"there is no directed link {directed_link}", fix=f"the last is {2 * len(topology.links) - 1}"
-            )
-        if self.impairs_by() is None:
-            self._ask("require", str(impairment))
-        switch, routes = topology.head(directed_link), None
-        if topology.nodes[switch].kind == "panel" and self.impairs_by() != NETEM:
-            raise LabError(
-                f"{impairment} on a link into {topology.nodes[switch].name}, a patch panel, which needs netem",
-                fix="impair the link's other direction, or use a kernel with CONFIG_NET_SCH_NETEM",
-            )
-        if switch >= topology.host_count and addressing.is_bridge(topology, switch) and self.impairs_by() != NETEM:
-            if switch not in self._crossed:
-                self._crossed[switch] = crossing(topology, self._pairs, switch, every_address=self._every_address)
-            routes = self._crossed[switch]
-        self._description |= self._ask("impair", directed_link, impairment, routes)
+        for link in wanted:
+            if not 0 <= link < 2 * len(topology.links):
+                raise LabError(f"there is no directed link {link}", fix=f"the last is {2 * len(topology.links) - 1}")
+        way = self.impairs_by()
+        if way is None:
+            self._ask("require", ", ".join({str(impairment) for impairment in wanted.values()}))
+        detours = {} if way == NETEM else self._detours(topology, wanted)
+        self._description |= self._ask("impair", dict(wanted), detours)
+
+    def _detours(self, topology: Topology, wanted: Mapping[int, Impairment]) -> dict[int, tuple[StaticRoute, ...]]:
+        """The routes of bridges that must forward by address for the delay line to see what arrives, by link."""
+        found = {}
+        for link, impairment in wanted.items():
+            switch = topology.head(link)
+            if topology.nodes[switch].kind == "panel":
+                raise LabError(
+                    f"{impairment} on a link into {topology.nodes[switch].name}, a patch panel, which needs netem",
+                    fix="impair the link's other direction, or use a kernel with CONFIG_NET_SCH_NETEM",
+                )
+            if switch >= topology.host_count and addressing.is_bridge(topology, switch):
+                if switch not in self._crossed:
+                    self._crossed[switch] = crossing(topology, self._pairs, switch, every_address=self._every_address)
+                found[link] = self._crossed[switch]
+        return found
 
     def impaired_by(self) -> dict[str, Any]:
         """How links are impaired, and, of the delay line, how late it was so far and what it took of a CPU."""

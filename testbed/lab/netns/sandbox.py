@@ -13,7 +13,7 @@ import signal
 import socket
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -137,14 +137,12 @@ class Sandbox:
         """Read the network back again and compare it with what was asked for."""
         return readback.verify(self._up(), self._impairing())
 
-    def impair(
-        self, directed_link: int, impairment: Impairment, routes: tuple[StaticRoute, ...] | None
-    ) -> dict[str, Any]:
-        """Impair a link from now on; ``routes`` are those of the bridge that it leads to, if it is to take a detour
-        there. What the description says of it from now on is returned."""
+    def impair(self, wanted: Mapping[int, Impairment], routes: Mapping[int, tuple[StaticRoute, ...]]) -> dict[str, Any]:
+        """Impair links from now on; ``routes`` are those of bridges, by the links that are to take a detour there. What
+        the description says of it from now on is returned."""
         network, way = self._up(), self._impairing()
         try:
-            self._impair(network, way, directed_link, impairment, routes)
+            self._impair(network, way, wanted, routes)
         except NetlinkError as error:
             raise LabError(f"the kernel refused to {error.strerror}") from error
         way.check()
@@ -154,18 +152,17 @@ class Sandbox:
         self,
         network: Network,
         way: Way,
-        directed_link: int,
-        impairment: Impairment,
-        routes: tuple[StaticRoute, ...] | None,
+        wanted: Mapping[int, Impairment],
+        routes: Mapping[int, tuple[StaticRoute, ...]],
     ) -> None:
-        if routes is not None:
-            switch, _ = network.blueprint.ends[directed_link ^ 1]
+        for directed, found in routes.items():
+            switch, _ = network.blueprint.ends[directed ^ 1]
             if not network.blueprint.nodes[switch].forwards:
-                network.forward_by_address(switch, routes)
-        network.set_impairment(directed_link, impairment)
-        way.impair({directed_link: impairment})
-        if routes is not None and directed_link not in network.blueprint.detours:
-            network.detour(directed_link)
+                network.forward_by_address(switch, found)
+        network.set_impairments(wanted)
+        way.impair(wanted)
+        for directed in routes.keys() - network.blueprint.detours:
+            network.detour(directed)
 
     def impaired_by(self) -> dict[str, Any]:
         """How links are impaired, and how exactly so far."""

@@ -11,7 +11,7 @@ from topologies.build import build
 topology = build("fat_tree(k=4)", rate_bps=10**8)
 with NetnsLab(every_address=True) as lab:
     lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
-    lab.impair(0, Impairment(0.02))
+    lab.impair({0: Impairment(0.02)})
     change = ["tc", "class", "change", "dev", "eth0", "classid", "1:1", "htb", "rate", "50mbit", "burst", "6k"]
     found = {
         "user": os.geteuid(),

@@ -19,7 +19,11 @@ OUT, IN = links(STAR, ["h0"], "out")[0], links(STAR, ["h0"], "in")[0]
 
 
 def events(perturbations, most: int = 100, scale: float = 1.0) -> list[Event]:
-    return [event for stream in schedule(perturbations, STAR, 1, scale).streams for event in islice(stream, most)]
+    return [
+        event
+        for stream in schedule(perturbations, STAR, 1, scale, LinkSettings()).streams
+        for event in islice(stream, most)
+    ]
 
 
 def test_a_step_in_rate_and_back(read) -> None:
@@ -65,8 +69,8 @@ def test_an_impaired_link_gets_back_what_it_had(read) -> None:
     given = {"kind": "impair", "links": "h0", "direction": "out", "delay": "5 ms", "loss": "1 %", "until": "2 s"}
     own = LinkSettings(jitter_s=0.001)
     begin, end = schedule(read(given), build("star(hosts=4)", rate_bps=10**8, delay_s=0.002), 1, 1.0, own).streams[0]
-    assert begin.impairments == ((OUT, Impairment(0.005, loss=0.01)),)
-    assert end.impairments == ((OUT, Impairment(0.002, 0.001)),)
+    assert begin.impairments == {OUT: Impairment(0.005, loss=0.01)}
+    assert end.impairments == {OUT: Impairment(0.002, 0.001)}
     assert "delay 5 ms, loss 1 %" in begin.what
 
 
@@ -79,7 +83,7 @@ def test_a_kill_has_no_end(read) -> None:
 def test_hogs_and_flows_wait_as_helpers_until_they_are_wanted(read) -> None:
     flow = {"kind": "background", "from": "h0", "to": "h2", "flows": 3, "rate": "10 Mbit/s", "until": "3 s"}
     hog = {"kind": "hog", "hosts": ["h0", "h1"], "cores": 2}
-    found = schedule(read(flow, hog), STAR, 1, 10)
+    found = schedule(read(flow, hog), STAR, 1, 10, LinkSettings())
     sink, source, *hogs = found.helpers
     assert (sink.node, source.node, source.arguments[-2:]) == (2, 0, ("3", "1000000"))
     assert [one.name for one in hogs] == ["hog1-h0-0", "hog1-h0-1", "hog1-h1-0", "hog1-h1-1"]
