@@ -22,6 +22,9 @@ This module imports nothing of ours, so every package may import it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 
 class TestbedError(Exception):
     """A message for the user: what is wrong (names the thing and its value), and the change that mends it."""
@@ -66,7 +69,13 @@ class MissingToolError(TestbedError):
 
 
 class TrialError(TestbedError):
-    """A trial that started and failed."""
+    """A trial that started and failed.
+
+    Attributes:
+        events: what had been done to it by then, see :func:`testbed.perturb.conductor.timeline`.
+    """
+
+    events: Sequence[dict[str, Any]] = ()
 
 
 class LabError(TrialError):

@@ -110,7 +110,7 @@ def execute(
         except TrialError as error:
             lab.close()
             blame_full_disk(trial, run_dir)
-            record["error"] = str(error)
+            record |= {"error": str(error), "events": list(error.events)}
     record["duration_s"] = round(time.monotonic() - began_s, 3)
     return Outcome(record, samples, described)
 

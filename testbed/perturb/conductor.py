@@ -128,11 +128,13 @@ class Conductor:
             self._thread.join()
 
     def blamed(self, error: TrialError, names: Sequence[str]) -> TrialError:
-        """The same error, saying so if a node that the trial was to lose is why."""
-        if not self.kills:
-            return error
-        killed = ", ".join(names[node] for node in self.kills)
-        return type(error)(f"after perturb had killed {killed}: {error.problem}", fix=error.fix)
+        """The same error, with what was done to the trial, saying so if a node that it was to lose is why."""
+        if self.kills:
+            killed = ", ".join(names[node] for node in self.kills)
+            error = type(error)(f"after perturb had killed {killed}: {error.problem}", fix=error.fix)
+        if self._progress.begun_s is not None:
+            error.events = timeline(self.records, self._progress.begun_s)
+        return error
 
     def finish(self) -> list[int]:
         """End the helpers; the bytes that each source of background traffic sent, in the spec's order.

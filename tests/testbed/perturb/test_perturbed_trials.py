@@ -105,6 +105,9 @@ def test_who_is_killed_is_named(tmp_path: Path) -> None:
     record, text = run(tmp_path, "{kind: kill, nodes: h1, at: iteration 1}", code=1)
     assert record["status"] == "failed"
     assert "after perturb had killed h1: the worker on h1 was killed by SIGKILL" in text
+    (event,) = record["events"]
+    assert (event["kind"], event["what"], event["error"]) == ("kill", "h1 killed", None)
+    assert 0 < event["planned_s"] <= event["begun_s"] <= event["done_s"]
 
 
 def test_who_is_frozen_for_good_is_named_within_the_timeout(tmp_path: Path) -> None:
