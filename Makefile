@@ -5,8 +5,9 @@ demo:
 	@./setup.sh run
 	@.venv/bin/testbed run experiments/quickstart.yaml
 
+# Tests wait for half of their time, for timeouts mostly, so two cores carry four at once.
 test: check
-	@.venv/bin/pytest -n auto
+	@.venv/bin/pytest -n $$(( $$(nproc) < 4 ? 4 : $$(nproc) ))
 
 check:
 	@./setup.sh test
