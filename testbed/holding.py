@@ -8,7 +8,7 @@ from testbed import up
 from testbed.errors import UsageError
 from testbed.jobs import host_pairs
 from testbed.lab.base import LinkSettings
-from testbed.lab.netns import NetnsLab
+from testbed.lab.choice import LabName, opener
 from testbed.spec import Source
 from testbed.spec.explain import nearest
 from testbed.trial import Network
@@ -35,21 +35,26 @@ def pick(source: Source, arm: str | None) -> Network:
     raise UsageError(f"--arm {arm}: there is no such arm", fix=nearest(arm, list(networks)))
 
 
-def hold(network: Network, settings: LinkSettings) -> None:
-    """Build the network and answer ``testbed exec`` until interrupted.
+def hold(network: Network, settings: LinkSettings, lab_name: LabName, *, command_line: bool = False) -> None:
+    """Build the network and answer ``testbed exec`` until interrupted, or until the user leaves the lab's command line.
 
     Raises:
-        UsageError: this user holds a lab already.
+        UsageError: this user holds a lab already, or the lab has no command line.
         LabError, PrivilegeError: it cannot be built.
     """
     topology = network.topology
     few = topology.host_count <= ALL_PAIRS_HOSTS
     pairs = permutations(topology.hosts, 2) if few else host_pairs(network)
-    with NetnsLab(every_address=few) as lab:
+    if command_line and lab_name != "mininet":
+        raise UsageError(f"--cli: the lab {lab_name} has no command line", fix="take --backend mininet, or testbed exec")
+    with opener(lab_name)(every_address=few) as lab:
         doorway = up.Doorway(lab, topology)
         lab.up(topology, settings, pairs)
         print(_summary(network), flush=True)
-        doorway.serve()
+        if command_line:
+            lab.command_line((0, 1, 2)).wait()
+        else:
+            doorway.serve()
 
 
 def _summary(network: Network) -> str:

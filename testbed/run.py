@@ -12,6 +12,7 @@ from testbed import environment, results
 from testbed.errors import TestbedError
 from testbed.execute import execute
 from testbed.lab.base import Lab
+from testbed.lab.choice import opener
 from testbed.progress import Lines
 from testbed.referee import Referee
 from testbed.rundir import RunDirectory
@@ -39,16 +40,19 @@ class Run:
 class Experiment:
     """An experiment that was checked, and has its lab and its directory; :meth:`go` runs it. Use in ``with``."""
 
-    def __init__(self, source: Source, open_lab: Callable[[], Lab], directory: Callable[[], RunDirectory]) -> None:
-        """
+    def __init__(
+        self, source: Source, directory: Callable[[], RunDirectory], open_lab: Callable[[], Lab] | None = None
+    ) -> None:
+        """``open_lab`` is for another lab than the spec's.
+
         Raises:
             TestbedError: the spec makes no sense here, no lab can be had, or the directory cannot be used.
         """
         self.source = source
         self.planned = trials(source)
         self.congestion_control = environment.congestion_control(source.spec)
-        self._open_lab = open_lab
-        self._lab = open_lab()
+        self._open_lab = open_lab or opener(source.spec.lab)
+        self._lab = self._open_lab()
         self._lab_is_spent = False
         try:
             for trial in self.planned:
@@ -66,16 +70,18 @@ class Experiment:
             raise
 
     @classmethod
-    def new(cls, source: Source, out: Path | None, open_lab: Callable[[], Lab]) -> Experiment:
+    def new(cls, source: Source, out: Path | None, open_lab: Callable[[], Lab] | None = None) -> Experiment:
         """Run into ``out``, which must not exist or be empty; None takes one under runs/."""
-        return cls(source, open_lab, lambda: RunDirectory.create(out, source))
+        return cls(source, lambda: RunDirectory.create(out, source), open_lab)
 
     @classmethod
-    def resumed(cls, path: Path, source: Source | None, open_lab: Callable[[], Lab]) -> Experiment:
+    def resumed(
+        cls, path: Path, source: Source | None, open_lab: Callable[[], Lab] | None = None
+    ) -> Experiment:
         """Go on with the run in ``path``; ``source`` must give the same trials, None takes the run's own spec."""
         directory = RunDirectory.reopen(path)
         try:
-            return cls(source or directory.source(), open_lab, lambda: directory)
+            return cls(source or directory.source(), lambda: directory, open_lab)
         except BaseException:
             directory.close()
             raise

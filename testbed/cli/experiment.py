@@ -25,12 +25,22 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: workload.iterations=5, arms.0.scheme=ring."),
 ]
 
+Backend = Annotated[
+    str | None, typer.Option(metavar="LAB", help="netns or mininet, in place of the spec's lab.", show_default=False)
+]
+
+
+def with_backend(overrides: list[str], backend: str | None) -> list[str]:
+    """``--backend`` is short for ``--set lab=``."""
+    return overrides if backend is None else [*overrides, f"lab={backend}"]
+
 
 def run(
     spec: Annotated[Path | None, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")] = None,
     overrides: Overrides = [],  # noqa: B006  # typer wants the default's type; never changed
     out: Annotated[Path | None, typer.Option(help="New directory; default runs/NAME-TIME.")] = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was cut off.")] = None,
+    backend: Backend = None,
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment and write its report.
@@ -45,7 +55,7 @@ def run(
         import_module("testbed.run")  # half a second; those that need it take it from there
     console = Console(stderr=as_json)
     interrupt.raise_once()
-    with _experiment(spec, overrides, out, resume) as experiment:
+    with _experiment(spec, with_backend(overrides, backend), out, resume) as experiment:
         try:
             done = experiment.go(lambda left: reporter(left, console))
             page = _report(done)
@@ -62,6 +72,7 @@ def run(
 def plan(
     spec: SpecFile,
     overrides: Overrides = [],  # noqa: B006
+    backend: Backend = None,
     as_json: AsJson = False,
 ) -> None:
     """Check an experiment and say what it would do.
@@ -71,7 +82,7 @@ def plan(
     from testbed import planning
     from testbed.spec import load
 
-    found = planning.plan(load(spec, overrides))
+    found = planning.plan(load(spec, with_backend(overrides, backend)))
     if as_json:
         print_json(found)
     else:
@@ -94,19 +105,20 @@ def report(
 
 def _experiment(spec: Path | None, overrides: list[str], out: Path | None, resume: Path | None) -> Experiment:
     from testbed.errors import UsageError
-    from testbed.lab.netns import NetnsLab
     from testbed.run import Experiment
     from testbed.spec import load
 
     if resume and out:
         raise UsageError("--out and --resume exclude each other", fix="a resumed run stays in its directory")
     if resume and overrides and not spec:
-        raise UsageError("--set needs the SPEC that it changes", fix="name it, or resume without --set")
+        raise UsageError(
+            "--set and --backend need the SPEC that they change", fix="name it, or resume without them"
+        )
     if resume:
-        return Experiment.resumed(resume, load(spec, overrides) if spec else None, NetnsLab)
+        return Experiment.resumed(resume, load(spec, overrides) if spec else None)
     if not spec:
         raise UsageError("no SPEC is given", fix="testbed run experiments/quickstart.yaml")
-    return Experiment.new(load(spec, overrides), out, NetnsLab)
+    return Experiment.new(load(spec, overrides), out)
 
 
 def _report(done: Run) -> Path:

@@ -7,13 +7,15 @@ from typing import Annotated
 import typer
 
 from testbed import interrupt
-from testbed.cli.experiment import Overrides, SpecFile
+from testbed.cli.experiment import Backend, Overrides, SpecFile, with_backend
 
 
 def up(
     spec: SpecFile,
     overrides: Overrides = [],  # noqa: B006  # typer wants the default's type; never changed
     arm: Annotated[str | None, typer.Option(help="Label or number of the arm whose network is built.")] = None,
+    backend: Backend = None,
+    cli: Annotated[bool, typer.Option("--cli", help="Mininet's own command line, here; only with mininet.")] = False,
 ) -> None:
     """Build the network of one arm and hold it.
 
@@ -23,11 +25,11 @@ def up(
     from testbed.spec import load
     from testbed.trial import link_settings
 
-    source = load(spec, overrides)
+    source = load(spec, with_backend(overrides, backend))
     network = holding.pick(source, arm)
     interrupt.raise_once()
     try:
-        holding.hold(network, link_settings(source.spec))
+        holding.hold(network, link_settings(source.spec), source.spec.lab, command_line=cli)
     except KeyboardInterrupt:
         print("\nthe lab is gone")
 

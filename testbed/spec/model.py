@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from testbed.errors import SpecError
 from testbed.lab.base import Impairment, LinkSettings
+from testbed.lab.choice import LabName
 from testbed.spec.base import Group, Number, Rate, Share, Size, Time, Whole, listed, refuse, tag
 from testbed.spec.perturb import Perturbations
 from testbed.units import time_text
@@ -256,7 +257,7 @@ class Spec(Group):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60, examples=["quickstart"])
     seed: Whole = Field(1, ge=0, lt=2**31)
-    lab: Literal["netns"] = "netns"
+    lab: LabName = "netns"
     links: Links = Field(examples=["{rate: 200 Mbit/s}"])
     workload: Workload = Field(examples=["{model: lenet5, dataset: digits, batch: 16, iterations: 20}"])
     arms: list[Arm] = Field(

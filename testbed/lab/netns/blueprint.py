@@ -28,7 +28,10 @@ FIRST_INDEX = 1000
 MTU_RANGE = (68, 65535)
 """What IPv4 needs (RFC 791), and what a veth pair can carry."""
 
-Mode = Literal["host", "bridge", "route", "panel"]
+Mode = Literal["host", "bridge", "learn", "route", "panel"]
+"""A switch of one link layer has a table of ours (``bridge``), or is the kernel's bridge, which learns (``learn``)."""
+Builder = Literal["netns", "mininet"]
+"""Who makes the namespaces and links, and what kind of bridge they have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ class Blueprint:
     """Whether netem does this, or else the delay line."""
     detours: frozenset[int] = frozenset()
     """Directed links into a bridging switch whose frames are to be forwarded by address there."""
+    builder: Builder = "netns"
 
     def seed(self, directed_link: int) -> int:
         """Of what is drawn about a directed link's packets: its own, so that links do not lose the same ones."""
@@ -120,7 +124,7 @@ class Blueprint:
         far = self.nodes[self.ends[far_end][0]]
         if far.mode == "panel":
             return [self.circuits[directed_link] ^ 1] if directed_link in self.circuits else []
-        if far.mode == "bridge":
+        if far.mode in ("bridge", "learn"):
             return [p.directed_link ^ 1 for p in far.ports if p.directed_link != far_end]
         return [far_end]
 
@@ -151,6 +155,7 @@ def blueprint(
     *,
     every_address: bool = False,
     by_netem: bool = False,
+    builder: Builder = "netns",
 ) -> Blueprint:
     """Plan ``topology`` with routes between each (source, destination) pair of hosts.
 
@@ -186,13 +191,15 @@ def blueprint(
 
     def node_plan(i: int) -> NodePlan:
         mode = _mode(topology, addresses, i)
+        mode = "learn" if mode == "bridge" and builder == "mininet" else mode
         own = tuple(ports[directed] for directed in topology.ports[i])
         forwards = mode == "route" or i in forwarding or (moves and mode == "host")
         return NodePlan(i, topology.nodes[i].name, mode, forwards, own, tuple(static[i]))
 
     nodes = tuple(map(node_plan, range(len(topology.nodes))))
     circuits = topology.circuits
-    return Blueprint(nodes, _ends(topology), settings, _hosts_file(nodes), circuits, impairments, by_netem, detours)
+    hosts_file, ends = _hosts_file(nodes), _ends(topology)
+    return Blueprint(nodes, ends, settings, hosts_file, circuits, impairments, by_netem, detours, builder)
 
 
 def initial_impairments(topology: Topology, settings: LinkSettings) -> dict[int, Impairment]:

@@ -34,6 +34,8 @@ OWN_NAMESPACE = "/proc/self/ns/net"
 class Network:
     """The namespaces of one blueprint, each held by an open file; ``close`` lets go of them all."""
 
+    root_handle = shaping.ROOT_HANDLE
+
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
         self.namespaces: list[int] = []
@@ -54,8 +56,7 @@ class Network:
         _allow_files(len(self.blueprint.nodes) + SPARE_FILES)
         try:
             self._make_namespaces()
-            with RouteSocket() as netlink:
-                netlink.send(list(_veths(self.blueprint, self.namespaces)))
+            self._link()
             self.on_every_node(lambda node, netlink: netlink.send(list(self._furnish(node))))
             self.on_every_node(lambda node, netlink: netlink.send(_routes(node)))
         except NetlinkError as error:
@@ -127,8 +128,17 @@ class Network:
         if change.queue_bytes is not None:
             settings = replace(settings, queue_bytes=change.queue_bytes)
         delayed = self.netem.get(port.directed_link)
-        found = shaping.shape(change.rate_bps or port.rate_bps, settings, delayed)
+        found = shaping.shape(change.rate_bps or port.rate_bps, settings, delayed, self.root_handle)
         return shaping.blocked(found) if change.blocked else found
+
+    def command_line(self) -> int:
+        """Be a command line of the builder's, if it has one; the exit status."""
+        raise LabError("this lab has no command line of its own", fix="take testbed exec NODE -- COMMAND")
+
+    @property
+    def home(self) -> int:
+        """The namespace around those of the nodes: the sandbox's own."""
+        return self._home
 
     def close(self) -> None:
         """Let go; the kernel frees namespaces and interfaces when no process is left in them."""
@@ -140,7 +150,7 @@ class Network:
         has_ipv6 = sysctls.has_ipv6()
         try:
             for node in self.blueprint.nodes:
-                _unshare_network(len(self.namespaces), len(self.blueprint.nodes))
+                self._make(node)
                 self.namespaces.append(os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC))
                 sysctls.write(sysctls.wanted(node, has_ipv6, self.blueprint.settings.congestion_control))
                 with RouteSocket() as netlink:
@@ -148,13 +158,27 @@ class Network:
         finally:
             kernel.setns(self._home, kernel.CLONE_NEWNET)
 
+    def _make(self, node: NodePlan) -> None:
+        """Be in a network namespace for this node, where nothing is yet."""
+        assert node.index == len(self.namespaces)
+        _unshare_network(node.index, len(self.blueprint.nodes))
+
+    def _link(self) -> None:
+        """Make every link, with both ends where they belong."""
+        with RouteSocket() as netlink:
+            netlink.send(list(_veths(self.blueprint, self.namespaces)))
+
+    def _shaper(self, port: Port) -> list[Request]:
+        """What shapes a port that has no shaper yet."""
+        return shaping.install(port.index, self.shape(port), self.blueprint.label(port.directed_link))
+
     def _furnish(self, node: NodePlan) -> Iterator[Request]:
         """Shapers, interfaces up, addresses, neighbours: all that one node holds but routes."""
         blueprint = self.blueprint
         for port in node.ports:
             what = f"{node.name}:{port.name}"
             if blueprint.settings.shaped:
-                yield from shaping.install(port.index, self.shape(port), blueprint.label(port.directed_link))
+                yield from self._shaper(port)
             yield rtnetlink.set_up(port.index, what)
             if port.address is not None:
                 yield rtnetlink.add_address(port.index, port.address, port.prefix, what)

@@ -36,7 +36,7 @@ from testbed.lab.base import (
     Way,
 )
 from testbed.lab.netns.attached import Attached, run_and_collect
-from testbed.lab.netns.blueprint import StaticRoute, blueprint, crossing, initial_impairments
+from testbed.lab.netns.blueprint import Blueprint, Builder, StaticRoute, blueprint, crossing, initial_impairments
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.impairing import NETEM
 from testbed.lab.netns.kernel import SIGNALLED
@@ -75,6 +75,8 @@ class NetnsLab:
         PrivilegeError: the kernel does not let this user make namespaces.
     """
 
+    builder: Builder = "netns"
+
     def __init__(self, *, every_address: bool = False) -> None:
         self._every_address = every_address
         self._lock, self._patching = threading.Lock(), threading.Lock()
@@ -98,8 +100,7 @@ class NetnsLab:
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self._topology, self._pairs, self._crossed = topology, list(pairs), {}
-        by_netem = self.impairs_by() == NETEM
-        plan = blueprint(topology, settings, self._pairs, every_address=self._every_address, by_netem=by_netem)
+        plan = self._blueprint(topology, settings, self._pairs)
         self._description = cast(dict[str, Any], self._ask("up", plan, timeout_s=WORK_TIMEOUT_S))
         self._asked = topology, settings, self._pairs
 
@@ -125,10 +126,14 @@ class NetnsLab:
         up, settings, pairs = self._needed()
         if replace(topology, panels=up.panels) != up:
             raise LabError(f"{topology.expression} is not what is up", fix="change the circuits of what is up, no more")
-        by_netem = self.impairs_by() == NETEM
-        planned = blueprint(topology, settings, pairs, every_address=self._every_address, by_netem=by_netem)
+        planned = self._blueprint(topology, settings, pairs)
         self._ask("plan_patch", planned, timeout_s=WORK_TIMEOUT_S)
         self._planned = topology
+
+    def _blueprint(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> Blueprint:
+        by_netem = self.impairs_by() == NETEM
+        every = self._every_address
+        return blueprint(topology, settings, pairs, every_address=every, by_netem=by_netem, builder=self.builder)
 
     def _needed(self) -> tuple[Topology, LinkSettings, list[tuple[int, int]]]:
         """What :meth:`up` was asked for."""
@@ -268,9 +273,17 @@ class NetnsLab:
 
         If the input is a terminal that no session controls yet (a fresh pty), the command controls it.
         """
+        return self._attached("run", node, list(command), files=files)
+
+    def command_line(self, files: tuple[int, int, int]) -> Attached:
+        """Start the command line that whoever builds the network has (``mininet>``), on these files."""
+        return self._attached("command_line", files=files)
+
+    def _attached(self, name: str, *arguments: Any, files: tuple[int, int, int]) -> Attached:
+        """What a request has started, with the status of its end on a stream of its own."""
         status, theirs = socket.socketpair()
         with theirs:
-            pid = self._ask("run", node, list(command), files=(*files, theirs.fileno()))
+            pid = self._ask(name, *arguments, files=(*files, theirs.fileno()))
         return Attached(status, lambda number: self._ask("signal", pid, number))
 
     def describe(self) -> dict[str, Any]:

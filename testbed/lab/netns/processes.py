@@ -47,10 +47,14 @@ class Processes:
 
         ``files`` are standard input, output, error, and a stream on which the exit status is reported.
         """
+        return self.call(place, lambda: os.execvp(command[0], list(command)), files)
+
+    def call(self, place: Place, body: Callable[[], int], files: Sequence[int], *, keep: bool = False) -> int:
+        """Call ``body`` in a process of its own, as :meth:`run` does a command; it can ``keep`` all open files."""
         stdio, status = list(files[:3]), files[3]
         pid = os.fork()
         if pid == 0:
-            _in_child(place, stdio, lambda: os.execvp(command[0], list(command)))
+            _in_child(place, stdio, body, keep=keep)
         for fd in stdio:
             os.close(fd)
         self._commands[pid] = status
@@ -158,14 +162,14 @@ def _signal_group(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def _in_child(place: Place, stdio: Sequence[int], body: Callable[[], int]) -> NoReturn:
+def _in_child(place: Place, stdio: Sequence[int], body: Callable[[], int], *, keep: bool = False) -> NoReturn:
     """The rest of a forked child's life: enter the node, put files in place, run ``body`` and exit with its result."""
     status = COMMAND_NOT_STARTED
     try:
         kernel.setns(place.namespace, kernel.CLONE_NEWNET)
         kernel.unshare(kernel.CLONE_NEWUTS)
         kernel.sethostname(place.name)
-        _take_files(stdio)
+        _take_files(stdio, keep=keep)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
@@ -183,12 +187,14 @@ def _in_child(place: Place, stdio: Sequence[int], body: Callable[[], int]) -> No
         os._exit(status)
 
 
-def _take_files(stdio: Sequence[int]) -> None:
-    """Make ``stdio`` files 0, 1, 2, close all others, and lead a session (with the terminal, if it is one)."""
+def _take_files(stdio: Sequence[int], *, keep: bool) -> None:
+    """Make ``stdio`` files 0, 1, 2, close all others unless told to keep them, and lead a session (with the terminal, if
+    it is one)."""
     spare = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in stdio]
     for number, fd in enumerate(spare):
         os.dup2(fd, number)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    if not keep:
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     os.setsid()
     if os.isatty(0):
         with suppress(PermissionError):  # another session's terminal can be used, but job control stays there

@@ -103,18 +103,22 @@ class _Summary:
             return
         for port in node.ports:
             self._check_kinds(port, kinds)
-        asked = [shaping.ask_class(port.index, self.blueprint.label(port.directed_link)) for port in node.ports]
-        for port, body in zip(node.ports, netlink.ask(asked), strict=True):
-            self._check_shape(port, shaping.read_shape(body, kinds[port.index, shaping.CLASS_HANDLE]))
+        handles = [self.network.shape(port).class_handle for port in node.ports]
+        asked = [
+            shaping.ask_class(port.index, handle, self.blueprint.label(port.directed_link))
+            for port, handle in zip(node.ports, handles, strict=True)
+        ]
+        for port, handle, body in zip(node.ports, handles, netlink.ask(asked), strict=True):
+            self._check_shape(port, shaping.read_shape(body, kinds[port.index, handle]))
 
     def _check_kinds(self, port: Port, found: dict[tuple[int, int], shaping.Qdisc]) -> None:
         link = self.blueprint.label(port.directed_link)
-        leaf = self.network.shape(port).leaf
-        for parent, kind in ((shaping.TC_H_ROOT, "htb"), (shaping.CLASS_HANDLE, leaf)):
+        wanted = self.network.shape(port)
+        for parent, kind in ((shaping.TC_H_ROOT, "htb"), (wanted.class_handle, wanted.leaf)):
             qdisc = found.get((port.index, parent))
             _compare(link, "shaper" if kind == "htb" else "queue", kind, qdisc and qdisc.kind)
         root = found[port.index, shaping.TC_H_ROOT]
-        _compare(link, "class of all traffic", shaping.DEFAULT_CLASS, shaping.read_default_class(root))
+        _compare(link, "class of all traffic", shaping.ONLY_CLASS, shaping.read_default_class(root))
 
     def _check_shape(self, port: Port, found: shaping.Shape) -> None:
         wanted = self.network.shape(port)
@@ -158,6 +162,11 @@ class _Summary:
         self.neighbours += len(wanted)
 
     def _check_switch_table(self, node: NodePlan, netlink: RouteSocket) -> None:
+        if node.mode == "learn":
+            masters = {rtnetlink.read_master(body) for body in netlink.dump(rtnetlink.list_links())}
+            for port in node.ports:
+                bridged = any(index == port.index and master for index, master in masters)
+                _compare(f"{node.name}:{port.name}", "port of a bridge", True, bridged)
         table = self.blueprint.switch_table(node)
         if not table:
             return
@@ -205,7 +214,7 @@ class _Summary:
             for shape, count in sorted(self.shapes.items(), key=lambda item: item[0].rate_bytes_per_s)
         ]
         return {
-            "lab": "netns",
+            "lab": self.blueprint.builder,
             "nodes": dict(modes),
             "forwarding_hosts": sum(n.forwards and n.mode == "host" for n in self.blueprint.nodes),
             "directed_links": len(self.blueprint.ends),

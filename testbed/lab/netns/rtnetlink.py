@@ -21,7 +21,7 @@ AF_INET = socket.AF_INET
 IFF_UP = 0x1
 NESTED = 0x8000
 
-IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_OPERSTATE = 1, 3, 4, 16
+IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_MASTER, IFLA_OPERSTATE = 1, 3, 4, 10, 16
 IFLA_LINKINFO, IFLA_STATS64, IFLA_NET_NS_FD, IFLA_EXT_MASK = 18, 23, 28, 29
 IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES, IFLA_GSO_MAX_SEGS = 31, 32, 40
 IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
@@ -76,6 +76,12 @@ def _veth_end(end: VethEnd, mtu: int) -> bytes:
         + u32(IFLA_NUM_RX_QUEUES, 1)
         + u32(IFLA_NET_NS_FD, end.namespace)
     )
+
+
+def read_master(body: bytes) -> tuple[int, int]:
+    """Index of an interface, and of the bridge that it is a port of, 0 if of none."""
+    found = attributes(body, IFINFOMSG.size)
+    return int(IFINFOMSG.unpack_from(body)[2]), int.from_bytes(found.get(IFLA_MASTER, b""), "little")
 
 
 def set_up(index: int, what: str) -> Request:

@@ -121,7 +121,7 @@ class Sandbox:
         """Build and read back; what was read is returned summarised."""
         self.down()
         _require(blueprint)
-        self._network = Network(blueprint)
+        self._network = _builder(blueprint)
         try:
             self._network.build()
             self._way = (ByNetem if blueprint.by_netem else ByLine)(self._network)
@@ -215,6 +215,13 @@ class Sandbox:
         """Start a command; files: standard input, output, error, and the stream for its status."""
         return self._processes.run(self._place(node), command, files)
 
+    def command_line(self, files: list[int]) -> int:
+        """Start what the network's builder has for a person at a terminal; files as for :meth:`run`."""
+        network = self._up()
+        return self._processes.call(
+            Place(network.blueprint.builder, network.home), network.command_line, files, keep=True
+        )
+
     def signal(self, pid: int, number: int) -> None:
         """Signal a command and its children."""
         self._processes.signal(pid, number)
@@ -292,6 +299,14 @@ class Sandbox:
     def _place(self, node: int) -> Place:
         network = self._up()
         return Place(network.blueprint.nodes[node].name, network.namespaces[node])
+
+
+def _builder(blueprint: Blueprint) -> Network:
+    if blueprint.builder == "mininet":
+        from testbed.lab.mininet.network import MininetNetwork  # which is an extra
+
+        return MininetNetwork(blueprint)
+    return Network(blueprint)
 
 
 def _require(blueprint: Blueprint) -> None:

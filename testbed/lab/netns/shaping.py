@@ -42,10 +42,9 @@ RTM_NEWQDISC, RTM_GETQDISC = 36, 38
 RTM_NEWTCLASS, RTM_GETTCLASS = 40, 42
 TC_H_ROOT = 0xFFFFFFFF
 ROOT_HANDLE = 0x00010000  # 1:
-CLASS_HANDLE = 0x00010001  # 1:1
+ONLY_CLASS = 1
 FIFO_HANDLE = 0x00100000  # 10:
 NETEM_HANDLE = 0x00200000  # 20: another, so that one can take the other's place
-DEFAULT_CLASS = CLASS_HANDLE & 0xFFFF
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 TCA_HTB_PARMS, TCA_HTB_INIT = 1, 2
 TCA_STATS_BASIC, TCA_STATS_QUEUE = 1, 3
@@ -76,6 +75,12 @@ class Shape:
     quantum_bytes: int
     queue_limit: int
     netem: netem.Netem | None = None
+    root_handle: int = ROOT_HANDLE
+
+    @property
+    def class_handle(self) -> int:
+        """Of the one class below the root."""
+        return self.root_handle | ONLY_CLASS
 
     @property
     def burst_bytes(self) -> float:
@@ -88,17 +93,23 @@ class Shape:
         return "netem" if self.netem else "bfifo"
 
 
-def shape(rate_bps: int, settings: LinkSettings, impairment: netem.Netem | None = None) -> Shape:
-    """What an egress of ``rate_bps`` should look like; ``impairment`` is None where netem has no part in it."""
+def shape(
+    rate_bps: int,
+    settings: LinkSettings,
+    impairment: netem.Netem | None = None,
+    root_handle: int = ROOT_HANDLE,
+) -> Shape:
+    """What an egress of ``rate_bps`` should look like; ``impairment`` is None where netem has no part in it, and
+    ``root_handle`` is another where somebody else has made the shaper."""
     rate = rate_bps // 8
     frame_bytes = settings.mtu + ETHERNET_HEADER_BYTES
     burst_bytes = max(rate * BURST_S, BURST_PACKETS * frame_bytes)
     ticks = round(burst_bytes * 1e9 / rate / NS_PER_TICK)
     if impairment is None:
-        return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, settings.queue_bytes)
+        return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, settings.queue_bytes, None, root_handle)
     delayed_bytes = rate * (impairment.delay_ns + JITTER_ROOM * impairment.jitter_ns) / 1e9
     limit = max(1, settings.queue_bytes // frame_bytes) + math.ceil(delayed_bytes / frame_bytes)
-    return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, limit, impairment)
+    return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, limit, impairment, root_handle)
 
 
 def blocked(wanted: Shape) -> Shape:
@@ -108,11 +119,11 @@ def blocked(wanted: Shape) -> Shape:
 
 def install(index: int, wanted: Shape, link: str) -> list[Request]:
     """Requests that put ``wanted`` at the egress of interface ``index`` (which should be down: it is faster so)."""
-    glob = HTB_GLOB.pack(3, 10, DEFAULT_CLASS, 0, 0)
+    glob = HTB_GLOB.pack(3, 10, ONLY_CLASS, 0, 0)
     root = text(TCA_KIND, "htb") + attribute(TCA_OPTIONS, attribute(TCA_HTB_INIT, glob))
     create = NLM_F_CREATE | NLM_F_EXCL
     return [
-        Request(RTM_NEWQDISC, create, TCMSG.pack(0, index, ROOT_HANDLE, TC_H_ROOT, 0) + root, f"shape {link}"),
+        Request(RTM_NEWQDISC, create, TCMSG.pack(0, index, wanted.root_handle, TC_H_ROOT, 0) + root, f"shape {link}"),
         *_class_and_leaf(index, wanted, link, create),
     ]
 
@@ -122,13 +133,20 @@ def change(index: int, wanted: Shape, link: str) -> list[Request]:
     return _class_and_leaf(index, wanted, link, 0)
 
 
+def adopt(index: int, wanted: Shape, link: str) -> list[Request]:
+    """Requests that turn an HTB that somebody else made at ``wanted.root_handle``, with that class, into ``wanted``."""
+    rate, _ = _class_and_leaf(index, wanted, link, 0)
+    return [rate, leaf(index, wanted, link)]
+
+
 def _class_and_leaf(index: int, wanted: Shape, link: str, flags: int) -> list[Request]:
     rate = RATESPEC.pack(0, LINKLAYER_ETHERNET, 0, 0, 0, wanted.rate_bytes_per_s)
     ceil = RATESPEC.pack(0, LINKLAYER_ETHERNET, 0, 0, 0, wanted.ceil_bytes_per_s)
     options = HTB_OPT.pack(rate, ceil, wanted.burst_ticks, wanted.cburst_ticks, wanted.quantum_bytes, 0, 0)
     only = text(TCA_KIND, "htb") + attribute(TCA_OPTIONS, attribute(TCA_HTB_PARMS, options))
+    place = TCMSG.pack(0, index, wanted.class_handle, wanted.root_handle, 0)
     return [
-        Request(RTM_NEWTCLASS, flags, TCMSG.pack(0, index, CLASS_HANDLE, ROOT_HANDLE, 0) + only, f"rate of {link}"),
+        Request(RTM_NEWTCLASS, flags, place + only, f"rate of {link}"),
         leaf(index, wanted, link, flags),
     ]
 
@@ -139,7 +157,7 @@ def leaf(index: int, wanted: Shape, link: str, flags: int = NLM_F_CREATE | NLM_F
     handle, kind = (NETEM_HANDLE, "netem") if wanted.netem else (FIFO_HANDLE, "bfifo")
     limit = wanted.queue_limit
     options = netem.pack(wanted.netem, limit) if wanted.netem else struct.pack("=I", limit)
-    body = TCMSG.pack(0, index, handle, CLASS_HANDLE, 0) + text(TCA_KIND, kind) + attribute(TCA_OPTIONS, options)
+    body = TCMSG.pack(0, index, handle, wanted.class_handle, 0) + text(TCA_KIND, kind) + attribute(TCA_OPTIONS, options)
     return Request(RTM_NEWQDISC, flags, body, f"queue of {link}")
 
 
@@ -154,9 +172,9 @@ def list_qdiscs() -> Request:
     return Request(RTM_GETQDISC, 0, TCMSG.pack(0, 0, 0, 0, 0), "list queues")
 
 
-def ask_class(index: int, link: str) -> Request:
-    """Ask for the one class of interface ``index`` (the kernel answers the asker only if told to echo)."""
-    return Request(RTM_GETTCLASS, NLM_F_ECHO, TCMSG.pack(0, index, CLASS_HANDLE, 0, 0), f"read the rate of {link}")
+def ask_class(index: int, class_handle: int, link: str) -> Request:
+    """Ask for a class of interface ``index`` (the kernel answers the asker only if told to echo)."""
+    return Request(RTM_GETTCLASS, NLM_F_ECHO, TCMSG.pack(0, index, class_handle, 0, 0), f"read the rate of {link}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +207,18 @@ def read_default_class(root: Qdisc) -> int:
     return int(HTB_GLOB.unpack_from(attributes(root.options, 0)[TCA_HTB_INIT])[2])
 
 
+def read_rate(class_body: bytes) -> int:
+    """Bytes per second, of the answer to :func:`ask_class`."""
+    options = attributes(attributes(class_body, TCMSG.size)[TCA_OPTIONS], 0)
+    return int(RATESPEC.unpack_from(options[TCA_HTB_PARMS])[5])
+
+
 def read_shape(class_body: bytes, leaf: Qdisc) -> Shape:
     """Parse the answer to :func:`ask_class`, and the class's leaf."""
     options = attributes(attributes(class_body, TCMSG.size)[TCA_OPTIONS], 0)
     rate, ceil, burst, cburst, quantum, _, _ = HTB_OPT.unpack_from(options[TCA_HTB_PARMS])
     rates = RATESPEC.unpack(rate)[5], RATESPEC.unpack(ceil)[5]
-    return Shape(*rates, burst, cburst, quantum, *_read_leaf(leaf))
+    return Shape(*rates, burst, cburst, quantum, *_read_leaf(leaf), leaf.parent & ~0xFFFF)
 
 
 def _read_leaf(leaf: Qdisc) -> tuple[int, netem.Netem | None]:

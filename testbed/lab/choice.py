@@ -1,0 +1,27 @@
+"""Which labs there are, and how each is opened; none is imported before it is wanted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from testbed.lab.netns import NetnsLab
+
+LabName = Literal["netns", "mininet"]
+"""What a spec's ``lab`` and ``--backend`` can say."""
+
+
+def opener(name: LabName) -> type[NetnsLab]:
+    """What opens a lab of that name.
+
+    Raises:
+        MissingToolError: what it needs is not installed; so does the opening itself.
+        PrivilegeError: when it is called, if the kernel does not let this user have such a lab.
+    """
+    if name == "mininet":
+        from testbed.lab.mininet import MininetLab
+
+        return MininetLab
+    from testbed.lab.netns import NetnsLab
+
+    return NetnsLab
