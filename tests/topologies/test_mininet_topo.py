@@ -70,7 +70,10 @@ def test_a_class_with_a_constructor_of_its_own() -> None:
     ("options", "problem"),
     [
         ("LINK = {'loss': 1}", "./mine.py:Given: link h1 - s1 has loss=1, which no lab carries out"),
-        ("LINK = {'max_queue_size': 9}", "./mine.py:Given: link h1 - s1 has max_queue_size=9, which no lab carries out"),
+        (
+            "LINK = {'max_queue_size': 9}",
+            "./mine.py:Given: link h1 - s1 has max_queue_size=9, which no lab carries out",
+        ),
         ("NODE = {'cpu': 0.5}", "./mine.py:Given: h1 has cpu=0.5, which no lab carries out"),
         ("LINK = {'bw': 0}", "./mine.py:Given: link h1 - s1 has bw=0"),
         ("LINK = {'bw': 'fast'}", "./mine.py:Given: link h1 - s1 has bw='fast'"),
