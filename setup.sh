@@ -104,7 +104,7 @@ install_torch
 say "installing Python packages"
 case $what in
     run)  .venv/bin/pip install --quiet --editable . ;;
-    test) .venv/bin/pip install --quiet --editable '.[dev,mpi]' ;;
+    test) .venv/bin/pip install --quiet --editable '.[dev,mpi,docker]' ;;
 esac
 # Only now: an interrupted set-up starts again.
 printf '%s' "$fingerprint" >"$stamp"

@@ -26,7 +26,8 @@ Overrides = Annotated[
 ]
 
 Backend = Annotated[
-    str | None, typer.Option(metavar="LAB", help="netns or mininet, in place of the spec's lab.", show_default=False)
+    str | None,
+    typer.Option(metavar="LAB", help="netns, mininet or docker, in place of the spec's lab.", show_default=False),
 ]
 
 
@@ -111,9 +112,7 @@ def _experiment(spec: Path | None, overrides: list[str], out: Path | None, resum
     if resume and out:
         raise UsageError("--out and --resume exclude each other", fix="a resumed run stays in its directory")
     if resume and overrides and not spec:
-        raise UsageError(
-            "--set and --backend need the SPEC that they change", fix="name it, or resume without them"
-        )
+        raise UsageError("--set and --backend need the SPEC that they change", fix="name it, or resume without them")
     if resume:
         return Experiment.resumed(resume, load(spec, overrides) if spec else None)
     if not spec:
