@@ -4,8 +4,8 @@ Usage: ``python benchmarks/docker_lab.py``, with a Docker daemon, and the image 
 daemon: ``python tests/testbed/lab/dockerd.py python benchmarks/docker_lab.py --image`` takes one for the time being and
 makes the image first.
 
-Up is from nothing (no connection to the daemon) to containers that run, with every rate, queue, mtu, address, neighbour,
-route and sysctl read back from the kernel; down is until Docker says that no container is left.
+Up is from nothing (no connection to the daemon) to containers that run, with every rate, queue, mtu, address,
+neighbour, route and sysctl read back from the kernel; down is until Docker says that no container is left.
 """
 
 from __future__ import annotations

@@ -45,7 +45,8 @@ def hold(network: Network, spec: Spec, *, command_line: bool = False) -> None:
     few = topology.host_count <= ALL_PAIRS_HOSTS
     pairs = permutations(topology.hosts, 2) if few else host_pairs(network)
     if command_line and spec.lab != "mininet":
-        raise UsageError(f"--cli: the lab {spec.lab} has no command line", fix="take --backend mininet, or testbed exec")
+        problem = f"--cli: the lab {spec.lab} has no command line"
+        raise UsageError(problem, fix="take --backend mininet, or testbed exec")
     settings = link_settings(spec)
     with opener(spec.lab, spec.docker.containers())(every_address=few) as lab:
         doorway = up.Doorway(lab, topology)

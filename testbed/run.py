@@ -75,9 +75,7 @@ class Experiment:
         return cls(source, lambda: RunDirectory.create(out, source), open_lab)
 
     @classmethod
-    def resumed(
-        cls, path: Path, source: Source | None, open_lab: Callable[[], Lab] | None = None
-    ) -> Experiment:
+    def resumed(cls, path: Path, source: Source | None, open_lab: Callable[[], Lab] | None = None) -> Experiment:
         """Go on with the run in ``path``; ``source`` must give the same trials, None takes the run's own spec."""
         directory = RunDirectory.reopen(path)
         try:

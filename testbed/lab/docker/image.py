@@ -43,7 +43,7 @@ def archive(root: Path = Path("/")) -> bytes:
     with tarfile.open(fileobj=stream, mode="w") as tar:
         for name in (*FOLDERS, *SYSTEM):
             if (root / name).is_symlink():
-                _add(tar, name, tarfile.SYMTYPE, link=os.readlink(root / name))
+                _add(tar, name, tarfile.SYMTYPE, link=str((root / name).readlink()))
             elif name in FOLDERS or (root / name).is_dir():
                 _add(tar, name, tarfile.DIRTYPE, mode=0o1777 if name == "tmp" else 0o755)
         for name, text in FILES.items():

@@ -5,9 +5,9 @@ the container's network namespace, and the sandbox of the ``netns`` lab puts lin
 counts and impairs them as it does in namespaces of its own, which switches still are. Programs on hosts run in the
 containers, programs on switches in the sandbox.
 
-When this process ends, however it ends, so do the containers' first processes and the sandbox; Docker removes a container
-whose first process has ended, and the kernel the rest. What is left is a container that was made and not yet started, or
-whose first process somebody had stopped: ``testbed clean`` finds it by its labels.
+When this process ends, however it ends, so do the containers' first processes and the sandbox; Docker removes a
+container whose first process has ended, and the kernel the rest. What is left is a container that was made and not yet
+started, or whose first process somebody had stopped: ``testbed clean`` finds it by its labels.
 """
 
 from __future__ import annotations

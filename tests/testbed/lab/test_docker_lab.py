@@ -194,7 +194,7 @@ def test_a_container_that_somebody_ends_is_named(lab: DockerLab, tmp_path: Path)
         ended(lab, 1)
 
 
-def test_too_little_memory_ends_a_program_and_not_the_lab(tmp_path: Path) -> None:
+def test_too_little_memory_ends_a_program_and_not_the_lab() -> None:
     with DockerLab(containers=Containers(cpus=0.5, memory_bytes=100 * 2**20)) as lab:
         up(lab, "star(hosts=2)")
         assert lab.describe()["containers"]["cpus"] == 0.5
@@ -218,9 +218,7 @@ def test_what_a_killed_harness_had_made_is_gone(testbed: Callable[..., Called]) 
     assert held.pid not in [left["owner"] for left in json.loads(testbed("clean", "--json").out)["left"]]
 
 
-def test_what_is_left_is_listed_and_removed_only_when_asked_to(
-    lab: DockerLab, testbed: Callable[..., Called], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_left_is_listed_and_removed_only_when_asked_to(lab: DockerLab, testbed: Callable[..., Called]) -> None:
     up(lab, "star(hosts=2)")  # which lives, and is not listed
     api = Daemon().api
     kind = lab.describe()["containers"]["image"]
