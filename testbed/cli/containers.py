@@ -43,7 +43,8 @@ def clean(
         print_json({"removed": yes, "left": [asdict(one) for one in found], "not_looked_at": unseen})
         return
     if found:
-        print(columns(("lab", "what", "state", "left by"), [(o.lab, o.name, o.state, o.owner) for o in found], left=4))
+        rows = [(one.lab, one.name, one.state, f"process {one.owner_pid}") for one in found]
+        print(columns(("lab", "what", "state", "left by"), rows, left=4))
         print(f"\n{len(found)} removed" if yes else "\nremove them: testbed clean --yes")
     else:
         print("nothing is left over")

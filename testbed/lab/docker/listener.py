@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import socket
 import tempfile
@@ -19,9 +20,11 @@ from typing import Any
 
 from testbed.errors import TestbedError
 from testbed.lab.docker.container import Container
+from testbed.lab.docker.daemon import Owner
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns.attached import Attached, Files
 
+PREFIX, MARK = "testbed-docker-", "owner"
 Start = Callable[[str, list[str], Files], Attached]
 """Starts a command on the host of that name."""
 QUEUE = 1024
@@ -35,8 +38,9 @@ class Listener:
         self._start = start
         self._arrived: dict[str, Container] = {}
         self._news = threading.Condition()
-        self._folder = tempfile.mkdtemp(prefix="testbed-docker-")  # only we may enter
-        self.path = str(Path(self._folder, "socket"))
+        self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))  # only we may enter
+        (self._folder / MARK).write_text(str(Owner.of(os.getpid())))
+        self.path = str(self._folder / "socket")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.bind(self.path)
         self._socket.listen(QUEUE)
@@ -53,15 +57,22 @@ class Listener:
     def hide(self) -> None:
         """Take the socket out of the file system, where nothing is left then however we end: containers that have it
         mounted keep it."""
-        with suppress(FileNotFoundError):
-            Path(self.path).unlink()
-            Path(self._folder).rmdir()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def close(self) -> None:
         self.hide()
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes whoever accepts
         self._socket.close()
+
+    @staticmethod
+    def folders() -> list[tuple[Path, Owner]]:
+        """Folders of such listeners that have not hidden theirs, with the process that each is of."""
+        found = []
+        for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+            with suppress(OSError, ValueError):  # somebody else's of a similar name
+                found.append((folder, Owner.parse((folder / MARK).read_text())))
+        return found
 
     def _accept(self) -> None:
         while True:

@@ -215,7 +215,7 @@ def test_what_a_killed_harness_had_made_is_gone(testbed: Callable[..., Called]) 
     while {one.id for one in Daemon().marked()} - before and time.monotonic() < deadline:
         time.sleep(0.05)
     assert {one.id for one in Daemon().marked()} - before == set()
-    assert held.pid not in [left["owner"] for left in json.loads(testbed("clean", "--json").out)["left"]]
+    assert held.pid not in [left["owner_pid"] for left in json.loads(testbed("clean", "--json").out)["left"]]
 
 
 def test_what_is_left_is_listed_and_removed_only_when_asked_to(lab: DockerLab, testbed: Callable[..., Called]) -> None:
