@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from testbed.errors import LabError
+from testbed.errors import LabError, MissingToolError
 from testbed.lab.base import Exit, Launch, LinkChange, LinkSettings, Program
-from testbed.lab.docker import daemon
+from testbed.lab.docker import daemon, image
 from testbed.lab.docker.daemon import Daemon, Marked
 from testbed.lab.docker.lab import DockerLab
 from testbed.lab.docker.limits import Containers
@@ -26,6 +27,7 @@ from topologies.model import Topology
 
 from ..conftest import Called, testbed
 from ..test_run import call
+from . import own_image
 
 __all__ = ["testbed"]  # a fixture
 
@@ -245,6 +247,48 @@ def test_what_is_left_is_listed_and_removed_only_when_asked_to(lab: DockerLab, t
         Daemon().remove(alike)
 
 
+def refused(name: str) -> str:
+    """Why a user's image cannot be a host."""
+    topology = build("star(hosts=2)", rate_bps=RATE_BPS)
+    with DockerLab(containers=Containers(image=name)) as lab, pytest.raises(MissingToolError) as caught:
+        lab.require(topology, LinkSettings())
+    return caught.value.problem
+
+
+def test_an_image_that_cannot_be_a_host_is_refused_and_says_why() -> None:
+    assert refused("nobody/has-this") == "docker.image: there is no image 'nobody/has-this' on this machine"
+    bare = image.local_name()
+    assert refused(bare) == f"docker.image: {bare!r} has no python3 on its PATH"
+    own_image.make("only-python", with_testbed=False)
+    assert refused("only-python").startswith("docker.image: 'only-python' cannot run testbed: ")
+    assert "No module named 'testbed'" in refused("only-python")
+
+
+def test_an_image_of_ones_own_is_a_host() -> None:
+    own_image.make("of-ones-own", with_testbed=True)
+    topology = build("star(hosts=2)", rate_bps=RATE_BPS)
+    with DockerLab(containers=Containers(image="of-ones-own")) as lab:
+        lab.require(topology, LinkSettings())
+        up(lab, "star(hosts=2)")
+        assert lab.describe()["containers"]["image"] == "of-ones-own"
+        script = "import os, sys, socket; print(socket.gethostname(), os.path.exists('/usr/bin/env'))"
+        assert lab.execute(1, [sys.executable, "-c", script], 10).stdout == "h1 False\n"
+
+
+def test_without_the_image_it_says_how_to_make_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image, "local_name", lambda: "testbed-local:of-another-machine")
+    with DockerLab() as lab, pytest.raises(MissingToolError) as caught:
+        lab.require(build("star(hosts=2)", rate_bps=RATE_BPS), LinkSettings())
+    assert caught.value.fix == "testbed image"
+
+
+def test_limits_that_the_daemon_refuses_are_told() -> None:
+    with DockerLab(containers=Containers(cpus=4096)) as lab:
+        with pytest.raises(LabError, match="Docker cannot start container .*CPU"):
+            up(lab, "star(hosts=2)")
+        assert ours(lab) == []
+
+
 QUICK = """\
 name: quick
 lab: docker
@@ -273,3 +317,10 @@ def test_a_trial_is_valid(tmp_path: Path) -> None:
     described = json.loads((tmp_path / "out" / "env.json").read_text())["lab"][record["id"]]
     assert described["containers"]["memory_bytes"] == 2**30
     assert Daemon().marked() == [] or all(one.owner.may_live() for one in Daemon().marked())
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs mpirun: apt-get install openmpi-bin")
+def test_open_mpi_reaches_other_containers(tmp_path: Path) -> None:
+    record = trial(tmp_path, "openmpi")
+    assert (record["status"], record["accuracy"]["weights_equal"]) == ("done", True)
+    assert record["metrics"]["gst_ratio"] > 0.97
