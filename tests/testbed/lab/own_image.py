@@ -1,4 +1,4 @@
-"""An image of somebody's own, made without a registry: this Python and its standard library, with testbed or without."""
+"""An image of somebody's own, made without a registry: this Python, its standard library, and testbed or not."""
 
 from __future__ import annotations
 

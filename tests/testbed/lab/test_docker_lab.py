@@ -284,7 +284,7 @@ def test_without_the_image_it_says_how_to_make_it(monkeypatch: pytest.MonkeyPatc
 
 def test_limits_that_the_daemon_refuses_are_told() -> None:
     with DockerLab(containers=Containers(cpus=4096)) as lab:
-        with pytest.raises(LabError, match="Docker cannot start container .*CPU"):
+        with pytest.raises(LabError, match=r"Docker cannot start container .*CPU"):
             up(lab, "star(hosts=2)")
         assert ours(lab) == []
 
