@@ -13,7 +13,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 what=${1:-run}
 case $what in
     run)  packages=(iptables:iptables) ;;
-    test) packages=(iptables:iptables ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium dockerd:docker.io) ;;
+    test) packages=(iptables:iptables ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium
+          mnexec:mininet ifconfig:net-tools ethtool:ethtool dockerd:docker.io) ;;
     *)    echo "setup.sh: '$what' is not 'run' or 'test'" >&2; exit 2 ;;
 esac
 
@@ -121,7 +122,7 @@ install_torch
 say "installing Python packages"
 case $what in
     run)  .venv/bin/pip install --quiet --editable . ;;
-    test) .venv/bin/pip install --quiet --editable '.[dev,mpi,docker]' ;;
+    test) .venv/bin/pip install --quiet --editable '.[dev,mpi,mininet,docker]' ;;
 esac
 # Only now: an interrupted set-up starts again.
 printf '%s' "$fingerprint" >"$stamp"
