@@ -75,12 +75,7 @@ class DockerLab(NetnsLab):
     """
 
     def __init__(self, *, every_address: bool = False, containers: Containers | None = None) -> None:
-        if not has_capability(CAP_SYS_ADMIN):
-            raise PrivilegeError(
-                "the lab docker puts links into containers' network namespaces, which needs root",
-                fix="run as root: sudo testbed ..., or take --backend netns",
-            )
-        self._daemon = Daemon()
+        self._daemon = _connect()
         self._asked_for = containers or Containers()
         self._id = uuid.uuid4().hex[:12]
         self._image: str | None = None
@@ -295,7 +290,7 @@ class DockerLab(NetnsLab):
             return super().describe()
         one = next(iter(self._hosts.values()))
         read = {"image": self._image, "cpus": one.cpus, "memory_bytes": one.memory_bytes}
-        return {**super().describe(), "containers": read}
+        return {**super().describe(), "lab": "docker", "containers": read}
 
     def down(self) -> None:
         try:
@@ -329,6 +324,24 @@ class DockerLab(NetnsLab):
                     f"Docker has not removed {left[0].name} within {REMOVAL_TIMEOUT_S:g} s", fix="testbed clean"
                 )
             time.sleep(LOOK_S)
+
+
+def check_ready() -> None:
+    """Look whether the lab can be had, with an image made from this machine.
+
+    Raises:
+        MissingToolError, PrivilegeError, UsageError: it cannot.
+    """
+    image.require_local(_connect())
+
+
+def _connect() -> Daemon:
+    if not has_capability(CAP_SYS_ADMIN):
+        raise PrivilegeError(
+            "the lab docker puts links into containers' network namespaces, which needs root",
+            fix="run as root: sudo testbed ..., or take --backend netns",
+        )
+    return Daemon()
 
 
 def for_all(action: Callable[[_T], object], things: Iterable[_T]) -> None:

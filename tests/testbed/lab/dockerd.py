@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from testbed.lab.netns.kernel import die_with_parent
+from testbed.lab.netns import kernel
 
 START_TIMEOUT_S = 60.0
 PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
@@ -69,10 +69,15 @@ def _start(folder: Path) -> None:
 
 
 def keep(folder: Path) -> None:
-    """Run the daemon until nobody has it any more, however they ended: the kernel lets go of their locks."""
+    """Run the daemon until nobody has it any more, however they ended: the kernel lets go of their locks.
+
+    What it mounts is in a mount namespace of its own.
+    """
+    kernel.unshare(kernel.CLONE_NEWNS)
+    kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     places = [f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
     command = ["dockerd", *OWN, *places, f"--host=unix://{folder}/docker.sock", "--log-level=warn"]
-    dockerd = subprocess.Popen(command, preexec_fn=die_with_parent, env={**os.environ, "PATH": PATH})
+    dockerd = subprocess.Popen(command, preexec_fn=kernel.die_with_parent, env={**os.environ, "PATH": PATH})
     while not _answers(f"{folder}/docker.sock"):
         if dockerd.poll() is not None:
             sys.exit("dockerd ended")
