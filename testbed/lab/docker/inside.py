@@ -33,7 +33,6 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps(about()))
         return 0
     path, node = arguments
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # as an init, it would ignore it
     # Programs find the image's own Python first, whatever PATH the image has.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     line = Wire.connect(path)

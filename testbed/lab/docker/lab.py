@@ -170,6 +170,7 @@ class DockerLab(NetnsLab):
             "hostname": name,
             "environment": {**HUGE_PAGES, **own},
             "labels": labels(self._id, name),
+            "stop_signal": "SIGKILL",  # the kernel keeps others from a container's first process
             "working_dir": str(Path.cwd()),  # so that relative paths mean the same
         }
 

@@ -101,8 +101,8 @@ def test_nothing_is_published_and_nothing_privileged(lab: DockerLab, tmp_path: P
     up(lab, "star(hosts=2)")
     for one in inspected(lab):
         host = one["HostConfig"]
-        assert (host["Privileged"], host["CapAdd"], host["Devices"]) == (False, None, [])
-        assert (host["NetworkMode"], host["PortBindings"], host["PublishAllPorts"]) == ("none", {}, False)
+        assert (host["Privileged"], host["CapAdd"], host["Devices"] or []) == (False, None, [])
+        assert (host["NetworkMode"], host["PortBindings"] or {}, host["PublishAllPorts"]) == ("none", {}, False)
         assert (one["NetworkSettings"]["Ports"], one["NetworkSettings"]["IPAddress"]) == ({}, "")
         assert (host["PidMode"], host["UTSMode"], host["IpcMode"]) == ("", "", "private")
         assert "no-new-privileges" in host["SecurityOpt"]
@@ -293,15 +293,15 @@ QUICK = """\
 name: quick
 lab: docker
 docker: {cpus: 1, memory: 1 GiB}
-links: {rate: 50 Mbit/s}
-workload: {model: lenet5, dataset: digits, batch: 2, iterations: 4, compute: {mode: paced, pace: {2: 1 s}}}
+links: {rate: RATE}
+workload: {model: lenet5, dataset: digits, batch: 2, iterations: 4, compute: {mode: paced, pace: {2: 0.3 s}}}
 arms:
   - {topology: star(hosts=3), scheme: SCHEME}
 """
 
 
-def trial(folder: Path, scheme: str) -> dict[str, Any]:
-    (folder / "spec.yaml").write_text(QUICK.replace("SCHEME", scheme))
+def trial(folder: Path, scheme: str, rate: str) -> dict[str, Any]:
+    (folder / "spec.yaml").write_text(QUICK.replace("SCHEME", scheme).replace("RATE", rate))
     done = call(folder, "run", "spec.yaml", "--out", "out")
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = (folder / "out" / "trials").iterdir()
@@ -310,7 +310,7 @@ def trial(folder: Path, scheme: str) -> dict[str, Any]:
 
 
 def test_a_trial_is_valid(tmp_path: Path) -> None:
-    record = trial(tmp_path, "ring")
+    record = trial(tmp_path, "ring", "100 Mbit/s")
     assert (record["status"], record["accuracy"]["weights_equal"]) == ("done", True)
     assert record["metrics"]["gst_ratio"] == pytest.approx(1, abs=0.05)
     assert record["fidelity"]["verdict"] == "VALID", record["fidelity"]
@@ -321,6 +321,6 @@ def test_a_trial_is_valid(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs mpirun: apt-get install openmpi-bin")
 def test_open_mpi_reaches_other_containers(tmp_path: Path) -> None:
-    record = trial(tmp_path, "openmpi")
+    record = trial(tmp_path, "openmpi(algorithm=ring)", "500 Mbit/s")
     assert (record["status"], record["accuracy"]["weights_equal"]) == ("done", True)
     assert record["metrics"]["gst_ratio"] > 0.97

@@ -168,7 +168,7 @@ def test_which_testbed_an_image_has_is_told(capsys: pytest.CaptureFixture[str]) 
     ("settings", "problem"),
     [
         ({"cpus": 0.0}, "0 CPUs; a container can have 0.01 or more"),
-        ({"memory_bytes": 2**20}, "1.0 MiB of memory; a host needs 64.0 MiB at least"),
+        ({"memory_bytes": 2**20}, "1 MiB of memory; a host needs 64 MiB at least"),
     ],
 )
 def test_limits_that_no_container_can_have(settings: dict[str, float], problem: str) -> None:
