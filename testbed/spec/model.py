@@ -256,9 +256,9 @@ class Arm(Group):
 class Docker(Group):
     """Every host's container in the lab ``docker``, see :class:`testbed.lab.docker.limits.Containers`."""
 
-    image: str | None = Field(None, min_length=1, examples=["testbed-worker"])
+    image: str | None = Field(default=None, min_length=1, examples=["testbed-worker"])
     cpus: Number = 1.0
-    memory_bytes: Size = Field(2**30, alias="memory")
+    memory_bytes: Size = Field(default=2**30, alias="memory")
 
     @model_validator(mode="after")
     def _can_be(self) -> Docker:

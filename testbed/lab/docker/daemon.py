@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from testbed.errors import LabError, MissingToolError, PrivilegeError, UsageError
 
@@ -24,7 +24,7 @@ LAB, NODE, OWNER = "testbed.lab", "testbed.node", "testbed.owner"
 """Labels: the lab's id, the node's name, and the process that has made it."""
 DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 LOCAL = "unix://"
-TIMEOUT_S = 60.0
+TIMEOUT_S = 60
 GONE = (404, 409)
 """What Docker answers when something is removed that has gone, or is going."""
 
@@ -127,7 +127,7 @@ class Daemon:
 
         with self._said(f"look for image {name}"):
             try:
-                return dict(self.api.inspect_image(name))
+                return cast(dict[str, Any], self.api.inspect_image(name))  # type: ignore[no-untyped-call]
             except NotFound:
                 return None
 

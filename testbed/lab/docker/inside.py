@@ -17,7 +17,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from testbed.lab.base import Launch, Program
 from testbed.lab.docker import limits, wire
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     line.send({"arrived": node, **about(), "cpus": limits.cpus(), "memory_bytes": limits.memory_bytes()}, [namespace])
     os.close(namespace)
     try:
-        Inside(line, node).serve()
+        return Inside(line, node).serve()
     except WireClosedError:
         return 0
 
@@ -65,14 +65,15 @@ class Inside:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
 
-    def serve(self) -> None:
+    def serve(self) -> NoReturn:
         """Answer requests and reap children. Raises WireClosedError when the harness is gone."""
+        line, wake = self._line.fileno(), self._wake.fileno()
         while True:
-            ready, _, _ = select.select([self._line, self._wake], [], [])
-            if self._wake in ready:
+            ready, _, _ = select.select([line, wake], [], [])
+            if wake in ready:
                 self._wake.recv(4096)
                 self._processes.reap()
-            if self._line in ready:
+            if line in ready:
                 (name, *arguments), files = self._line.receive()
                 self._line.send(self._answer(name, arguments, files))
 

@@ -102,7 +102,7 @@ class Listener:
             attached = self._start(said["call"], ["sh", "-c", said["command"]], (stdin, stdout, stderr))
             for fd in files:
                 os.close(fd)
-            if line in select.select([attached, line], [], [])[0]:
+            if line.fileno() in select.select([attached.fileno(), line.fileno()], [], [])[0]:
                 attached.signal(signal.SIGKILL)
             answer: dict[str, Any] = {"status": attached.wait()}
         except TestbedError as error:
