@@ -2,7 +2,8 @@
 # Installs what is missing, then does nothing until pyproject.toml or this file changes.
 #
 #   ./setup.sh run     what `testbed run` needs: Python, the virtual environment, CPU PyTorch, iptables (for delays)
-#   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, ping, tc, Open MPI, a headless browser
+#   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, ping, tc, Open MPI, a headless browser,
+#                      Docker's daemon, which is installed and not started: the suite starts one of its own
 #
 # TORCH_INDEX=URL     where pip finds a CPU build of PyTorch, when its usual places have none
 # TORCH_ANY=1         take whatever build pip finds, CUDA's gigabytes included
@@ -13,7 +14,7 @@ what=${1:-run}
 case $what in
     run)  packages=(iptables:iptables) ;;
     test) packages=(iptables:iptables ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium
-          mnexec:mininet ifconfig:net-tools ethtool:ethtool) ;;
+          mnexec:mininet ifconfig:net-tools ethtool:ethtool dockerd:docker.io) ;;
     *)    echo "setup.sh: '$what' is not 'run' or 'test'" >&2; exit 2 ;;
 esac
 
@@ -25,9 +26,25 @@ apt_install() {
         return 1
     fi
     say "installing with apt: $*"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1 && return
+    quietly "$@" 2>/dev/null && return
     apt-get update -qq >/dev/null  # a fresh machine has no package lists yet
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+    quietly "$@"
+}
+
+# Without starting what a package brings: Docker's daemon would change this machine's interfaces and firewall.
+quietly() {
+    local policy=/usr/sbin/policy-rc.d status=0 ours=
+    if [ ! -e $policy ]; then
+        ours=yes
+        printf '#!/bin/sh\nexit 101\n' >$policy
+        chmod 755 $policy
+    fi
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null || status=$?
+    [ -z "$ours" ] || rm -f $policy
+    if [ $status = 0 ] && [[ " $* " == *" docker.io "* ]] && [ -d /run/systemd/system ]; then
+        systemctl disable --quiet docker.socket docker.service containerd.service || true  # nor at the next start
+    fi
+    return $status
 }
 
 find_python() {
@@ -105,7 +122,7 @@ install_torch
 say "installing Python packages"
 case $what in
     run)  .venv/bin/pip install --quiet --editable . ;;
-    test) .venv/bin/pip install --quiet --editable '.[dev,mpi,mininet]' ;;
+    test) .venv/bin/pip install --quiet --editable '.[dev,mpi,mininet,docker]' ;;
 esac
 # Only now: an interrupted set-up starts again.
 printf '%s' "$fingerprint" >"$stamp"

@@ -19,6 +19,7 @@ from pathlib import Path
 from testbed.environment import PREFERRED
 from testbed.errors import LabError, MissingToolError, TestbedError
 from testbed.lab.base import LinkSettings, Way
+from testbed.lab.docker.lab import check_ready as check_docker
 from testbed.lab.mininet.lab import check_installed as check_mininet
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.impairing import NETEM
@@ -88,11 +89,12 @@ def _lab() -> Iterator[Check]:
 
 def _other_labs() -> Iterator[Check]:
     """Whether the labs beside ``netns``, which needs no more than what was looked at, are ready."""
-    try:
-        check_mininet()
-        yield Check("lab mininet", True, "--backend mininet: ready")
-    except MissingToolError as error:
-        yield Check("lab mininet", False, f"--backend mininet: {error.problem}", error.fix)
+    for name, check in (("mininet", check_mininet), ("docker", check_docker)):
+        try:
+            check()
+            yield Check(f"lab {name}", True, f"--backend {name}: ready")
+        except TestbedError as error:
+            yield Check(f"lab {name}", False, f"--backend {name}: {error.problem}", error.fix)
 
 
 def _qdisc(lab: NetnsLab, kind: str, what: str, *, needed: bool) -> Check:

@@ -82,6 +82,7 @@ def execute(
     record = blank(trial) | {"started": started.isoformat(timespec="seconds")}
     samples, described = None, {}
     check_room(run_dir, needed_bytes(trial))
+    lab.share(run_dir, [trial.folder] if trial.command else [])
     with _working_files(run_dir, trial.id) as files:
         try:
             if trial.command:

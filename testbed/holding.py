@@ -7,11 +7,10 @@ from itertools import permutations
 from testbed import up
 from testbed.errors import UsageError
 from testbed.jobs import host_pairs
-from testbed.lab.base import LinkSettings
-from testbed.lab.choice import LabName, opener
-from testbed.spec import Source
+from testbed.lab.choice import opener
+from testbed.spec import Source, Spec
 from testbed.spec.explain import nearest
-from testbed.trial import Network
+from testbed.trial import Network, link_settings
 from testbed.trials import trials
 
 ALL_PAIRS_HOSTS = 64
@@ -35,7 +34,7 @@ def pick(source: Source, arm: str | None) -> Network:
     raise UsageError(f"--arm {arm}: there is no such arm", fix=nearest(arm, list(networks)))
 
 
-def hold(network: Network, settings: LinkSettings, lab_name: LabName, *, command_line: bool = False) -> None:
+def hold(network: Network, spec: Spec, *, command_line: bool = False) -> None:
     """Build the network and answer ``testbed exec`` until interrupted, or until the user leaves the lab's command line.
 
     Raises:
@@ -45,12 +44,13 @@ def hold(network: Network, settings: LinkSettings, lab_name: LabName, *, command
     topology = network.topology
     few = topology.host_count <= ALL_PAIRS_HOSTS
     pairs = permutations(topology.hosts, 2) if few else host_pairs(network)
-    if command_line and lab_name != "mininet":
-        raise UsageError(
-            f"--cli: the lab {lab_name} has no command line", fix="take --backend mininet, or testbed exec"
-        )
-    with opener(lab_name)(every_address=few) as lab:
+    if command_line and spec.lab != "mininet":
+        problem = f"--cli: the lab {spec.lab} has no command line"
+        raise UsageError(problem, fix="take --backend mininet, or testbed exec")
+    settings = link_settings(spec)
+    with opener(spec.lab, spec.docker.containers())(every_address=few) as lab:
         doorway = up.Doorway(lab, topology)
+        lab.require(topology, settings)
         lab.up(topology, settings, pairs)
         print(_summary(network), flush=True)
         if command_line:

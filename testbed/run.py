@@ -50,7 +50,7 @@ class Experiment:
         self.source = source
         self.planned = trials(source)
         self.congestion_control = environment.congestion_control(source.spec)
-        self._open_lab = open_lab or opener(source.spec.lab)
+        self._open_lab = open_lab or opener(source.spec.lab, source.spec.docker.containers())
         self._lab = self._open_lab()
         self._lab_is_spent = False
         try:

@@ -175,6 +175,8 @@ class Trial:
     def identity(self) -> str:
         """A digest of every setting that this trial's result depends on."""
         settings: dict[str, Any] = self.spec.model_dump(include={"lab", "links", "workload", "seed"})
+        if self.spec.lab == "docker":
+            settings["docker"] = self.spec.docker.model_dump()
         if not self.command:
             settings["workload"] |= {"batch": self.batch, "compute": vars(self.compute)}
         settings["arm"] = [self.network.arm.topology, self.network.arm.scheme]

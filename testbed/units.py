@@ -26,7 +26,9 @@ class Unit:
 
 RATE = Unit("a rate", {"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}, "200 Mbit/s, 1 Gbit/s")
 TIME = Unit("a time", {"s": 1, "ms": 1e-3, "us": 1e-6, "min": 60}, "0.3 s, 10 ms")
-SIZE = Unit("a size", {"B": 1, "KiB": 2**10, "MiB": 2**20, "kB": 1e3, "MB": 1e6}, "256 KiB, 4 MiB")
+SIZE = Unit(
+    "a size", {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 1e3, "MB": 1e6, "GB": 1e9}, "256 KiB, 4 MiB"
+)
 
 
 def rate_bps(value: object) -> int:

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from testbed.cli import describe, experiment, hold, theory
+from testbed.cli import containers, describe, experiment, hold, theory
 from testbed.errors import TestbedError
 from testbed.exits import code_for
 
@@ -30,6 +30,8 @@ app.command()(describe.models)
 app.command()(describe.doctor)
 app.command()(theory.theory)
 app.command()(hold.up)
+app.command()(containers.image)
+app.command()(containers.clean)
 app.command("exec", context_settings={"ignore_unknown_options": True})(hold.execute)
 
 

@@ -26,7 +26,8 @@ Overrides = Annotated[
 ]
 
 Backend = Annotated[
-    str | None, typer.Option(metavar="LAB", help="netns or mininet, in place of the spec's lab.", show_default=False)
+    str | None,
+    typer.Option(metavar="LAB", help="netns, mininet or docker, in place of the spec's lab.", show_default=False),
 ]
 
 

@@ -23,13 +23,12 @@ def up(
     """
     from testbed import holding
     from testbed.spec import load
-    from testbed.trial import link_settings
 
     source = load(spec, with_backend(overrides, backend))
     network = holding.pick(source, arm)
     interrupt.raise_once()
     try:
-        holding.hold(network, link_settings(source.spec), source.spec.lab, command_line=cli)
+        holding.hold(network, source.spec, command_line=cli)
     except KeyboardInterrupt:
         print("\nthe lab is gone")
 

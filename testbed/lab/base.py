@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from testbed.errors import SpecError
@@ -249,6 +250,14 @@ class Lab(Protocol):
         Raises:
             SpecError: no place could.
             MissingToolError: it lacks a program or a kernel module, which is named.
+        """
+
+    def share(self, folder: Path, reads: Sequence[Path] = ()) -> None:
+        """From the next :meth:`up` on, processes on the nodes have ``folder``, where they read and write what a trial
+        leaves, and may read what is in ``reads``; under these paths.
+
+        Raises:
+            SpecError: this place cannot show such a folder to them.
         """
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal
+
+from testbed.lab.docker.limits import Containers
 
 if TYPE_CHECKING:
     from testbed.lab.netns import NetnsLab
 
-LabName = Literal["netns", "mininet"]
+LabName = Literal["netns", "mininet", "docker"]
 """What a spec's ``lab`` and ``--backend`` can say."""
 
 
-def opener(name: LabName) -> type[NetnsLab]:
-    """What opens a lab of that name.
+def opener(name: LabName, containers: Containers | None = None) -> Callable[..., NetnsLab]:
+    """What opens a lab of that name; ``containers`` are those of the lab docker.
 
     Raises:
         MissingToolError: what it needs is not installed; so does the opening itself.
@@ -22,6 +26,10 @@ def opener(name: LabName) -> type[NetnsLab]:
         from testbed.lab.mininet import MininetLab
 
         return MininetLab
+    if name == "docker":
+        from testbed.lab.docker.lab import DockerLab
+
+        return partial(DockerLab, containers=containers)
     from testbed.lab.netns import NetnsLab
 
     return NetnsLab

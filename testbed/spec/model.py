@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from testbed.errors import SpecError
 from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.choice import LabName
+from testbed.lab.docker.limits import Containers
 from testbed.spec.base import Group, Number, Rate, Share, Size, Time, Whole, listed, refuse, tag
 from testbed.spec.perturb import Perturbations
 from testbed.units import time_text
@@ -252,12 +253,33 @@ class Arm(Group):
         return self.label or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology) + under
 
 
+class Docker(Group):
+    """Every host's container in the lab ``docker``, see :class:`testbed.lab.docker.limits.Containers`."""
+
+    image: str | None = Field(default=None, min_length=1, examples=["testbed-worker"])
+    cpus: Number = 1.0
+    memory_bytes: Size = Field(default=2**30, alias="memory")
+
+    @model_validator(mode="after")
+    def _can_be(self) -> Docker:
+        try:
+            self.containers()
+        except SpecError as error:
+            raise refuse(error.problem, error.fix or "") from None
+        return self
+
+    def containers(self) -> Containers:
+        return Containers(self.image, self.cpus, self.memory_bytes)
+
+
 class Spec(Group):
     """One experiment: every arm runs with every batch size, ``repeats`` times."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60, examples=["quickstart"])
     seed: Whole = Field(1, ge=0, lt=2**31)
     lab: LabName = "netns"
+    docker: Docker = Docker()
+    """Where the lab is another, it means nothing."""
     links: Links = Field(examples=["{rate: 200 Mbit/s}"])
     workload: Workload = Field(examples=["{model: lenet5, dataset: digits, batch: 16, iterations: 20}"])
     arms: list[Arm] = Field(

@@ -25,6 +25,8 @@ class Attached:
         self._status = status
         self.signal = send_signal
         """Send a signal number to the command and the processes it started."""
+        self.ended_s = 0.0
+        """When it ended (``time.monotonic()``), once it was waited for."""
 
     def fileno(self) -> int:
         """For select()."""
@@ -44,7 +46,8 @@ class Attached:
                 raise LabError(f"a program did not end within {timeout_s:g} s", fix="see who stopped it") from None
         if len(data) < STATUS.size:
             raise LabError("the lab's process ended, and the command with it", fix="start the lab again")
-        return int(STATUS.unpack(data)[0])
+        status, self.ended_s = STATUS.unpack(data)
+        return int(status)
 
 
 def run_and_collect(start: Callable[[Files], Attached], command: Sequence[str], timeout_s: float) -> Completed:

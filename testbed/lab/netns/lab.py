@@ -94,6 +94,9 @@ class NetnsLab:
         self._receive(WORK_TIMEOUT_S)
         self._ending = os.pidfd_open(self._process.pid)
 
+    def share(self, folder: Path, reads: Sequence[Path] = ()) -> None:
+        """Nothing to do: processes of this lab see the machine's files as they are."""
+
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         impairments = initial_impairments(topology, settings)
         self._ask("require", str(next(iter(impairments.values()))) if impairments else None)
@@ -101,8 +104,12 @@ class NetnsLab:
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self._topology, self._pairs, self._crossed = topology, list(pairs), {}
         plan = self._blueprint(topology, settings, self._pairs)
-        self._description = cast(dict[str, Any], self._ask("up", plan, timeout_s=WORK_TIMEOUT_S))
+        self._description = self._build(plan)
         self._asked = topology, settings, self._pairs
+
+    def _build(self, plan: Blueprint) -> dict[str, Any]:
+        """Have the sandbox build it; what it has read back."""
+        return cast(dict[str, Any], self._ask("up", plan, timeout_s=WORK_TIMEOUT_S))
 
     def plan_patch(self, topology: Topology) -> None:
         with self._patching:
@@ -234,7 +241,7 @@ class NetnsLab:
             file.seek(0)
             limit_s = CALIBRATION_START_S + PING_S * len(pings) + sum(one.duration_s for one in bursts)
             done = run_and_collect(
-                lambda files: self.attach(0, command, (file.fileno(), *files[1:])), command[:4], limit_s
+                lambda files: self._attached("run", 0, command, files=(file.fileno(), *files[1:])), command[:4], limit_s
             )
         if done.status:
             raise LabError(f"the network could not be measured: {done.stderr}", fix="see what the program said")

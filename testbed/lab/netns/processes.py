@@ -21,16 +21,16 @@ from testbed.lab.base import Exit, Launch
 from testbed.lab.netns import kernel
 
 COMMAND_NOT_STARTED = 127
-STATUS = struct.Struct("=i")
-"""How an exit status travels: the status, or minus the signal."""
+STATUS = struct.Struct("=id")
+"""How an exit status travels: the status, or minus the signal, and when it ended (``time.monotonic()``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a process runs: a node's name and its network namespace."""
+    """Where a process runs: a node's name and its network namespace, or None where the caller is on the node."""
 
     name: str
-    namespace: int
+    namespace: int | None
 
 
 class Processes:
@@ -93,7 +93,7 @@ class Processes:
     def stopped(self) -> list[int]:
         """Nodes whose worker was stopped by a signal."""
         self.reap()
-        return sorted(node for pid, (node, _) in self._workers.items() if _state(pid) in "Tt")
+        return sorted(node for pid, (node, _) in self._workers.items() if is_stopped(pid))
 
     def signal(self, pid: int, number: int) -> None:
         """Signal a command started by :meth:`run` and the processes it started."""
@@ -134,12 +134,12 @@ class Processes:
             self._exits.append(Exit(node, status, started_s, time.monotonic()))
         elif pid in self._commands:
             with socket.socket(fileno=self._commands.pop(pid)) as stream, suppress(BrokenPipeError):  # nobody waits
-                stream.send(STATUS.pack(status), socket.MSG_NOSIGNAL)
+                stream.send(STATUS.pack(status, time.monotonic()), socket.MSG_NOSIGNAL)
 
 
-def _state(pid: int) -> str:
-    """R, S, D, T, ... (proc_pid_stat(5)) of a child that has not been reaped."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+def is_stopped(pid: int) -> bool:
+    """Whether a signal has stopped a child that has not been reaped (its state, see proc_pid_stat(5))."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
 
 
 def run_program(launch: Launch) -> NoReturn:
@@ -166,9 +166,10 @@ def _in_child(place: Place, stdio: Sequence[int], body: Callable[[], int], *, ke
     """The rest of a forked child's life: enter the node, put files in place, run ``body`` and exit with its result."""
     status = COMMAND_NOT_STARTED
     try:
-        kernel.setns(place.namespace, kernel.CLONE_NEWNET)
-        kernel.unshare(kernel.CLONE_NEWUTS)
-        kernel.sethostname(place.name)
+        if place.namespace is not None:
+            kernel.setns(place.namespace, kernel.CLONE_NEWNET)
+            kernel.unshare(kernel.CLONE_NEWUTS)
+            kernel.sethostname(place.name)
         _take_files(stdio, keep=keep)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGPIPE):

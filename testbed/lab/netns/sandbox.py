@@ -23,7 +23,7 @@ from testbed.lab.base import Counters, Exit, Impairment, Launch, LinkChange
 from testbed.lab.netns import capabilities, kernel, patch, processes, readback
 from testbed.lab.netns.adjust import adjust
 from testbed.lab.netns.blueprint import Blueprint, StaticRoute
-from testbed.lab.netns.build import Network
+from testbed.lab.netns.build import LentNetwork, Network
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.impairing import ByLine, ByNetem, Way
 from testbed.lab.netns.netlink import NetlinkError
@@ -83,6 +83,7 @@ class Sandbox:
         self._network: Network | None = None
         self._patch: patch.Patch | None = None
         self._way: Way | None = None
+        self._lent: dict[int, int] = {}
         self._processes = Processes()
         self._wake, wake = socket.socketpair()
         self._wake.setblocking(False)
@@ -117,11 +118,16 @@ class Sandbox:
         except Exception as error:
             return LabError(f"{name}: {error!r}\n{traceback.format_exc()}")
 
+    def lend(self, nodes: Sequence[int], files: list[int]) -> None:
+        """Network namespaces that somebody else has made, for these nodes of the network that is built next."""
+        self._lent |= dict(zip(nodes, files, strict=True))
+
     def up(self, blueprint: Blueprint) -> dict[str, Any]:
         """Build and read back; what was read is returned summarised."""
         self.down()
         _require(blueprint)
-        self._network = _builder(blueprint)
+        lent, self._lent = self._lent, {}
+        self._network = _builder(blueprint, lent)
         try:
             self._network.build()
             self._way = (ByNetem if blueprint.by_netem else ByLine)(self._network)
@@ -301,12 +307,12 @@ class Sandbox:
         return Place(network.blueprint.nodes[node].name, network.namespaces[node])
 
 
-def _builder(blueprint: Blueprint) -> Network:
+def _builder(blueprint: Blueprint, lent: Mapping[int, int]) -> Network:
     if blueprint.builder == "mininet":
         from testbed.lab.mininet.network import MininetNetwork  # which is an extra
 
         return MininetNetwork(blueprint)
-    return Network(blueprint)
+    return LentNetwork(blueprint, lent) if lent else Network(blueprint)
 
 
 def _require(blueprint: Blueprint) -> None:

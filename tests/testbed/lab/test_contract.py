@@ -28,27 +28,32 @@ LABS: dict[str, Callable[[], Lab]] = {
     "fake": FakeLab,
     "netns": lambda: opener("netns")(),
     "mininet": lambda: opener("mininet")(),
+    "docker": lambda: opener("docker")(),
 }
 REAL = [name for name in LABS if name != "fake"]
 
 
 @pytest.fixture(params=LABS)
-def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
-    yield from opened(request.param)
+def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
+    yield from opened(request, tmp_path)
 
 
 @pytest.fixture(params=REAL)
-def real(request: pytest.FixtureRequest) -> Iterator[Lab]:
+def real(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
     """Labs through which packets go."""
-    yield from opened(request.param)
+    yield from opened(request, tmp_path)
 
 
-def opened(name: str) -> Iterator[Lab]:
+def opened(request: pytest.FixtureRequest, folder: Path) -> Iterator[Lab]:
+    name = request.param
+    if name == "docker":
+        request.getfixturevalue("docker")  # which skips where there can be no daemon
     try:
         lab = LABS[name]()
     except (MissingToolError, PrivilegeError) as error:
         pytest.skip(f"{name}: {error}")
     try:
+        lab.share(folder)
         yield lab
     finally:
         lab.close()
@@ -228,9 +233,9 @@ def test_a_blocked_link_carries_nothing_and_opens_again(real: Lab) -> None:
 
 
 def test_somebody_elses_change_is_found(real: Lab) -> None:
-    up(real)
-    assert real.execute(0, ["ip", "link", "set", "eth0", "mtu", "1400"], PATIENCE_S).status == 0
-    with pytest.raises(LabError, match="h0:eth0 -> s0:eth0: mtu: asked for 1500, the kernel has 1400"):
+    switch = up(real).index["s0"]  # hosts may not be allowed to
+    assert real.execute(switch, ["ip", "link", "set", "eth0", "mtu", "1400"], PATIENCE_S).status == 0
+    with pytest.raises(LabError, match="s0:eth0 -> h0:eth0: mtu: asked for 1500, the kernel has 1400"):
         real.verify()
 
 

@@ -1,0 +1,89 @@
+"""A host's container, seen from the harness: start programs in it, signal them, wait for them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from testbed.errors import LabError
+from testbed.lab.base import Program
+from testbed.lab.docker.wire import Wire, WireClosedError
+from testbed.lab.netns.attached import Attached, Files
+
+ANSWER_TIMEOUT_S = 30.0
+"""Of what takes milliseconds."""
+END_TIMEOUT_S = 5.0
+"""The same when it is ended anyway."""
+
+
+class Container:
+    """A container whose first process has said that it is there; methods may be called from several threads.
+
+    Attributes:
+        namespace: an open file of its network namespace.
+        python: what starts Python in it.
+    """
+
+    def __init__(self, node: str, line: Wire, namespace: int, said: dict[str, Any]) -> None:
+        self.node = node
+        self.namespace = namespace
+        self.python = str(said["python"])
+        self.cpus: float | None = said["cpus"]
+        self.memory_bytes: int | None = said["memory_bytes"]
+        self._line = line
+        self._lock = threading.Lock()
+
+    def run(self, program: Program, files: Files) -> tuple[int, Attached]:
+        """Start a program with the given standard input, output and error (the caller keeps them): its PID in the
+        container, and what tells of its end."""
+        status, theirs = socket.socketpair()
+        with theirs:
+            words, environment = list(program.words), dict(program.environment)
+            pid = int(self._ask("run", words, environment, program.folder, files=(*files, theirs.fileno())))
+        return pid, Attached(status, lambda number: self._ask("signal", pid, number))
+
+    def signal_all(self, number: int) -> None:
+        """Send a signal to everything that was started here."""
+        self._ask("signal_all", number)
+
+    def stopped(self, pids: Sequence[int]) -> list[int]:
+        """Those of some programs that a signal has stopped."""
+        return [int(pid) for pid in self._ask("stopped", list(pids))]
+
+    def ended(self) -> LabError:
+        """What to raise when it is gone."""
+        return LabError(
+            f"the container of {self.node} has ended, and what ran in it",
+            fix="see who ended it (docker events), and whether the machine's memory ran out (dmesg)",
+        )
+
+    def close(self) -> None:
+        """End everything in it, then it ends itself; what cannot, because it stands still, is for Docker to kill."""
+        if self.namespace < 0:
+            return
+        with suppress(LabError):
+            self._ask("end_all", timeout_s=END_TIMEOUT_S)
+        self._line.close()
+        os.close(self.namespace)
+        self.namespace = -1
+
+    def _ask(self, *request: Any, files: Sequence[int] = (), timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+        with self._lock:
+            try:
+                self._line.send(request, files, timeout_s)
+                answer, _ = self._line.receive(timeout_s)
+            except WireClosedError:
+                raise self.ended() from None
+            except TimeoutError:
+                self._line.close()  # an answer that comes later must not be taken for another's
+                raise LabError(
+                    f"the container of {self.node} did not answer for {timeout_s:g} s",
+                    fix="see whether somebody paused it: docker ps",
+                ) from None
+        if "error" in answer:
+            raise LabError(f"{self.node}: {answer['error']}")
+        return answer["result"]

@@ -1,0 +1,113 @@
+"""A container's first process: starts and reaps everything that runs on its host, as the harness asks.
+
+Usage: ``python -P -m testbed.lab.docker.inside SOCKET NODE``, or without arguments to say which testbed this is
+
+It is the container's init. It lends the harness the container's network namespace, and ends when the harness does,
+however that ends: the kernel closes the connection, and what ends with a container's first process is the container,
+which Docker then removes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from testbed.lab.base import Launch, Program
+from testbed.lab.docker import limits, wire
+from testbed.lab.docker.wire import Wire, WireClosedError
+from testbed.lab.netns.processes import Place, Processes, is_stopped, run_program
+from workloads import job
+
+OWN_NAMESPACE = "/proc/self/ns/net"
+
+
+def main(arguments: Sequence[str]) -> int:
+    if not arguments:
+        print(json.dumps(about()))
+        return 0
+    path, node = arguments
+    # Programs find the image's own Python first, whatever PATH the image has.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    line = Wire.connect(path)
+    namespace = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
+    line.send({"arrived": node, **about(), "cpus": limits.cpus(), "memory_bytes": limits.memory_bytes()}, [namespace])
+    os.close(namespace)
+    try:
+        return Inside(line, node).serve()
+    except WireClosedError:
+        return 0
+
+
+def about() -> dict[str, Any]:
+    """Which Python this is, and what the testbed beside it understands."""
+    return {"python": sys.executable, "wire": wire.VERSION, "job": job.VERSION}
+
+
+class Inside:
+    """What the harness can ask for: the methods named in ``REQUESTS``."""
+
+    REQUESTS = ("run", "signal", "signal_all", "stopped", "end_all")
+
+    def __init__(self, line: Wire, node: str) -> None:
+        self._line = line
+        self._place = Place(node, None)
+        self._processes = Processes()
+        self._wake, self._wake_writer = socket.socketpair()
+        for end in (self._wake, self._wake_writer):
+            end.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
+
+    def serve(self) -> NoReturn:
+        """Answer requests and reap children. Raises WireClosedError when the harness is gone."""
+        line, wake = self._line.fileno(), self._wake.fileno()
+        while True:
+            ready, _, _ = select.select([line, wake], [], [])
+            if wake in ready:
+                self._wake.recv(4096)
+                self._processes.reap()
+            if line in ready:
+                (name, *arguments), files = self._line.receive()
+                self._line.send(self._answer(name, arguments, files))
+
+    def _answer(self, name: str, arguments: list[Any], files: list[int]) -> dict[str, Any]:
+        try:
+            if name not in self.REQUESTS:
+                raise ValueError(f"there is no request {name!r}")
+            method: Callable[..., Any] = getattr(self, name)
+            return {"result": method(*arguments, *([files] if files else []))}
+        except Exception as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+
+    def run(self, words: Sequence[str], environment: Mapping[str, str], folder: str, files: list[int]) -> int:
+        """Start a program; files: standard input, output, error, and the stream for its status. Its PID here."""
+        launch = Launch(0, "", "", Program(tuple(words), environment, folder))
+        return self._processes.call(self._place, lambda: run_program(launch), files)
+
+    def signal(self, pid: int, number: int) -> None:
+        """Signal a program and its children."""
+        self._processes.signal(pid, number)
+
+    def signal_all(self, number: int) -> None:
+        """Signal everything that was started here."""
+        self._processes.signal_node(self._place.name, number)
+
+    def end_all(self) -> None:
+        """End everything that runs here, and tell whoever waits for it."""
+        self._processes.kill_all()
+
+    def stopped(self, pids: Sequence[int]) -> list[int]:
+        """Those of some programs that do not run."""
+        self._processes.reap()
+        return [pid for pid in pids if Path(f"/proc/{pid}").exists() and is_stopped(pid)]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,374 @@
+"""The caller's side of the ``docker`` lab.
+
+Each host is a container without any network of Docker's. Its first process (:mod:`testbed.lab.docker.inside`) lends us
+the container's network namespace, and the sandbox of the ``netns`` lab puts links into it, shapes, routes, reads back,
+counts and impairs them as it does in namespaces of its own, which switches still are. Programs on hosts run in the
+containers, programs on switches in the sandbox.
+
+When this process ends, however it ends, so do the containers' first processes and the sandbox; Docker removes a
+container whose first process has ended, and the kernel the rest. What is left is a container that was made and not yet
+started, or whose first process somebody had stopped: ``testbed clean`` finds it by its labels.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from testbed.errors import LabError, PrivilegeError, SpecError
+from testbed.lab.base import Exit, Launch, LinkSettings, Program, Running
+from testbed.lab.docker import image
+from testbed.lab.docker.agent import CONTROL
+from testbed.lab.docker.container import Container
+from testbed.lab.docker.daemon import Daemon, labels
+from testbed.lab.docker.limits import Containers
+from testbed.lab.docker.listener import Listener
+from testbed.lab.docker.wire import MOST_FILES
+from testbed.lab.netns import NetnsLab
+from testbed.lab.netns.attached import Attached, Files
+from testbed.lab.netns.blueprint import Blueprint
+from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
+from testbed.lab.netns.lab import HUGE_PAGES
+from testbed.lab.netns.zygote import ONE_THREAD
+from topologies.model import Topology
+
+AT_ONCE = 8
+"""Containers that are started or removed at a time; Docker takes turns where it must."""
+ARRIVAL_TIMEOUT_S = 30.0
+"""Starting Python, in all containers together."""
+REMOVAL_TIMEOUT_S = 30.0
+LOOK_S = 0.02
+MOST_PROCESSES = 4096
+"""On one host, threads included: more than any training script has, and few enough that a mistake ends there."""
+DROPPED = ("AUDIT_WRITE", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETPCAP", "SYS_CHROOT")
+"""What Docker gives every container, and no host needs."""
+PAGE_BYTES = 4096
+_T = TypeVar("_T")
+AGENT = "testbed.lab.docker.agent"
+WORKER = "workloads.worker"
+
+
+@dataclass
+class _Worker:
+    pid: int
+    attached: Attached
+    started_s: float
+
+
+class DockerLab(NetnsLab):
+    """A container per host (see :class:`testbed.lab.base.Lab`).
+
+    Raises:
+        MissingToolError: Docker's Python package or its daemon is not there.
+        PrivilegeError: this user may not put interfaces into containers, or not talk to the daemon.
+        UsageError: the daemon is not on this machine.
+    """
+
+    def __init__(self, *, every_address: bool = False, containers: Containers | None = None) -> None:
+        self._daemon = _connect()
+        self._asked_for = containers or Containers()
+        self._id = uuid.uuid4().hex[:12]
+        self._image: str | None = None
+        self._folder: Path | None = None
+        self._reads: tuple[Path, ...] = ()
+        self._listener: Listener | None = None
+        self._hosts: dict[int, Container] = {}
+        self._workers: dict[int, _Worker] = {}
+        super().__init__(every_address=every_address)
+
+    def share(self, folder: Path, reads: Sequence[Path] = ()) -> None:
+        shared = [one.absolute() for one in (folder, *reads)]
+        if Path("/") in shared:
+            raise SpecError("containers cannot have the folder /", fix="put the spec, and --out, into a folder")
+        self._folder, self._reads = shared[0], tuple(shared[1:])
+
+    def require(self, topology: Topology, settings: LinkSettings) -> None:
+        """
+        Raises:
+            MissingToolError: the image has not been made, or cannot be a host.
+        """
+        super().require(topology, settings)
+        self._prepare_image()
+
+    def _prepare_image(self) -> str:
+        if self._image is None:
+            wanted = self._asked_for.image
+            if wanted is None:
+                self._image = image.require_local(self._daemon)
+            else:
+                image.require_own(self._daemon, wanted, labels(self._id, "trial"))
+                self._image = wanted
+        return self._image
+
+    def _build(self, plan: Blueprint) -> dict[str, Any]:
+        if self._hosts:
+            self.down()
+        assert self._topology is not None
+        hosts = plan.nodes[: self._topology.host_count]
+        try:
+            arrived = self._start_containers([node.name for node in hosts], plan.hosts_file)
+            self._hosts = {node.index: arrived[node.name] for node in hosts}
+            for first in range(0, len(hosts), MOST_FILES):
+                some = [node.index for node in hosts[first : first + MOST_FILES]]
+                self._ask("lend", some, files=[self._hosts[index].namespace for index in some])
+            return super()._build(plan)
+        except BaseException:
+            self._remove()
+            raise
+
+    def _start_containers(self, names: Sequence[str], hosts_file: str) -> dict[str, Container]:
+        """
+        Raises:
+            LabError: Docker refuses, or what runs in a container is not what was asked for.
+        """
+        kind = self._prepare_image()
+        self._listener = Listener(self._call)
+        host = self._host(self._listener.path, hosts_file)
+
+        def start(name: str) -> str:
+            settings = self._settings(name)
+            return self._daemon.start(f"testbed-{self._id}-{name}", kind, settings, host)
+
+        for_all(start, names)
+        arrived = self._listener.arrivals(names, ARRIVAL_TIMEOUT_S)
+        self._listener.hide()
+        if missing := [name for name in names if name not in arrived]:
+            raise LabError(
+                f"the container of {missing[0]} did not start within {ARRIVAL_TIMEOUT_S:g} s"
+                + (f", nor those of {len(missing) - 1} others" if len(missing) > 1 else ""),
+                fix=f"see what it says: {self._what_it_says(kind, host)}",
+            )
+        for container in arrived.values():
+            check_limits(container, self._asked_for)
+        return arrived
+
+    def _what_it_says(self, kind: str, host: dict[str, Any]) -> str:
+        with suppress(LabError):
+            said = self._daemon.output(kind, [*self._python(), image.INSIDE], host, labels(self._id, "trial"))
+            return said.rpartition("\n")[2]
+        return "docker events"
+
+    def _python(self) -> list[str]:
+        return [image.python() if self._asked_for.image is None else "python3", "-P", "-m"]
+
+    def _settings(self, name: str) -> dict[str, Any]:
+        """What is one container's own, as in Docker's API."""
+        own = image.environment() if self._asked_for.image is None else {}
+        return {
+            "entrypoint": [*self._python(), image.INSIDE, CONTROL, name],
+            "command": [],
+            "hostname": name,
+            "environment": {**HUGE_PAGES, **own},
+            "labels": labels(self._id, name),
+            "stop_signal": "SIGKILL",  # the kernel keeps others from a container's first process
+            "working_dir": str(Path.cwd()),  # so that relative paths mean the same
+        }
+
+    def _host(self, socket: str, hosts_file: str) -> dict[str, Any]:
+        """What all containers have in common: no network, no privileges, limits, and what of this machine they see."""
+        from docker.types import Mount
+
+        writes = [self._folder] if self._folder else []
+        system = image.read_only() if self._asked_for.image is None else []
+        reads = [one for one in image.outermost([*system, *self._reads]) if one not in writes]
+        asked = self._asked_for
+        return {
+            "network_mode": "none",
+            "cap_drop": list(DROPPED),
+            "security_opt": ["no-new-privileges"],
+            "nano_cpus": round(asked.cpus * 1e9),
+            "mem_limit": asked.memory_bytes,
+            "memswap_limit": asked.memory_bytes,  # no swap beside it
+            "pids_limit": MOST_PROCESSES,
+            "auto_remove": True,
+            "extra_hosts": _names(hosts_file),
+            "mounts": [
+                Mount(CONTROL, socket, type="bind"),
+                *(Mount(str(one), str(one), type="bind", read_only=True) for one in reads),
+                *(Mount(str(one), str(one), type="bind") for one in writes),
+            ],
+        }
+
+    def launch(self, workers: Sequence[Launch]) -> None:
+        switches = [worker for worker in workers if worker.node not in self._hosts]
+        if switches:
+            super().launch(switches)
+        for worker in workers:
+            if worker.node in self._hosts:
+                started_s = time.monotonic()
+                pid, attached = self._start_logged(worker.node, self._program(worker), worker.log)
+                self._workers[worker.node] = _Worker(pid, attached, started_s)
+
+    def _program(self, worker: Launch) -> Program:
+        if worker.program:
+            return worker.program
+        words = (sys.executable, "-P", "-m", WORKER, str(Path(worker.job).absolute()))
+        return Program(words, dict.fromkeys(ONE_THREAD, "1"), str(Path.cwd()))
+
+    def start(self, node: int, program: Program, log: str) -> Running:
+        if node not in self._hosts:
+            return super().start(node, program, log)
+        return self._start_logged(node, program, log)[1]
+
+    def _start_logged(self, node: int, program: Program, log: str) -> tuple[int, Attached]:
+        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            return self._run(node, program, (null, output, output))
+        finally:
+            os.close(null)
+            os.close(output)
+
+    def _run(self, node: int, program: Program, files: Files) -> tuple[int, Attached]:
+        """Start a program in a container, where Python and PATH are the container's."""
+        container = self._hosts[node]
+        words = program.words
+        if words[0] == sys.executable:
+            words = (container.python, *words[1:])
+        environment = {name: value for name, value in program.environment.items() if name != "PATH"}
+        return container.run(replace(program, words=words, environment=environment), files)
+
+    def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:
+        if node not in self._hosts:
+            return super().attach(node, command, files)
+        return self._run(node, Program(tuple(command), {}, "/"), files)[1]
+
+    def _call(self, name: str, command: list[str], files: Files) -> Attached:
+        """Start a command for a program on another host, which knows this one by its name."""
+        node = next((index for index, one in self._hosts.items() if one.node == name), None)
+        if node is None:
+            raise LabError(f"there is no host {name!r} in this lab")
+        return self.attach(node, command, files)
+
+    def agent(self) -> list[str]:
+        return [self._hosts[0].python, "-P", "-m", AGENT]
+
+    def exits(self) -> list[Exit]:
+        found = super().exits()
+        poll, waiting = select.poll(), {}
+        for node, worker in self._workers.items():
+            poll.register(worker.attached.fileno(), select.POLLIN)
+            waiting[worker.attached.fileno()] = node
+        for fd, _ in poll.poll(0):
+            worker = self._workers.pop(waiting[fd])
+            try:
+                status = worker.attached.wait()
+            except LabError:
+                raise self._hosts[waiting[fd]].ended() from None
+            found.append(Exit(waiting[fd], status, worker.started_s, worker.attached.ended_s))
+        return found
+
+    def stopped(self) -> list[int]:
+        found = super().stopped()
+        return sorted([*found, *(n for n, one in self._workers.items() if self._hosts[n].stopped([one.pid]))])
+
+    def kill(self) -> None:
+        for worker in self._workers.values():
+            worker.attached.signal(signal.SIGKILL)
+        for worker in self._workers.values():
+            worker.attached.wait()
+        self._workers.clear()
+        super().kill()
+
+    def signal(self, node: int, number: int) -> None:
+        if node in self._hosts:
+            self._hosts[node].signal_all(number)
+        else:
+            super().signal(node, number)
+
+    def describe(self) -> dict[str, Any]:
+        if not self._hosts:
+            return super().describe()
+        one = next(iter(self._hosts.values()))
+        read = {"image": self._image, "cpus": one.cpus, "memory_bytes": one.memory_bytes}
+        return {**super().describe(), "lab": "docker", "containers": read}
+
+    def down(self) -> None:
+        try:
+            super().down()
+        finally:
+            self._remove()
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._remove()
+
+    def _remove(self) -> None:
+        """End the containers, and wait until Docker has removed them.
+
+        Raises:
+            LabError: it has not.
+        """
+        if self._listener is None:
+            return
+        listener, hosts = self._listener, list(self._hosts.values())
+        self._listener, self._hosts, self._workers = None, {}, {}
+        for_all(Container.close, hosts)
+        listener.close()
+        for_all(self._daemon.remove, [one.id for one in self._daemon.marked(self._id)])
+        deadline = time.monotonic() + REMOVAL_TIMEOUT_S
+        while left := self._daemon.marked(self._id):
+            if time.monotonic() > deadline:
+                raise LabError(
+                    f"Docker has not removed {left[0].name} within {REMOVAL_TIMEOUT_S:g} s", fix="testbed clean"
+                )
+            time.sleep(LOOK_S)
+
+
+def check_ready() -> None:
+    """Look whether the lab can be had, with an image made from this machine.
+
+    Raises:
+        MissingToolError, PrivilegeError, UsageError: it cannot.
+    """
+    image.require_local(_connect())
+
+
+def _connect() -> Daemon:
+    if not has_capability(CAP_SYS_ADMIN):
+        raise PrivilegeError(
+            "the lab docker puts links into containers' network namespaces, which needs root",
+            fix="run as root: sudo testbed ..., or take --backend netns",
+        )
+    return Daemon()
+
+
+def for_all(action: Callable[[_T], object], things: Iterable[_T]) -> None:
+    """Call ``action`` with each, several at a time. Raises what the first that fails raises, once all are done."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        calls = [pool.submit(action, one) for one in things]
+    for call in calls:
+        call.result()
+
+
+def check_limits(container: Container, asked: Containers) -> None:
+    """
+    Raises:
+        LabError: the kernel limits a container otherwise than it was asked to.
+    """
+    fix = "use a kernel with the cgroup controllers cpu and memory (docker info names what is missing)"
+    if container.cpus is None or abs(container.cpus - asked.cpus) > 0.01 * asked.cpus:
+        raise LabError(f"{container.node}: asked for {asked.cpus:g} CPUs, the kernel has {container.cpus}", fix=fix)
+    if container.memory_bytes is None or abs(container.memory_bytes - asked.memory_bytes) >= PAGE_BYTES:
+        raise LabError(
+            f"{container.node}: asked for {asked.memory_bytes} B of memory, the kernel has {container.memory_bytes}",
+            fix=fix,
+        )
+
+
+def _names(hosts_file: str) -> dict[str, str]:
+    """Of a hosts file, the address of each name, but for that of the loopback."""
+    lines: Iterable[list[str]] = (line.split() for line in hosts_file.splitlines())
+    return {name: address for address, *names in lines for name in names if not address.startswith("127.")}

@@ -1,0 +1,326 @@
+"""The lab of containers on a real daemon: what is in it, what runs in it, what is left of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.errors import LabError, MissingToolError
+from testbed.lab.base import Exit, Launch, LinkChange, LinkSettings, Program
+from testbed.lab.docker import daemon, image
+from testbed.lab.docker.daemon import Daemon, Marked
+from testbed.lab.docker.lab import DockerLab
+from testbed.lab.docker.limits import Containers
+from topologies.build import build
+from topologies.model import Topology
+
+from ..conftest import Called, testbed
+from ..test_run import call
+from . import own_image
+
+__all__ = ["testbed"]  # a fixture
+
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("docker")]
+
+RATE_BPS = 100_000_000
+HOLD = Path(__file__).with_name("hold_docker.py")
+PING = ["ping", "-q", "-c", "1", "-W", "2"]
+UP_S, DOWN_S = 10.0, 5.0
+
+
+@pytest.fixture
+def lab() -> Iterator[DockerLab]:
+    with DockerLab(every_address=True) as lab:
+        yield lab
+
+
+def up(lab: DockerLab, expression: str, rate_bps: int = RATE_BPS) -> Topology:
+    topology = build(expression, rate_bps=rate_bps)
+    lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
+    return topology
+
+
+def ours(lab: DockerLab) -> list[Marked]:
+    return Daemon().marked(lab._id)
+
+
+def ended(lab: DockerLab, count: int) -> list[Exit]:
+    found: list[Exit] = []
+    deadline = time.monotonic() + 20
+    while len(found) < count and time.monotonic() < deadline:
+        found += lab.exits()
+        time.sleep(0.01)
+    return sorted(found, key=lambda one: one.node)
+
+
+def test_links_are_as_in_every_lab(lab: DockerLab) -> None:
+    topology = up(lab, "star(hosts=3)")
+    switch = topology.index["s0"]
+    assert lab.execute(0, [*PING, "h2"], 5).status == 0
+    assert lab.execute(2, [*PING, "h0-eth0"], 5).status == 0
+    told = lab.describe()
+    assert told["nodes"] == {"host": 3, "bridge": 1}
+    assert [(one["directed_links"], one["rate_bps"]) for one in told["shapes"]] == [(6, RATE_BPS)]
+    assert (told["containers"]["cpus"], told["containers"]["memory_bytes"]) == (1.0, 2**30)
+    counts = {one.directed_link: one.packets for one in lab.counters()}
+    assert counts[0] == counts[1] == 2
+    assert lab.execute(switch, ["hostname"], 5).stdout == "s0\n"
+    lab.adjust([LinkChange(0, blocked=True)])
+    assert lab.execute(0, ["ping", "-q", "-c", "1", "-W", "0.2", "h1"], 5).status == 1
+    lab.adjust([LinkChange(0, blocked=False)])
+    lab.verify()
+    # Only the lab's own interfaces are there, and no host of a container can change them.
+    assert lab.execute(0, ["ls", "/sys/class/net"], 5).stdout.split() == ["eth0", "lo"]
+    assert lab.execute(0, ["tc", "qdisc", "del", "dev", "eth0", "root"], 5).status != 0
+
+
+def test_hosts_that_forward_reach_each_other(lab: DockerLab) -> None:
+    up(lab, "bcube(n=2,k=2)")
+    assert lab.execute(0, [*PING, "h3"], 5).status == 0
+
+
+def inspected(lab: DockerLab) -> list[dict[str, Any]]:
+    return [Daemon().api.inspect_container(one.id) for one in ours(lab)]
+
+
+def test_nothing_is_published_and_nothing_privileged(lab: DockerLab, tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "read").mkdir()
+    lab.share(tmp_path / "shared", [tmp_path / "read"])
+    up(lab, "star(hosts=2)")
+    for one in inspected(lab):
+        host = one["HostConfig"]
+        assert (host["Privileged"], host["CapAdd"], host["Devices"] or []) == (False, None, [])
+        assert (host["NetworkMode"], host["PortBindings"] or {}, host["PublishAllPorts"]) == ("none", {}, False)
+        assert (one["NetworkSettings"]["Ports"], one["NetworkSettings"]["IPAddress"]) == ({}, "")
+        assert (host["PidMode"], host["UTSMode"], host["IpcMode"]) == ("", "", "private")
+        assert "no-new-privileges" in host["SecurityOpt"]
+        writable = {mount["Target"] for mount in host["Mounts"] if not mount.get("ReadOnly")}
+        assert writable == {"/run/testbed", str(tmp_path / "shared")}
+    assert lab.execute(0, ["touch", str(tmp_path / "shared" / "a")], 5).status == 0
+    assert lab.execute(0, ["touch", str(tmp_path / "read" / "a")], 5).status == 1
+    assert lab.execute(0, ["touch", sys.prefix], 5).status == 1
+    assert [path.name for path in tmp_path.rglob("a")] == ["a"]
+
+
+def test_nine_hosts_are_up_and_down_in_time() -> None:
+    with DockerLab() as lab:
+        began_s = time.monotonic()
+        up(lab, "star(hosts=9)")
+        up_s = time.monotonic()
+        assert len(ours(lab)) == 9
+        lab.down()
+        down_s = time.monotonic()
+        assert ours(lab) == []
+    assert up_s - began_s <= UP_S
+    assert down_s - up_s <= DOWN_S
+
+
+def test_programs_report_how_they_ended(lab: DockerLab, tmp_path: Path) -> None:
+    lab.share(tmp_path)
+    topology = up(lab, "star(hosts=3)")
+    switch = topology.index["s0"]
+
+    def launch(node: int, script: str) -> Launch:
+        program = Program(("sh", "-c", script), {"COLOUR": "blue"}, str(tmp_path))
+        return Launch(node, "", str(tmp_path / f"{node}.log"), program)
+
+    lab.launch([launch(0, "echo $COLOUR $(pwd) $(hostname); exit 3"), launch(switch, "hostname")])
+    first, second = ended(lab, 2)
+    assert (first.node, first.status, second.node, second.status) == (0, 3, switch, 0)
+    assert 0 < first.started_s < first.ended_s < time.monotonic()
+    assert (tmp_path / "0.log").read_text() == f"blue {tmp_path} h0\n"
+    assert (tmp_path / f"{switch}.log").read_text() == "s0\n"
+
+    lab.launch([launch(0, "sleep 100"), launch(1, "sleep 100"), launch(2, "kill -STOP $$")])
+    lab.signal(0, signal.SIGKILL)
+    assert [(one.node, one.status) for one in ended(lab, 1)] == [(0, -signal.SIGKILL)]
+    deadline = time.monotonic() + 5
+    while lab.stopped() != [2] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert lab.stopped() == [2]
+    lab.kill()
+    assert lab.exits() == []
+    assert lab.execute(1, ["ps", "-eo", "comm"], 5).stdout.count("sleep") == 0
+
+    helper = lab.start(1, Program((sys.executable, "-c", "import numpy, signal; signal.pause()"), {}, "/"), os.devnull)
+    helper.signal(signal.SIGTERM)
+    assert helper.wait(20) == -signal.SIGTERM
+
+
+def test_down_ends_everything_and_up_works_again(lab: DockerLab) -> None:
+    up(lab, "star(hosts=2)")
+    null = os.open(os.devnull, os.O_RDWR)
+    sleeper = lab.attach(0, ["sh", "-c", "setsid sleep 1000 & sleep 1000"], (null, null, null))
+    os.close(null)
+    lab.down()
+    assert sleeper.wait() == -signal.SIGKILL
+    assert ours(lab) == []
+    with pytest.raises(LabError, match="no network is up"):
+        lab.counters()
+    up(lab, "star(hosts=3)")
+    assert lab.execute(0, [*PING, "h2"], 5).status == 0
+
+
+def test_two_labs_do_not_see_each_other(lab: DockerLab) -> None:
+    up(lab, "star(hosts=2)")
+    with DockerLab(every_address=True) as other:
+        up(other, "star(hosts=2)", rate_bps=2 * RATE_BPS)
+        for one in (lab, other):
+            assert one.execute(0, [*PING, "h1"], 5).status == 0
+        other.adjust([LinkChange(0, blocked=True)])
+        assert lab.execute(0, [*PING, "h1"], 5).status == 0
+        assert (len(ours(lab)), len(ours(other))) == (2, 2)
+    assert len(ours(lab)) == 2
+    lab.verify()
+
+
+def test_a_container_that_somebody_ends_is_named(lab: DockerLab, tmp_path: Path) -> None:
+    lab.share(tmp_path)
+    up(lab, "star(hosts=2)")
+    lab.launch([Launch(1, "", str(tmp_path / "log"), Program(("sleep", "100"), {}, "/"))])
+    victim = next(one for one in ours(lab) if one.name.endswith("-h1"))
+    Daemon().remove(victim.id)
+    with pytest.raises(LabError, match="the container of h1 has ended"):
+        ended(lab, 1)
+
+
+def test_too_little_memory_ends_a_program_and_not_the_lab() -> None:
+    with DockerLab(containers=Containers(cpus=0.5, memory_bytes=100 * 2**20)) as lab:
+        up(lab, "star(hosts=2)")
+        assert lab.describe()["containers"]["cpus"] == 0.5
+        eater = [sys.executable, "-c", "x = bytearray(200 * 2**20); print(len(x))"]
+        assert lab.execute(0, eater, 20).status == -signal.SIGKILL
+        assert lab.execute(0, [*PING, lab.execute(1, ["hostname"], 5).stdout.strip()], 5).status == 0
+
+
+def test_what_a_killed_harness_had_made_is_gone(testbed: Callable[..., Called]) -> None:
+    before = {one.id for one in Daemon().marked()}
+    held = subprocess.Popen([sys.executable, str(HOLD)], stdout=subprocess.PIPE, text=True)
+    assert held.stdout
+    assert [held.stdout.readline() for _ in range(2)] == ["starts\n", "up\n"]
+    assert sum(one.owner.pid == held.pid for one in Daemon().marked()) == 3
+    held.kill()
+    held.wait()
+    deadline = time.monotonic() + 10
+    while {one.id for one in Daemon().marked()} - before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert {one.id for one in Daemon().marked()} - before == set()
+    assert held.pid not in [left["owner_pid"] for left in json.loads(testbed("clean", "--json").out)["left"]]
+
+
+def test_what_is_left_is_listed_and_removed_only_when_asked_to(lab: DockerLab, testbed: Callable[..., Called]) -> None:
+    up(lab, "star(hosts=2)")  # which lives, and is not listed
+    api = Daemon().api
+    kind = lab.describe()["containers"]["image"]
+    gone = subprocess.Popen(["true"])
+    owner = daemon.Owner.of(gone.pid)
+    gone.wait()
+    marks = {**daemon.labels("0123456789ab", "h0"), daemon.OWNER: str(owner)}
+    name = f"testbed-0123456789ab-h{os.getpid()}"
+    left = api.create_container(kind, command=["true"], name=name, labels=marks)["Id"]
+    alike = api.create_container(kind, command=["true"], name=f"{name}-somebodys")["Id"]
+    try:
+        seen = testbed("clean")
+        assert seen.code == 0
+        assert name in seen.out
+        assert "somebodys" not in seen.out
+        assert lab._id not in seen.out
+        assert "remove them: testbed clean --yes" in seen.out
+        assert left in {one.id for one in Daemon().marked()}
+        assert "removed" in testbed("clean", "--yes").out
+        assert left not in {one.id for one in Daemon().marked()}
+        assert api.inspect_container(alike)["Name"].endswith("somebodys")
+        assert len(ours(lab)) == 2
+    finally:
+        Daemon().remove(alike)
+
+
+def refused(name: str) -> str:
+    """Why a user's image cannot be a host."""
+    topology = build("star(hosts=2)", rate_bps=RATE_BPS)
+    with DockerLab(containers=Containers(image=name)) as lab, pytest.raises(MissingToolError) as caught:
+        lab.require(topology, LinkSettings())
+    return caught.value.problem
+
+
+def test_an_image_that_cannot_be_a_host_is_refused_and_says_why() -> None:
+    assert refused("nobody/has-this") == "docker.image: there is no image 'nobody/has-this' on this machine"
+    bare = image.local_name()
+    assert refused(bare) == f"docker.image: {bare!r} has no python3 on its PATH"
+    own_image.make("only-python", with_testbed=False)
+    assert refused("only-python").startswith("docker.image: 'only-python' cannot run testbed: ")
+    assert "No module named 'testbed'" in refused("only-python")
+
+
+def test_an_image_of_ones_own_is_a_host() -> None:
+    own_image.make("of-ones-own", with_testbed=True)
+    topology = build("star(hosts=2)", rate_bps=RATE_BPS)
+    with DockerLab(containers=Containers(image="of-ones-own")) as lab:
+        lab.require(topology, LinkSettings())
+        up(lab, "star(hosts=2)")
+        assert lab.describe()["containers"]["image"] == "of-ones-own"
+        script = "import os, sys, socket; print(socket.gethostname(), os.path.exists('/usr/bin/env'))"
+        assert lab.execute(1, [sys.executable, "-c", script], 10).stdout == "h1 False\n"
+
+
+def test_without_the_image_it_says_how_to_make_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image, "local_name", lambda: "testbed-local:of-another-machine")
+    with DockerLab() as lab, pytest.raises(MissingToolError) as caught:
+        lab.require(build("star(hosts=2)", rate_bps=RATE_BPS), LinkSettings())
+    assert caught.value.fix == "testbed image"
+
+
+def test_limits_that_the_daemon_refuses_are_told() -> None:
+    with DockerLab(containers=Containers(cpus=4096)) as lab:
+        with pytest.raises(LabError, match=r"Docker cannot start container .*CPU"):
+            up(lab, "star(hosts=2)")
+        assert ours(lab) == []
+
+
+QUICK = """\
+name: quick
+lab: docker
+docker: {cpus: 1, memory: 1 GiB}
+links: {rate: RATE}
+workload: {model: lenet5, dataset: digits, batch: 2, iterations: 4, compute: {mode: paced, pace: {2: 0.3 s}}}
+arms:
+  - {topology: star(hosts=3), scheme: SCHEME}
+"""
+
+
+def trial(folder: Path, scheme: str, rate: str) -> dict[str, Any]:
+    (folder / "spec.yaml").write_text(QUICK.replace("SCHEME", scheme).replace("RATE", rate))
+    done = call(folder, "run", "spec.yaml", "--out", "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = (folder / "out" / "trials").iterdir()
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def test_a_trial_is_valid(tmp_path: Path) -> None:
+    record = trial(tmp_path, "ring", "100 Mbit/s")
+    assert (record["status"], record["accuracy"]["weights_equal"]) == ("done", True)
+    assert record["metrics"]["gst_ratio"] == pytest.approx(1, abs=0.05)
+    assert record["fidelity"]["verdict"] == "VALID", record["fidelity"]
+    described = json.loads((tmp_path / "out" / "env.json").read_text())["lab"][record["id"]]
+    assert described["containers"]["memory_bytes"] == 2**30
+    assert Daemon().marked() == [] or all(one.owner.may_live() for one in Daemon().marked())
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs mpirun: apt-get install openmpi-bin")
+def test_open_mpi_reaches_other_containers(tmp_path: Path) -> None:
+    record = trial(tmp_path, "openmpi(algorithm=ring)", "500 Mbit/s")
+    assert (record["status"], record["accuracy"]["weights_equal"]) == ("done", True)
+    assert record["metrics"]["gst_ratio"] > 0.97

@@ -1,0 +1,262 @@
+"""What the lab of containers is made of, without a daemon; and what a user reads who has none."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import LabError, MissingToolError, SpecError, TestbedError
+from testbed.lab.docker import daemon, image, inside, limits
+from testbed.lab.docker import lab as lab_module
+from testbed.lab.docker.daemon import Daemon, Owner
+from testbed.lab.docker.lab import _names, check_limits, for_all
+from testbed.lab.docker.limits import Containers
+from testbed.lab.docker.listener import Listener
+from testbed.lab.docker.wire import Wire, WireClosedError
+
+from ..conftest import SPEC, Called, testbed
+
+__all__ = ["testbed"]  # a fixture
+
+
+def test_a_process_is_told_from_a_later_one_of_the_same_number() -> None:
+    me = Owner.of(os.getpid())
+    assert me is not None
+    assert me == Owner.of(os.getpid()) == Owner.parse(str(me))
+    assert me.may_live()
+    child = subprocess.Popen(["sleep", "100"])
+    its = Owner.of(child.pid)
+    assert its is not None
+    assert its.may_live()
+    child.kill()
+    child.wait()
+    assert Owner.of(child.pid) is None
+    assert not its.may_live()
+    pid, ticks, boot, namespace = str(me).split("/")
+    assert not Owner.parse(f"{pid}/{int(ticks) + 1}/{boot}/{namespace}").may_live()
+    assert not Owner.parse(f"{pid}/{ticks}/another-start/{namespace}").may_live()
+    # In another PID namespace, numbers say nothing: better to leave it alone.
+    assert Owner.parse(f"999999999/{ticks}/{boot}/{int(namespace) + 1}").may_live()
+
+
+def test_limits_are_read_from_either_kind_of_cgroups(tmp_path: Path) -> None:
+    assert (limits.cpus(tmp_path), limits.memory_bytes(tmp_path)) == (None, None)
+    for name, text in ((limits.QUOTA_V1, "50000\n"), (limits.PERIOD_V1, "100000\n"), (limits.MEMORY_V1, "104857600\n")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert (limits.cpus(tmp_path), limits.memory_bytes(tmp_path)) == (0.5, 100 * 2**20)
+    (tmp_path / limits.QUOTA_V1).write_text("-1\n")
+    assert limits.cpus(tmp_path) is None
+    (tmp_path / limits.QUOTA_V2).write_text("150000 100000\n")
+    (tmp_path / limits.MEMORY_V2).write_text("1073741824\n")
+    assert (limits.cpus(tmp_path), limits.memory_bytes(tmp_path)) == (1.5, 2**30)
+    (tmp_path / limits.QUOTA_V2).write_text("max 100000\n")
+    (tmp_path / limits.MEMORY_V2).write_text("max\n")
+    assert (limits.cpus(tmp_path), limits.memory_bytes(tmp_path)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "memory_bytes", "problem"),
+    [
+        (1.0, 2**30, None),
+        (1.0, 2**30 - 4095, None),  # the kernel counts in pages
+        (None, 2**30, "h1: asked for 1 CPUs, the kernel has None"),
+        (2.0, 2**30, "h1: asked for 1 CPUs, the kernel has 2.0"),
+        (1.0, None, "h1: asked for 1073741824 B of memory, the kernel has None"),
+        (1.0, 2**31, "h1: asked for 1073741824 B of memory, the kernel has 2147483648"),
+    ],
+)
+def test_a_limit_that_the_kernel_does_not_have_is_found(
+    cpus: float | None, memory_bytes: int | None, problem: str | None
+) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        said = {"python": "python3", "cpus": cpus, "memory_bytes": memory_bytes}
+        container = lab_module.Container("h1", Wire(ours), os.dup(0), said)
+        if problem is None:
+            check_limits(container, Containers())
+        else:
+            with pytest.raises(LabError) as caught:
+                check_limits(container, Containers())
+            assert caught.value.problem == problem
+        os.close(container.namespace)
+
+
+def test_the_image_has_the_links_of_the_root_and_no_program(tmp_path: Path) -> None:
+    (tmp_path / "usr" / "bin").mkdir(parents=True)
+    (tmp_path / "usr" / "bin" / "sh").write_text("")
+    (tmp_path / "bin").symlink_to("usr/bin")
+    (tmp_path / "lib64").mkdir()
+    (tmp_path / "home").mkdir()
+    made = image.archive(tmp_path)
+    assert made == image.archive(tmp_path)
+    with tarfile.open(fileobj=io.BytesIO(made)) as tar:
+        found = {one.name: one for one in tar}
+    assert set(found) == {*image.FOLDERS, *image.FILES, "usr", "bin", "lib64"}
+    assert (found["bin"].issym(), found["bin"].linkname) == (True, "usr/bin")
+    assert found["usr"].isdir()
+    assert found["tmp"].mode == 0o1777
+    assert image.local_name() == image.local_name()
+
+
+def test_what_containers_read_is_mounted_once() -> None:
+    paths = [Path("/usr"), Path("/usr/local"), Path("/opt/a"), Path("/opt/ab"), Path("/usr")]
+    assert image.outermost(paths) == [Path("/opt/a"), Path("/opt/ab"), Path("/usr")]
+    found = image.read_only()
+    for needed in (Path(sys.executable), Path(image.__file__), Path(os.__file__), Path("/usr/bin")):
+        assert any(needed.resolve().is_relative_to(one) for one in found), needed
+    assert Path("/") not in found
+    assert Path(image.python()).exists()
+
+
+def test_names_of_hosts_are_taken_from_the_hosts_file() -> None:
+    text = "127.0.0.1 localhost\n10.0.0.1 h0 h0-eth0\n10.0.0.2 h1 h1-eth0\n"
+    assert _names(text) == {"h0": "10.0.0.1", "h0-eth0": "10.0.0.1", "h1": "10.0.0.2", "h1-eth0": "10.0.0.2"}
+
+
+def test_messages_keep_apart_and_carry_files() -> None:
+    pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    a, b = map(Wire, pair)
+    a.send(["one", {"x": 1}])
+    a.send(["two"], [0])
+    assert b.receive() == (["one", {"x": 1}], [])
+    message, (fd,) = b.receive()
+    os.close(fd)
+    assert message == ["two"]
+    with pytest.raises(TimeoutError):
+        b.receive(0.01)
+    pair[0].send(b"no JSON")
+    with pytest.raises(WireClosedError):
+        b.receive()
+    a.close()
+    with pytest.raises(WireClosedError):
+        b.receive()
+    with pytest.raises(WireClosedError):
+        b.send("anybody?")
+    b.close()
+
+
+def test_a_failure_among_many_is_raised_after_all_were_done() -> None:
+    seen = []
+
+    def act(number: int) -> None:
+        seen.append(number)
+        if number == 3:
+            raise LabError("three")
+
+    with pytest.raises(LabError, match="three"):
+        for_all(act, range(20))
+    assert sorted(seen) == list(range(20))
+
+
+def test_which_testbed_an_image_has_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert inside.main([]) == 0
+    assert sys.executable in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"cpus": 0.0}, "0 CPUs; a container can have 0.01 or more"),
+        ({"memory_bytes": 2**20}, "1 MiB of memory; a host needs 64 MiB at least"),
+    ],
+)
+def test_limits_that_no_container_can_have(settings: dict[str, float], problem: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        Containers(**settings)  # type: ignore[arg-type]
+    assert caught.value.problem == problem
+
+
+def test_a_spec_may_hold_settings_for_containers(testbed: Callable[..., Called], tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(SPEC + "lab: docker\ndocker: {cpus: 0.5, memory: 2 GiB, image: mine}\n")
+    planned = testbed("plan", "spec.yaml")
+    assert planned.code == 0, planned.err
+    assert "in lab docker" in planned.out
+
+
+def answer(**environment: str) -> TestbedError:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        with pytest.raises(TestbedError) as caught:
+            Daemon()
+    return caught.value
+
+
+def test_without_a_daemon_it_says_how_to_start_one(tmp_path: Path) -> None:
+    absent = answer(DOCKER_HOST=f"unix://{tmp_path}/none.sock")
+    assert isinstance(absent, MissingToolError)
+    assert absent.problem == f"no Docker daemon answers at unix://{tmp_path}/none.sock"
+    assert absent.fix is not None
+    assert "systemctl start docker" in absent.fix
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(f"{tmp_path}/dead.sock")  # a daemon that was killed leaves its socket behind
+    assert answer(DOCKER_HOST=f"unix://{tmp_path}/dead.sock").problem.startswith("no Docker daemon answers at")
+
+
+def test_a_daemon_elsewhere_is_refused() -> None:
+    assert "DOCKER_HOST is tcp://10.1.2.3:2375: the Docker daemon must be on this machine" in str(
+        answer(DOCKER_HOST="tcp://10.1.2.3:2375")
+    )
+
+
+def test_without_the_package_it_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon, "PACKAGE", "docker_that_nobody_has")
+    with pytest.raises(MissingToolError) as caught:
+        Daemon()
+    assert str(caught.value) == 'the Python package docker is not installed\n  fix: pip install "testbed[docker]"'
+
+
+def test_without_root_it_says_so_and_starts_nothing(
+    testbed: Callable[..., Called], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lab_module, "has_capability", lambda _: False)
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    called = testbed("run", "spec.yaml", "--backend", "docker", "--out", "out")
+    assert (called.code, called.out) == (2, "")
+    assert called.err == (
+        "error: the lab docker puts links into containers' network namespaces, which needs root\n"
+        "  fix: run as root: sudo testbed ..., or take --backend netns\n"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_was_left_is_found_by_its_mark(
+    testbed: Callable[..., Called], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    listens = Listener(lambda *_: pytest.fail("nobody calls"))
+    (tmp_path / "testbed-docker-of-somebody").mkdir()
+    left = tmp_path / "testbed-docker-left"
+    left.mkdir()
+    gone = subprocess.Popen(["true"])
+    (left / "owner").write_text(str(Owner.of(gone.pid)))
+    gone.wait()
+    assert [one["name"] for one in json.loads(testbed("clean", "--json").out)["left"]] == [str(left)]
+    assert f"process {gone.pid}" in testbed("clean", "--yes").out
+    assert not left.exists()
+    assert Path(listens.path).exists()
+    listens.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["testbed-docker-of-somebody"]
+
+
+def test_clean_says_where_it_could_not_look(
+    testbed: Callable[..., Called], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    called = testbed("clean")
+    assert called.code == 0
+    assert called.out == (
+        f"nothing is left over\nnot looked at: docker: no Docker daemon answers at unix://{tmp_path}/none.sock\n"
+    )
