@@ -61,6 +61,23 @@ def measure(place: str, hosts: int, size_bytes: float, contenders: Sequence[str]
     return found
 
 
+def compare(
+    place: str, hosts: int, size_bytes: float, ours: Sequence[str], theirs: str, rounds: int, target: float | None
+) -> bool:
+    """Measure, and print a row about the fastest of ours; whether its ratio to theirs is at most ``target``."""
+    times = measure(place, hosts, size_bytes, [*ours, theirs], rounds)
+    best = min(ours, key=lambda name: statistics.median(times[name]))
+    ratio = statistics.median(times[best]) / statistics.median(times[theirs])
+    print(
+        f"{rate(place):10} N={hosts} {size_bytes / 1e6:5.1f} MB   {best:23} {milliseconds(times[best]):>9}   "
+        f"{theirs:23} {milliseconds(times[theirs]):>9}   ratio {ratio:.4f}"
+        + (f" (target {target:.2f} or less)" if target else " (no target)          ")
+        + (f"   bound {bound_s('ring', hosts, size_bytes) * 1e3:.1f} ms" if place == "shaped" else ""),
+        flush=True,
+    )
+    return target is None or ratio <= target
+
+
 def bound_s(scheme: str, hosts: int, size_bytes: float) -> float:
     """The least GST that shaped links allow."""
     topology = build_topology(f"star(hosts={hosts})", rate_bps=RATE_BPS)

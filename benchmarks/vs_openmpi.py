@@ -11,10 +11,9 @@ that are as fast as memory cost less. See ``side_by_side.py`` for what is measur
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 
-from side_by_side import bound_s, measure, milliseconds, rate
+from side_by_side import compare
 
 OURS = ("ring", "halving_doubling", "ring@524288", "halving_doubling@524288")
 THEIRS = ("openmpi", "openmpi(algorithm=ring)")
@@ -24,29 +23,13 @@ SIZE_BYTES = 25e6
 ROUNDS = {"unshaped": 31, "shaped": 7}
 
 
-def compare(place: str, hosts: int, theirs: str) -> bool:
-    """Measure and print a row; whether the target, if there is one, was reached."""
-    times = measure(place, hosts, SIZE_BYTES, [*OURS, theirs], ROUNDS[place])
-    best = min(OURS, key=lambda name: statistics.median(times[name]))
-    ratio = statistics.median(times[best]) / statistics.median(times[theirs])
-    target = TARGETS[hosts] if theirs == "openmpi" else None
-    print(
-        f"{rate(place):10} N={hosts} {SIZE_BYTES / 1e6:5.1f} MB   {best:23} {milliseconds(times[best]):>9}   "
-        f"{theirs:23} {milliseconds(times[theirs]):>9}   ratio {ratio:.3f}"
-        + (f" (target {target:.2f} or less)" if target else " (no target)          ")
-        + (f"   bound {bound_s('ring', hosts, SIZE_BYTES) * 1e3:.1f} ms" if place == "shaped" else ""),
-        flush=True,
-    )
-    return target is None or ratio <= target
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--place", choices=list(ROUNDS), action="append")
     parser.add_argument("--hosts", type=int, choices=list(TARGETS), action="append")
     asked = parser.parse_args()
     results = [
-        compare(place, hosts, theirs)
+        compare(place, hosts, SIZE_BYTES, OURS, theirs, ROUNDS[place], TARGETS[hosts] if theirs == "openmpi" else None)
         for place in asked.place or ROUNDS
         for hosts in asked.hosts or TARGETS
         for theirs in THEIRS
