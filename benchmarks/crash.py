@@ -392,6 +392,7 @@ def main() -> int:
     parser.add_argument("--only", choices=EVENTS)
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have it ignored in the background
     if chosen.inside:
         return inside(chosen.runs, chosen.seed, chosen.only)
     before = leftovers.state()
