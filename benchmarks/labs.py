@@ -2,8 +2,8 @@
 
     python benchmarks/labs.py [--rounds N] [--lab NAME ...]
 
-Labs take turns, and each round is a run of ``experiments/quickstart.yaml``, one batch size of it. A lab that this machine cannot
-have is left out, with the reason. To reach: medians within 5 % of netns', every trial VALID.
+Labs take turns, and each round is a run of ``experiments/quickstart.yaml`` with one of its batch sizes. A lab that this
+machine cannot have is left out, with the reason. To reach: medians within 5 % of netns', every trial VALID.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A user's own Mininet ``Topo`` class as a topology, for every lab: ``./mytopo.py:MyTopo(k=2)``.
 
 Its hosts come first, in Mininet's natural order, and keep their names; ports are numbered in the order of the links.
-``bw`` (Mbit/s) and ``delay`` of a link are taken as they are, in place of the spec's; those without have the spec's. What a
-lab would not carry out is refused, and not left out: Mininet itself would run such a link or host otherwise than asked.
+``bw`` (Mbit/s) and ``delay`` of a link are taken as they are; links without have the spec's. What no lab would carry
+out is refused, and not left out.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def read(name: str, topo: Any, rate_bps: int, delay_s: float) -> Topology:
     for first, second, info in topo.links(withInfo=True):
         where = f"{name}: link {first} - {second}"
         _refuse_others(where, info, PLACES | ADDRESSES | {"bw", "delay"})
-        ends = []
-        for node in (index[first], index[second]):
-            ends += [node, used[node]]
-            used[node] += 1
-        links.append(Link(*ends, _rate_bps(where, info, rate_bps), _delay_s(where, info, delay_s)))
+        a, b = index[first], index[second]
+        rate, delay = _rate_bps(where, info, rate_bps), _delay_s(where, info, delay_s)
+        links.append(Link(a, used[a], b, used[b], rate, delay))
+        used[a] += 1
+        used[b] += 1
     nodes = [Node(node, "host", 0) for node in hosts] + [Node(node, "switch", 1) for node in switches]
     return Topology(name, {}, tuple(nodes), tuple(links), ShortestPaths())
 

@@ -1,7 +1,7 @@
 """A lab in memory: the network is exactly what was asked for, and programs are children of the test, on this machine.
 
-For tests of the harness that need no packets: what it asks of a lab, and what it makes of exits, counters and failures. It
-needs no privilege. What it was asked for is noted; ends of workers can be made up.
+For tests of the harness that need no packets: what it asks of a lab, and what it makes of exits, counters and failures.
+It needs no privilege. What it was asked for is noted; ends of workers can be made up.
 """
 
 from __future__ import annotations

@@ -130,8 +130,9 @@ def test_mininets_command_line_is_there(tmp_path: Path, monkeypatch: pytest.Monk
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "h0 h1 h2 s0" in done.stdout
-    assert "1 received" in done.stdout
+    said = done.stdout + done.stderr
+    assert "h0 h1 h2 s0" in said
+    assert "1 received" in said
 
 
 def test_other_labs_have_no_command_line(testbed: Callable[..., Called], spec_file: Path) -> None:

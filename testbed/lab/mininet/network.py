@@ -31,7 +31,7 @@ from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket
 MININETS_ROOT = 0x00050000  # 5: (mininet.link.TCIntf.bwCmds)
 
 
-class Pair(TCLink):
+class Pair(TCLink):  # type: ignore[misc]  # mininet has no types
     """A link whose ends have the blueprint's indices, MAC addresses and packet size; Mininet lets the kernel choose."""
 
     mtu = 1500
@@ -56,7 +56,7 @@ class Pair(TCLink):
             raise LabError(f"Mininet cannot make the link {node1}:{intfname1} - {node2}:{intfname2}: {said}")
 
 
-class Bridge(LinuxBridge):
+class Bridge(LinuxBridge):  # type: ignore[misc]
     """Mininet's bridge, made with ``ip``: its own takes only ports that are called after it, and needs ``brctl``."""
 
     isSetup = True  # noqa: N815  # Mininet's name: no need to look for brctl
@@ -87,11 +87,12 @@ class MininetNetwork(Network):
 
     def command_line(self) -> int:
         """Be Mininet's command line, on this process's terminal, until the user leaves it."""
+        setLogLevel("output")  # what its commands say
         CLI(self._net)
         return 0
 
     def close(self) -> None:
-        """Let go. The nodes' shells have ended with every other process of the lab; Mininet still holds their terminals."""
+        """Let go. The nodes' shells have ended with the lab's other processes; Mininet still holds their terminals."""
         for node in (*self._net.hosts, *self._net.switches):
             node.stdin.close()
             os.close(node.slave)

@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from testbed.errors import SpecError
-from testbed.lab.base import Launch, LinkSettings, Patched, Program
+from testbed.lab.base import Launch, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
 from testbed.perturb.circuits import dark_s, moved, moved_cost, words
 from testbed.perturb.conductor import Conductor, Record
@@ -103,7 +103,7 @@ def test_a_request_that_cannot_be_is_recorded(tmp_path: Path, line: dict[str, An
         samples.write_text(json.dumps({"kind": "request", **line}) + "\n" + '{"kind": "requ')
         time.sleep(0.2)
     assert [record.error for record in patching.records] == [error]
-    assert lab.asked == []
+    assert lab.notes == []
 
 
 def test_what_moves_is_dark_for_the_panels_time_unless_said_otherwise() -> None:
