@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from testbed.lab.docker import image
 from testbed.lab.docker.daemon import Daemon
 
-from .dockerd import daemon, why_not
+from .dockerd import DaemonError, daemon, why_not
 
 
 @pytest.fixture(scope="session")
@@ -18,15 +18,15 @@ def docker_address(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -
     """A daemon that all processes of this test run have together, with the image of this machine made."""
     if reason := why_not():
         pytest.skip(reason)
-    with daemon(tmp_path_factory.getbasetemp().parent / f"dockerd-{testrun_uid[:8]}") as address:
-        before = os.environ.get("DOCKER_HOST")
-        os.environ["DOCKER_HOST"] = address
+    with ExitStack() as stack:
+        folder = tmp_path_factory.getbasetemp().parent / f"dockerd-{testrun_uid[:8]}"
         try:
+            address = stack.enter_context(daemon(folder))
+        except DaemonError as error:
+            pytest.skip(str(error))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DOCKER_HOST", address)
             image.make(Daemon())
-        finally:
-            del os.environ["DOCKER_HOST"]
-            if before is not None:
-                os.environ["DOCKER_HOST"] = before
         yield address
 
 

@@ -19,9 +19,13 @@ from pathlib import Path
 
 from testbed.lab.netns import kernel
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 OWN = ("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false")
+
+
+class DaemonError(Exception):
+    """A daemon does not start."""
 
 
 def why_not() -> str | None:
@@ -38,7 +42,7 @@ def daemon(folder: Path) -> Iterator[str]:
     """The address of a daemon in ``folder``, which is one for all who have it at the same time, in any process.
 
     Raises:
-        RuntimeError: it does not start; the end of what it says.
+        DaemonError: it does not start; the end of what it says.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "users").open("a") as users:
@@ -64,7 +68,7 @@ def _start(folder: Path) -> None:
     while not (folder / "ready").exists():
         if time.monotonic() > end or keeper.poll() is not None:
             keeper.kill()
-            raise RuntimeError(f"dockerd does not start: {(folder / 'log').read_text()[-500:]}")
+            raise DaemonError(f"dockerd does not start: {(folder / 'log').read_text()[-500:]}")
         time.sleep(0.05)
 
 
