@@ -2,7 +2,8 @@
 # Installs what is missing, then does nothing until pyproject.toml or this file changes.
 #
 #   ./setup.sh run     what `testbed run` needs: Python, the virtual environment, CPU PyTorch, iptables (for delays)
-#   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, ping, tc, Open MPI, a headless browser
+#   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, ping, tc, Open MPI, a headless browser, an SSH
+#                      server to rehearse bare metal with (which is not started), Ansible
 #
 # TORCH_INDEX=URL     where pip finds a CPU build of PyTorch, when its usual places have none
 # TORCH_ANY=1         take whatever build pip finds, CUDA's gigabytes included
@@ -12,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 what=${1:-run}
 case $what in
     run)  packages=(iptables:iptables) ;;
-    test) packages=(iptables:iptables ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium) ;;
+    test) packages=(iptables:iptables ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium ssh:openssh-client sshd:openssh-server) ;;
     *)    echo "setup.sh: '$what' is not 'run' or 'test'" >&2; exit 2 ;;
 esac
 
@@ -24,9 +25,19 @@ apt_install() {
         return 1
     fi
     say "installing with apt: $*"
+    start_nothing
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1 && return
     apt-get update -qq >/dev/null  # a fresh machine has no package lists yet
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+# An SSH server that is installed is started, unless this file says no (invoke-rc.d(8)); only its program is wanted here.
+start_nothing() {
+    local policy=/usr/sbin/policy-rc.d
+    [ ! -e $policy ] || return 0
+    trap "rm -f $policy" EXIT
+    printf '#!/bin/sh\nexit 101\n' >$policy
+    chmod +x $policy
 }
 
 find_python() {
@@ -104,7 +115,7 @@ install_torch
 say "installing Python packages"
 case $what in
     run)  .venv/bin/pip install --quiet --editable . ;;
-    test) .venv/bin/pip install --quiet --editable '.[dev,mpi]' ;;
+    test) .venv/bin/pip install --quiet --editable '.[dev,mpi,baremetal]' ;;
 esac
 # Only now: an interrupted set-up starts again.
 printf '%s' "$fingerprint" >"$stamp"

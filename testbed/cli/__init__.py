@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from testbed.cli import describe, experiment, hold, theory
+from testbed.cli import describe, experiment, hold, hosts, theory
 from testbed.errors import TestbedError
 from testbed.exits import code_for
 
@@ -31,6 +31,7 @@ app.command()(describe.doctor)
 app.command()(theory.theory)
 app.command()(hold.up)
 app.command("exec", context_settings={"ignore_unknown_options": True})(hold.execute)
+app.add_typer(hosts.app, name="hosts")
 
 
 LONGEST_LINE = 1000

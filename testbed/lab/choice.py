@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from testbed.errors import UsageError
+
 if TYPE_CHECKING:
     from testbed.lab.netns import NetnsLab
 
-LabName = Literal["netns", "mininet"]
+LabName = Literal["netns", "mininet", "baremetal"]
 """What a spec's ``lab`` and ``--backend`` can say."""
 
 
@@ -16,12 +18,15 @@ def opener(name: LabName) -> type[NetnsLab]:
 
     Raises:
         MissingToolError: what it needs is not installed; so does the opening itself.
+        UsageError: it has no meaning without an inventory.
         PrivilegeError: when it is called, if the kernel does not let this user have such a lab.
     """
     if name == "mininet":
         from testbed.lab.mininet import MininetLab
 
         return MininetLab
+    if name == "baremetal":
+        raise UsageError("the lab baremetal needs to know its hosts", fix="testbed run SPEC --inventory FILE")
     from testbed.lab.netns import NetnsLab
 
     return NetnsLab
