@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.errors import HostError, TestbedError
-from testbed.lab.base import Launch
 from testbed.lab.baremetal import shaper
+from testbed.lab.base import Launch
 from testbed.lab.netns.netlink import RouteSocket
 from testbed.monitor import read_cpu
 
@@ -274,17 +274,47 @@ class Agent:
         workers = {pid: child.node for pid, child in self.children.items() if child.node is not None}
         return [node for pid, node in workers.items() if _state(pid) in "Tt"]
 
+    def do_open(self, wanted: Mapping[str, Any]) -> None:
+        """Give the NICs their addresses, unshaped, for a look at how fast they really are."""
+        shaper.apply(shaper.Wanted.read(wanted))
+
     def do_shaped(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """The NICs were shaped so by the playbook; what is read back of them."""
         self.wanted, self.changed = shaper.Wanted.read(wanted), {}
         self.extended_s = time.monotonic()
-        return shaper.summary(self.wanted)
+        return self.do_verify()
 
-    def do_verify(self) -> str | None:
-        """What the kernel has otherwise than asked for."""
+    def do_verify(self) -> dict[str, Any]:
+        """What the kernel has otherwise than asked for, or the shapes that it has, by NIC, out and in."""
         assert self.wanted is not None
         with RouteSocket() as netlink:
-            return shaper.differs(netlink, self.wanted, self.changed)
+            found = shaper.differs(netlink, self.wanted, self.changed)
+        return {"differs": found, "shapes": None if found else shaper.shapes(self.wanted)}
+
+    def do_receive(self, probes: Sequence[Mapping[str, Any]], result: str) -> int:
+        """Expect bursts, and tell in a file what arrived of each; returns when they can come. The PID."""
+        return self._burst([], probes, result)
+
+    def do_send(self, probes: Sequence[Mapping[str, Any]]) -> int:
+        """Send bursts to those who expect them. The PID."""
+        return self._burst(probes, [], "sent")
+
+    def _burst(self, sends: Sequence[Mapping[str, Any]], receives: Sequence[Mapping[str, Any]], result: str) -> int:
+        """In a child, for it takes as long as the bursts do."""
+        from testbed.lab.baremetal import bursts
+
+        ready, tell_ready = os.pipe()
+        path = self._below(result)
+        path.unlink(missing_ok=True)
+        pid = self._fork(
+            lambda: bursts.main(sends, receives, tell_ready, path), self.work / "bursts.log", keep=tell_ready
+        )
+        os.close(tell_ready)
+        os.read(ready, 1)  # or its end
+        os.close(ready)
+        self.followed[result] = Followed(path)
+        self.children[pid] = Child(time.monotonic(), run=pid, followed=(result,))
+        return pid
 
     def do_adjust(self, nic: int, out: bool, rate_bps: int, queue_bytes: int | None, blocked: bool) -> None:
         """Change one direction of a NIC in use."""
@@ -368,8 +398,9 @@ class Agent:
 
         return self._fork(run, log)
 
-    def _fork(self, body: Callable[[], int], log: Path) -> int:
-        """A child that leads a session, writes into ``log``, and exits with the body's result."""
+    def _fork(self, body: Callable[[], int], log: Path, keep: int | None = None) -> int:
+        """A child that leads a session, writes into ``log``, and exits with the body's result; of our files it can
+        ``keep`` one."""
         pid = os.fork()
         if pid:
             return pid
@@ -379,7 +410,9 @@ class Agent:
             os.setsid()
             for fd, number in ((null, 0), (output, 1), (output, 2)):
                 os.dup2(fd, number)
-            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+            kept = 2 if keep is None else keep
+            os.closerange(3, kept)
+            os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _become_user()

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import LabError
-from testbed.lab.base import Exit
 from testbed.lab.baremetal.connection import ANSWER_TIMEOUT_S, Connection
 from testbed.lab.baremetal.network import translated
+from testbed.lab.base import Exit
 from testbed.monitor import CpuLog
 
 COMPARE_S = 1.0

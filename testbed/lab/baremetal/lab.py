@@ -11,13 +11,22 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from testbed.errors import HostError, LabError
+from testbed.lab.baremetal import inventory as inventories
+from testbed.lab.baremetal import measuring
+from testbed.lab.baremetal import network as networks
+from testbed.lab.baremetal.bundle import bundle
+from testbed.lab.baremetal.connection import START_TIMEOUT_S, Connection, ssh
+from testbed.lab.baremetal.fleet import Fleet
+from testbed.lab.baremetal.playbook import Tell, play
 from testbed.lab.base import (
     Burst,
     Calibration,
@@ -34,13 +43,6 @@ from testbed.lab.base import (
     Way,
     check_rate,
 )
-from testbed.lab.baremetal import inventory as inventories
-from testbed.lab.baremetal import network as networks
-from testbed.lab.baremetal.agent import PINGS
-from testbed.lab.baremetal.bundle import bundle
-from testbed.lab.baremetal.connection import START_TIMEOUT_S, Connection, ssh
-from testbed.lab.baremetal.fleet import Fleet
-from testbed.lab.baremetal.playbook import Tell, play
 from testbed.monitor import CpuLog
 from topologies.model import Topology
 
@@ -81,6 +83,8 @@ class BaremetalLab:
         self._changes: dict[int, LinkChange] = {}
         self._description: dict[str, Any] = {}
         self._ups = 0
+        self._probed: set[tuple[str, str]] = set()
+        self._physical: list[dict[str, Any]] = []
         try:
             self._digest, _ = bundle(self._control)
             self._facts = self._look(allow_missing)
@@ -108,15 +112,15 @@ class BaremetalLab:
         self._topology, self._network, self._changes = topology, plan, {}
         self._ups += 1
         try:
-            connections = [self._connect(host) for host in plan.hosts]
-            self._shape(plan)
-            self._fleet = fleet = Fleet(connections)
+            self._fleet = fleet = Fleet([self._connect(host) for host in plan.hosts])
             fleet.logical = {used: planned for planned, used in plan.physical.items()}
             hello = fleet.ask("hello", START_TIMEOUT_S)
-            wanted = [{"wanted": networks.plain(one)} for one in plan.wanted]
-            read_back = fleet.ask_each("shaped", wanted)
-            fleet.begin()
             fleet.ask("prepare", START_TIMEOUT_S)
+            self._probe(plan, topology)
+            self._shape(plan)
+            self._description = self._described(plan, hello, settings)
+            self._take_in(fleet.ask_each("shaped", [{"wanted": networks.plain(one)} for one in plan.wanted]))
+            fleet.begin()
         except HostError as error:
             self.down()
             raise LabError(error.problem, fix=error.fix) from None
@@ -124,7 +128,20 @@ class BaremetalLab:
             with suppress(LabError):
                 self.down()
             raise
-        self._description = self._described(plan, hello, read_back)
+
+    def _probe(self, plan: networks.Network, topology: Topology) -> None:
+        """How fast the NICs really are, each once: before they are first shaped."""
+        used = {(host.name, nic.name) for host, one in zip(plan.hosts, plan.wanted, strict=True) for nic in one.nics}
+        if used <= self._probed:
+            return
+        fleet = self._up()
+        unshaped = [replace(one, nics=tuple(replace(nic, out_bps=0) for nic in one.nics)) for one in plan.wanted]
+        fleet.ask_each("open", [{"wanted": networks.plain(one)} for one in unshaped])
+        self._physical = measuring.physical(fleet, plan, topology)
+        fleet.ask("undo")
+        self._probed |= used
+        for line in measuring.remarks(self._physical):
+            self._tell(f"probe: {line}")
 
     def _connect(self, host: inventories.Host) -> Connection:
         known = self._connections.get(host.name)
@@ -146,12 +163,19 @@ class BaremetalLab:
         variables = {"testbed_digest": self._digest, "testbed_plans": plans}
         play("shape", self.inventory, variables, self._control, self._tell, limit=names).require(names)
 
-    def _described(self, plan: networks.Network, hello: Sequence[Any], read_back: Sequence[Any]) -> dict[str, Any]:
+    def _described(self, plan: networks.Network, hello: Sequence[Any], settings: LinkSettings) -> dict[str, Any]:
         hosts = {}
-        for node, host in enumerate(plan.hosts):
-            nics = {name: {**shape, **self._facts[host.name]["nics"][name]} for name, shape in read_back[node].items()}
+        for node, (host, wanted) in enumerate(zip(plan.hosts, plan.wanted, strict=True)):
+            nics = {nic.name: self._facts[host.name]["nics"][nic.name] for nic in wanted.nics}
             hosts[f"h{node}"] = {"host": host.name, "rack": host.rack, **hello[node], "nics": nics}
-        return {"lab": "baremetal", "between hosts": "physical", "undo_s": UNDO_S, "hosts": hosts}
+        return {
+            "lab": "baremetal",
+            "switches": "physical",
+            "physical": self._physical,
+            "mtu": settings.mtu,
+            "undo_s": UNDO_S,
+            "hosts": hosts,
+        }
 
     def plan_patch(self, topology: Topology) -> None:
         raise LabError(f"{topology.expression}: machines have no patch panels", fix="take the lab netns")
@@ -266,26 +290,22 @@ class BaremetalLab:
             connection.end(answer)
 
     def calibrate(self, pings: Sequence[Way], bursts: Sequence[Burst]) -> Calibration:
-        if bursts:
-            raise LabError("links between switches cannot be measured from hosts", fix="take a topology without them")
-        fleet, physical = self._up(), self._plan().physical
-        echoed: list[list[str]] = [[] for _ in fleet.connections]
-        for way in pings:
-            echoed[way.dst].append(physical[way.remote])
-        ports = fleet.ask_each("echo", [{"addresses": addresses} for addresses in echoed])
-        found = []
-        for way in pings:
-            local, remote = physical[way.local], physical[way.remote]
-            port = ports[way.dst][echoed[way.dst].index(remote)]
-            times = fleet.connections[way.src].ask("ping", local=local, remote=remote, port=port)
-            found.append(tuple(times))
-        fleet.ask("echo", addresses=[])
-        return Calibration(PINGS, tuple(found), ())
+        return measuring.calibrate(self._up(), pings, bursts, self._plan().physical)
 
     def verify(self) -> None:
-        for connection, found in zip(self._up().connections, self._up().ask("verify"), strict=True):
-            if found:
-                raise LabError(f"{connection.name}: {found}", fix="see who else changes its NICs")
+        self._take_in(self._up().ask("verify"))
+
+    def _take_in(self, read_back: Sequence[Mapping[str, Any]]) -> None:
+        """
+        Raises:
+            LabError: a host's kernel has something else than was asked for.
+        """
+        shapes: Counter[tuple[tuple[str, int], ...]] = Counter()
+        for connection, one in zip(self._up().connections, read_back, strict=True):
+            if one["differs"]:
+                raise LabError(f"{connection.name}: {one['differs']}", fix="see who else changes its NICs")
+            shapes.update(tuple(direction.items()) for nic in one["shapes"] for direction in nic)
+        self._description["shapes"] = [{**dict(one), "directed_links": count} for one, count in shapes.items()]
 
     def counters(self) -> list[Counters]:
         topology, plan, by_node = self._topology, self._plan(), self._up().ask("counters")

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from testbed.errors import SpecError
-from testbed.lab.base import LinkSettings, check_rate
 from testbed.lab.baremetal.inventory import Host, Inventory
 from testbed.lab.baremetal.shaper import Nic, Wanted
+from testbed.lab.base import LinkSettings, check_rate
 from topologies import addressing
 from topologies.model import Topology
 

@@ -255,8 +255,7 @@ def written(files: str) -> None:
         if (
             name.startswith(NOT_OURS)
             or name.rstrip("/") in ("var/log", "var")
-            or stat.S_ISDIR(status.st_mode)
-            and any(path.iterdir())
+            or (stat.S_ISDIR(status.st_mode) and any(path.iterdir()))
         ):
             continue
         digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16] if stat.S_ISREG(status.st_mode) else ""

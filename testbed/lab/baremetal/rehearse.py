@@ -44,7 +44,9 @@ def rehearse(rehearsal: Rehearsal, spec: Path) -> int:
     failed = _step(rehearsal, "prepare", "hosts", "prepare", "--inventory", inventory)
     failed += _step(rehearsal, "prepare, again", "hosts", "prepare", "--inventory", inventory, unchanged=True)
     failed += _step(rehearsal, "run", "run", str(spec), "--inventory", inventory)
-    failed += _step(rehearsal, "collect", "hosts", "collect", "--inventory", inventory, "--into", f"{rehearsal.folder}/collected")
+    failed += _step(
+        rehearsal, "collect", "hosts", "collect", "--inventory", inventory, "--into", f"{rehearsal.folder}/collected"
+    )
     failed += _step(rehearsal, "reset", "hosts", "reset", "--inventory", inventory)
     failed += _step(rehearsal, "reset, again", "hosts", "reset", "--inventory", inventory, unchanged=True)
     changed = 0

@@ -48,8 +48,9 @@ _RTM_DELLINK, _RTM_DELADDR, _RTM_DELQDISC = 17, 21, 37
 
 @dataclass(frozen=True)
 class Nic:
-    """A training NIC as it is to be: rates out of it and into it, in bit/s. ``address`` is None where the inventory
-    gives it, and the NIC has it; ``peers`` are (address, MAC) of those that it is to reach by our route."""
+    """A training NIC as it is to be: rates out of it and into it, in bit/s; 0 leaves it as fast as it is. ``address``
+    is None where the inventory gives it, and the NIC has it; ``peers`` are (address, MAC) of those that it is to reach
+    by our route."""
 
     name: str
     out_bps: int
@@ -188,7 +189,8 @@ def differs(
 ) -> str | None:
     """What the kernel has otherwise than wanted, or None; ``changed`` are shapes by (NIC, outwards) where they have been
     changed since."""
-    by_index = indices(netlink)
+    links = list(map(rtnetlink.read_link, netlink.dump(rtnetlink.list_links())))
+    by_index, mtus = {one.name: one.index for one in links}, {one.name: one.mtu for one in links}
     listed = [shaping.read_qdisc(body) for body in netlink.dump(shaping.list_qdiscs())]
     addresses = {
         (index, address) for index, address, _ in map(rtnetlink.read_address, netlink.dump(rtnetlink.list_addresses()))
@@ -196,15 +198,18 @@ def differs(
     routes = dict(filter(None, map(rtnetlink.read_route, netlink.dump(rtnetlink.list_routes()))))
     for nic in wanted.nics:
         ifb = f"{IFB}{by_index.get(nic.name, 0)}"
-        for name, out in ((nic.name, True), (ifb, False)):
+        if nic.name not in by_index:
+            return f"{nic.name} is gone"
+        if mtus[nic.name] != nic.mtu:
+            return f"{nic.name}: the MTU is {mtus[nic.name]}, asked was {nic.mtu}"
+        for name, out in ((nic.name, True), (ifb, False)) if nic.out_bps else ():
             if name not in by_index:
                 return f"{name} is gone"
             asked = (changed or {}).get((nic.name, out)) or _shape(nic, nic.out_bps if out else nic.in_bps)
             found = _read_shape(netlink, listed, by_index[name], nic.name)
             if found != asked:
                 return f"{nic.name}, {'out' if out else 'in'}: the shaper is {found}, asked was {asked}"
-        to = panel.read_joined(netlink.dump(panel.list_joined(by_index[nic.name])))
-        if to != by_index[ifb]:
+        if nic.out_bps and _leads_to(netlink, by_index[nic.name]) != by_index[ifb]:
             return f"{nic.name}: what arrives is not led to {ifb}"
         if nic.address and (by_index[nic.name], nic.address) not in addresses:
             return f"{nic.name}: the address {nic.address} is gone"
@@ -214,28 +219,32 @@ def differs(
     return None
 
 
-def summary(wanted: Wanted) -> dict[str, Any]:
-    """What was read back, for the run's ``env.json``.
+def _leads_to(netlink: RouteSocket, index: int) -> int | None:
+    """The interface that all goes to that a NIC receives."""
+    try:
+        return panel.read_joined(netlink.dump(panel.list_joined(index)))
+    except (ValueError, NetlinkError):  # others' filters, or none
+        return None
 
-    Raises:
-        HostError: it differs from what was asked for.
-    """
+
+def shapes(wanted: Wanted) -> list[list[dict[str, int]]]:
+    """By NIC, what the kernel has out of it and into it."""
+    found = []
     with RouteSocket() as netlink:
-        found = differs(netlink, wanted)
-    if found:
-        raise HostError(f"the kernel differs: {found}", fix="see who else changes the NIC, then run again")
-    return {nic.name: describe(nic) for nic in wanted.nics}
+        by_index = indices(netlink)
+        listed = [shaping.read_qdisc(body) for body in netlink.dump(shaping.list_qdiscs())]
+        for nic in wanted.nics:
+            places = by_index[nic.name], by_index[f"{IFB}{by_index[nic.name]}"]
+            found.append([_numbers(_read_shape(netlink, listed, index, nic.name)) for index in places])
+    return found
 
 
-def describe(nic: Nic) -> dict[str, Any]:
-    """A NIC's shapes as numbers."""
-    out, back = _shape(nic, nic.out_bps), _shape(nic, nic.in_bps)
+def _numbers(shape: shaping.Shape | None) -> dict[str, int]:
+    assert shape is not None  # differs() would have said so
     return {
-        "out_bps": 8 * out.rate_bytes_per_s,
-        "in_bps": 8 * back.rate_bytes_per_s,
-        "burst_bytes": round(out.burst_bytes),
-        "queue_bytes": out.queue_limit,
-        "mtu": nic.mtu,
+        "rate_bps": 8 * shape.rate_bytes_per_s,
+        "burst_bytes": round(shape.burst_bytes),
+        "queue_bytes": shape.queue_limit,
     }
 
 
@@ -317,7 +326,8 @@ def _carry_out(wanted: Wanted, netlink: RouteSocket) -> None:
     for nic in wanted.nics:
         index = links[nic.name].index
         found.undo.append(["mtu", nic.name, index, links[nic.name].mtu])
-        found.undo += [["ifb", nic.name, f"{IFB}{index}"], ["root", nic.name, index], ["ingress", nic.name, index]]
+        if nic.out_bps:
+            found.undo += [["ifb", nic.name, f"{IFB}{index}"], ["root", nic.name, index], ["ingress", nic.name, index]]
         if nic.address:
             found.undo.append(["address", nic.name, index, nic.address])
         found.undo += [[kind, nic.name, index, peer] for peer, _ in nic.peers for kind in ("neighbour", "route")]
@@ -333,14 +343,16 @@ def _carry_out(wanted: Wanted, netlink: RouteSocket) -> None:
 
 
 def _make(nic: Nic, index: int, netlink: RouteSocket) -> None:
-    ifb = f"{IFB}{index}"
-    with _named(nic.name):
-        netlink.send([_set_mtu(index, nic.mtu, nic.name), _make_ifb(ifb, nic.mtu)])
-    theirs = indices(netlink)[ifb]
-    requests = shaping.install(theirs, _shape(nic, nic.in_bps), f"what arrives at {nic.name}")
-    requests += [rtnetlink.set_up(theirs, ifb)]
-    requests += [panel.receive(index, nic.name), panel.join(index, theirs, nic.name)]
-    requests += shaping.install(index, _shape(nic, nic.out_bps), nic.name)
+    requests = [_set_mtu(index, nic.mtu, nic.name)]
+    if nic.out_bps:
+        ifb = f"{IFB}{index}"
+        with _named(nic.name):
+            netlink.send([*requests, _make_ifb(ifb, nic.mtu)])
+        theirs = indices(netlink)[ifb]
+        requests = shaping.install(theirs, _shape(nic, nic.in_bps), f"what arrives at {nic.name}")
+        requests += [rtnetlink.set_up(theirs, ifb)]
+        requests += [panel.receive(index, nic.name), panel.join(index, theirs, nic.name)]
+        requests += shaping.install(index, _shape(nic, nic.out_bps), nic.name)
     if nic.address:
         requests.append(rtnetlink.add_address(index, nic.address, 32, nic.name))
     for address, mac in nic.peers:

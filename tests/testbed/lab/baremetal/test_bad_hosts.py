@@ -36,14 +36,20 @@ CASES: dict[str, tuple[str, Callable[[Hosts], object]]] = {
     "no_ssh_server": ("prepare", lambda hosts: hosts["node2"].update(ansible_port=2)),
     "slow": ("prepare", silent),
     "wrong_key": ("prepare", lambda hosts: hosts["node2"].update(ansible_ssh_private_key_file="FOLDER/other")),
-    "wrong_host_key": ("prepare", lambda hosts: hosts["node2"].update(ansible_ssh_common_args="-o UserKnownHostsFile=/dev/null")),
+    "wrong_host_key": (
+        "prepare",
+        lambda hosts: hosts["node2"].update(ansible_ssh_common_args="-o UserKnownHostsFile=/dev/null"),
+    ),
     "no_sudo": ("prepare", lambda hosts: hosts["node2"].update(ansible_user=USER)),
     "no_such_python": ("prepare", lambda hosts: hosts["node2"].update(ansible_python_interpreter="/usr/bin/python9")),
     "old_python": ("prepare", lambda hosts: hosts["node2"].update(ansible_python_interpreter=str(OLD_PYTHONS[0]))),
     "full_disk": ("prepare", lambda hosts: hosts["node2"].update(testbed_home="/mnt/full/testbed")),
     "no_nics": ("prepare", lambda hosts: hosts["node2"].pop("nics")),
     "one_address": ("prepare", lambda hosts: hosts["node2"].update(ansible_host=f"{NETWORK}.1")),
-    "one_training_address": ("prepare", lambda hosts: [one["nics"][0].update(address="10.1.1.1") for one in hosts.values()]),
+    "one_training_address": (
+        "prepare",
+        lambda hosts: [one["nics"][0].update(address="10.1.1.1") for one in hosts.values()],
+    ),
     "not_prepared": ("run", lambda _: None),
     "no_such_nic": ("run", lambda hosts: hosts["node2"].update(nics=[{"name": "eth9"}])),
     "the_nic_of_ssh": ("run", lambda hosts: hosts["node2"].update(nics=[{"name": "mgmt0"}])),
@@ -90,7 +96,9 @@ def test_hosts_that_cannot_be_used(rehearsal: Rehearsal, name: str, tmp_path: Pa
     with surroundings(rehearsal, name, tmp_path):
         said = call(rehearsal, action, inventory, tmp_path)
     rehearsal.write_inventory()
-    said = said.replace(str(rehearsal.folder), "FOLDER").replace(str(tmp_path), "FOLDER").replace(str(Path.home()), "HOME")
+    said = (
+        said.replace(str(rehearsal.folder), "FOLDER").replace(str(tmp_path), "FOLDER").replace(str(Path.home()), "HOME")
+    )
     golden = GOLDEN / f"{name}.txt"
     if os.environ.get("GOLDEN") == "write":
         golden.parent.mkdir(exist_ok=True)

@@ -12,7 +12,9 @@ delays = st.floats(0, 0.1)
 
 
 @given(offset_s=st.floats(-1e6, 1e6), there_s=delays, back_s=delays, asked_s=st.floats(0, 1e6))
-def test_the_offset_is_within_what_is_said_of_it(offset_s: float, there_s: float, back_s: float, asked_s: float) -> None:
+def test_the_offset_is_within_what_is_said_of_it(
+    offset_s: float, there_s: float, back_s: float, asked_s: float
+) -> None:
     clock = Clock()
     clock.add(asked_s, asked_s + there_s - offset_s, asked_s + there_s + back_s)
     best = clock.best()

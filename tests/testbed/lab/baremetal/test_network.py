@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import SpecError
-from testbed.lab.base import LinkSettings
 from testbed.lab.baremetal import network
 from testbed.lab.baremetal.inventory import Host, Inventory, InventoryNic
 from testbed.lab.baremetal.shaper import Wanted
+from testbed.lab.base import LinkSettings
 from topologies import addressing
 from topologies.build import build
 from topologies.model import Topology
@@ -101,7 +101,9 @@ def test_what_is_wanted_survives_json() -> None:
         ("star(hosts=3,ina=[s0])", 3, 1, "is to add gradients"),
     ],
 )
-def test_a_topology_that_machines_cannot_stand_for_is_refused(expression: str, hosts: int, nics: int, said: str) -> None:
+def test_a_topology_that_machines_cannot_stand_for_is_refused(
+    expression: str, hosts: int, nics: int, said: str
+) -> None:
     with pytest.raises(SpecError, match=said):
         network.check(build(expression, rate_bps=200 * MBIT), LinkSettings(), inventory(hosts, nics))
 

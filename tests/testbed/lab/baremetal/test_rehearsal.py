@@ -26,7 +26,9 @@ arms:
   - {label: ring, topology: star(hosts=3), scheme: ring}
 timeout: 20 s
 """
-LONG = SPEC.replace("iterations: 3", "iterations: 2000").replace("  - {label: ring, topology: star(hosts=3), scheme: ring}\n", "")
+LONG = SPEC.replace("iterations: 3", "iterations: 2000").replace(
+    "  - {label: ring, topology: star(hosts=3), scheme: ring}\n", ""
+)
 SHAPED_S = 60.0
 
 
@@ -47,7 +49,15 @@ def prepared(rehearsal: Rehearsal) -> Rehearsal:
 def run(rehearsal: Rehearsal, folder: Path, spec: str, *more: str) -> list[dict[str, Any]]:
     """The records of an experiment on the hosts."""
     (folder / "spec.yaml").write_text(spec)
-    words = ["run", str(folder / "spec.yaml"), "--inventory", str(rehearsal.inventory), "--out", str(folder / "run"), "--json"]
+    words = [
+        "run",
+        str(folder / "spec.yaml"),
+        "--inventory",
+        str(rehearsal.inventory),
+        "--out",
+        str(folder / "run"),
+        "--json",
+    ]
     done = rehearsal.testbed(*words, *more)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     found: list[dict[str, Any]] = json.loads(done.stdout)["trials"]
