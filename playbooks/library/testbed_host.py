@@ -8,6 +8,7 @@ import platform
 import shutil
 import sys
 import time
+from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -29,7 +30,7 @@ EXAMPLES = """
 LEAST_PYTHON = (3, 11)
 MOST_OFF_S = 30.0
 """Of wall clocks: certificates and packages' signatures are refused beyond; samples do not use these clocks."""
-SYS = "/sys/class/net"
+SYS = Path("/sys/class/net")
 
 
 def main():
@@ -62,7 +63,7 @@ def refuse_disk(module, home, needs_bytes):
     free = shutil.disk_usage(existing(home)).free
     if free < needs_bytes:
         module.fail_json(
-            msg=f"its disk is full: {existing(home)} has {free / 1e6:.0f} MB left, {needs_bytes / 1e6:.0f} MB are needed",
+            msg=f"its disk is full: {existing(home)} has {free / 1e6:.0f} MB left of {needs_bytes / 1e6:.0f} MB needed",
             fix="free some space there, or set testbed_home to another place",
         )
 
@@ -76,8 +77,8 @@ def refuse_clock(module, wall_clock_s):
 
 
 def refuse_unprepared(module, home, digest):
-    if digest and not os.path.exists(f"{home}/code-{digest}/workloads/worker.py"):
-        other = os.path.exists(f"{home}/.testbed")
+    if digest and not Path(home, f"code-{digest}", "workloads/worker.py").exists():
+        other = Path(home, ".testbed").exists()
         module.fail_json(
             msg=f"it is prepared with other code than the controller's ({digest})" if other else "it is not prepared",
             fix="testbed hosts prepare --inventory FILE",
@@ -86,10 +87,10 @@ def refuse_unprepared(module, home, digest):
 
 def refuse_nics(module, names):
     for name in names:
-        if not os.path.exists(f"{SYS}/{name}"):
+        if not (SYS / name).exists():
             module.fail_json(
                 msg=f"there is no NIC {name}",
-                fix=f"correct its nics in the inventory; it has {', '.join(sorted(os.listdir(SYS)))}",
+                fix=f"correct its nics in the inventory; it has {', '.join(sorted(one.name for one in SYS.iterdir()))}",
             )
 
 
@@ -98,7 +99,7 @@ def facts(home, names):
         "python": sys.executable,
         "python_version": f"{sys.version_info[0]}.{sys.version_info[1]}",
         "has_venv": importable("ensurepip"),
-        "prepared": os.path.exists(f"{home}/venv/bin/python"),
+        "prepared": Path(home, "venv/bin/python").exists(),
         "kernel": platform.release(),
         "cores": len(os.sched_getaffinity(0)),
         "nics": {name: nic(name) for name in names},
@@ -107,16 +108,15 @@ def facts(home, names):
 
 def nic(name):
     return {
-        "mac": read(f"{SYS}/{name}/address"),
-        "mtu": read(f"{SYS}/{name}/mtu"),
-        "speed": read(f"{SYS}/{name}/speed"),
+        "mac": read(SYS / name / "address"),
+        "mtu": read(SYS / name / "mtu"),
+        "speed": read(SYS / name / "speed"),
     }
 
 
 def read(path):
     try:
-        with open(path) as file:
-            return file.read().strip()
+        return path.read_text().strip()
     except OSError:  # a NIC without a cable has no speed
         return None
 
@@ -128,9 +128,11 @@ def importable(name):
 
 
 def existing(path):
-    while not os.path.exists(path):
-        path = os.path.dirname(path)
-    return path
+    """The path, or the first directory above it that is there."""
+    found = Path(path)
+    while not found.exists():
+        found = found.parent
+    return found
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -12,7 +12,7 @@ DOCUMENTATION = """
 module: testbed_shape
 short_description: Shape training NICs until a deadline that must be put off
 description:
-  - Makes NICs as the plan says, or undoes everything. Idempotent. Refuses the interface that carries the SSH connection.
+  - Makes NICs as the plan says, or undoes everything. Idempotent. Refuses the interface that the SSH connection uses.
   - A process beside it undoes everything once plan.undo_s seconds have passed in which nobody has put that off.
 options:
   code: {description: Where prepare.yml has put our code., type: path, required: true}
@@ -35,7 +35,7 @@ def main():
         argument_spec=options, supports_check_mode=True, required_if=[("state", "present", ["plan"])]
     )
     code = module.params["code"]
-    if not os.path.exists(f"{code}/testbed"):
+    if not Path(code, "testbed").exists():
         module.fail_json(msg="it is not prepared with this code", fix="testbed hosts prepare --inventory FILE")
     sys.path.insert(0, code)
     from testbed.errors import TestbedError

@@ -75,7 +75,7 @@ class Connection:
         self._lock = threading.Lock()
         self._next, self._leaving = 0, False
         self.lost: str | None = None
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed in close()
         words, first = become(host)
         start = [*words, "env", HUGE_PAGES, f"PYTHONPATH={code}", f"{host.home}/venv/bin/python"]
         start += ["-P", "-m", "testbed.lab.baremetal.agent", work, shlex.quote(owner)]
@@ -86,7 +86,8 @@ class Connection:
             stderr=self._errors,
             start_new_session=True,  # Ctrl-C is for us, who then tell it to leave
         )
-        assert self._process.stdin and self._process.stdout
+        assert self._process.stdin
+        assert self._process.stdout
         self._in, self._out = self._process.stdin, self._process.stdout
         if first:
             self._in.write(first.encode())

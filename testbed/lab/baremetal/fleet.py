@@ -150,7 +150,7 @@ class Fleet:
             file.write(data)
 
     def _ours(self, node: int, line: bytes) -> bytes:
-        """A sample's line on our clock, in the topology's addresses; as it is if it is no JSON, which its reader says."""
+        """A sample's line on our clock, in the topology's addresses; as it is if it is no JSON, as its reader says."""
         try:
             fields = json.loads(line)
         except ValueError:

@@ -47,7 +47,7 @@ from testbed.monitor import CpuLog
 from topologies.model import Topology
 
 UNDO_S = 120.0
-"""Without a word from us for so long, a host undoes its shaping: longer than a network's hiccup, shorter than a lunch."""
+"""Without a word from us for so long, a host undoes its shaping: longer than a network's hiccup, shorter than lunch."""
 LOOK = "Look at the host"
 INTERFACES = "eth"
 """How a topology's ports are called in what workers are told, see :func:`testbed.command.launches`."""

@@ -1,4 +1,4 @@
-"""Several real SSH hosts on this machine: sshd in namespaces, each with a network, processes, clock and files of its own.
+"""Several real SSH hosts on this machine: sshd in namespaces, each with its own network, processes, clock and files.
 
 All of it is inside one sandbox of namespaces that dies with whoever made it, so that nothing is left over, and nothing
 of the machine can be touched:
@@ -177,7 +177,8 @@ class Rehearsal:
 
     def _written(self, host: int) -> dict[str, str]:
         """Every file that is otherwise than the machine's, by path: what it is, and a digest of its content."""
-        code = f"from testbed.lab.baremetal.rehearsal import written; written({str(self.folder / 'files' / self.names[host])!r})"
+        files = str(self.folder / "files" / self.names[host])
+        code = f"from testbed.lab.baremetal.rehearsal import written; written({files!r})"
         found: dict[str, str] = json.loads(self.run([sys.executable, "-c", code], check=True).stdout)
         return found
 

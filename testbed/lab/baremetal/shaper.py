@@ -187,8 +187,8 @@ def counters(names: Sequence[str]) -> list[tuple[tuple[int, int, int], tuple[int
 def differs(
     netlink: RouteSocket, wanted: Wanted, changed: Mapping[tuple[str, bool], shaping.Shape] | None = None
 ) -> str | None:
-    """What the kernel has otherwise than wanted, or None; ``changed`` are shapes by (NIC, outwards) where they have been
-    changed since."""
+    """What the kernel has otherwise than wanted, or None; ``changed`` are shapes by (NIC, outwards) where they have
+    been changed since."""
     links = list(map(rtnetlink.read_link, netlink.dump(rtnetlink.list_links())))
     by_index, mtus = {one.name: one.index for one in links}, {one.name: one.mtu for one in links}
     listed = [shaping.read_qdisc(body) for body in netlink.dump(shaping.list_qdiscs())]
@@ -314,7 +314,8 @@ def _check(wanted: Wanted, netlink: RouteSocket, ours: set[str]) -> None:
                 )
         if nic.address in by_address and nic.name not in ours:
             raise HostError(
-                f"{by_address[nic.address]} has the address {nic.address} already, which the topology's plan gives {nic.name}",
+                f"{by_address[nic.address]} has the address {nic.address} already, which the topology's plan gives to "
+                f"{nic.name}",
                 fix="give the NICs' addresses in the inventory",
             )
 

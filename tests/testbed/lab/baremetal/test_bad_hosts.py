@@ -68,7 +68,8 @@ def surroundings(rehearsal: Rehearsal, name: str, folder: Path) -> Iterator[None
     elif name == "slow":
         code = "import socket, time; s = socket.create_server(('', 2222)); print(flush=True); time.sleep(100)"
         listening = subprocess.Popen(rehearsal.on(1, [sys.executable, "-c", code]), stdout=subprocess.PIPE)
-        assert listening.stdout and listening.stdout.readline()
+        assert listening.stdout
+        assert listening.stdout.readline()
     elif name == "wrong_key":
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "other")], check=True)
     try:

@@ -78,7 +78,7 @@ def test_from_prepare_to_reset(rehearsal: Rehearsal, tmp_path: Path) -> None:
         assert record["status"] == "done", record["error"]
         assert record["accuracy"]["weights_equal"]
         rates = {check["name"]: check for check in record["fidelity"]["checks"]}
-        assert rates["link rate"]["ok"] and rates["read back"]["ok"] and rates["delay"]["ok"], rates
+        assert all(rates[name]["ok"] for name in ("link rate", "read back", "delay")), rates
         assert 0 < record["metrics"]["gst_uncertainty_s"] < 0.02
     lab = json.loads((tmp_path / "run/env.json").read_text())["lab"]
     for node, host in enumerate(lab[records[0]["id"]]["hosts"].values()):
@@ -102,7 +102,8 @@ def started(rehearsal: Rehearsal, folder: Path) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     end = time.monotonic() + SHAPED_S
     while not all("htb" in shapers(rehearsal, host) for host in range(3)):
-        assert time.monotonic() < end and process.poll() is None
+        assert time.monotonic() < end
+        assert process.poll() is None
         time.sleep(0.2)
     return process
 
