@@ -41,6 +41,24 @@ def play_on_all(name: str, inventory: Path, variables: Mapping[str, Any], tell: 
     return OnAll(tuple(host.name for host in found.hosts), played)
 
 
+def left_on_all(inventory: Path, *, remove: bool = False, allow_missing: bool = False) -> list[dict[str, str]]:
+    """What runs that were cut off have left on the hosts, as :mod:`testbed.lab.baremetal.leftovers` says, with its
+    ``host``.
+
+    Raises:
+        SpecError: the inventory makes no sense.
+        MissingToolError: Ansible is not installed.
+        HostError: a host cannot be looked at.
+    """
+    played = play_on_all("clean", inventory, {"testbed_remove": remove}, lambda _: None)
+    played.outcome.require(played.hosts, allow_missing=allow_missing)
+    return [
+        {"host": host, **one}
+        for host in played.hosts
+        for one in played.outcome.answers[host].get("Look what is left", {}).get("left", ())
+    ]
+
+
 def packages() -> list[str]:
     """What pip is to install on a host, as the project asks for it."""
     text = (Path(testbed.__file__).parents[1] / "pyproject.toml").read_text()

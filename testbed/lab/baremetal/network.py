@@ -102,8 +102,8 @@ def _check_hosts(topology: Topology, inventory: Inventory) -> None:
     if given and len(given) < len(used):
         host, nic = next((host, nic) for host, nic in used if nic.address is None)
         raise SpecError(
-            f"{inventory.path}: {given[0][0].name}'s {given[0][1].name} has an address, and {host.name}'s {nic.name} has "
-            "none",
+            f"{inventory.path}: {given[0][0].name}'s {given[0][1].name} has an address, and {host.name}'s {nic.name} "
+            "has none",
             fix="give all training NICs one, or none (then each gets one while a trial runs)",
         )
 
