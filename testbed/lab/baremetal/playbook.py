@@ -120,7 +120,7 @@ def _note(played: Played, event: Mapping[str, Any]) -> None:
         played.answers[host][data["task"]] = answer
         played.changed[host] += bool(answer.get("changed"))
     elif event["event"] == "runner_on_failed" and not data.get("ignore_errors"):
-        played.failed[host] = {"task": data["task"], **answer}
+        played.failed.setdefault(host, {"task": data["task"], **answer})  # what comes after puts things in order
     elif event["event"] == "runner_on_unreachable":
         played.unreachable[host] = str(answer.get("msg", ""))
 

@@ -115,6 +115,7 @@ def apply(wanted: Wanted, *, check: bool = False) -> bool:
         if check:
             return True
         if before:
+            _disarm()
             _undo(before, netlink)
         _carry_out(wanted, netlink)
         _arm()
