@@ -152,6 +152,8 @@ class _Progress:
 def explained(answer: Mapping[str, Any]) -> tuple[str, str]:
     """(problem, fix) of what a task that failed says: our own modules know both; Ansible's texts are looked through."""
     said = str(answer.get("msg") or answer.get("module_stderr") or "it failed").strip()
+    if "rc" in answer and answer.get("stderr"):  # of a command, whose message says only that it failed
+        said = str(answer["stderr"]).strip()
     if "fix" in answer:
         return said, str(answer["fix"])
     everything = (

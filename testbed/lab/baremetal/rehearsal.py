@@ -132,7 +132,7 @@ class Rehearsal:
             "ansible_ssh_common_args": f"-o UserKnownHostsFile={self.folder}/known_hosts",
             "ansible_python_interpreter": str(Path(sys.executable).resolve()),
             "testbed_packages_from": str(
-                Path(sys.prefix) / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+                Path(sys.prefix).resolve() / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
             ),
         }
         hosts = json.loads(json.dumps(hosts))  # no host is to share another's list
@@ -304,15 +304,16 @@ def _root(place: Path, folder: Path) -> Path:
         path.mkdir(parents=True)
     mount = lambda *words: subprocess.run(["mount", *words], check=True)  # noqa: E731
     mount("-t", "overlay", "overlay", "-o", f"lowerdir=/,upperdir={upper},workdir={work}", str(root))
-    for path in dict.fromkeys((sys.prefix, sys.base_prefix)):
-        if not Path(path).samefile("/usr"):
-            mount("--bind", path, f"{root}{path}")
-            mount("-o", "remount,bind,ro", f"{root}{path}")
     mount("--rbind", "/dev", str(root / "dev"))
     mount("-t", "proc", "proc", str(root / "proc"))
     mount("-t", "sysfs", "sysfs", str(root / "sys"))
     for name in ("tmp", "run", "dev/shm"):
         mount("-t", "tmpfs", "-o", "size=2g,mode=1777", "tmpfs", str(root / name))
+    for path in {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()} - {Path("/usr")}:
+        there = root / path.relative_to("/")
+        there.mkdir(parents=True, exist_ok=True)  # it may be in one of those that are in memory
+        mount("--bind", str(path), str(there))
+        mount("-o", "remount,bind,ro", str(there))
     (root / "run/sshd").mkdir(mode=0o755)
     etc = root / "etc"
     shutil.copy(folder / "host_key", etc / "ssh/rehearsal_key")
