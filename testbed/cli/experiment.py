@@ -129,7 +129,7 @@ def _machines(inventory: Path | None, allow_missing: bool, backend: str | None) 
         return None
     if backend not in (None, "baremetal"):
         _refuse_inventory(backend)
-    from testbed.lab.baremetal import BaremetalLab
+    from testbed.lab.baremetal.lab import BaremetalLab
 
     def tell(line: str) -> None:
         print(line, file=sys.stderr, flush=True)

@@ -1,5 +1,4 @@
-"""Machines reached by SSH: an Ansible inventory, playbooks to prepare and shape them, and an agent on each."""
+"""Machines reached by SSH: an Ansible inventory, playbooks to prepare and shape them, and an agent on each.
 
-from testbed.lab.baremetal.lab import BaremetalLab
-
-__all__ = ["BaremetalLab"]
+The lab itself is in :mod:`testbed.lab.baremetal.lab`; hosts import this package, too, and need no controller.
+"""

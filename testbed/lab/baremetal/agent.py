@@ -42,7 +42,6 @@ READINGS = 20
 """Of the CPUs, that are told together."""
 EXTEND_S = 10.0
 """How often the deadline of the undo is put off while the controller is heard."""
-PINGS = 11
 PATIENCE_S = 1.0
 PIECE_BYTES = 1 << 20
 
@@ -86,11 +85,11 @@ class Agent:
     def __post_init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self._selector.register(0, selectors.EVENT_READ, self._read)
-        self._wake, wake = socket.socketpair()
-        for one in (self._wake, wake):
+        self._wake, self._wake_writer = socket.socketpair()
+        for one in (self._wake, self._wake_writer):
             one.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
         self._selector.register(self._wake, selectors.EVENT_READ, self._woken)
         self._input = b""
         self._echoes: list[socket.socket] = []
@@ -355,14 +354,14 @@ class Agent:
             self._echoes.append(sock)
         return [sock.getsockname()[1] for sock in self._echoes]
 
-    def do_ping(self, local: str, remote: str, port: int) -> list[float]:
+    def do_ping(self, local: str, remote: str, port: int, count: int) -> list[float]:
         """Round trips of small packets (s), of those that came back."""
         found = []
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.bind((local, 0))
             sock.connect((remote, port))
             sock.settimeout(PATIENCE_S)
-            for number in range(PINGS):
+            for number in range(count):
                 sent_s = time.monotonic()
                 try:
                     sock.send(number.to_bytes(64, "big"))

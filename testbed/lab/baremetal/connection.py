@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
@@ -43,6 +43,14 @@ def ssh(host: Host, control: Path) -> list[str]:
     for name in ("ansible_ssh_common_args", "ansible_ssh_extra_args"):
         words += shlex.split(str(one.get(name, "")))
     return [*words, str(one.get("ansible_host", host.name))]
+
+
+def end_shared(hosts: Iterable[Host], control: Path) -> None:
+    """End the connections that are shared below ``control``: SSH keeps a process for each, for a minute."""
+    for host in hosts:
+        words = ssh(host, control)
+        with suppress(subprocess.TimeoutExpired):
+            subprocess.run([words[0], "-O", "exit", *words[1:]], capture_output=True, timeout=CLOSE_TIMEOUT_S)
 
 
 def become(host: Host) -> tuple[list[str], str]:

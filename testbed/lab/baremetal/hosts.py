@@ -12,6 +12,7 @@ from typing import Any
 import testbed
 from testbed.lab.baremetal import inventory as inventories
 from testbed.lab.baremetal.bundle import bundle
+from testbed.lab.baremetal.connection import end_shared
 from testbed.lab.baremetal.playbook import Played, Tell, play
 
 PACKAGES = ("torch", "numpy", "scikit-learn")
@@ -37,7 +38,10 @@ def play_on_all(name: str, inventory: Path, variables: Mapping[str, Any], tell: 
     with tempfile.TemporaryDirectory(prefix="tb-") as folder:
         digest, path = bundle(Path(folder))
         given = {"testbed_digest": digest, "testbed_bundle": str(path), "testbed_packages": packages()}
-        played = play(name, found, {**given, **variables}, Path(folder), tell, check=check)
+        try:
+            played = play(name, found, {**given, **variables}, Path(folder), tell, check=check)
+        finally:
+            end_shared(found.hosts, Path(folder))
     return OnAll(tuple(host.name for host in found.hosts), played)
 
 

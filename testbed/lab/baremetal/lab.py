@@ -8,7 +8,6 @@ import os
 import secrets
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -24,7 +23,7 @@ from testbed.lab.baremetal import inventory as inventories
 from testbed.lab.baremetal import measuring
 from testbed.lab.baremetal import network as networks
 from testbed.lab.baremetal.bundle import bundle
-from testbed.lab.baremetal.connection import START_TIMEOUT_S, Connection, ssh
+from testbed.lab.baremetal.connection import START_TIMEOUT_S, Connection, end_shared
 from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.baremetal.playbook import Tell, play
 from testbed.lab.base import (
@@ -362,20 +361,8 @@ class BaremetalLab:
             connection.close()
         self._connections.clear()
         if self._control.exists():
-            self._end_masters()
+            end_shared(self.inventory.hosts, self._control)
             shutil.rmtree(self._control, ignore_errors=True)
-
-    def _end_masters(self) -> None:
-        """SSH keeps a process for each shared connection, which ends after a minute, or now."""
-        for host in self.inventory.hosts:
-            words = ssh(host, self._control)
-            with suppress(subprocess.TimeoutExpired):
-                subprocess.run(
-                    [words[0], "-O", "exit", *words[1:]],
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    timeout=5,
-                )
 
     def _up(self) -> Fleet:
         if self._fleet is None:

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from testbed.lab.baremetal.agent import PINGS
 from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.baremetal.network import Network
 from testbed.lab.base import Burst, Calibration, Way
@@ -19,6 +18,8 @@ from topologies.model import Topology
 from workloads.job import Probe
 from workloads.sync.cost import goodput
 
+PINGS = 11
+"""Round trips a way, of which the median counts."""
 PORT = 9_000
 PATIENCE_S = 10.0
 PROBE_S = 0.5
@@ -51,7 +52,7 @@ def round_trips(fleet: Fleet, ways: Sequence[Way]) -> list[tuple[float, ...]]:
     found = []
     for way in ways:
         port = ports[way.dst][echoed[way.dst].index(way.remote)]
-        asked = {"local": way.local, "remote": way.remote, "port": port}
+        asked = {"local": way.local, "remote": way.remote, "port": port, "count": PINGS}
         found.append(tuple(fleet.connections[way.src].ask("ping", **asked)))
     fleet.ask("echo", addresses=[])
     return found

@@ -39,6 +39,7 @@ NETWORK = "192.168.77"
 CONTROLLER = f"{NETWORK}.254"
 CLOCK_STEP_S = 3600
 START_TIMEOUT_S = 30.0
+SETTLE_S = 3.0
 USER, UID = "lab", 1999
 """A user who may log in, and no more: there is no sudo for him."""
 SSHD = "/usr/sbin/sshd"
@@ -175,6 +176,15 @@ class Rehearsal:
             "files": self._written(host),
         }
 
+    def differs(self, host: int, before: Snapshot) -> list[str]:
+        """What is otherwise than in an earlier snapshot, for a reader; what is just ending has a moment to do so."""
+        end = time.monotonic() + SETTLE_S
+        while found := differences(before, self.snapshot(host)):
+            if time.monotonic() > end:
+                break
+            time.sleep(0.2)
+        return found
+
     def _written(self, host: int) -> dict[str, str]:
         """Every file that is otherwise than the machine's, by path: what it is, and a digest of its content."""
         files = str(self.folder / "files" / self.names[host])
@@ -262,6 +272,11 @@ def written(files: str) -> None:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16] if stat.S_ISREG(status.st_mode) else ""
         found[name] = f"{stat.filemode(status.st_mode)} {digest}"
     print(json.dumps(found))
+
+
+def _is_machines(path: Path, status: os.stat_result) -> bool:
+    """Whether a directory is the machine's, which an overlay copies up when something in it is written."""
+    return stat.S_ISDIR(status.st_mode) and path.is_dir() and path.lstat().st_mode == status.st_mode
 
 
 def _ip(batch: str) -> None:

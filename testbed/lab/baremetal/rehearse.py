@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.errors import TestbedError
-from testbed.lab.baremetal.rehearsal import Rehearsal, differences
+from testbed.lab.baremetal.rehearsal import Rehearsal
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -51,7 +51,7 @@ def rehearse(rehearsal: Rehearsal, spec: Path) -> int:
     failed += _step(rehearsal, "reset, again", "hosts", "reset", "--inventory", inventory, unchanged=True)
     changed = 0
     for host, was in enumerate(before):
-        found = differences(was, rehearsal.snapshot(host))
+        found = rehearsal.differs(host, was)
         changed += bool(found)
         for line in found[:20]:
             _say(f"{rehearsal.names[host]}: {line}")

@@ -122,7 +122,7 @@ def test_a_flow_that_a_third_host_would_have_to_forward_is_refused() -> None:
 
 def test_addresses_for_some_nics_only_are_refused() -> None:
     mixed = Inventory(Path("i.yml"), (inventory(1, addresses=True).hosts[0], inventory(2).hosts[1]))
-    with pytest.raises(SpecError, match=r"node1's eth1 has an address, and node2's eth1 none"):
+    with pytest.raises(SpecError, match=r"node1's eth1 has an address, and node2's eth1 has none"):
         network.check(build("star(hosts=2)", rate_bps=200 * MBIT), LinkSettings(), mixed)
 
 
