@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import platform
 import shutil
+import socket
 import sys
 import time
 from pathlib import Path
@@ -31,6 +33,7 @@ LEAST_PYTHON = (3, 11)
 MOST_OFF_S = 30.0
 """Of wall clocks: certificates and packages' signatures are refused beyond; samples do not use these clocks."""
 SYS = Path("/sys/class/net")
+SIOCGIFADDR = 0x8915
 
 
 def main():
@@ -86,12 +89,40 @@ def refuse_unprepared(module, home, digest):
 
 
 def refuse_nics(module, names):
+    ssh = ssh_address()
     for name in names:
         if not (SYS / name).exists():
             module.fail_json(
                 msg=f"there is no NIC {name}",
                 fix=f"correct its nics in the inventory; it has {', '.join(sorted(one.name for one in SYS.iterdir()))}",
             )
+
+        if ssh is not None and address(name) == ssh:
+            module.fail_json(
+                msg=f"{name} carries the SSH connection, and is not to be shaped",
+                fix="name the training NICs in the inventory, and leave the management NIC alone",
+            )
+
+
+def ssh_address():
+    """Our address of the SSH connection: sudo drops the variable that says so, but the processes above have it."""
+    pid = os.getpid()
+    while pid > 1:
+        for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if variable.startswith(b"SSH_CONNECTION="):
+                return variable.split(b"=")[1].split()[2].decode()
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return None
+
+
+def address(name):
+    """A NIC's first IPv4 address, if it has one (netdevice(7))."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            answer = fcntl.ioctl(sock, SIOCGIFADDR, name.encode().ljust(40, b"\0"))
+        except OSError:
+            return None
+    return socket.inet_ntoa(answer[20:24])
 
 
 def facts(home, names):

@@ -242,14 +242,14 @@ class Agent:
         self.children[pid] = Child(time.monotonic(), run=pid, followed=(log,))
         return pid
 
-    def do_execute(self, words: Sequence[str], timeout_s: float) -> list[Any]:
+    def do_execute(self, words: Sequence[str], limit_s: float) -> list[Any]:
         """Run a command to its end: status, output, error output."""
         try:
             done = subprocess.run(
-                list(words), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, **_user()
+                list(words), stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, **_user()
             )
         except subprocess.TimeoutExpired:
-            raise HostError(f"{' '.join(words)} did not end within {timeout_s:g} s", fix="give it more time") from None
+            raise HostError(f"{' '.join(words)} did not end within {limit_s:g} s", fix="give it more time") from None
         except FileNotFoundError:
             return [127, "", f"there is no program {words[0]}\n"]
         return [done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")]
@@ -356,7 +356,7 @@ class Agent:
 
     def do_ping(self, local: str, remote: str, port: int, count: int) -> list[float]:
         """Round trips of small packets (s), of those that came back."""
-        found = []
+        found: list[float] = []
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.bind((local, 0))
             sock.connect((remote, port))

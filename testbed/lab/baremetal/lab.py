@@ -317,7 +317,7 @@ class BaremetalLab:
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         connection = self._up().connections[node]
-        answer = connection.ask("execute", timeout_s + START_TIMEOUT_S, words=list(command), timeout_s=timeout_s)
+        answer = connection.ask("execute", timeout_s + START_TIMEOUT_S, words=list(command), limit_s=timeout_s)
         return Completed(*answer)
 
     def describe(self) -> dict[str, Any]:

@@ -63,10 +63,9 @@ def rates(fleet: Fleet, bursts: Sequence[Burst]) -> list[float]:
     receives: list[list[tuple[int, Probe]]] = [[] for _ in fleet.connections]
     sends: list[list[Probe]] = [[] for _ in fleet.connections]
     for number, burst in enumerate(bursts):
-        way, port = burst.way, PORT + number
-        ends = {"send_port": port, "listen_port": port, "rate_bps": burst.rate_bps, "duration_s": burst.duration_s}
-        receives[way.dst].append((number, Probe(local=way.remote, remote=way.local, loses=burst.loses, **ends)))
-        sends[way.src].append(Probe(local=way.local, remote=way.remote, loses=burst.loses, **ends))
+        way = burst.way
+        receives[way.dst].append((number, _end(burst, way.remote, way.local, PORT + number)))
+        sends[way.src].append(_end(burst, way.local, way.remote, PORT + number))
     with tempfile.TemporaryDirectory(prefix="tb-") as folder:
         paths = [Path(folder) / f"{node}.jsonl" for node in range(len(receives))]
         for node, path in enumerate(paths):
@@ -85,6 +84,10 @@ def rates(fleet: Fleet, bursts: Sequence[Burst]) -> list[float]:
             for line in map(json.loads, lines):
                 found[expected[line["burst"]][0]] = line["rate_bps"]
     return found
+
+
+def _end(burst: Burst, local: str, remote: str, port: int) -> Probe:
+    return Probe(local, remote, port, port, burst.rate_bps, burst.duration_s, loses=burst.loses)
 
 
 def physical(fleet: Fleet, plan: Network, topology: Topology) -> list[dict[str, Any]]:

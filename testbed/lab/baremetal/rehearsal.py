@@ -263,11 +263,7 @@ def written(files: str) -> None:
     root, found = Path(files) / "upper", {}
     for path in sorted(root.rglob("*")):
         name, status = path.relative_to(root).as_posix(), path.lstat()
-        if (
-            name.startswith(NOT_OURS)
-            or name.rstrip("/") in ("var/log", "var")
-            or (stat.S_ISDIR(status.st_mode) and any(path.iterdir()))
-        ):
+        if name.startswith(NOT_OURS) or _is_machines(Path("/", name), status):
             continue
         digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16] if stat.S_ISREG(status.st_mode) else ""
         found[name] = f"{stat.filemode(status.st_mode)} {digest}"
@@ -317,18 +313,17 @@ def _root(place: Path, folder: Path) -> Path:
     upper, work, root = (place / name for name in ("upper", "work", "root"))
     for path in (upper, work, root):
         path.mkdir(parents=True)
-    mount = lambda *words: subprocess.run(["mount", *words], check=True)  # noqa: E731
-    mount("-t", "overlay", "overlay", "-o", f"lowerdir=/,upperdir={upper},workdir={work}", str(root))
-    mount("--rbind", "/dev", str(root / "dev"))
-    mount("-t", "proc", "proc", str(root / "proc"))
-    mount("-t", "sysfs", "sysfs", str(root / "sys"))
+    _mount("-t", "overlay", "overlay", "-o", f"lowerdir=/,upperdir={upper},workdir={work}", str(root))
+    _mount("--rbind", "/dev", str(root / "dev"))
+    _mount("-t", "proc", "proc", str(root / "proc"))
+    _mount("-t", "sysfs", "sysfs", str(root / "sys"))
     for name in ("tmp", "run", "dev/shm"):
-        mount("-t", "tmpfs", "-o", "size=2g,mode=1777", "tmpfs", str(root / name))
+        _mount("-t", "tmpfs", "-o", "size=2g,mode=1777", "tmpfs", str(root / name))
     for path in {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()} - {Path("/usr")}:
         there = root / path.relative_to("/")
         there.mkdir(parents=True, exist_ok=True)  # it may be in one of those that are in memory
-        mount("--bind", str(path), str(there))
-        mount("-o", "remount,bind,ro", str(there))
+        _mount("--bind", str(path), str(there))
+        _mount("-o", "remount,bind,ro", str(there))
     (root / "run/sshd").mkdir(mode=0o755)
     etc = root / "etc"
     shutil.copy(folder / "host_key", etc / "ssh/rehearsal_key")
@@ -341,6 +336,10 @@ def _root(place: Path, folder: Path) -> Path:
     (root / "home" / USER).mkdir(parents=True)
     os.chown(root / "home" / USER, UID, UID)
     return root
+
+
+def _mount(*words: str) -> None:
+    subprocess.run(["mount", *words], check=True)
 
 
 def _await_port(address: str, port: int) -> None:
