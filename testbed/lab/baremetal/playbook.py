@@ -108,6 +108,7 @@ def environment(control: Path) -> dict[str, str]:
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(control),
         "ANSIBLE_TIMEOUT": str(CONNECT_TIMEOUT_S),
         "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_HOST_KEY_CHECKING": "True",  # ansible-runner would turn it off
     }
 
 
