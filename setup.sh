@@ -13,7 +13,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 what=${1:-run}
 case $what in
     run)  packages=(iptables:iptables) ;;
-    test) packages=(iptables:iptables ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium ssh:openssh-client)
+    test) packages=(iptables:iptables ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium
+          mnexec:mininet ifconfig:net-tools ethtool:ethtool ssh:openssh-client)
           # Where a service that is installed also starts with the machine, an SSH server is for its owner to install.
           [ -d /run/systemd/system ] || packages+=(sshd:openssh-server) ;;
     *)    echo "setup.sh: '$what' is not 'run' or 'test'" >&2; exit 2 ;;
@@ -117,7 +118,7 @@ install_torch
 say "installing Python packages"
 case $what in
     run)  .venv/bin/pip install --quiet --editable . ;;
-    test) .venv/bin/pip install --quiet --editable '.[dev,mpi,baremetal]' ;;
+    test) .venv/bin/pip install --quiet --editable '.[dev,mpi,mininet,baremetal]' ;;
 esac
 # Only now: an interrupted set-up starts again.
 printf '%s' "$fingerprint" >"$stamp"

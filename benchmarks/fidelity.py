@@ -80,7 +80,7 @@ class SetUp:
 PACED = "{mode: paced, pace: {32: 0.1 s}}"
 SET_UPS = (
     SetUp("18 links at 1 Gbit/s", BML, 1000, CPU),
-    SetUp("two runs at once, 18 links at 300 Mbit/s each", BML, 300, CPU, at_once=2),
+    SetUp("two runs at once, 18 links at 300 Mbit/s each", BML, 300, CPU, iterations=40, at_once=2),
     SetUp("hogs on both cores", RING, 200, CPU, fault=hogs),
     SetUp("bucket at twice its rate", PS, 100, frozenset({"read back"}), bucket("200mbit", "50k")),
     SetUp("bucket at 0.8 of its rate", PS, 100, frozenset({"link rate"}), bucket("80mbit", "10k")),

@@ -2,7 +2,7 @@
 
 Usage: ``python benchmarks/lab_vs_mininet.py``
 
-Needs Mininet (Debian's ``mininet`` for mnexec, ``pip install -e .[bench]`` for the library), ``bridge-utils`` and
+Needs Mininet (Debian's ``mininet`` for mnexec, ``pip install -e .[mininet]`` for the library), ``bridge-utils`` and
 ``net-tools``. Both labs run in the same private namespaces (user, network, mount, PID), so nothing outside is touched.
 
 *Up* begins with nothing and ends when the library says that the network is there; for ours that includes starting the

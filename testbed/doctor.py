@@ -19,6 +19,7 @@ from pathlib import Path
 from testbed.environment import PREFERRED
 from testbed.errors import LabError, MissingToolError, TestbedError
 from testbed.lab.base import LinkSettings, Way
+from testbed.lab.mininet.lab import check_installed as check_mininet
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.impairing import NETEM
 from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
@@ -57,7 +58,7 @@ class Check:
 
 def checks() -> list[Check]:
     """Look at everything; takes about a second."""
-    return [*_machine(), *_lab(), *_pytorch(), *_tools(), *_mpi4py()]
+    return [*_machine(), *_lab(), *_other_labs(), *_pytorch(), *_tools(), *_mpi4py()]
 
 
 def _machine() -> Iterator[Check]:
@@ -83,6 +84,15 @@ def _lab() -> Iterator[Check]:
             yield _congestion_control(lab.congestion_controls())
     except TestbedError as error:
         yield Check("namespaces", False, error.problem, error.fix, needed=True)
+
+
+def _other_labs() -> Iterator[Check]:
+    """Whether the labs beside ``netns``, which needs no more than what was looked at, are ready."""
+    try:
+        check_mininet()
+        yield Check("lab mininet", True, "--backend mininet: ready")
+    except MissingToolError as error:
+        yield Check("lab mininet", False, f"--backend mininet: {error.problem}", error.fix)
 
 
 def _qdisc(lab: NetnsLab, kind: str, what: str, *, needed: bool) -> Check:

@@ -46,7 +46,9 @@ def hold(network: Network, settings: LinkSettings, lab_name: LabName, *, command
     few = topology.host_count <= ALL_PAIRS_HOSTS
     pairs = permutations(topology.hosts, 2) if few else host_pairs(network)
     if command_line and lab_name != "mininet":
-        raise UsageError(f"--cli: the lab {lab_name} has no command line", fix="take --backend mininet, or testbed exec")
+        raise UsageError(
+            f"--cli: the lab {lab_name} has no command line", fix="take --backend mininet, or testbed exec"
+        )
     with opener(lab_name)(every_address=few) as lab:
         doorway = up.Doorway(lab, topology)
         lab.up(topology, settings, pairs)

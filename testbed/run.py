@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Any
 
 from testbed import environment, results
-from testbed.errors import TestbedError
 from testbed.execute import execute
 from testbed.lab.base import Lab
 from testbed.lab.choice import opener
@@ -75,9 +74,7 @@ class Experiment:
         return cls(source, lambda: RunDirectory.create(out, source), open_lab)
 
     @classmethod
-    def resumed(
-        cls, path: Path, source: Source | None, open_lab: Callable[[], Lab] | None = None
-    ) -> Experiment:
+    def resumed(cls, path: Path, source: Source | None, open_lab: Callable[[], Lab] | None = None) -> Experiment:
         """Go on with the run in ``path``; ``source`` must give the same trials, None takes the run's own spec."""
         directory = RunDirectory.reopen(path)
         try:
@@ -142,15 +139,13 @@ class Experiment:
         return [self.records[trial.id] for trial in self.planned if trial.id in self.records]
 
 
-def write_report(path: Path) -> Path:
-    """The run's report.html.
+def write_report(paths: Sequence[Path], out: Path | None = None) -> Path:
+    """The report of a run, in its directory, or of several at ``out``.
 
     Raises:
-        TestbedError: the run directory is damaged, or the report cannot be written.
+        OutputError: a run directory is damaged, they are of different experiments, or the report cannot be written.
+        DiskFullError: no room is left.
     """
-    from analysis.report import write  # here, for it loads plotly
+    from analysis import beside, report  # here, for they load plotly
 
-    try:
-        return write(path)
-    except OSError as error:
-        raise TestbedError(f"{path}/report.html: {error.strerror or error}", fix="free some space") from None
+    return report.write(paths[0]) if out is None else beside.write(paths, out)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from testbed.errors import TopologyError
+from topologies import mininet_topo
 from topologies.bcube import bcube
 from topologies.call import Call, parse
 from topologies.check import check
@@ -85,8 +86,10 @@ def _build(call: Call, rate_bps: int, delay_s: float) -> Topology:
 
 
 def _build_from_file(call: Call, rate_bps: int, delay_s: float) -> Topology:
-    """A user's own builder: ``def my_net(rate_bps, delay_s, racks=2) -> Topology``."""
+    """A user's own builder: ``def my_net(rate_bps, delay_s, racks=2) -> Topology``, or a Mininet ``Topo`` class."""
     function = load_function(call.name, TopologyError)
+    if mininet_topo.is_topo(function):
+        return _from_mininet(call, function, rate_bps, delay_s)
     arguments = bind(call.name, _parameters_in_file(call.name, function), call.arguments, TopologyError)
     with users_code(f"{call.name} failed", TopologyError, fix="mend the function"):
         topology = function(rate_bps, delay_s, **arguments)
@@ -97,6 +100,16 @@ def _build_from_file(call: Call, rate_bps: int, delay_s: float) -> Topology:
         )
     check(call.name, topology)
     return replace(topology, family=call.name, params=dict(call.arguments))
+
+
+def _from_mininet(call: Call, topo: Callable[..., object], rate_bps: int, delay_s: float) -> Topology:
+    parameters = parameters_of(mininet_topo.signature_of(topo), 1)
+    arguments = bind(call.name, parameters, call.arguments, TopologyError)
+    with users_code(f"{call.name} failed", TopologyError, fix="mend the class"):
+        made = topo(**arguments)
+        topology = mininet_topo.read(call.name, made, rate_bps, delay_s)
+    check(call.name, topology)
+    return replace(topology, params=dict(call.arguments))
 
 
 def _parameters_in_file(name: str, function: Callable[..., object]) -> tuple[Parameter, ...]:

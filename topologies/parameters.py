@@ -26,6 +26,8 @@ _KINDS: dict[object, str] = {
     tuple[tuple[int, ...], ...]: _LISTS,
 }
 
+_REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -42,13 +44,14 @@ class Parameter:
 
 
 def parameters_of(function: Callable[..., object], skip: int) -> tuple[Parameter, ...]:
-    """The parameters of ``function`` after its first ``skip`` ones.
+    """The named parameters of ``function`` after its first ``skip`` ones.
 
     Raises:
         NameError: an annotation names something that does not exist.
     """
     signature = inspect.signature(function, eval_str=True)
-    return tuple(_parameter(each) for each in list(signature.parameters.values())[skip:])
+    named = (each for each in list(signature.parameters.values())[skip:] if each.kind not in _REST)
+    return tuple(map(_parameter, named))
 
 
 def _parameter(given: inspect.Parameter) -> Parameter:

@@ -106,15 +106,22 @@ def plan(
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's directory.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="A run's directory, or several.")],
+    out: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Where a report of several goes.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a run's report.html again."""
+    """Write a run's report.html again, or one of several.
+
+    Several are runs of the same experiment, in other labs or on other machines, and stand side by side.
+    """
+    from testbed.errors import UsageError
     from testbed.run import write_report
 
-    page = write_report(run)
+    if len(runs) > 1 and out is None:
+        raise UsageError("a report of several runs belongs to none of them", fix="say where it goes: --out FILE.html")
+    page = write_report(runs, out)
     if as_json:
-        print_json({"run": str(run), "report": str(page)})
+        print_json({"runs": [str(run) for run in runs], "report": str(page)})
     else:
         print(f"report: {page}")
 
@@ -168,7 +175,7 @@ def _experiment(
 def _report(done: Run) -> Path:
     from testbed.run import write_report
 
-    return write_report(done.path)
+    return write_report([done.path])
 
 
 def _print_comparison(done: Run, console: Console) -> None:

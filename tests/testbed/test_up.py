@@ -7,16 +7,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from testbed import up
-from testbed.errors import UsageError
+from testbed.errors import MissingToolError, UsageError
+from testbed.lab.mininet.lab import check_installed
 from topologies.build import build
 
-from .conftest import SPEC
+from .conftest import SPEC, Called
 
 COMMAND = [sys.executable, "-c", "from testbed.cli import main; main()"]
 
@@ -109,3 +110,32 @@ def wait_for(reached) -> None:
     while not reached():
         assert time.monotonic() < end
         time.sleep(0.1)
+
+
+@pytest.mark.lab
+def test_mininets_command_line_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        check_installed()
+    except MissingToolError as error:
+        pytest.skip(str(error))
+    monkeypatch.setenv(up.NAME_VARIABLE, tmp_path.name)
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    done = subprocess.run(
+        [*COMMAND, "up", "spec.yaml", "--backend", "mininet", "--cli"],
+        cwd=tmp_path,
+        input="nodes\nh0 ping -c 1 h2\nexit\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = done.stdout + done.stderr
+    assert "h0 h1 h2 s0" in said
+    assert "1 received" in said
+
+
+def test_other_labs_have_no_command_line(testbed: Callable[..., Called], spec_file: Path) -> None:
+    assert testbed("up", str(spec_file), "--cli") == Called(
+        2, "", "error: --cli: the lab netns has no command line\n  fix: take --backend mininet, or testbed exec\n"
+    )

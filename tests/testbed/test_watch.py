@@ -13,21 +13,10 @@ from testbed.errors import TrialError, TrialTimeoutError, WorkerError
 from testbed.jobs import Files
 from testbed.lab.base import Exit, Launch
 
+from .fake_lab import FakeLab
+
 NAMES = ["h0", "h1", "h2"]
 LAUNCHES = [Launch(i, "", "") for i in range(3)]
-
-
-class Ends:
-    """A lab in which workers end as told, one list of exits a look."""
-
-    def __init__(self, *looks: list[Exit]) -> None:
-        self.looks = list(looks)
-
-    def stopped(self) -> list[int]:
-        return [2]
-
-    def exits(self) -> list[Exit]:
-        return self.looks.pop(0) if self.looks else []
 
 
 @pytest.fixture
@@ -42,22 +31,22 @@ def say(files: Files, name: str, *lines: dict) -> None:
     files.samples(name).write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def wait(lab: Ends, files: Files, timeout_s: float = 5.0, start_timeout_s: float = 5.0) -> list[int]:
+def wait(lab: FakeLab, files: Files, timeout_s: float = 5.0, start_timeout_s: float = 5.0) -> list[int]:
     ticks: list[int] = []
-    watch.wait(lab, LAUNCHES, NAMES, files, timeout_s, ticks.append, start_timeout_s)  # type: ignore[arg-type]
+    watch.wait(lab, LAUNCHES, NAMES, files, timeout_s, ticks.append, start_timeout_s)
     return ticks
 
 
 def test_it_returns_when_all_have_ended_well_and_counts_iterations(files: Files) -> None:
     say(files, "h0", {"kind": "hello"}, {"kind": "iteration"}, {"kind": "iteration"})
-    assert wait(Ends([Exit(1, 0)], [], [Exit(0, 0), Exit(2, 0)]), files) == [2]
+    assert wait(FakeLab([Exit(1, 0)], [], [Exit(0, 0), Exit(2, 0)]), files) == [2]
 
 
 def test_the_worker_that_a_signal_ended_is_named_before_those_that_missed_it(files: Files) -> None:
     say(files, "h0", {"kind": "error", "error": "neighbour h2 is gone"})
     files.log("h2").write_text("".join(f"line {i}\n" for i in range(20)))
     with pytest.raises(WorkerError) as error:
-        wait(Ends([Exit(0, 1)], [Exit(2, -9), Exit(1, 1)]), files)
+        wait(FakeLab([Exit(0, 1)], [Exit(2, -9), Exit(1, 1)]), files)
     text = str(error.value)
     assert text.startswith("the worker on h2 was killed by SIGKILL\n    | line 8\n")
     assert text.endswith(f"    | line 19\n  fix: {watch.OUT_OF_MEMORY}; all of its log: {files.log('h2')}")
@@ -66,19 +55,19 @@ def test_the_worker_that_a_signal_ended_is_named_before_those_that_missed_it(fil
 def test_what_a_worker_said_before_it_ended_is_told(files: Files) -> None:
     say(files, "h1", {"kind": "hello"}, {"kind": "error", "error": "SpecError: no such thing"})
     with pytest.raises(WorkerError, match="the worker on h1 ended with exit status 1: SpecError: no such thing"):
-        wait(Ends([Exit(1, 1), Exit(0, 1), Exit(2, 1)]), files)
+        wait(FakeLab([Exit(1, 1), Exit(0, 1), Exit(2, 1)]), files)
 
 
 def test_the_fix_is_the_one_that_the_worker_told(files: Files) -> None:
     say(files, "h1", {"kind": "error", "error": "h1 waits for h0", "fix": "raise the timeout"})
     with pytest.raises(WorkerError) as error:
-        wait(Ends([Exit(1, 1), Exit(0, 1), Exit(2, 1)]), files)
+        wait(FakeLab([Exit(1, 1), Exit(0, 1), Exit(2, 1)]), files)
     assert error.value.fix == f"raise the timeout; all of its log: {files.log('h1')}"
 
 
 def test_who_neither_ended_nor_failed_is_named_beside(files: Files) -> None:
     with pytest.raises(WorkerError) as error:
-        wait(Ends([Exit(0, 1)], [Exit(2, 1)]), files)
+        wait(FakeLab([Exit(0, 1)], [Exit(2, 1)]), files)
     assert error.value.problem.splitlines()[0] == (
         "the worker on h0 ended with exit status 1; still running a moment later: h1"
     )
@@ -89,7 +78,7 @@ def test_silence_is_noticed_and_the_furthest_behind_named(files: Files) -> None:
     say(files, "h1", {"kind": "iteration"})
     say(files, "h2", {"kind": "iteration"}, {"kind": "iteration"})
     with pytest.raises(TrialTimeoutError, match=r"for 0\.05 s; furthest behind, at iteration 1: h1; stopped: h2"):
-        wait(Ends(), files, timeout_s=0.05)
+        wait(FakeLab(stopped=[2]), files, timeout_s=0.05)
 
 
 def test_until_all_have_met_the_limit_is_that_of_the_start(files: Files) -> None:
@@ -97,7 +86,7 @@ def test_until_all_have_met_the_limit_is_that_of_the_start(files: Files) -> None
     say(files, "h1", {"kind": "hello"})
     began_s = time.monotonic()
     with pytest.raises(TrialTimeoutError, match=r"for 0\.3 s; furthest behind, at iteration 0: h0, h1, h2"):
-        wait(Ends(), files, timeout_s=0.01, start_timeout_s=0.3)
+        wait(FakeLab(), files, timeout_s=0.01, start_timeout_s=0.3)
     assert time.monotonic() - began_s > 0.3
 
 

@@ -20,6 +20,7 @@ MOST_BPS = 1_000_000_000
 PROGRAMS = {"mnexec": "mininet", "ip": "iproute2", "tc": "iproute2", "ifconfig": "net-tools", "ethtool": "ethtool"}
 """What Mininet calls, with Debian's package."""
 PACKAGE = "mininet"
+SYSTEM_PATHS = ("/usr/sbin", "/sbin")
 
 
 class MininetLab(NetnsLab):
@@ -73,7 +74,7 @@ def check_installed() -> None:
     """
     if importlib.util.find_spec(PACKAGE) is None:
         raise MissingToolError("the Python package mininet is not installed", fix='pip install "testbed[mininet]"')
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM_PATHS])
     missing = [program for program in PROGRAMS if shutil.which(program, path=path) is None]
     if missing:
         packages = " ".join(sorted({PROGRAMS[program] for program in missing}))

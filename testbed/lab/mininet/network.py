@@ -19,7 +19,7 @@ from mininet.cli import CLI
 from mininet.link import TCLink
 from mininet.log import setLogLevel
 from mininet.net import Mininet
-from mininet.node import Host
+from mininet.node import Host, Node
 from mininet.nodelib import LinuxBridge
 
 from testbed.errors import LabError
@@ -31,7 +31,7 @@ from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket
 MININETS_ROOT = 0x00050000  # 5: (mininet.link.TCIntf.bwCmds)
 
 
-class Pair(TCLink):
+class Pair(TCLink):  # type: ignore[misc]  # mininet has no types
     """A link whose ends have the blueprint's indices, MAC addresses and packet size; Mininet lets the kernel choose."""
 
     mtu = 1500
@@ -56,6 +56,23 @@ class Pair(TCLink):
             raise LabError(f"Mininet cannot make the link {node1}:{intfname1} - {node2}:{intfname2}: {said}")
 
 
+class Bridge(LinuxBridge):  # type: ignore[misc]
+    """Mininet's bridge, made with ``ip``: its own takes only ports that are called after it, and needs ``brctl``."""
+
+    isSetup = True  # noqa: N815  # Mininet's name: no need to look for brctl
+
+    def start(self, _controllers: object) -> None:
+        """
+        Raises:
+            LabError: the kernel refused it.
+        """
+        lines = [f"ip link add {self.name} type bridge stp_state 0", f"ip link set {self.name} up"]
+        lines += [f"ip link set {port.name} master {self.name}" for port in self.intfList()]
+        for line in lines:
+            if said := self.cmd(line).strip():
+                raise LabError(f"Mininet's {self.name}: {line}: {said}")
+
+
 class MininetNetwork(Network):
     """The namespaces of one blueprint, made by Mininet."""
 
@@ -70,13 +87,23 @@ class MininetNetwork(Network):
 
     def command_line(self) -> int:
         """Be Mininet's command line, on this process's terminal, until the user leaves it."""
+        setLogLevel("output")  # what its commands say
         CLI(self._net)
         return 0
+
+    def close(self) -> None:
+        """Let go. The nodes' shells have ended with the lab's other processes; Mininet still holds their terminals."""
+        for node in (*self._net.hosts, *self._net.switches):
+            node.stdin.close()
+            os.close(node.slave)
+        Node.inToNode.clear()
+        Node.outToNode.clear()
+        super().close()
 
     def _make(self, node: NodePlan) -> None:
         kernel.setns(self._home, kernel.CLONE_NEWNET)
         if node.mode == "learn":
-            made = self._net.addSwitch(node.name, cls=LinuxBridge, dpid=f"{node.index:x}", inNamespace=True)
+            made = self._net.addSwitch(node.name, cls=Bridge, dpid=f"{node.index:x}", inNamespace=True)
         else:
             made = self._net.addHost(node.name, cls=Host, ip=None)
         own = os.open(f"/proc/{made.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -97,20 +124,10 @@ class MininetNetwork(Network):
                 addr2=ports[1].mac.hex(":"),
                 **limit,
             )
-        for node in blueprint.nodes:
-            if node.mode == "learn":
-                self._bridge(node)
+        for switch in self._net.switches:
+            switch.start([])
         if blueprint.settings.shaped:
             self.on_every_node(self._check_limits)
-
-    def _bridge(self, node: NodePlan) -> None:
-        """As ``LinuxBridge.start``, which takes only ports that are called after the switch and needs ``brctl``."""
-        switch = self._net[node.name]
-        lines = [f"ip link add {node.name} type bridge stp_state 0", f"ip link set {node.name} up"]
-        lines += [f"ip link set {port.name} master {node.name}" for port in node.ports]
-        for line in lines:
-            if said := switch.cmd(line).strip():
-                raise LabError(f"Mininet's {node.name}: {line}: {said}")
 
     def _check_limits(self, node: NodePlan, netlink: RouteSocket) -> None:
         """

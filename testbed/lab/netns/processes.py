@@ -188,8 +188,8 @@ def _in_child(place: Place, stdio: Sequence[int], body: Callable[[], int], *, ke
 
 
 def _take_files(stdio: Sequence[int], *, keep: bool) -> None:
-    """Make ``stdio`` files 0, 1, 2, close all others unless told to keep them, and lead a session (with the terminal, if
-    it is one)."""
+    """Make ``stdio`` files 0, 1, 2, close all others or keep them, and lead a session (with the terminal, if it is
+    one)."""
     spare = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in stdio]
     for number, fd in enumerate(spare):
         os.dup2(fd, number)

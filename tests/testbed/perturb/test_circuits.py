@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from testbed.errors import SpecError
-from testbed.lab.base import Launch, LinkSettings, Patched, Program
+from testbed.lab.base import Launch, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
 from testbed.perturb.circuits import dark_s, moved, moved_cost, words
 from testbed.perturb.conductor import Conductor, Record
@@ -26,6 +26,8 @@ from topologies.build import build
 from topologies.model import Topology
 from workloads.sync.cost import cost
 from workloads.sync.schemes import build as build_forest
+
+from ..fake_lab import FakeLab
 
 ASK = Path(__file__).with_name("ask.py")
 OTHER = [[0, 2, 4, 1, 3, 5]]
@@ -39,23 +41,8 @@ def circuits(**keys: Any) -> Circuits:
     return Circuits.model_validate({"kind": "circuits", **keys})
 
 
-class Notes:
-    """A lab that notes what it is asked for, and takes no time."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, Topology]] = []
-
-    def plan_patch(self, topology: Topology) -> None:
-        self.asked.append(("plan", topology))
-
-    def patch(self, topology: Topology, dark_s: float) -> Patched:
-        self.asked.append(("patch", topology))
-        now = time.monotonic()
-        return Patched(1, 1, now, now + dark_s)
-
-
 def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path) -> None:
-    topology, lab = panels(), Notes()
+    topology, lab = panels(), FakeLab()
     moves = [
         circuits(at="0 s", rings=OTHER, look_ahead=True, reconfiguration="0.1 s"),
         circuits(at="0.02 s", flip="all"),
@@ -73,8 +60,8 @@ def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path)
     assert first.done_s <= second.begun_s, "moves take turns"
     assert second.done_s <= third.begun_s
     expected = moved(moved(topology, moves[0]), moves[1])
-    assert [what for what, _ in lab.asked] == ["plan", "patch", "plan", "patch"]
-    assert lab.asked[1][1].panels == expected.panels
+    assert [note.name for note in lab.notes] == ["plan_patch", "patch", "plan_patch", "patch"]
+    assert lab.notes[1].argument.panels == expected.panels
     assert [one.panels for _, one in patching.history] == [
         topology.panels,
         expected.panels,
@@ -111,12 +98,12 @@ def test_a_process_asks_and_its_traffic_takes_the_new_circuit(tmp_path: Path) ->
     ],
 )
 def test_a_request_that_cannot_be_is_recorded(tmp_path: Path, line: dict[str, Any], error: str) -> None:
-    samples, lab = tmp_path / "h0.jsonl", Notes()
+    samples, lab = tmp_path / "h0.jsonl", FakeLab()
     with Patching(lab, panels(), [samples]) as patching:
         samples.write_text(json.dumps({"kind": "request", **line}) + "\n" + '{"kind": "requ')
         time.sleep(0.2)
     assert [record.error for record in patching.records] == [error]
-    assert lab.asked == []
+    assert lab.notes == []
 
 
 def test_what_moves_is_dark_for_the_panels_time_unless_said_otherwise() -> None:

@@ -8,32 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import LabError, WorkerError
+from testbed.errors import WorkerError
 from testbed.lab.base import LinkChange
 from testbed.perturb.conductor import Conductor, timeline
 from testbed.perturb.schedule import Event, Schedule
 from testbed.spec.perturb import Moment
 
+from ..fake_lab import FakeLab
+
 LATE_S = 0.5
 """Generous: the suite runs on a busy machine."""
-
-
-class Notes:
-    """A lab that notes what it is asked for, and when."""
-
-    def __init__(self, refuses: bool = False) -> None:
-        self.adjusted: list[tuple[float, int]] = []
-        self.refuses = refuses
-
-    def adjust(self, changes) -> None:
-        if self.refuses:
-            raise LabError("the kernel refused")
-        self.adjusted += [(time.monotonic(), change.directed_link) for change in changes]
 
 
 def event(link: int, *, time_s: float | None = None, iteration: int | None = None, optional: bool = False) -> Event:
     at = Moment(time_s=time_s, iteration=iteration)
     return Event(at, "rate", f"link {link}", (LinkChange(link, rate_bps=1),), optional=optional)
+
+
+def links(lab: FakeLab) -> list[int]:
+    """Those that were adjusted, in order."""
+    return [change.directed_link for changes in lab.asked("adjust") for change in changes]
 
 
 def line(path: Path, **fields) -> None:
@@ -42,29 +36,29 @@ def line(path: Path, **fields) -> None:
 
 
 def test_events_of_all_streams_come_in_the_order_of_their_moments(tmp_path: Path) -> None:
-    lab, samples = Notes(), tmp_path / "h0.jsonl"
+    lab, samples = FakeLab(), tmp_path / "h0.jsonl"
     streams = (iter([event(1, time_s=0.05), event(2, time_s=0.3)]), iter([event(3, time_s=0.15)]))
     with Conductor(Schedule(streams), lab, {0: samples}, tmp_path) as conductor:
         time.sleep(0.1)
-        assert not lab.adjusted  # training has not begun
+        assert not lab.notes  # training has not begun
         begun_s = time.monotonic()
         line(samples, kind="hello")
         line(samples, kind="begin", time=begun_s)
         time.sleep(0.3 + LATE_S)
-    assert [link for _, link in lab.adjusted] == [1, 3, 2]
-    for (at_s, _), planned_s in zip(lab.adjusted, (0.05, 0.15, 0.3), strict=True):
-        assert planned_s <= at_s - begun_s < planned_s + LATE_S
+    assert links(lab) == [1, 3, 2]
+    for note, planned_s in zip(lab.notes, (0.05, 0.15, 0.3), strict=True):
+        assert planned_s <= note.at_s - begun_s < planned_s + LATE_S
     assert [round(record.planned_s - begun_s, 3) for record in conductor.records] == [0.05, 0.15, 0.3]
     assert all(record.begun_s <= record.done_s and record.error is None for record in conductor.records)
 
 
 def test_an_iteration_counts_from_the_line_at_its_end(tmp_path: Path) -> None:
-    lab, samples = Notes(), tmp_path / "h0.jsonl"
+    lab, samples = FakeLab(), tmp_path / "h0.jsonl"
     with Conductor(Schedule((iter([event(1, iteration=2)]),)), lab, {0: samples}, tmp_path) as conductor:
         line(samples, kind="begin", time=time.monotonic())
         line(samples, kind="iteration", i=0, end=time.monotonic())
         time.sleep(0.1)
-        assert not lab.adjusted
+        assert not lab.notes
         ended_s = time.monotonic()
         with samples.open("a") as file:  # a line that is not whole yet
             file.write('{"kind": "iteration", "i": 1, ')
@@ -72,13 +66,13 @@ def test_an_iteration_counts_from_the_line_at_its_end(tmp_path: Path) -> None:
             time.sleep(0.05)
             file.write(f'"end": {ended_s}}}\n')
         time.sleep(LATE_S)
-    assert [link for _, link in lab.adjusted] == [1]
+    assert links(lab) == [1]
     assert conductor.records[0].planned_s == ended_s
 
 
 def test_what_never_came_is_recorded_unless_nothing_is_missed(tmp_path: Path) -> None:
     streams = (iter([event(1, time_s=60)]), iter([event(2, iteration=9, optional=True)]))
-    with Conductor(Schedule(streams), Notes(), {0: tmp_path / "none.jsonl"}, tmp_path) as conductor:
+    with Conductor(Schedule(streams), FakeLab(), {0: tmp_path / "none.jsonl"}, tmp_path) as conductor:
         pass
     assert [(record.what, record.begun_s) for record in conductor.records] == [("link 1", None)]
     assert timeline(conductor.records, 0.0)[0] | {"what": ""} == {
@@ -93,7 +87,7 @@ def test_what_never_came_is_recorded_unless_nothing_is_missed(tmp_path: Path) ->
 
 def test_a_refused_event_says_why_and_the_next_one_comes(tmp_path: Path) -> None:
     streams = (iter([event(1, time_s=0), event(2, time_s=0.01)]),)
-    with Conductor(Schedule(streams), Notes(refuses=True), {}, tmp_path) as conductor:
+    with Conductor(Schedule(streams), FakeLab(refuses=True), {}, tmp_path) as conductor:
         conductor.begin()
         time.sleep(0.1 + LATE_S)
     assert [record.error for record in conductor.records] == ["the kernel refused"] * 2
@@ -101,7 +95,7 @@ def test_a_refused_event_says_why_and_the_next_one_comes(tmp_path: Path) -> None
 
 def test_a_trial_that_lost_a_node_by_order_says_so(tmp_path: Path) -> None:
     killed = Event(Moment(time_s=0.0), "kill", "h1 killed", kills=(1,))
-    with Conductor(Schedule((iter([killed]),)), Notes(), {}, tmp_path) as conductor:
+    with Conductor(Schedule((iter([killed]),)), FakeLab(), {}, tmp_path) as conductor:
         conductor.begin()
         time.sleep(LATE_S)
     error = conductor.blamed(WorkerError("the worker on h1 was killed by SIGKILL", fix="x"), ["h0", "h1"])
@@ -112,7 +106,7 @@ def test_a_trial_that_lost_a_node_by_order_says_so(tmp_path: Path) -> None:
 
 
 def test_when_rank_0_is_killed_the_next_one_is_followed(tmp_path: Path) -> None:
-    lab, first, second = Notes(), tmp_path / "h0.jsonl", tmp_path / "h1.jsonl"
+    lab, first, second = FakeLab(), tmp_path / "h0.jsonl", tmp_path / "h1.jsonl"
     killed = Event(Moment(iteration=1), "kill", "h0 killed", kills=(0,))
     streams = (iter([killed]), iter([event(2, iteration=3)]))
     with Conductor(Schedule(streams), lab, {0: first, 1: second}, tmp_path) as conductor:
@@ -124,5 +118,5 @@ def test_when_rank_0_is_killed_the_next_one_is_followed(tmp_path: Path) -> None:
         ended_s = time.monotonic()
         line(second, kind="iteration", i=2, end=ended_s)  # it took iteration 1 over from another
         time.sleep(LATE_S)
-    assert [link for _, link in lab.adjusted] == [2]
+    assert links(lab) == [2]
     assert conductor.records[1].planned_s == ended_s

@@ -1,0 +1,213 @@
+"""A lab in memory: the network is exactly what was asked for, and programs are children of the test, on this machine.
+
+For tests of the harness that need no packets: what it asks of a lab, and what it makes of exits, counters and failures.
+It needs no privilege. What it was asked for is noted; ends of workers can be made up.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import LabError
+from testbed.lab.base import (
+    Burst,
+    Calibration,
+    Completed,
+    Counters,
+    Exit,
+    Impairment,
+    Launch,
+    LinkChange,
+    LinkSettings,
+    Patched,
+    Program,
+    Way,
+)
+from topologies.model import Topology
+from workloads.sync.cost import goodput
+
+PINGS = 3
+
+
+@dataclass(frozen=True)
+class Note:
+    """One thing that the lab was asked for, and when (``time.monotonic``)."""
+
+    name: str
+    argument: Any
+    at_s: float
+
+
+class Child:
+    """A program that runs here, in a session of its own, as if on a node."""
+
+    def __init__(self, program: Program, log: str) -> None:
+        self.started_s = time.monotonic()
+        with Path(log).open("ab") as output:
+            self.process = subprocess.Popen(
+                program.words,
+                cwd=program.folder,
+                env={**os.environ, **program.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+    def wait(self, timeout_s: float) -> int:
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"a program did not end within {timeout_s:g} s") from None
+
+    @property
+    def is_stopped(self) -> bool:
+        return Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+
+
+class FakeLab:
+    """See :class:`testbed.lab.base.Lab`.
+
+    Args:
+        looks: what :meth:`exits` says, one list a call, of workers that do not exist.
+        stopped: nodes whose workers, which do not exist either, somebody has stopped.
+        refuses: have the kernel refuse every change.
+    """
+
+    def __init__(self, *looks: list[Exit], stopped: Sequence[int] = (), refuses: bool = False) -> None:
+        self._looks, self._stopped, self._refuses = list(looks), list(stopped), refuses
+        self.notes: list[Note] = []
+        self._topology: Topology | None = None
+        self._settings = LinkSettings()
+        self._changes: dict[int, LinkChange] = {}
+        self._workers: dict[int, Child] = {}
+        self._beside: list[tuple[int, Child]] = []
+        self._closed = False
+
+    def asked(self, name: str) -> list[Any]:
+        """The arguments of every call of that name."""
+        return [note.argument for note in self.notes if note.name == name]
+
+    def require(self, topology: Topology, settings: LinkSettings) -> None:
+        self._note("require", (topology, settings))
+
+    def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
+        self._note("up", (topology, settings, list(pairs)))
+        self._topology, self._settings, self._changes = topology, settings, {}
+
+    def plan_patch(self, topology: Topology) -> None:
+        self._note("plan_patch", topology)
+
+    def patch(self, topology: Topology, dark_s: float) -> Patched:
+        now = time.monotonic()
+        self._note("patch", topology)
+        return Patched(1, 1, now, now + dark_s)
+
+    def agent(self) -> list[str]:
+        return ["env", "--"]
+
+    def launch(self, workers: Sequence[Launch]) -> None:
+        self._note("launch", list(workers))
+        for worker in workers:
+            assert worker.program, "a fake lab runs programs, not workers"
+            self._workers[worker.node] = Child(worker.program, worker.log)
+
+    def exits(self) -> list[Exit]:
+        if self._looks:
+            return self._looks.pop(0)
+        ended = {node: child for node, child in self._workers.items() if child.process.poll() is not None}
+        for node in ended:
+            del self._workers[node]
+        now = time.monotonic()
+        return [Exit(node, child.process.returncode, child.started_s, now) for node, child in ended.items()]
+
+    def stopped(self) -> list[int]:
+        return sorted([*self._stopped, *(node for node, child in self._workers.items() if child.is_stopped)])
+
+    def kill(self) -> None:
+        for child in self._workers.values():
+            child.signal(signal.SIGKILL)
+            child.process.wait()
+        self._workers = {}
+
+    def impair(self, wanted: Mapping[int, Impairment]) -> None:
+        self._change("impair", dict(wanted))
+
+    def signal(self, node: int, number: int) -> None:
+        self._note("signal", (node, number))
+        own = [child for place, child in self._beside if place == node]
+        for child in [*own, *filter(None, [self._workers.get(node)])]:
+            child.signal(number)
+
+    def start(self, node: int, program: Program, log: str) -> Child:
+        self._beside.append((node, Child(program, log)))
+        return self._beside[-1][1]
+
+    def adjust(self, changes: Sequence[LinkChange]) -> None:
+        self._change("adjust", list(changes))
+        self._changes |= {change.directed_link: change for change in changes}
+
+    def calibrate(self, pings: Sequence[Way], bursts: Sequence[Burst]) -> Calibration:
+        self._up()
+        rates = tuple(burst.rate_bps * goodput(self._settings.mtu) for burst in bursts)
+        return Calibration(PINGS, tuple((1e-4,) * PINGS for _ in pings), rates)
+
+    def verify(self) -> None:
+        self._up()
+
+    def counters(self) -> list[Counters]:
+        return [Counters(directed, 0, 0, 0) for directed in range(2 * len(self._up().links))]
+
+    def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
+        self._note("execute", (node, list(command)))
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"`{' '.join(command)}` did not end within {timeout_s:g} s") from None
+        return Completed(done.returncode, done.stdout, done.stderr)
+
+    def describe(self) -> dict[str, Any]:
+        rates = Counter(self._rate_bps(directed) for directed in range(2 * len(self._up().links)))
+        shapes = [{"rate_bps": rate_bps, "directed_links": count} for rate_bps, count in rates.items()]
+        return {"lab": "fake", "mtu": self._settings.mtu, "shapes": shapes}
+
+    def down(self) -> None:
+        self.kill()
+        for _, child in self._beside:
+            child.signal(signal.SIGKILL)
+            child.process.wait()
+        self._topology, self._beside = None, []
+
+    def close(self) -> None:
+        self.down()
+        self._closed = True
+
+    def _rate_bps(self, directed: int) -> int:
+        change = self._changes.get(directed, LinkChange(directed))
+        return change.rate_bps or self._up().links[directed // 2].rate_bps
+
+    def _change(self, name: str, argument: Any) -> None:
+        if self._refuses:
+            raise LabError("the kernel refused")
+        self._note(name, argument)
+
+    def _up(self) -> Topology:
+        if self._topology is None:
+            raise LabError("the lab has ended" if self._closed else "no network is up", fix="call up() first")
+        return self._topology
+
+    def _note(self, name: str, argument: Any) -> None:
+        self.notes.append(Note(name, argument, time.monotonic()))

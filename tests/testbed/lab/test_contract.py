@@ -1,0 +1,248 @@
+"""What every lab must do, whatever it is made of (see :class:`testbed.lab.base.Lab`)."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import LabError, MissingToolError, PrivilegeError
+from testbed.lab.base import Burst, Exit, Lab, Launch, LinkChange, LinkSettings, Program, Way
+from testbed.lab.choice import opener
+from topologies.addressing import plan
+from topologies.build import build
+from topologies.model import Topology
+from workloads.sync.cost import goodput
+
+from ..fake_lab import FakeLab
+
+pytestmark = pytest.mark.lab
+
+RATE_BPS = 100_000_000
+PATIENCE_S = 30.0
+LABS: dict[str, Callable[[], Lab]] = {
+    "fake": FakeLab,
+    "netns": lambda: opener("netns")(),
+    "mininet": lambda: opener("mininet")(),
+}
+REAL = [name for name in LABS if name != "fake"]
+
+
+@pytest.fixture(params=LABS)
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    yield from opened(request.param)
+
+
+@pytest.fixture(params=REAL)
+def real(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """Labs through which packets go."""
+    yield from opened(request.param)
+
+
+def opened(name: str) -> Iterator[Lab]:
+    try:
+        lab = LABS[name]()
+    except (MissingToolError, PrivilegeError) as error:
+        pytest.skip(f"{name}: {error}")
+    try:
+        yield lab
+    finally:
+        lab.close()
+
+
+def up(lab: Lab, expression: str = "star(hosts=3)", settings: LinkSettings | None = None) -> Topology:
+    topology = build(expression, rate_bps=RATE_BPS)
+    lab.require(topology, settings or LinkSettings())
+    lab.up(topology, settings or LinkSettings(), permutations(topology.hosts, 2))
+    return topology
+
+
+def shell(script: str, folder: Path, **environment: str) -> Program:
+    return Program(("sh", "-c", script), environment, str(folder))
+
+
+def ended(lab: Lab, count: int) -> list[Exit]:
+    """The first ``count`` workers that end."""
+    deadline, found = time.monotonic() + PATIENCE_S, list[Exit]()
+    while len(found) < count:
+        assert time.monotonic() < deadline, found
+        found += lab.exits()
+        time.sleep(0.02)
+    return found
+
+
+def until_written(path: Path) -> str:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (path.exists() and path.read_text().endswith("\n")):
+        assert time.monotonic() < deadline, path
+        time.sleep(0.01)
+    return path.read_text()
+
+
+def shapes(lab: Lab) -> dict[int, int]:
+    """Number of directed links by their rate, as the lab has read them back."""
+    return {shape["rate_bps"]: shape["directed_links"] for shape in lab.describe()["shapes"]}
+
+
+def test_what_is_built_is_read_back(lab: Lab) -> None:
+    up(lab)
+    lab.verify()
+    assert shapes(lab) == {RATE_BPS: 6}
+    assert lab.describe()["mtu"] == 1500
+    assert [one.directed_link for one in lab.counters()] == list(range(6))
+
+
+def test_it_goes_down_and_up_again_as_something_else(lab: Lab) -> None:
+    up(lab)
+    lab.down()
+    with pytest.raises(LabError, match="no network is up"):
+        lab.counters()
+    topology = up(lab, "bcube(n=2,k=2)")
+    lab.verify()
+    assert shapes(lab) == {RATE_BPS: 2 * len(topology.links)}
+
+
+def test_programs_run_on_their_nodes_and_their_ends_are_told(lab: Lab, tmp_path: Path) -> None:
+    up(lab)
+    scripts = {0: "echo $COLOUR $PWD", 1: "exit 7", 2: "kill -9 $$"}
+    lab.launch(
+        [
+            Launch(node, "", str(tmp_path / f"{node}.log"), shell(script, tmp_path, COLOUR="blue"))
+            for node, script in scripts.items()
+        ]
+    )
+    exits = ended(lab, 3)
+    assert {one.node: one.status for one in exits} == {0: 0, 1: 7, 2: -signal.SIGKILL}
+    assert all(0 < one.started_s <= one.ended_s <= time.monotonic() for one in exits)
+    assert (tmp_path / "0.log").read_text() == f"blue {tmp_path}\n"
+    assert lab.exits() == []
+
+
+def test_a_stopped_worker_is_named_and_goes_on(lab: Lab, tmp_path: Path) -> None:
+    up(lab)
+    log = tmp_path / "log"
+    lab.launch([Launch(1, "", str(log), shell("echo ready; sleep 0.2; exit 3", tmp_path))])
+    until_written(log)
+    lab.signal(1, signal.SIGSTOP)
+    deadline = time.monotonic() + PATIENCE_S
+    while lab.stopped() != [1]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    lab.signal(1, signal.SIGCONT)
+    assert [(one.node, one.status) for one in ended(lab, 1)] == [(1, 3)]
+
+
+def test_workers_can_be_killed_and_the_network_stays(lab: Lab, tmp_path: Path) -> None:
+    up(lab)
+    lab.launch([Launch(node, "", str(tmp_path / f"{node}.log"), shell("sleep 60", tmp_path)) for node in (0, 1)])
+    lab.kill()
+    assert lab.exits() == []
+    lab.verify()
+    lab.launch([Launch(0, "", str(tmp_path / "again.log"), shell("exit 0", tmp_path))])
+    assert [(one.node, one.status) for one in ended(lab, 1)] == [(0, 0)]
+
+
+def test_a_program_beside_the_workers_takes_signals(lab: Lab, tmp_path: Path) -> None:
+    up(lab)
+    log = tmp_path / "log"
+    running = lab.start(2, shell("trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done", tmp_path), str(log))
+    until_written(log)
+    running.signal(signal.SIGTERM)
+    assert running.wait(PATIENCE_S) == 5
+    assert lab.exits() == []
+
+
+def test_a_command_is_run_and_waited_for(lab: Lab) -> None:
+    up(lab)
+    done = lab.execute(1, ["sh", "-c", "echo good; echo bad >&2; exit 4"], PATIENCE_S)
+    assert (done.status, done.stdout, done.stderr) == (4, "good\n", "bad\n")
+    with pytest.raises(LabError, match="did not end within"):
+        lab.execute(1, ["sleep", "30"], 0.3)
+
+
+def test_rates_and_queues_change_while_it_is_up(lab: Lab) -> None:
+    topology = up(lab)
+    out = topology.ports[0][0]
+    lab.adjust([LinkChange(out, rate_bps=20_000_000, queue_bytes=50_000)])
+    lab.verify()
+    assert shapes(lab) == {20_000_000: 1, RATE_BPS: 5}
+
+
+def test_down_ends_what_runs(lab: Lab, tmp_path: Path) -> None:
+    up(lab)
+    log, mark = tmp_path / "log", tmp_path / "mark"
+    script = f"echo ready; sleep 1.5; touch {mark}"
+    lab.launch([Launch(0, "", str(log), shell(script, tmp_path))])
+    until_written(log)
+    lab.down()
+    time.sleep(2)
+    assert not mark.exists()
+
+
+def test_after_close_it_says_that_it_has_ended(lab: Lab) -> None:
+    up(lab)
+    lab.close()
+    with pytest.raises(LabError):
+        lab.counters()
+
+
+def test_a_node_has_its_name_and_knows_the_others(real: Lab) -> None:
+    up(real)
+    done = real.execute(1, ["sh", "-c", "hostname; getent hosts h2"], PATIENCE_S)
+    assert done.stdout.split()[0] == "h1"
+    assert "h2" in done.stdout.split("\n", 1)[1]
+
+
+@pytest.mark.parametrize(
+    "expression", ["star(hosts=3)", "bcube(n=2,k=2)", "spine_leaf(racks=2,hosts_per_rack=2,spines=2)"]
+)
+def test_links_carry_their_rate_and_count_it(real: Lab, expression: str) -> None:
+    topology = up(real, expression)
+    last = topology.host_count - 1
+    way = Way(0, last, *plan(topology).flow(0, last))
+    before = {one.directed_link: one.bytes for one in real.counters()}
+    found = real.calibrate([way], [Burst(way, RATE_BPS, 0.5)])
+    assert 0.9 < found.rates_bps[0] / (RATE_BPS * goodput(1500)) < 1.03
+    assert len(found.round_trips_s[0]) == found.pings
+    assert 0 < min(found.round_trips_s[0]) < 0.005
+    sent = {one.directed_link: one.bytes - before[one.directed_link] for one in real.counters()}
+    # With several paths of the same length, what one of them carries is chance.
+    assert max(sent[link] for path in topology.paths(0, last) for link in path.links) > 0.4 * RATE_BPS / 8 * 0.9
+
+
+def test_a_blocked_link_carries_nothing_and_opens_again(real: Lab) -> None:
+    topology = up(real)
+    out = topology.ports[0][0]
+    way = Way(0, 1, *plan(topology).flow(0, 1))
+    other = Way(1, 2, *plan(topology).flow(1, 2))
+    real.adjust([LinkChange(out, blocked=True)])
+    real.verify()
+    cut, open_still = real.calibrate([way, other], []).round_trips_s
+    assert (cut, len(open_still)) == ((), real.calibrate([other], []).pings)
+    real.adjust([LinkChange(out, blocked=False)])
+    assert real.calibrate([way], []).round_trips_s[0]
+
+
+def test_somebody_elses_change_is_found(real: Lab) -> None:
+    up(real)
+    assert real.execute(0, ["ip", "link", "set", "eth0", "mtu", "1400"], PATIENCE_S).status == 0
+    with pytest.raises(LabError, match="h0:eth0 -> s0:eth0: mtu: asked for 1500, the kernel has 1400"):
+        real.verify()
+
+
+def test_it_changes_nothing_of_the_machine(real: Lab) -> None:
+    def state() -> tuple[str, ...]:
+        files = ("/proc/self/mountinfo", "/etc/hosts", "/proc/net/route", "/proc/net/dev")
+        names = [line.split(":")[0] for line in Path(files[-1]).read_text().splitlines()]
+        sysctls = [Path("/proc/sys/net", name).read_text() for name in ("ipv4/ip_forward", "core/wmem_max")]
+        return (*(Path(name).read_text() for name in files[:-1]), *names, *sysctls)
+
+    before = state()
+    up(real, "bcube(n=2,k=2)")
+    assert state() == before
+    real.close()
+    assert state() == before

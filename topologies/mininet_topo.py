@@ -1,0 +1,100 @@
+"""A user's own Mininet ``Topo`` class as a topology, for every lab: ``./mytopo.py:MyTopo(k=2)``.
+
+Its hosts come first, in Mininet's natural order, and keep their names; ports are numbered in the order of the links.
+``bw`` (Mbit/s) and ``delay`` of a link are taken as they are; links without have the spec's. What no lab would carry
+out is refused, and not left out.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from testbed.errors import TopologyError
+from topologies.model import Link, Node, Topology
+from topologies.shortest import ShortestPaths
+
+PLACES = {"node1", "node2", "port1", "port2"}
+"""What Mininet itself notes of each link."""
+ADDRESSES = {"ip", "mac", "defaultRoute", "dpid", "addr1", "addr2", "intfName1", "intfName2"}
+"""Names and addresses: labs give their own, which results do not depend on."""
+MARKS = {"isSwitch"}
+SECONDS = {"": 1e-6, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+"""As ``tc`` reads times: a number alone is microseconds."""
+DELAY = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|)")
+
+
+def is_topo(value: object) -> bool:
+    """Whether it is a Mininet ``Topo`` class; Mininet itself is not needed to tell."""
+    return isinstance(value, type) and any(
+        (one.__module__, one.__name__) == ("mininet.topo", "Topo") for one in value.__mro__
+    )
+
+
+def signature_of(topo: Callable[..., object]) -> Callable[..., object]:
+    """The method that takes the class's own arguments: ``__init__`` where it has one, else ``build``."""
+    assert isinstance(topo, type)
+    own = [one for one in topo.__mro__ if one is not object and one.__module__ != "mininet.topo"]
+    method = next((vars(one)["__init__"] for one in own if "__init__" in vars(one)), None)
+    found: Callable[..., object] = method or inspect.getattr_static(topo, "build")
+    return found
+
+
+def read(name: str, topo: Any, rate_bps: int, delay_s: float) -> Topology:
+    """The network that a ``Topo`` object describes.
+
+    Args:
+        name: whose it is, for errors.
+        topo: a ``mininet.topo.Topo``.
+        rate_bps: of links without ``bw``.
+        delay_s: of links without ``delay``.
+
+    Raises:
+        TopologyError: it asks for what labs do not carry out.
+    """
+    hosts, switches = list(topo.hosts()), list(topo.switches())
+    for node in (*hosts, *switches):
+        _refuse_others(f"{name}: {node}", topo.nodeInfo(node), ADDRESSES | MARKS)
+    index = {node: number for number, node in enumerate([*hosts, *switches])}
+    used = [0] * len(index)
+    links = []
+    for first, second, info in topo.links(withInfo=True):
+        where = f"{name}: link {first} - {second}"
+        _refuse_others(where, info, PLACES | ADDRESSES | {"bw", "delay"})
+        a, b = index[first], index[second]
+        rate, delay = _rate_bps(where, info, rate_bps), _delay_s(where, info, delay_s)
+        links.append(Link(a, used[a], b, used[b], rate, delay))
+        used[a] += 1
+        used[b] += 1
+    nodes = [Node(node, "host", 0) for node in hosts] + [Node(node, "switch", 1) for node in switches]
+    return Topology(name, {}, tuple(nodes), tuple(links), ShortestPaths())
+
+
+def _refuse_others(where: str, options: Mapping[str, object], known: set[str]) -> None:
+    for option, value in options.items():
+        if option not in known and value is not None:
+            raise TopologyError(
+                f"{where} has {option}={value!r}, which no lab carries out",
+                fix="leave it out; the spec's links and perturb give loss, jitter and queues to any link",
+            )
+
+
+def _rate_bps(where: str, options: Mapping[str, Any], rate_bps: int) -> int:
+    bw = options.get("bw")
+    if bw is None:
+        return rate_bps
+    if isinstance(bw, bool) or not isinstance(bw, int | float) or not bw > 0:
+        raise TopologyError(f"{where} has bw={bw!r}", fix="give bw as a number of Mbit/s above 0")
+    return round(bw * 1e6)
+
+
+def _delay_s(where: str, options: Mapping[str, Any], delay_s: float) -> float:
+    delay = options.get("delay")
+    if delay is None:
+        return delay_s
+    found = DELAY.fullmatch(str(delay).strip())
+    if found is None:
+        raise TopologyError(f"{where} has delay={delay!r}", fix="write it as '5ms', '200us' or '1s'")
+    return float(found[1]) * SECONDS[found[2]]
