@@ -15,9 +15,11 @@ What this lab needs of a host, beside what Ansible needs to reach it, is its tra
 
 from __future__ import annotations
 
+import importlib.util
 import ipaddress
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -30,7 +32,7 @@ from testbed.errors import MissingToolError, SpecError
 from testbed.units import rate_bps
 
 TRAINING = "training"
-INSTALL = "pip install 'testbed[baremetal]', or: make set-up for ./setup.sh test"
+INSTALL = "pip install 'testbed[baremetal]'"
 READ_TIMEOUT_S = 60.0
 HOME = "/var/lib/testbed"
 """Where everything of ours is on a host, unless ``testbed_home`` says otherwise."""
@@ -78,6 +80,20 @@ def program(name: str) -> str:
     if not path.exists():
         raise MissingToolError(f"the lab baremetal needs {name}, which is not installed", fix=INSTALL)
     return str(path)
+
+
+def check_installed() -> None:
+    """
+    Raises:
+        MissingToolError: Ansible, ansible-runner or ssh is not there.
+    """
+    program("ansible-playbook")
+    if importlib.util.find_spec("ansible_runner") is None:
+        raise MissingToolError("the lab baremetal needs ansible-runner, which is not installed", fix=INSTALL)
+    if shutil.which("ssh") is None:
+        raise MissingToolError(
+            "the lab baremetal needs ssh, which is not installed", fix="apt-get install openssh-client"
+        )
 
 
 def load(path: Path) -> Inventory:

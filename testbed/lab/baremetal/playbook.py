@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import testbed
-from testbed.errors import HostError, MissingToolError
-from testbed.lab.baremetal.inventory import INSTALL, Inventory, program
+from testbed.errors import HostError
+from testbed.lab.baremetal.inventory import Inventory, check_installed
 
 PLAYBOOKS = Path(testbed.__file__).parents[1] / "playbooks"
 CONNECT_TIMEOUT_S = 10
@@ -69,11 +69,9 @@ def play(
     Raises:
         MissingToolError: Ansible is not installed.
     """
-    program("ansible-playbook")
-    try:
-        from ansible_runner import run  # an extra
-    except ImportError:
-        raise MissingToolError("the lab baremetal needs ansible-runner, which is not installed", fix=INSTALL) from None
+    check_installed()
+    from ansible_runner import run  # an extra
+
     played, progress = Played(), _Progress(name, tell)
 
     def event(one: dict[str, Any]) -> bool:

@@ -123,8 +123,11 @@ class Rehearsal:
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
         self._sandbox_pid = int(children.split()[0])
 
-    def write_inventory(self, change: Callable[[dict[str, Any]], object] = lambda _: None) -> Path:
-        """Write the inventory, its hosts' variables changed by ``change`` first."""
+    def write_inventory(
+        self, change: Callable[[dict[str, Any]], object] = lambda _: None, *, outside: bool = False
+    ) -> Path:
+        """Write the inventory, its hosts' variables changed by ``change`` first; ``outside`` makes it one for a
+        controller that is not in the sandbox."""
         nics = [{"name": name} for name in self._nics]
         hosts = {name: {"ansible_host": f"{NETWORK}.{i + 1}", "nics": nics} for i, name in enumerate(self.names)}
         variables = {
@@ -136,6 +139,9 @@ class Rehearsal:
                 Path(sys.prefix).resolve() / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
             ),
         }
+        if outside:
+            (self.folder / "proxy").write_text(_PROXY.format(pid=self._sandbox_pid))
+            variables["ansible_ssh_common_args"] += f" -o ProxyCommand='sh {self.folder}/proxy %h %p'"
         hosts = json.loads(json.dumps(hosts))  # no host is to share another's list
         change(hosts)
         self.inventory.write_text(json.dumps({"all": {"vars": variables, "hosts": hosts}}, indent=2) + "\n")
@@ -209,6 +215,10 @@ class Rehearsal:
         self.close()
 
 
+_PROXY = """\
+exec nsenter --target={pid} --net -- bash -c 'exec 3<>/dev/tcp/$0/$1; cat <&3 & exec cat >&3' "$1" "$2"
+"""
+"""Carries an SSH connection into the sandbox's network."""
 _LOOKS = {
     "interfaces": ["ip", "-json", "address"],
     "routes": ["ip", "-json", "route", "show", "table", "all"],

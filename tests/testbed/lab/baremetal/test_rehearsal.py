@@ -72,7 +72,6 @@ def test_from_prepare_to_reset(rehearsal: Rehearsal, tmp_path: Path) -> None:
         assert rehearsal.differs(host, before[host]) == []
     assert changes(rehearsal, "prepare") > 0
     assert changes(rehearsal, "prepare") == 0
-    assert changes(rehearsal, "prepare", "--check") == 0
 
     records = run(rehearsal, tmp_path, SPEC)
     for record in records:
@@ -88,7 +87,6 @@ def test_from_prepare_to_reset(rehearsal: Rehearsal, tmp_path: Path) -> None:
         assert abs(off_s) <= host["clock"]["uncertainty_s"], "a host's clock is an hour times its number ahead"
     assert "by clocks" in (tmp_path / "run/report.html").read_text()
 
-    assert changes(rehearsal, "reset", "--check") > 0
     assert changes(rehearsal, "reset") > 0
     assert changes(rehearsal, "reset") == 0
     for host in range(3):
@@ -129,6 +127,33 @@ def test_a_killed_harness_leaves_no_host_shaped_and_nothing_running(prepared: Re
         listed = subprocess.run(prepared.on(host, ["ps", "-e", "-o", "args="]), capture_output=True, text=True).stdout
         assert "baremetal.agent" not in listed
         assert "baremetal.shaper" not in listed
+
+
+def test_what_a_killed_harness_left_is_listed_and_removed_when_told(prepared: Rehearsal, tmp_path: Path) -> None:
+    process = started(prepared, tmp_path)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    await_unshaped(prepared, 20.0)
+    inventory = str(prepared.inventory)
+    listed = prepared.testbed("hosts", "clean", "--inventory", inventory).stdout
+    assert "node1: directory /var/lib/testbed/work/" in listed
+    into = tmp_path / "collected"
+    assert prepared.testbed("hosts", "collect", "--inventory", inventory, "--into", str(into)).returncode == 0
+    assert list((into / "node1").rglob("h0.log"))
+    assert "removed" in prepared.testbed("hosts", "clean", "--inventory", inventory, "--yes").stdout
+    assert prepared.testbed("hosts", "clean", "--inventory", inventory).stdout == "nothing is left over\n"
+
+
+def test_a_host_that_cannot_be_reached_is_left_out_when_that_is_allowed(prepared: Rehearsal, tmp_path: Path) -> None:
+    prepared.write_inventory(lambda hosts: hosts["node1"].update(ansible_port=2))
+    try:
+        spec = SPEC.replace("star(hosts=3)", "star(hosts=2)")
+        records = run(prepared, tmp_path, spec, "--allow-missing")
+    finally:
+        prepared.write_inventory()
+    assert [record["status"] for record in records] == ["done", "done"]
+    lab = json.loads((tmp_path / "run/env.json").read_text())["lab"]
+    assert [host["host"] for host in lab[records[0]["id"]]["hosts"].values()] == ["node2", "node3"]
 
 
 def test_a_host_that_hears_nothing_undoes_its_shaping_by_itself(prepared: Rehearsal) -> None:
