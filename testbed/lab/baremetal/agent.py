@@ -275,7 +275,7 @@ class Agent:
 
     def do_open(self, wanted: Mapping[str, Any]) -> None:
         """Give the NICs their addresses, unshaped, for a look at how fast they really are."""
-        shaper.apply(shaper.Wanted.read(wanted))
+        shaper.apply(shaper.Wanted.read(wanted), arm=False)
 
     def do_shaped(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """The NICs were shaped so by the playbook; what is read back of them."""

@@ -94,8 +94,9 @@ def state() -> State | None:
         return None
 
 
-def apply(wanted: Wanted, *, check: bool = False) -> bool:
-    """Make the NICs as wanted; whether anything was (with ``check``: would be) changed.
+def apply(wanted: Wanted, *, check: bool = False, arm: bool = True) -> bool:
+    """Make the NICs as wanted; whether anything was (with ``check``: would be) changed. Who stays to undo it need not
+    ``arm`` the process that does so in time.
 
     Raises:
         HostError: it cannot be done; then nothing has changed.
@@ -118,7 +119,8 @@ def apply(wanted: Wanted, *, check: bool = False) -> bool:
             _disarm()
             _undo(before, netlink)
         _carry_out(wanted, netlink)
-        _arm()
+        if arm:
+            _arm()
         return True
 
 

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from testbed.errors import LabError
-from testbed.lab.base import Burst, Way
 from testbed.lab.baremetal.lab import BaremetalLab
 from testbed.lab.baremetal.rehearsal import Rehearsal
-
+from testbed.lab.base import Burst, Way
 from topologies.addressing import plan
 from workloads.sync.cost import goodput
 
