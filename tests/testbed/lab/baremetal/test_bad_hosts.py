@@ -55,9 +55,10 @@ CASES: dict[str, tuple[str, Callable[[Hosts], object]]] = {
     "not_prepared": ("run", lambda _: None),
     "no_such_nic": ("run", lambda hosts: hosts["node2"].update(nics=[{"name": "eth9"}])),
     "the_nic_of_ssh": ("run", lambda hosts: hosts["node2"].update(nics=[{"name": "mgmt0"}])),
+    "somebody_elses_queue": ("run", lambda _: None),
     "too_few_hosts": ("run", lambda hosts: hosts.pop("node2")),
 }
-PREPARED = ("no_such_nic", "the_nic_of_ssh", "too_few_hosts")
+PREPARED = ("no_such_nic", "the_nic_of_ssh", "somebody_elses_queue", "too_few_hosts")
 
 
 @contextmanager
@@ -74,6 +75,10 @@ def surroundings(rehearsal: Rehearsal, name: str, folder: Path) -> Iterator[None
         )
         assert listening.stdout
         assert listening.stdout.readline()
+    elif name == "somebody_elses_queue":
+        subprocess.run(
+            rehearsal.on(1, ["tc", "qdisc", "add", "dev", "eth1", "root", "handle", "5:", "pfifo"]), check=True
+        )
     elif name == "wrong_key":
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "other")], check=True)
     try:
@@ -86,6 +91,8 @@ def surroundings(rehearsal: Rehearsal, name: str, folder: Path) -> Iterator[None
             listening.stdout.close()
         if name == "full_disk":
             subprocess.run(rehearsal.on(1, ["sh", "-c", "umount /mnt/full && rmdir /mnt/full"]), check=True)
+        elif name == "somebody_elses_queue":
+            subprocess.run(rehearsal.on(1, ["tc", "qdisc", "del", "dev", "eth1", "root"]), check=True)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -126,5 +133,8 @@ def call(rehearsal: Rehearsal, action: str, inventory: Path, folder: Path) -> st
     else:
         words = ["hosts", action]
     done = rehearsal.testbed(*words, "--inventory", str(inventory))
-    lines = [line for line in done.stderr.splitlines() if not line.startswith(("prepare: ", "run: ", "shape: "))]
+    told = ("prepare: ", "run: ", "shape: ", "probe: ")
+    lines = [line for line in done.stderr.splitlines() if not line.startswith(told)]
+    if done.returncode == 1:  # a trial that failed
+        lines += done.stdout.split("\n\n")[0].splitlines()
     return "\n".join([*lines, f"exit status {done.returncode}", ""])
