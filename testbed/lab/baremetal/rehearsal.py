@@ -295,6 +295,9 @@ def _host(files: Path, folder: Path, number: int, nics: int, ready: int, go: int
     try:
         name = f"node{number + 1}"
         kernel.sethostname(name)
+        for which in ("all", "default"):  # an address is there at once, and not after a search for duplicates
+            with suppress(FileNotFoundError):
+                Path(f"/proc/sys/net/ipv6/conf/{which}/accept_dad").write_text("0")
         os.write(ready, b"1")
         os.read(go, 1)  # its NICs are there
         lines = ["link set lo up", "link set mgmt0 up", f"address add {NETWORK}.{number + 1}/24 dev mgmt0"]
