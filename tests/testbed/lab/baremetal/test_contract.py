@@ -3,29 +3,33 @@ and addresses of their own."""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from testbed.errors import LabError
+from testbed.lab.baremetal.hosts import play_on_all
 from testbed.lab.baremetal.lab import BaremetalLab
 from testbed.lab.baremetal.rehearsal import Rehearsal
-from testbed.lab.base import Burst, Way
+from testbed.lab.base import Burst, Launch, Way
 from topologies.addressing import plan
 from workloads.sync.cost import goodput
 
 from ..test_contract import (
     PATIENCE_S,
     RATE_BPS,
+    shell,
     test_a_blocked_link_carries_nothing_and_opens_again,
     test_a_command_is_run_and_waited_for,
     test_a_program_beside_the_workers_takes_signals,
     test_a_stopped_worker_is_named_and_goes_on,
-    test_down_ends_what_runs,
     test_programs_run_on_their_nodes_and_their_ends_are_told,
     test_rates_and_queues_change_while_it_is_up,
     test_what_is_built_is_read_back,
     test_workers_can_be_killed_and_the_network_stays,
+    until_written,
     up,
 )
 
@@ -34,7 +38,6 @@ __all__ = [
     "test_a_command_is_run_and_waited_for",
     "test_a_program_beside_the_workers_takes_signals",
     "test_a_stopped_worker_is_named_and_goes_on",
-    "test_down_ends_what_runs",
     "test_programs_run_on_their_nodes_and_their_ends_are_told",
     "test_rates_and_queues_change_while_it_is_up",
     "test_what_is_built_is_read_back",
@@ -48,8 +51,8 @@ pytestmark = pytest.mark.lab
 def opened(rehearsal: Rehearsal) -> Iterator[BaremetalLab]:
     """A lab on the three hosts; opening one takes seconds, so tests share it."""
     inventory = rehearsal.write_inventory(outside=True)
-    done = rehearsal.testbed("hosts", "prepare", "--inventory", str(rehearsal.inventory))
-    assert done.returncode == 0, done.stderr
+    prepared = play_on_all("prepare", inventory, {}, print)
+    prepared.outcome.require(prepared.hosts)
     with BaremetalLab(inventory) as lab:
         yield lab
 
@@ -63,6 +66,24 @@ def lab(opened: BaremetalLab) -> Iterator[BaremetalLab]:
 @pytest.fixture
 def real(lab: BaremetalLab) -> BaremetalLab:
     return lab
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path, rehearsal: Rehearsal) -> Path:
+    """A directory that hosts have, too, as commands' directories must be."""
+    for host in range(3):
+        subprocess.run(rehearsal.on(host, ["mkdir", "-p", str(tmp_path)]), check=True)
+    return tmp_path
+
+
+def test_down_ends_what_runs(lab: BaremetalLab, rehearsal: Rehearsal, tmp_path: Path) -> None:
+    up(lab)
+    lab.launch([Launch(0, "", str(tmp_path / "log"), shell("echo ready; sleep 77", tmp_path))])
+    until_written(tmp_path / "log")
+    lab.down()
+    listed = subprocess.run(rehearsal.on(0, ["ps", "-e", "-o", "args="]), capture_output=True, text=True, check=True)
+    assert "sleep 77" not in listed.stdout
+    assert lab.describe() == {}
 
 
 def test_somebody_elses_change_is_found(lab: BaremetalLab) -> None:
