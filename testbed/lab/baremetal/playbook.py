@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import testbed
-from testbed.errors import HostError
+from testbed.errors import HostError, MissingToolError
 from testbed.lab.baremetal.inventory import Inventory, check_installed
 
 PLAYBOOKS = Path(testbed.__file__).parents[1] / "playbooks"
@@ -70,6 +70,8 @@ def play(
         MissingToolError: Ansible is not installed.
     """
     check_installed()
+    if not PLAYBOOKS.is_dir():
+        raise MissingToolError(f"there are no playbooks in {PLAYBOOKS}", fix="install testbed from its source tree")
     from ansible_runner import run  # an extra
 
     played, progress = Played(), _Progress(name, tell)

@@ -18,7 +18,10 @@ all:
     racks:
       children:
         rack1: {hosts: {"b[1:2]": {}}, vars: {rack: 1}}
-        rack0: {hosts: {a9: {}, a1: {nics: [{name: ib0, address: 10.1.0.1/24, rate: 10 Gbit/s}, {name: m, role: storage}]}}}
+        rack0:
+          hosts:
+            a9: {}
+            a1: {nics: [{name: ib0, address: 10.1.0.1/24, rate: 10 Gbit/s}, {name: m, role: storage}]}
 """
 
 
