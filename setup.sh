@@ -3,7 +3,8 @@
 #
 #   ./setup.sh run     what `testbed run` needs: Python, the virtual environment, CPU PyTorch, iptables (for delays)
 #   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, ping, tc, Open MPI, a headless browser,
-#                      Docker's daemon, which is installed and not started: the suite starts one of its own
+#                      Docker's daemon, which is installed and not started: the suite starts one of its own,
+#                      Ansible, and an SSH server (not started) to rehearse bare metal with
 #
 # TORCH_INDEX=URL     where pip finds a CPU build of PyTorch, when its usual places have none
 # TORCH_ANY=1         take whatever build pip finds, CUDA's gigabytes included
@@ -14,7 +15,9 @@ what=${1:-run}
 case $what in
     run)  packages=(iptables:iptables) ;;
     test) packages=(iptables:iptables ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium
-          mnexec:mininet ifconfig:net-tools ethtool:ethtool dockerd:docker.io) ;;
+          mnexec:mininet ifconfig:net-tools ethtool:ethtool dockerd:docker.io ssh:openssh-client)
+          # Where a service that is installed also starts with the machine, an SSH server is for its owner to install.
+          [ -d /run/systemd/system ] || packages+=(sshd:openssh-server) ;;
     *)    echo "setup.sh: '$what' is not 'run' or 'test'" >&2; exit 2 ;;
 esac
 
@@ -31,7 +34,8 @@ apt_install() {
     quietly "$@"
 }
 
-# Without starting what a package brings: Docker's daemon would change this machine's interfaces and firewall.
+# Without starting what a package brings: Docker's daemon would change this machine's interfaces and firewall, and only the
+# program of an SSH server is wanted.
 quietly() {
     local policy=/usr/sbin/policy-rc.d status=0 ours=
     if [ ! -e $policy ]; then
@@ -122,7 +126,7 @@ install_torch
 say "installing Python packages"
 case $what in
     run)  .venv/bin/pip install --quiet --editable . ;;
-    test) .venv/bin/pip install --quiet --editable '.[dev,mpi,mininet,docker]' ;;
+    test) .venv/bin/pip install --quiet --editable '.[dev,mpi,mininet,docker,baremetal]' ;;
 esac
 # Only now: an interrupted set-up starts again.
 printf '%s' "$fingerprint" >"$stamp"

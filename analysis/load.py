@@ -29,6 +29,8 @@ class Metrics:
     sync_s: float | None = None
     straggler_wait_s: float | None = None
     gst_median_s: float | None = None
+    gst_uncertainty_s: float | None = None
+    """By how much it may be off, where hosts have clocks of their own."""
     gst_p95_s: float | None = None
     gst_theory_s: float | None = None
     gst_ratio: float | None = None

@@ -66,7 +66,7 @@ def _verdict_cells(run: Run, trial: Trial, seconds: _Time, sync: _Time) -> tuple
     return (
         Cell(seconds.text(m.jct_s)),
         Cell(words.ratio(m.jct_s / over) if m.jct_s is not None and over else NONE),
-        Cell(sync.text(m.gst_median_s)),
+        Cell(sync.text(m.gst_median_s), _off(m.gst_uncertainty_s)),
         Cell(sync.text(m.gst_p95_s)),
         Cell(sync.text(m.gst_theory_s)),
         Cell(NONE if m.gst_ratio is None else words.ratio(m.gst_ratio)),
@@ -75,6 +75,11 @@ def _verdict_cells(run: Run, trial: Trial, seconds: _Time, sync: _Time) -> tuple
         _weights(trial),
         _fidelity(trial),
     )
+
+
+def _off(uncertainty_s: float | None) -> str:
+    """What hosts' clocks leave open."""
+    return "" if uncertainty_s is None else f"± {uncertainty_s * 1e3:.2g} ms by clocks"
 
 
 def _weights(trial: Trial) -> Cell:

@@ -20,7 +20,7 @@ from testbed.errors import TrialError, TrialTimeoutError
 from testbed.files import named_errors
 from testbed.jobs import Files
 from testbed.lab.base import Counters, Exit, Lab, Launch, Program
-from testbed.monitor import CpuLog, Monitor
+from testbed.monitor import CpuLog, monitor_of
 from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.perturb.patching import Patching
 from testbed.program import search_path
@@ -73,7 +73,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     with (
         Patching(lab, topology) as patching,
         Conductor(trial.schedule(), lab, {}, files.logs, patching) as conductor,
-        Monitor() as monitor,
+        monitor_of(lab) as monitor,
     ):
         lab.launch(ranks)
         conductor.begin()

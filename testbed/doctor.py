@@ -18,6 +18,7 @@ from pathlib import Path
 
 from testbed.environment import PREFERRED
 from testbed.errors import LabError, MissingToolError, TestbedError
+from testbed.lab.baremetal.inventory import check_installed as check_ansible
 from testbed.lab.base import LinkSettings, Way
 from testbed.lab.docker.lab import check_ready as check_docker
 from testbed.lab.mininet.lab import check_installed as check_mininet
@@ -95,6 +96,11 @@ def _other_labs() -> Iterator[Check]:
             yield Check(f"lab {name}", True, f"--backend {name}: ready")
         except TestbedError as error:
             yield Check(f"lab {name}", False, f"--backend {name}: {error.problem}", error.fix)
+    try:
+        check_ansible()
+        yield Check("lab baremetal", True, "--inventory FILE: ready; whether its hosts are, testbed hosts prepare says")
+    except MissingToolError as error:
+        yield Check("lab baremetal", False, f"--inventory FILE: {error.problem}", error.fix)
 
 
 def _qdisc(lab: NetnsLab, kind: str, what: str, *, needed: bool) -> Check:

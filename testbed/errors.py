@@ -10,6 +10,7 @@
     |-- OutputError          a directory or file that cannot be used       exit 2
     |-- PrivilegeError       the kernel does not let us build the lab      exit 2
     |-- MissingToolError     a program or package that is needed is absent exit 2
+    |-- HostError            a bare-metal host that cannot be used          exit 2
     `-- TrialError           a trial that started and failed               exit 1
         |-- LabError         the network built is not the one asked for
         |-- WorkerError      a worker died or reported an error
@@ -66,6 +67,10 @@ class PrivilegeError(TestbedError):
 
 class MissingToolError(TestbedError):
     """A program or package that is needed is absent."""
+
+
+class HostError(TestbedError):
+    """A bare-metal host that cannot be used, or not so; whoever knows which one says so in front."""
 
 
 class TrialError(TestbedError):

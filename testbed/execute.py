@@ -24,7 +24,7 @@ from testbed.failover import Coordinator
 from testbed.files import named_errors
 from testbed.jobs import Files
 from testbed.lab.base import Counters, Lab
-from testbed.monitor import CpuLog, Monitor
+from testbed.monitor import CpuLog, monitor_of
 from testbed.perturb.circuits import History, moved_cost
 from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.perturb.patching import Patching
@@ -170,7 +170,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     with (
         Patching(lab, trial.network.topology, [files.samples(names[node]) for node in nodes]) as patching,
         Conductor(trial.schedule(), lab, written, files.logs, patching) as conductor,
-        Monitor() as monitor,
+        monitor_of(lab) as monitor,
     ):
         lab.launch(launches)
         try:
@@ -212,7 +212,8 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     # What a process that died had sent is not known.
     sent = None if course.deaths else sent_bytes([line["wire_bytes"] for line in seen.of("done")])
     return {
-        "metrics": results.measure(trial, samples, course.phases, sent),
+        "metrics": results.measure(trial, samples, course.phases, sent)
+        | {"gst_uncertainty_s": seen.lab.get("clock_uncertainty_s")},
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": link_counts,
         "events": found.events,

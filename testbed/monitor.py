@@ -9,6 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol, runtime_checkable
 
 PERIOD_S = 0.05
 """The kernel counts in ticks of 10 ms, so a shorter period would not see more."""
@@ -51,14 +52,43 @@ def read_cpu(text: str, cores: Collection[int], ticks_per_s: int = 100) -> tuple
     return idle_ticks / ticks_per_s, steal_ticks / ticks_per_s, total_ticks / ticks_per_s
 
 
+class Watch(Protocol):
+    """Looks at CPUs from ``with`` to its end; ``log`` is complete after it."""
+
+    @property
+    def log(self) -> CpuLog: ...
+    def __enter__(self) -> Watch: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """A lab whose workers do not run on this machine."""
+
+    def monitor(self) -> Watch:
+        """What watches the CPUs that they do run on."""
+
+
+def monitor_of(lab: object) -> Watch:
+    """What watches the CPUs that a lab's workers run on."""
+    return lab.monitor() if isinstance(lab, Elsewhere) else Monitor()
+
+
 class Monitor:
     """Reads the counters of the cores that we may use every ``PERIOD_S`` in a thread, from ``with`` to its end."""
 
     def __init__(self, source: Path = Path("/proc/stat")) -> None:
-        self.log = CpuLog()
+        self._log = CpuLog()
         self._source = source
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cpu-monitor", daemon=True)
+
+    @property
+    def log(self) -> CpuLog:
+        """What was read so far."""
+        return self._log
 
     def __enter__(self) -> Monitor:
         self._thread.start()
@@ -75,6 +105,6 @@ class Monitor:
         with self._source.open() as file:
             while True:
                 file.seek(0)
-                self.log.add(time.monotonic(), *read_cpu(file.read(), cores, ticks_per_s))
+                self._log.add(time.monotonic(), *read_cpu(file.read(), cores, ticks_per_s))
                 if self._stop.wait(PERIOD_S):
                     return

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from testbed.cli import containers, describe, experiment, hold, theory
+from testbed.cli import containers, describe, experiment, hold, hosts, theory
 from testbed.errors import TestbedError
 from testbed.exits import code_for
 
@@ -33,6 +33,7 @@ app.command()(hold.up)
 app.command()(containers.image)
 app.command()(containers.clean)
 app.command("exec", context_settings={"ignore_unknown_options": True})(hold.execute)
+app.add_typer(hosts.app, name="hosts")
 
 
 LONGEST_LINE = 1000

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -17,6 +19,7 @@ from testbed.columns import columns
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from testbed.lab.base import Lab
     from testbed.run import Experiment, Run
 
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")]
@@ -27,8 +30,16 @@ Overrides = Annotated[
 
 Backend = Annotated[
     str | None,
-    typer.Option(metavar="LAB", help="netns, mininet or docker, in place of the spec's lab.", show_default=False),
+    typer.Option(
+        metavar="LAB", help="netns, mininet, docker or baremetal, in place of the spec's lab.", show_default=False
+    ),
 ]
+
+
+Inventory = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Ansible inventory of the lab baremetal.", show_default=False)
+]
+AllowMissing = Annotated[bool, typer.Option("--allow-missing", help="Leave out hosts that cannot be reached.")]
 
 
 def with_backend(overrides: list[str], backend: str | None) -> list[str]:
@@ -42,6 +53,8 @@ def run(
     out: Annotated[Path | None, typer.Option(help="New directory; default runs/NAME-TIME.")] = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was cut off.")] = None,
     backend: Backend = None,
+    inventory: Inventory = None,
+    allow_missing: AllowMissing = False,
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment and write its report.
@@ -56,7 +69,11 @@ def run(
         import_module("testbed.run")  # half a second; those that need it take it from there
     console = Console(stderr=as_json)
     interrupt.raise_once()
-    with _experiment(spec, with_backend(overrides, backend), out, resume) as experiment:
+    open_lab = _machines(inventory, allow_missing, backend)
+    backend = "baremetal" if inventory and spec else backend
+    with _experiment(spec, with_backend(overrides, backend), out, resume, open_lab) as experiment:
+        if inventory and experiment.source.spec.lab != "baremetal":
+            _refuse_inventory(experiment.source.spec.lab)
         try:
             done = experiment.go(lambda left: reporter(left, console))
             page = _report(done)
@@ -111,7 +128,37 @@ def report(
         print(f"report: {page}")
 
 
-def _experiment(spec: Path | None, overrides: list[str], out: Path | None, resume: Path | None) -> Experiment:
+def _machines(inventory: Path | None, allow_missing: bool, backend: str | None) -> Callable[[], Lab] | None:
+    """What opens the lab of an inventory, if one is given."""
+    from testbed.errors import UsageError
+
+    if inventory is None:
+        if allow_missing:
+            raise UsageError("--allow-missing is about hosts of an inventory", fix="add --inventory FILE")
+        return None
+    if backend not in (None, "baremetal"):
+        _refuse_inventory(backend)
+    from testbed.lab.baremetal.lab import BaremetalLab
+
+    def tell(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    return partial(BaremetalLab, inventory, allow_missing=allow_missing, tell=tell)
+
+
+def _refuse_inventory(lab: str) -> NoReturn:
+    from testbed.errors import UsageError
+
+    raise UsageError(f"--inventory is for the lab baremetal, not {lab}", fix="leave one of the two out")
+
+
+def _experiment(
+    spec: Path | None,
+    overrides: list[str],
+    out: Path | None,
+    resume: Path | None,
+    open_lab: Callable[[], Lab] | None = None,
+) -> Experiment:
     from testbed.errors import UsageError
     from testbed.run import Experiment
     from testbed.spec import load
@@ -121,10 +168,10 @@ def _experiment(spec: Path | None, overrides: list[str], out: Path | None, resum
     if resume and overrides and not spec:
         raise UsageError("--set and --backend need the SPEC that they change", fix="name it, or resume without them")
     if resume:
-        return Experiment.resumed(resume, load(spec, overrides) if spec else None)
+        return Experiment.resumed(resume, load(spec, overrides) if spec else None, open_lab)
     if not spec:
         raise UsageError("no SPEC is given", fix="testbed run experiments/quickstart.yaml")
-    return Experiment.new(load(spec, overrides), out)
+    return Experiment.new(load(spec, overrides), out, open_lab)
 
 
 def _report(done: Run) -> Path:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from testbed.errors import UsageError
 from testbed.lab.docker.limits import Containers
 
 if TYPE_CHECKING:
     from testbed.lab.netns import NetnsLab
 
-LabName = Literal["netns", "mininet", "docker"]
+LabName = Literal["netns", "mininet", "docker", "baremetal"]
 """What a spec's ``lab`` and ``--backend`` can say."""
 
 
@@ -20,6 +21,7 @@ def opener(name: LabName, containers: Containers | None = None) -> Callable[...,
 
     Raises:
         MissingToolError: what it needs is not installed; so does the opening itself.
+        UsageError: it has no meaning without an inventory.
         PrivilegeError: when it is called, if the kernel does not let this user have such a lab.
     """
     if name == "mininet":
@@ -30,6 +32,8 @@ def opener(name: LabName, containers: Containers | None = None) -> Callable[...,
         from testbed.lab.docker.lab import DockerLab
 
         return partial(DockerLab, containers=containers)
+    if name == "baremetal":
+        raise UsageError("the lab baremetal needs to know its hosts", fix="testbed run SPEC --inventory FILE")
     from testbed.lab.netns import NetnsLab
 
     return NetnsLab

@@ -1,0 +1,170 @@
+#!/usr/bin/python
+"""Ansible module: look at a host, and refuse one that cannot be used. Changes nothing; needs nothing of ours there."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import shutil
+import socket
+import sys
+import time
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = """
+module: testbed_host
+short_description: Look whether a host can be used
+description: [Facts that the controller needs, or a failure that says what is wrong and what mends it.]
+options:
+  home: {description: Where everything of ours is., type: path, required: true}
+  digest: {description: The code that must be there., type: str}
+  nics: {description: NICs that must be there., type: list, elements: str, default: []}
+  needs_bytes: {description: Room that must be left., type: int, default: 0}
+  wall_clock_s: {description: The controller's clock., type: float}
+author: [testbed]
+"""
+EXAMPLES = """
+- testbed_host: {home: /var/lib/testbed, nics: [eth1]}
+"""
+LEAST_PYTHON = (3, 11)
+MOST_OFF_S = 30.0
+"""Of wall clocks: certificates and packages' signatures are refused beyond; samples do not use these clocks."""
+SYS = Path("/sys/class/net")
+SIOCGIFADDR = 0x8915
+
+
+def main():
+    options = {
+        "home": {"type": "path", "required": True},
+        "digest": {"type": "str"},
+        "nics": {"type": "list", "elements": "str", "default": []},
+        "needs_bytes": {"type": "int", "default": 0},
+        "wall_clock_s": {"type": "float"},
+    }
+    module = AnsibleModule(argument_spec=options, supports_check_mode=True)
+    asked = module.params
+    refuse_python(module)
+    refuse_disk(module, asked["home"], asked["needs_bytes"])
+    refuse_clock(module, asked["wall_clock_s"])
+    refuse_unprepared(module, asked["home"], asked["digest"])
+    refuse_nics(module, asked["nics"])
+    module.exit_json(changed=False, **facts(asked["home"], asked["nics"]))
+
+
+def refuse_python(module):
+    if sys.version_info < LEAST_PYTHON:
+        module.fail_json(
+            msg=f"its Python is {platform.python_version()} ({sys.executable}); testbed needs 3.11 or newer",
+            fix="install a newer one there, and name it as ansible_python_interpreter",
+        )
+
+
+def refuse_disk(module, home, needs_bytes):
+    free = shutil.disk_usage(existing(home)).free
+    if free < needs_bytes:
+        module.fail_json(
+            msg=f"its disk is full: {existing(home)} has {free / 1e6:.0f} MB left of {needs_bytes / 1e6:.0f} MB needed",
+            fix="free some space there, or set testbed_home to another place",
+        )
+
+
+def refuse_clock(module, wall_clock_s):
+    off_s = 0.0 if wall_clock_s is None else time.time() - wall_clock_s
+    if abs(off_s) > MOST_OFF_S:
+        module.fail_json(
+            msg=f"its clock is {off_s:+.0f} s off the controller's", fix="set both by NTP, such as with chrony"
+        )
+
+
+def refuse_unprepared(module, home, digest):
+    if digest and not Path(home, f"code-{digest}", "workloads/worker.py").exists():
+        other = Path(home, ".testbed").exists()
+        module.fail_json(
+            msg=f"it is prepared with other code than the controller's ({digest})" if other else "it is not prepared",
+            fix="testbed hosts prepare --inventory FILE",
+        )
+
+
+def refuse_nics(module, names):
+    ssh = ssh_address()
+    for name in names:
+        if not (SYS / name).exists():
+            module.fail_json(
+                msg=f"there is no NIC {name}",
+                fix=f"correct its nics in the inventory; it has {', '.join(sorted(one.name for one in SYS.iterdir()))}",
+            )
+
+        if ssh is not None and address(name) == ssh:
+            module.fail_json(
+                msg=f"{name} carries the SSH connection, and is not to be shaped",
+                fix="name the training NICs in the inventory, and leave the management NIC alone",
+            )
+
+
+def ssh_address():
+    """Our address of the SSH connection: sudo drops the variable that says so, but the processes above have it."""
+    pid = os.getpid()
+    while pid > 1:
+        for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if variable.startswith(b"SSH_CONNECTION="):
+                return variable.split(b"=")[1].split()[2].decode()
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return None
+
+
+def address(name):
+    """A NIC's first IPv4 address, if it has one (netdevice(7))."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            answer = fcntl.ioctl(sock, SIOCGIFADDR, name.encode().ljust(40, b"\0"))
+        except OSError:
+            return None
+    return socket.inet_ntoa(answer[20:24])
+
+
+def facts(home, names):
+    return {
+        "python": sys.executable,
+        "python_version": f"{sys.version_info[0]}.{sys.version_info[1]}",
+        "has_venv": importable("ensurepip"),
+        "prepared": Path(home, "venv/bin/python").exists(),
+        "kernel": platform.release(),
+        "cores": len(os.sched_getaffinity(0)),
+        "nics": {name: nic(name) for name in names},
+    }
+
+
+def nic(name):
+    return {
+        "mac": read(SYS / name / "address"),
+        "mtu": read(SYS / name / "mtu"),
+        "speed": read(SYS / name / "speed"),
+    }
+
+
+def read(path):
+    try:
+        return path.read_text().strip()
+    except OSError:  # a NIC without a cable has no speed
+        return None
+
+
+def importable(name):
+    import importlib.util
+
+    return importlib.util.find_spec(name) is not None
+
+
+def existing(path):
+    """The path, or the first directory above it that is there."""
+    found = Path(path)
+    while not found.exists():
+        found = found.parent
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""``testbed hosts``: make the machines of an inventory ready for the lab baremetal, and leave them as they were."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from testbed.cli.output import AsJson, print_json
+
+app = typer.Typer(
+    no_args_is_help=True, help="Prepare the machines of an inventory for the lab baremetal, and reset them."
+)
+
+InventoryFile = Annotated[Path, typer.Option(metavar="FILE", help="The Ansible inventory.")]
+Check = Annotated[bool, typer.Option("--check", help="Say what would change, and change nothing.")]
+AllowMissing = Annotated[bool, typer.Option("--allow-missing", help="Leave out hosts that cannot be reached.")]
+
+
+@app.command()
+def prepare(
+    inventory: InventoryFile, check: Check = False, allow_missing: AllowMissing = False, as_json: AsJson = False
+) -> None:
+    """Put our code and a Python environment on every host; the second time changes nothing."""
+    _play("prepare", inventory, check, allow_missing, as_json)
+
+
+@app.command()
+def collect(
+    inventory: InventoryFile,
+    into: Annotated[Path, typer.Option(metavar="DIR", help="Where a directory a host is made.")] = Path("collected"),
+    check: Check = False,
+    allow_missing: AllowMissing = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch what runs that were cut off have left on the hosts."""
+    _play("collect", inventory, check, allow_missing, as_json, testbed_into=str(into.absolute()))
+
+
+@app.command()
+def reset(
+    inventory: InventoryFile, check: Check = False, allow_missing: AllowMissing = False, as_json: AsJson = False
+) -> None:
+    """Undo what is shaped, and remove what prepare has put there: each host is as before."""
+    _play("reset", inventory, check, allow_missing, as_json)
+
+
+@app.command()
+def clean(
+    inventory: InventoryFile,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove what is listed.")] = False,
+    allow_missing: AllowMissing = False,
+    as_json: AsJson = False,
+) -> None:
+    """List what runs that were cut off have left on the hosts, and with --yes remove it."""
+    from testbed.lab.baremetal.hosts import left_on_all
+
+    found = left_on_all(inventory, remove=yes, allow_missing=allow_missing)
+    if as_json:
+        print_json({"removed": yes, "left": found})
+        return
+    for one in found:
+        print(f"{one['host']}: {one['what']}, since {one['since']}" + (f", of {one['owner']}" if one["owner"] else ""))
+    if not found:
+        print("nothing is left over")
+    else:
+        print(f"\n{len(found)} removed" if yes else f"\nremove them: testbed hosts clean --inventory {inventory} --yes")
+
+
+def _play(name: str, inventory: Path, check: bool, allow_missing: bool, as_json: bool, **variables: str) -> None:
+    from testbed.lab.baremetal.hosts import play_on_all
+
+    played = play_on_all(name, inventory, variables, check=check, tell=lambda line: print(line, file=sys.stderr))
+    names = list(played.hosts)
+    played.outcome.require(names, allow_missing=allow_missing)
+    changed = {host: played.outcome.changed.get(host, 0) for host in names if host not in played.outcome.unreachable}
+    if as_json:
+        print_json({"changed": changed, "missing": sorted(played.outcome.unreachable)})
+        return
+    print(f"{name}: {len(changed)} hosts, {sum(changed.values())} changes{' to make' if check else ''}")
+    for host in played.outcome.unreachable:
+        print(f"  left out: {host}")

@@ -1,0 +1,28 @@
+"""One host's part in bursts between hosts: receives some, or sends some; runs on the host, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from workloads.job import Probe
+from workloads.probe import Receiver, Sender, finish
+
+
+def main(sends: Sequence[Mapping[str, Any]], receives: Sequence[Mapping[str, Any]], ready: int, result: Path) -> int:
+    """Write a byte to ``ready`` when bursts can come, and a line of JSON a burst received, by its place in the list, to
+    ``result``; 0, or the exception that workloads.probe has."""
+    selector = selectors.DefaultSelector()
+    receivers = [Receiver(Probe(**one), selector) for one in receives]
+    for one in sends:
+        Sender(Probe(**one), selector)
+    os.write(ready, b"1")
+    os.close(ready)
+    finish(selector, max(one["duration_s"] for one in [*sends, *receives]))
+    lines = [{"burst": number, "rate_bps": one.measured().rate_bps} for number, one in enumerate(receivers)]
+    result.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return 0

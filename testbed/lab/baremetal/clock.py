@@ -1,0 +1,47 @@
+"""Where another machine's clock stands: NTP's four moments, of which the agent's two are one.
+
+The controller notes when it asks and when the answer is there; the host says what its ``time.monotonic()`` was in
+between. Its clock is then off by the middle of the two minus what it said, by half of the round trip at most. Of the
+last exchanges the one with the shortest round trip counts; clocks that drift apart by 50 ppm do so by 1.5 ms in the
+:data:`REMEMBERED_S` that an exchange counts for, so a recent one is preferred to one that was a little quicker.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+REMEMBERED_S = 30.0
+DRIFT = 50e-6
+"""Of two undisciplined quartz clocks at most; where NTP disciplines both it is below 1e-6."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """``offset_s`` is to be added to the host's clock; it is off by at most ``uncertainty_s``."""
+
+    at_s: float
+    offset_s: float
+    uncertainty_s: float
+
+
+@dataclass
+class Clock:
+    """One host's clock against ours."""
+
+    exchanges: deque[Exchange] = field(default_factory=deque)
+
+    def add(self, asked_s: float, said_s: float, answered_s: float) -> None:
+        """Note an exchange: our clock, theirs, ours."""
+        self.exchanges.append(Exchange(answered_s, (asked_s + answered_s) / 2 - said_s, (answered_s - asked_s) / 2))
+        while answered_s - self.exchanges[0].at_s > REMEMBERED_S:
+            self.exchanges.popleft()
+
+    def best(self) -> Exchange:
+        """What is known now. Raises ValueError before the first exchange."""
+        now_s = self.exchanges[-1].at_s if self.exchanges else 0.0
+        return min(self.exchanges, key=lambda one: one.uncertainty_s + DRIFT * (now_s - one.at_s))
+
+    def local_s(self, their_s: float) -> float:
+        """A moment of the host's clock on ours."""
+        return their_s + self.best().offset_s

@@ -1,0 +1,203 @@
+"""The controller's end of one agent: an ssh process, requests and answers in JSON lines, and that host's clock."""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import json
+import shlex
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import LabError
+from testbed.lab.baremetal.clock import Clock
+from testbed.lab.baremetal.inventory import Host
+
+ANSWER_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
+"""Python's start on a busy machine; and PyTorch's import."""
+CLOSE_TIMEOUT_S = 5.0
+HUGE_PAGES = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
+"""As in the netns lab, see :data:`testbed.lab.netns.lab.HUGE_PAGES`."""
+
+
+def ssh(host: Host, control: Path) -> list[str]:
+    """The command that reaches a host as Ansible does, over the connection that Ansible has opened if there is one."""
+    one = host.variables
+    words = ["ssh", "-o", "BatchMode=yes", "-o", "ControlMaster=auto", "-o", "ControlPersist=60s"]
+    words += ["-o", f"ControlPath={control}/%C", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
+    if "ansible_port" in one:
+        words += ["-o", f"Port={one['ansible_port']}"]
+    if "ansible_ssh_private_key_file" in one:
+        words += ["-o", f"IdentityFile={one['ansible_ssh_private_key_file']}"]
+    if "ansible_user" in one:
+        words += ["-o", f"User={one['ansible_user']}"]
+    for name in ("ansible_ssh_common_args", "ansible_ssh_extra_args"):
+        words += shlex.split(str(one.get(name, "")))
+    return [*words, str(one.get("ansible_host", host.name))]
+
+
+def end_shared(hosts: Iterable[Host], control: Path) -> None:
+    """End the connections that are shared below ``control``: SSH keeps a process for each, for a minute."""
+    for host in hosts:
+        words = ssh(host, control)
+        with suppress(subprocess.TimeoutExpired):
+            subprocess.run([words[0], "-O", "exit", *words[1:]], capture_output=True, timeout=CLOSE_TIMEOUT_S)
+
+
+def become(host: Host) -> tuple[list[str], str]:
+    """Words in front of a command that make root of the user, and what they want to read first (a password)."""
+    one = host.variables
+    if one.get("ansible_user", getpass.getuser()) == "root":
+        return [], ""
+    password = one.get("ansible_become_password") or one.get("ansible_become_pass") or one.get("ansible_sudo_pass")
+    if password:
+        return ["sudo", "-S", "-p", "''"], f"{password}\n"
+    return ["sudo", "-n"], ""
+
+
+class Connection:
+    """An agent that runs. ``on_event`` is called, in a thread of the connection, with each line that is no answer, and
+    with ``{"lost": WHY}`` when the agent is gone and was not told to go."""
+
+    def __init__(
+        self,
+        host: Host,
+        code: str,
+        work: str,
+        owner: str,
+        control: Path,
+        on_event: Callable[[Connection, dict[str, Any]], None],
+    ) -> None:
+        self.host, self.name, self.clock = host, host.name, Clock()
+        self._on_event = on_event
+        self._waiting: dict[int, tuple[float, Future[tuple[Any, float, float]]]] = {}
+        self._lock = threading.Lock()
+        self._next, self._leaving = 0, False
+        self.lost: str | None = None
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed in close()
+        words, first = become(host)
+        start = [*words, "env", HUGE_PAGES, f"PYTHONPATH={code}", f"{host.home}/venv/bin/python"]
+        start += ["-P", "-m", "testbed.lab.baremetal.agent", work, shlex.quote(owner)]
+        self._process = subprocess.Popen(
+            [*ssh(host, control), " ".join(start)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            start_new_session=True,  # Ctrl-C is for us, who then tell it to leave
+        )
+        assert self._process.stdin
+        assert self._process.stdout
+        self._in, self._out = self._process.stdin, self._process.stdout
+        if first:
+            self._in.write(first.encode())
+            self._in.flush()
+        self._thread = threading.Thread(target=self._read, name=f"agent-{host.name}", daemon=True)
+        self._thread.start()
+
+    def begin(self, do: str, **fields: Any) -> Future[tuple[Any, float, float]]:
+        """Send a request; the answer is to come, with when it was asked and when it came.
+
+        Raises:
+            LabError: the agent is gone.
+        """
+        answer: Future[tuple[Any, float, float]] = Future()
+        with self._lock:
+            if self.lost is not None:
+                raise self._gone()
+            number, self._next = self._next, self._next + 1
+            line = json.dumps({"id": number, "do": do, **fields}).encode() + b"\n"
+            self._waiting[number] = time.monotonic(), answer
+            try:
+                self._in.write(line)
+                self._in.flush()
+            except OSError:
+                pass  # the reader sees its end, and says why
+        return answer
+
+    def end(self, answer: Future[tuple[Any, float, float]], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+        """The result of a request.
+
+        Raises:
+            LabError: the host refused, which it says why; or it is gone, or slow.
+        """
+        try:
+            return answer.result(timeout_s)[0]
+        except FutureTimeoutError:
+            raise LabError(
+                f"{self.name}: no answer for {timeout_s:g} s", fix="see whether it is overloaded, or the network lost"
+            ) from None
+
+    def ask(self, do: str, timeout_s: float = ANSWER_TIMEOUT_S, **fields: Any) -> Any:
+        """Send a request and wait for its result. Raises LabError as :meth:`begin` and :meth:`end` do."""
+        return self.end(self.begin(do, **fields), timeout_s)
+
+    def exchange(self) -> None:
+        """Compare the clocks once. Raises LabError."""
+        said_s, asked_s, answered_s = self.begin("time").result(ANSWER_TIMEOUT_S)
+        self.clock.add(asked_s, said_s, answered_s)
+
+    def put(self, name: str, content: bytes, mode: int = 0o644) -> Future[tuple[Any, float, float]]:
+        """Begin to write a file below the agent's working directory."""
+        return self.begin("put", path=name, data=base64.b64encode(content).decode(), mode=mode)
+
+    def close(self) -> None:
+        """Tell the agent to leave, or, if it does not, end the connection: then it leaves, too."""
+        self._leaving = True
+        with suppress(LabError):
+            self.begin("leave")
+        with suppress(OSError):
+            self._in.close()
+        try:
+            self._process.wait(CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._thread.join(CLOSE_TIMEOUT_S)
+        self._out.close()
+        self._errors.close()
+
+    def _read(self) -> None:
+        for line in self._out:
+            answered_s = time.monotonic()
+            try:
+                message = json.loads(line)
+            except ValueError:
+                continue  # a shell's greeting
+            if "id" in message:
+                asked_s, answer = self._waiting.pop(message["id"])
+                if "problem" in message:
+                    answer.set_exception(LabError(f"{self.name}: {message['problem']}", fix=message["fix"]))
+                else:
+                    answer.set_result((message["result"], asked_s, answered_s))
+            else:
+                self._on_event(self, message)
+        self._ended()
+
+    def _ended(self) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(CLOSE_TIMEOUT_S)
+        self._errors.seek(0)
+        said = self._errors.read().decode(errors="replace").strip().splitlines()
+        with self._lock:
+            self.lost = said[-1] if said else f"ssh ended with status {self._process.returncode}"
+            waiting = list(self._waiting.values())
+            self._waiting.clear()
+        for _, answer in waiting:
+            answer.set_exception(self._gone())
+        if not self._leaving:
+            self._on_event(self, {"lost": self.lost})
+
+    def _gone(self) -> LabError:
+        return LabError(
+            f"{self.name}: the connection to its agent is lost ({self.lost})",
+            fix="see whether it is on and reachable; then go on with testbed run --resume",
+        )

@@ -1,0 +1,154 @@
+"""What the hosts' network does: round trips and bursts between agents, and how fast NICs are before they are shaped."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from testbed.lab.baremetal.fleet import Fleet
+from testbed.lab.baremetal.network import Network
+from testbed.lab.base import Burst, Calibration, Way
+from testbed.units import rate_text
+from topologies import addressing
+from topologies.model import Topology
+from workloads.job import Probe
+from workloads.sync.cost import goodput
+
+PINGS = 11
+"""Round trips a way, of which the median counts."""
+PORT = 9_000
+PATIENCE_S = 10.0
+PROBE_S = 0.5
+LEAST = 0.9
+"""Share of its rate that a NIC should carry, all NICs at once."""
+UNKNOWN_BPS = 10_000_000_000
+"""What a burst is prepared for where nobody says how fast a NIC is."""
+RESULT = "measured.jsonl"
+
+
+def calibrate(fleet: Fleet, pings: Sequence[Way], bursts: Sequence[Burst], physical: Mapping[str, str]) -> Calibration:
+    """As :meth:`testbed.lab.base.Lab.calibrate`; ``physical`` has the address that is used for each of the plan."""
+    trips = round_trips(fleet, [_used(way, physical) for way in pings])
+    found = [
+        rates(fleet, [Burst(_used(one.way, physical), one.rate_bps, one.duration_s, one.loses)])[0] for one in bursts
+    ]
+    return Calibration(PINGS, tuple(trips), tuple(found))
+
+
+def _used(way: Way, physical: Mapping[str, str]) -> Way:
+    return Way(way.src, way.dst, physical[way.local], physical[way.remote])
+
+
+def round_trips(fleet: Fleet, ways: Sequence[Way]) -> list[tuple[float, ...]]:
+    """By way, round trips (s), one way after the other; those that did not come back are missing."""
+    echoed: list[list[str]] = [[] for _ in fleet.connections]
+    for way in ways:
+        echoed[way.dst].append(way.remote)
+    ports = fleet.ask_each("echo", [{"addresses": addresses} for addresses in echoed])
+    found = []
+    for way in ways:
+        port = ports[way.dst][echoed[way.dst].index(way.remote)]
+        asked = {"local": way.local, "remote": way.remote, "port": port, "count": PINGS}
+        found.append(tuple(fleet.connections[way.src].ask("ping", **asked)))
+    fleet.ask("echo", addresses=[])
+    return found
+
+
+def rates(fleet: Fleet, bursts: Sequence[Burst]) -> list[float]:
+    """Payload (bit/s) that arrives of each burst, all at once."""
+    receives: list[list[tuple[int, Probe]]] = [[] for _ in fleet.connections]
+    sends: list[list[Probe]] = [[] for _ in fleet.connections]
+    for number, burst in enumerate(bursts):
+        way = burst.way
+        receives[way.dst].append((number, _end(burst, way.remote, way.local, PORT + number)))
+        sends[way.src].append(_end(burst, way.local, way.remote, PORT + number))
+    with tempfile.TemporaryDirectory(prefix="tb-") as folder:
+        paths = [Path(folder) / f"{node}.jsonl" for node in range(len(receives))]
+        for node, path in enumerate(paths):
+            fleet.follow(node, RESULT, path)
+        asked = [{"probes": [asdict(probe) for _, probe in one], "result": RESULT} if one else None for one in receives]
+        listening = fleet.ask_each("receive", asked)
+        sending = fleet.ask_each("send", [{"probes": list(map(asdict, one))} if one else None for one in sends])
+        patience_s = PATIENCE_S + 2 * max((one.duration_s for one in bursts), default=0.0)
+        for pids in (sending, listening):
+            for node, pid in enumerate(pids):
+                if pid is not None:
+                    fleet.wait_ended(node, pid, patience_s)
+        found = [0.0] * len(bursts)
+        for path, expected in zip(paths, receives, strict=True):
+            lines = path.read_text().splitlines() if path.exists() else []
+            for line in map(json.loads, lines):
+                found[expected[line["burst"]][0]] = line["rate_bps"]
+    return found
+
+
+def _end(burst: Burst, local: str, remote: str, port: int) -> Probe:
+    return Probe(local, remote, port, port, burst.rate_bps, burst.duration_s, loses=burst.loses)
+
+
+def physical(fleet: Fleet, plan: Network, topology: Topology) -> list[dict[str, Any]]:
+    """How fast each NIC that some other sends to is, all at once, before anything is shaped: ``host``, ``nic``,
+    ``rate_bps`` (of payload), and what the inventory and the topology want of it."""
+    ways = ways_in(topology, plan)
+    wanted = [_wants(plan, topology, way) for way in ways]
+    asked = [
+        Burst(_used(way, plan.physical), one["inventory_bps"] or UNKNOWN_BPS, PROBE_S)
+        for way, one in zip(ways, wanted, strict=True)
+    ]
+    return [{**one, "rate_bps": round(rate)} for one, rate in zip(wanted, rates(fleet, asked), strict=True)]
+
+
+def ways_in(topology: Topology, plan: Network) -> list[Way]:
+    """A way into each NIC, and out of each, as far as there are pairs that talk."""
+    addresses = addressing.plan(topology)
+    owners = {address: place for place, (address, _) in addresses.host.items()}
+    pairs = sorted(
+        {(a, b) for a in topology.hosts for b in topology.hosts if a != b and _one_hop(topology, a, b)}, key=_next
+    )
+    found, senders, receivers = [], set[str](), set[str]()
+    for src, dst in pairs:
+        local, remote = addresses.flow(src, dst)
+        reached = not plan.wanted[src].nics[owners[local][1]].address or remote in dict(
+            plan.wanted[src].nics[owners[local][1]].peers
+        )
+        if reached and local not in senders and remote not in receivers:
+            senders.add(local)
+            receivers.add(remote)
+            found.append(Way(src, dst, local, remote))
+    return found
+
+
+def _next(pair: tuple[int, int]) -> tuple[int, int]:
+    """Pairs of neighbouring numbers first, so that everybody finds one."""
+    return (pair[1] - pair[0]) % 1024, pair[0]
+
+
+def _one_hop(topology: Topology, src: int, dst: int) -> bool:
+    return all(len(path.links) == 2 for path in topology.paths(src, dst))
+
+
+def _wants(plan: Network, topology: Topology, way: Way) -> dict[str, Any]:
+    port = next(
+        port
+        for (node, port), (address, _) in addressing.plan(topology).host.items()
+        if node == way.dst and address == way.remote
+    )
+    nic = plan.hosts[way.dst].nics[port]
+    asked_bps = topology.links[topology.ports[way.dst][port] // 2].rate_bps
+    return {"host": plan.hosts[way.dst].name, "nic": nic.name, "inventory_bps": nic.rate_bps, "asked_bps": asked_bps}
+
+
+def remarks(physical: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where NICs are not what the inventory says, or too slow for what is asked."""
+    found = []
+    for one in physical:
+        for key, whose in (("inventory_bps", "the inventory says"), ("asked_bps", "the topology wants")):
+            wanted_bps = one[key]
+            if wanted_bps and one["rate_bps"] < LEAST * wanted_bps * goodput(1500):
+                carried = rate_text(round(one["rate_bps"] / goodput(1500), -6))
+                found.append(f"{one['host']}'s {one['nic']} carries {carried}, {whose} {rate_text(wanted_bps)}")
+    return found

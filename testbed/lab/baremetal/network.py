@@ -1,0 +1,199 @@
+"""What each host is to be like for one topology: pure data from the topology, the inventory, and the hosts' MACs.
+
+The network between the hosts is there already and stays as it is. So a topology fits if every link of it has a host at
+one end and a switch that only forwards at the other: then each link is a NIC, shaped out of it and into it, and
+whatever really joins the NICs stands for the switches.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from testbed.errors import SpecError
+from testbed.lab.baremetal.inventory import Host, Inventory
+from testbed.lab.baremetal.shaper import Nic, Wanted
+from testbed.lab.base import LinkSettings, check_rate
+from topologies import addressing
+from topologies.model import Topology
+
+Macs = Mapping[str, Mapping[str, str]]
+"""By host, the MAC address of each of its NICs."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A topology on machines.
+
+    Attributes:
+        hosts: by node of the topology, the machine.
+        wanted: by node, what is to be done to it.
+        physical: for each address of the topology's plan, the one that is used in its place.
+    """
+
+    hosts: tuple[Host, ...]
+    wanted: tuple[Wanted, ...]
+    physical: Mapping[str, str]
+
+    def place(self, topology: Topology, directed_link: int) -> tuple[int, int, bool]:
+        """The node and the position among its NICs that a directed link belongs to, and whether it leads out."""
+        out = topology.tail(directed_link) < topology.host_count
+        own = directed_link if out else directed_link ^ 1
+        return topology.tail(own), topology.port_at_tail(own), out
+
+
+def check(topology: Topology, settings: LinkSettings, inventory: Inventory) -> None:
+    """
+    Raises:
+        SpecError: these machines cannot stand for this topology.
+    """
+    name = topology.expression
+    if topology.panels is not None:
+        raise SpecError(f"{name} has patch panels, which the lab baremetal has not", fix="take the lab netns for it")
+    adding = [topology.nodes[switch].name for switch in topology.switches if topology.nodes[switch].ina]
+    if adding:
+        raise SpecError(
+            f"{name}: {adding[0]} is to add gradients, and the switches of the lab baremetal only forward",
+            fix="take the lab netns for it",
+        )
+    for link in topology.links:
+        ends = [topology.nodes[link.a], topology.nodes[link.b]]
+        if [one.kind for one in ends].count("host") != 1:
+            raise SpecError(
+                f"{name}: the link {ends[0].name} - {ends[1].name} is not between a host and a switch, and the lab "
+                "baremetal shapes only NICs of hosts",
+                fix="take a topology whose switches join hosts alone, such as star or bcube, or the lab netns",
+            )
+        if link.delay_s:
+            raise _undelayed(f"a delay of {link.delay_s * 1e3:g} ms")
+        check_rate(link.rate_bps)
+    for what, value in (("jitter", settings.jitter_s), ("loss", settings.loss), ("reorder", settings.reorder)):
+        if value:
+            raise _undelayed(f"a {what} of {value:g}")
+    _check_hosts(topology, inventory)
+
+
+def _undelayed(what: str) -> SpecError:
+    return SpecError(
+        f"links with {what}: the lab baremetal has the delays of the network that is there",
+        fix="leave it out for this lab, or take the lab netns",
+    )
+
+
+def _check_hosts(topology: Topology, inventory: Inventory) -> None:
+    hosts = inventory.hosts
+    if topology.host_count > len(hosts):
+        raise SpecError(
+            f"{topology.expression} has {topology.host_count} hosts, and {inventory.path} {len(hosts)}",
+            fix=f"take a topology of at most {len(hosts)} hosts, or add machines to the inventory",
+        )
+    used = [(hosts[node], nic) for node in topology.hosts for nic in hosts[node].nics[: len(topology.ports[node])]]
+    for node in topology.hosts:
+        need, has = len(topology.ports[node]), len(hosts[node].nics)
+        if need > has:
+            raise SpecError(
+                f"{topology.expression} needs {need} NICs a host, and {inventory.path} gives {hosts[node].name} {has}",
+                fix="add the host's other training NICs to its nics",
+            )
+    given = [(host, nic) for host, nic in used if nic.address is not None]
+    if given and len(given) < len(used):
+        host, nic = next((host, nic) for host, nic in used if nic.address is None)
+        raise SpecError(
+            f"{inventory.path}: {given[0][0].name}'s {given[0][1].name} has an address, and {host.name}'s {nic.name} "
+            "has none",
+            fix="give all training NICs one, or none (then each gets one while a trial runs)",
+        )
+
+
+def plan(
+    topology: Topology,
+    settings: LinkSettings,
+    pairs: Iterable[tuple[int, int]],
+    inventory: Inventory,
+    macs: Macs,
+    owner: str,
+    undo_s: float,
+) -> Network:
+    """What to do to each host, so that each (source, destination) pair can talk.
+
+    Raises:
+        SpecError: traffic of a pair would have to pass a third host.
+    """
+    hosts = inventory.hosts[: topology.host_count]
+    addresses = addressing.plan(topology)
+    physical = {
+        address: hosts[node].nics[port].address or address for (node, port), (address, _) in addresses.host.items()
+    }
+    owners = {address: place for place, (address, _) in addresses.host.items()}
+    peers: dict[tuple[int, int], set[str]] = defaultdict(set)
+    for src, dst in pairs:
+        for path in topology.paths(src, dst):
+            between = [topology.head(link) for link in path.links[:-1] if topology.head(link) < topology.host_count]
+            if between:
+                raise SpecError(
+                    f"{topology.expression}: {topology.nodes[between[0]].name} would have to forward from "
+                    f"{topology.nodes[src].name} to {topology.nodes[dst].name}, and hosts of the lab baremetal do not",
+                    fix="take a scheme in which neighbours talk, or the lab netns",
+                )
+        local, remote = addresses.flow(src, dst)
+        peers[owners[local]].add(remote)
+    wanted = tuple(
+        Wanted(owner, _nics(topology, settings, hosts, node, peers, owners, addresses.host, macs), undo_s)
+        for node in topology.hosts
+    )
+    return Network(hosts, wanted, physical)
+
+
+def _nics(
+    topology: Topology,
+    settings: LinkSettings,
+    hosts: Sequence[Host],
+    node: int,
+    peers: Mapping[tuple[int, int], set[str]],
+    owners: Mapping[str, tuple[int, int]],
+    given: Mapping[tuple[int, int], tuple[str, int]],
+    macs: Macs,
+) -> tuple[Nic, ...]:
+    found = []
+    for port, directed in enumerate(topology.ports[node]):
+        rate_bps, nic = topology.links[directed // 2].rate_bps, hosts[node].nics[port]
+        ours = nic.address is None
+        found.append(
+            Nic(
+                name=nic.name,
+                out_bps=rate_bps,
+                in_bps=rate_bps,
+                queue_bytes=settings.queue_bytes,
+                mtu=settings.mtu,
+                address=given[node, port][0] if ours else None,
+                peers=tuple((peer, _mac(hosts, macs, *owners[peer])) for peer in sorted(peers[node, port]))
+                if ours
+                else (),
+            )
+        )
+    return tuple(found)
+
+
+def _mac(hosts: Sequence[Host], macs: Macs, node: int, port: int) -> str:
+    host = hosts[node]
+    return macs[host.name][host.nics[port].name]
+
+
+def plain(wanted: Wanted) -> dict[str, Any]:
+    """As JSON has it, and :meth:`Wanted.read` reads it."""
+    found: dict[str, Any] = json.loads(json.dumps(asdict(wanted)))
+    return found
+
+
+def translated(value: object, words: Mapping[str, str]) -> object:
+    """The same plain data with every text that is in ``words`` replaced."""
+    if isinstance(value, str):
+        return words.get(value, value)
+    if isinstance(value, list):
+        return [translated(one, words) for one in value]
+    if isinstance(value, dict):
+        return {key: translated(one, words) for key, one in value.items()}
+    return value

@@ -1,0 +1,22 @@
+"""Real SSH hosts in namespaces of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.errors import TestbedError
+from testbed.lab.baremetal.rehearsal import Rehearsal, require
+
+
+@pytest.fixture(scope="module")
+def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
+    """Three hosts with two training NICs each, prepared by nobody."""
+    pytest.importorskip("ansible_runner")
+    try:
+        require()
+    except TestbedError as error:
+        pytest.skip(str(error))
+    with Rehearsal(tmp_path_factory.mktemp("hosts"), hosts=3, nics=2) as hosts:
+        yield hosts

@@ -1,0 +1,175 @@
+"""An experiment on real SSH hosts, through the playbooks, from prepare to reset."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.lab.baremetal.rehearsal import CLOCK_STEP_S, Rehearsal
+
+pytestmark = pytest.mark.lab
+
+SPEC = """\
+name: small
+links: {rate: 200 Mbit/s}
+workload: {model: lenet5, dataset: digits, batch: [2], iterations: 3, compute: none}
+arms:
+  - {label: PS, topology: star(hosts=3), scheme: ps}
+  - {label: ring, topology: star(hosts=3), scheme: ring}
+timeout: 20 s
+"""
+LONG = SPEC.replace("iterations: 3", "iterations: 2000").replace(
+    "  - {label: ring, topology: star(hosts=3), scheme: ring}\n", ""
+)
+SHAPED_S = 60.0
+
+
+def changes(rehearsal: Rehearsal, action: str, *more: str) -> int:
+    """What a playbook of ours changes on all hosts together."""
+    done = rehearsal.testbed("hosts", action, "--inventory", str(rehearsal.inventory), "--json", *more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return sum(json.loads(done.stdout)["changed"].values())
+
+
+@pytest.fixture
+def prepared(rehearsal: Rehearsal) -> Rehearsal:
+    """The hosts, prepared."""
+    changes(rehearsal, "prepare")
+    return rehearsal
+
+
+def run(rehearsal: Rehearsal, folder: Path, spec: str, *more: str) -> list[dict[str, Any]]:
+    """The records of an experiment on the hosts."""
+    (folder / "spec.yaml").write_text(spec)
+    words = [
+        "run",
+        str(folder / "spec.yaml"),
+        "--inventory",
+        str(rehearsal.inventory),
+        "--out",
+        str(folder / "run"),
+        "--json",
+    ]
+    done = rehearsal.testbed(*words, *more)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    found: list[dict[str, Any]] = json.loads(done.stdout)["trials"]
+    return found
+
+
+def test_from_prepare_to_reset(rehearsal: Rehearsal, tmp_path: Path) -> None:
+    changes(rehearsal, "reset")  # what another test has prepared
+    before = [rehearsal.snapshot(host) for host in range(3)]
+    assert changes(rehearsal, "prepare", "--check") > 0
+    for host in range(3):
+        assert rehearsal.differs(host, before[host]) == []
+    assert changes(rehearsal, "prepare") > 0
+    assert changes(rehearsal, "prepare") == 0
+
+    records = run(rehearsal, tmp_path, SPEC)
+    for record in records:
+        assert record["status"] == "done", record["error"]
+        assert record["accuracy"]["weights_equal"]
+        rates = {check["name"]: check for check in record["fidelity"]["checks"]}
+        assert all(rates[name]["ok"] for name in ("link rate", "read back", "delay")), rates
+        assert 0 < record["metrics"]["gst_uncertainty_s"] < 0.02
+    lab = json.loads((tmp_path / "run/env.json").read_text())["lab"]
+    for node, host in enumerate(lab[records[0]["id"]]["hosts"].values()):
+        assert host["host"] == f"node{node + 1}"
+        off_s = host["clock"]["offset_s"] + CLOCK_STEP_S * (node + 1)
+        assert abs(off_s) <= host["clock"]["uncertainty_s"], "a host's clock is an hour times its number ahead"
+    assert "by clocks" in (tmp_path / "run/report.html").read_text()
+
+    assert changes(rehearsal, "reset") > 0
+    assert changes(rehearsal, "reset") == 0
+    for host in range(3):
+        assert rehearsal.differs(host, before[host]) == []
+
+
+def started(rehearsal: Rehearsal, folder: Path) -> subprocess.Popen[bytes]:
+    """A long experiment, whose hosts are shaped by now."""
+    (folder / "spec.yaml").write_text(LONG)
+    words = ["run", str(folder / "spec.yaml"), "--inventory", str(rehearsal.inventory), "--out", str(folder / "run")]
+    command = rehearsal.command([sys.executable, "-m", "testbed", *words])
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    end = time.monotonic() + SHAPED_S
+    while not all("htb" in shapers(rehearsal, host) for host in range(3)):
+        assert time.monotonic() < end
+        assert process.poll() is None
+        time.sleep(0.2)
+    return process
+
+
+def shapers(rehearsal: Rehearsal, host: int) -> str:
+    return subprocess.run(rehearsal.on(host, ["tc", "qdisc"]), capture_output=True, text=True, check=True).stdout
+
+
+def await_unshaped(rehearsal: Rehearsal, timeout_s: float) -> None:
+    end = time.monotonic() + timeout_s
+    while any("htb" in shapers(rehearsal, host) for host in range(3)):
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def test_a_killed_harness_leaves_no_host_shaped_and_nothing_running(prepared: Rehearsal, tmp_path: Path) -> None:
+    process = started(prepared, tmp_path)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    await_unshaped(prepared, 20.0)
+    for host in range(3):
+        listed = subprocess.run(prepared.on(host, ["ps", "-e", "-o", "args="]), capture_output=True, text=True).stdout
+        assert "baremetal.agent" not in listed
+        assert "baremetal.shaper" not in listed
+
+
+def test_what_a_killed_harness_left_is_listed_and_removed_when_told(prepared: Rehearsal, tmp_path: Path) -> None:
+    process = started(prepared, tmp_path)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    await_unshaped(prepared, 20.0)
+    inventory = str(prepared.inventory)
+    listed = prepared.testbed("hosts", "clean", "--inventory", inventory).stdout
+    assert "node1: directory /var/lib/testbed/work/" in listed
+    into = tmp_path / "collected"
+    assert prepared.testbed("hosts", "collect", "--inventory", inventory, "--into", str(into)).returncode == 0
+    assert list((into / "node1").rglob("h0.log"))
+    assert "removed" in prepared.testbed("hosts", "clean", "--inventory", inventory, "--yes").stdout
+    assert prepared.testbed("hosts", "clean", "--inventory", inventory).stdout == "nothing is left over\n"
+
+
+def test_a_host_that_cannot_be_reached_is_left_out_when_that_is_allowed(prepared: Rehearsal, tmp_path: Path) -> None:
+    prepared.write_inventory(lambda hosts: hosts["node1"].update(ansible_port=2))
+    try:
+        spec = SPEC.replace("star(hosts=3)", "star(hosts=2)")
+        records = run(prepared, tmp_path, spec, "--allow-missing")
+    finally:
+        prepared.write_inventory()
+    assert [record["status"] for record in records] == ["done", "done"]
+    lab = json.loads((tmp_path / "run/env.json").read_text())["lab"]
+    assert [host["host"] for host in lab[records[0]["id"]]["hosts"].values()] == ["node2", "node3"]
+
+
+def test_a_host_that_hears_nothing_undoes_its_shaping_by_itself(prepared: Rehearsal) -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from testbed.lab.baremetal import shaper\n"
+        "nic = shaper.Nic('eth1', 10**8, 10**8, 10**6, 1500, '10.9.9.9', (('10.9.9.8', '02:00:00:00:00:01'),))\n"
+        "assert shaper.apply(shaper.Wanted('a test', (nic,), 2.0))\n"
+        "assert not shaper.apply(shaper.Wanted('a test', (nic,), 2.0))\n"
+    )
+    before = prepared.snapshot(0)
+    place = subprocess.run(
+        prepared.on(0, ["sh", "-c", "echo /var/lib/testbed/code-*"]), capture_output=True, text=True, check=True
+    ).stdout.strip()
+    subprocess.run(prepared.on(0, ["/var/lib/testbed/venv/bin/python", "-c", code, place]), check=True)
+    assert "htb" in shapers(prepared, 0)
+    await_unshaped(prepared, 10.0)
+    time.sleep(1)
+    assert prepared.differs(0, before) == []
