@@ -39,7 +39,7 @@ def main() -> int:
         again_s, changed = prepare(rehearsal)
         start_s = start(rehearsal, Path(folder), hosts)
     print(
-        f"prepare, {hosts} hosts: {first_s:.1f} s, again {again_s:.1f} s, {changed} changed (most: {PREPARE_S:g} s, 0)"
+        f"prepare, {hosts} hosts: {first_s:.1f} s; again: {again_s:.1f} s, {changed} changed (most: {PREPARE_S:g} s, 0)"
     )
     print(f"start of run to first iteration: {start_s:.1f} s (at most {START_S:g} s)")
     return int(again_s > PREPARE_S or changed > 0 or start_s > START_S)

@@ -131,6 +131,10 @@ def test_a_killed_harness_leaves_no_host_shaped_and_nothing_running(prepared: Re
 
 def test_what_a_killed_harness_left_is_listed_and_removed_when_told(prepared: Rehearsal, tmp_path: Path) -> None:
     process = started(prepared, tmp_path)
+    end = time.monotonic() + SHAPED_S
+    while not any(path.stat().st_size for path in (tmp_path / "run/work").rglob("h0.jsonl")):  # workers run by then
+        assert time.monotonic() < end
+        time.sleep(0.2)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     await_unshaped(prepared, 20.0)
