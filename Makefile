@@ -7,7 +7,7 @@ demo:
 
 # Tests wait for half of their time, for timeouts mostly, so two cores carry four at once.
 test: check
-	@.venv/bin/pytest -n $$(( $$(nproc) < 4 ? 4 : $$(nproc) ))
+	@.venv/bin/pytest -n $$(( $$(nproc) < 4 ? 4 : $$(nproc) )) --dist loadgroup
 
 # The demo's experiment on nine SSH hosts that live in namespaces of this machine, through the playbooks; needs root.
 rehearse:

@@ -10,6 +10,13 @@ from testbed.errors import TestbedError
 from testbed.lab.baremetal.rehearsal import Rehearsal, require
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process of several runs all tests that need hosts, rather than each with hosts of its own to prepare."""
+    for item in items:
+        if "rehearsal" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("rehearsal"))
+
+
 @pytest.fixture(scope="module")
 def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     """Three hosts with two training NICs each, prepared by nobody."""
