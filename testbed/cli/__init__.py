@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from testbed.cli import containers, describe, experiment, hold, hosts, theory
+from testbed.cli import clean, containers, describe, experiment, hold, hosts, theory
 from testbed.errors import TestbedError
 from testbed.exits import code_for
 
@@ -31,7 +31,7 @@ app.command()(describe.doctor)
 app.command()(theory.theory)
 app.command()(hold.up)
 app.command()(containers.image)
-app.command()(containers.clean)
+app.command()(clean.clean)
 app.command("exec", context_settings={"ignore_unknown_options": True})(hold.execute)
 app.add_typer(hosts.app, name="hosts")
 

@@ -47,28 +47,6 @@ def reset(
     _play("reset", inventory, check, allow_missing, as_json)
 
 
-@app.command()
-def clean(
-    inventory: InventoryFile,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove what is listed.")] = False,
-    allow_missing: AllowMissing = False,
-    as_json: AsJson = False,
-) -> None:
-    """List what runs that were cut off have left on the hosts, and with --yes remove it."""
-    from testbed.lab.baremetal.hosts import left_on_all
-
-    found = left_on_all(inventory, remove=yes, allow_missing=allow_missing)
-    if as_json:
-        print_json({"removed": yes, "left": found})
-        return
-    for one in found:
-        print(f"{one['host']}: {one['what']}, since {one['since']}" + (f", of {one['owner']}" if one["owner"] else ""))
-    if not found:
-        print("nothing is left over")
-    else:
-        print(f"\n{len(found)} removed" if yes else f"\nremove them: testbed hosts clean --inventory {inventory} --yes")
-
-
 def _play(name: str, inventory: Path, check: bool, allow_missing: bool, as_json: bool, **variables: str) -> None:
     from testbed.lab.baremetal.hosts import play_on_all
 

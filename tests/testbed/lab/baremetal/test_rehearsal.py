@@ -139,13 +139,13 @@ def test_what_a_killed_harness_left_is_listed_and_removed_when_told(prepared: Re
     process.wait()
     await_unshaped(prepared, 20.0)
     inventory = str(prepared.inventory)
-    listed = prepared.testbed("hosts", "clean", "--inventory", inventory).stdout
+    listed = prepared.testbed("clean", "--inventory", inventory).stdout
     assert "node1: directory /var/lib/testbed/work/" in listed
     into = tmp_path / "collected"
     assert prepared.testbed("hosts", "collect", "--inventory", inventory, "--into", str(into)).returncode == 0
     assert list((into / "node1").rglob("h0.log"))
-    assert "removed" in prepared.testbed("hosts", "clean", "--inventory", inventory, "--yes").stdout
-    assert prepared.testbed("hosts", "clean", "--inventory", inventory).stdout == "nothing is left over\n"
+    assert "removed" in prepared.testbed("clean", "--inventory", inventory, "--yes").stdout
+    assert prepared.testbed("clean", "--inventory", inventory).stdout == "nothing is left over\n"
 
 
 def test_a_host_that_cannot_be_reached_is_left_out_when_that_is_allowed(prepared: Rehearsal, tmp_path: Path) -> None:
