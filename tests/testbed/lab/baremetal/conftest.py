@@ -10,10 +10,12 @@ from testbed.errors import TestbedError
 from testbed.lab.baremetal.rehearsal import Rehearsal, require
 
 
+@pytest.hookimpl(tryfirst=True)  # before marks are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process of several runs all tests that need hosts, rather than each with hosts of its own to prepare."""
+    """Mark what needs hosts; one process of several runs it, rather than each with hosts of its own to prepare."""
     for item in items:
         if "rehearsal" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.hosts)
             item.add_marker(pytest.mark.xdist_group("rehearsal"))
 
 
