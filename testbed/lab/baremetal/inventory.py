@@ -116,7 +116,7 @@ def load(path: Path) -> Inventory:
 
 
 def _list(path: Path) -> dict[str, Any]:
-    words = [program("ansible-inventory"), "-i", str(path), "--list", "--export"]
+    words = [program("ansible-inventory"), "-i", str(path), "--list"]
     environment = {**os.environ, "ANSIBLE_INVENTORY_UNPARSED_FAILED": "true", "ANSIBLE_NOCOLOR": "1"}
     environment["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"] = "true"
     done = subprocess.run(words, capture_output=True, text=True, timeout=READ_TIMEOUT_S, env=environment)
