@@ -21,6 +21,8 @@ _KINDS = {
     "finite": "a finite number",
     "string": "text",
     "list": "a list",
+    "tuple": "a list",
+    "bool": "true or false",
     "dict": "keys and values",
     "model": "keys and values",
 }

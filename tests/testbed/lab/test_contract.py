@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -130,8 +131,9 @@ def test_programs_run_on_their_nodes_and_their_ends_are_told(lab: Lab, tmp_path:
 def test_a_stopped_worker_is_named_and_goes_on(lab: Lab, tmp_path: Path) -> None:
     up(lab)
     log = tmp_path / "log"
-    script = "echo ready; while [ ! -e go ]; do sleep 0.05; done; exit 3"
-    lab.launch([Launch(1, "", str(log), shell(script, tmp_path))])
+    os.mkfifo(tmp_path / "go")
+    # Nothing is forked meanwhile: a shell that waits for its child to begin is not stopped before that.
+    lab.launch([Launch(1, "", str(log), shell("echo ready; read line <go; exit 3", tmp_path))])
     until_written(log)
     lab.signal(1, signal.SIGSTOP)
     deadline = time.monotonic() + PATIENCE_S
@@ -139,7 +141,7 @@ def test_a_stopped_worker_is_named_and_goes_on(lab: Lab, tmp_path: Path) -> None
         assert time.monotonic() < deadline
         time.sleep(0.01)
     lab.signal(1, signal.SIGCONT)
-    (tmp_path / "go").touch()
+    (tmp_path / "go").write_text("\n")
     assert [(one.node, one.status) for one in ended(lab, 1)] == [(1, 3)]
 
 

@@ -55,5 +55,5 @@ def test_what_is_installed_is_what_is_read(impairment: Impairment | None) -> Non
     _, of_class, of_leaf = shaping.install(7, wanted, "h0 -> s0")
     options = attributes(of_leaf.body, shaping.TCMSG.size)[shaping.TCA_OPTIONS]
     handle = shaping.TCMSG.unpack_from(of_leaf.body)[2]
-    leaf = shaping.Qdisc(7, handle, shaping.CLASS_HANDLE, wanted.leaf, options, 0, 0, 0)
+    leaf = shaping.Qdisc(7, handle, wanted.class_handle, wanted.leaf, options, 0, 0, 0)
     assert shaping.read_shape(of_class.body, leaf) == wanted
