@@ -1,5 +1,5 @@
 # The two commands: `make demo` and `make test`. Both set up what is missing first.
-.PHONY: demo test test-hosts check rehearse
+.PHONY: demo test check rehearse
 
 demo:
 	@./setup.sh run
@@ -7,11 +7,7 @@ demo:
 
 # Tests wait for half of their time, for timeouts mostly, so two cores carry four at once.
 test: check
-	@.venv/bin/pytest -n $$(( $$(nproc) < 4 ? 4 : $$(nproc) ))
-
-# What needs SSH hosts, with which Ansible takes minutes, and two cores have no room for anything else.
-test-hosts: check
-	@.venv/bin/pytest -m hosts
+	@.venv/bin/pytest -n $$(( $$(nproc) < 4 ? 4 : $$(nproc) )) --dist loadgroup
 
 # The demo's experiment on nine SSH hosts that live in namespaces of this machine, through the playbooks; needs root.
 rehearse:

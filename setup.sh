@@ -15,7 +15,7 @@ what=${1:-run}
 case $what in
     run)  packages=(iptables:iptables) ;;
     test) packages=(iptables:iptables ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium
-          mnexec:mininet ifconfig:net-tools ethtool:ethtool dockerd:docker.io ssh:openssh-client)
+          mnexec:mininet ifconfig:net-tools ethtool:ethtool dockerd:docker.io ssh:openssh-client sudo:sudo)
           # Where a service that is installed also starts with the machine, an SSH server is for its owner to install.
           [ -d /run/systemd/system ] || packages+=(sshd:openssh-server) ;;
     *)    echo "setup.sh: '$what' is not 'run' or 'test'" >&2; exit 2 ;;

@@ -65,6 +65,16 @@ def rina_share(members: int, overheads: Overheads = EXAMPLE) -> float:
     return 1 / scatter_reduce_s(members, overheads.overhead, 1.0, overheads.jitter)
 
 
+def h_ar_share(racks: int, hosts_per_rack: int, overheads: Overheads = EXAMPLE) -> float:
+    """k / T of H-AR: a ring's rounds within a rack, then those of a ring of racks; each link carries k in all.
+
+    Ours, as Rina's: the paper has no equation for it (section III-A describes it).
+    """
+    o, sigma = overheads.overhead, overheads.jitter
+    extra = [scatter_reduce_s(members, o, 0.0, sigma) for members in (hosts_per_rack, racks)]
+    return 1 / (1.0 + sum(extra))
+
+
 def ring_steps(workers: int) -> int:
     """Steps of a ring's two phases (section IV-B2)."""
     return 2 * (workers - 1)

@@ -4,6 +4,10 @@
 ``start_s`` (the iteration begins), ``ready_s`` (the worker has its own gradient), ``sum_s`` (it has the whole sum) and
 ``end_s`` (it has stepped the optimiser), in seconds on one clock. ``world``, if there, is how many workers an iteration
 must have, where nodes have died meanwhile; else all must be in each.
+
+Of an asynchronous scheme each row is an update of its own, and workers have as many as they got done; ``update`` is its
+place in the order in which the server applied them, ``staleness`` how many of others came between the weights that it
+was computed on and itself, and ``held_s`` for how long the server held newer weights back from its worker.
 """
 
 from __future__ import annotations
@@ -13,15 +17,40 @@ import pandas as pd
 from testbed.errors import OutputError
 
 
+def is_asynchronous(samples: pd.DataFrame) -> bool:
+    """Whether workers did not wait for sums."""
+    return "update" in samples
+
+
+def rounds(samples: pd.DataFrame) -> pd.DataFrame:
+    """The samples with rounds for iterations, where these are not what all workers do together.
+
+    A round of an asynchronous scheme is as many updates, one after the other, as there are workers. It ends
+    (``end_s``) when the last of its workers could have gone on, had none been held back.
+    """
+    if not is_asynchronous(samples):
+        return samples
+    ordered = samples.sort_values("update")
+    ends = (ordered["end_s"] - ordered["held_s"]).cummax()
+    return ordered.assign(iteration=ordered["update"] // samples["rank"].nunique(), end_s=ends)
+
+
 def gst_s(samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
     """Gradient synchronisation time (s) of each iteration, without the first ``skip``.
 
     From the moment the last worker has its gradient to the moment the last worker has the sum, so waiting for a
     straggler is not part of it.
 
+    Of an asynchronous scheme it is each update's own, from a worker's gradient to newer weights, without the time for
+    which these were held back; there are several of each iteration then, in the order of the updates.
+
     Raises:
         OutputError: an iteration is not there for every rank, or there is none.
     """
+    if is_asynchronous(samples):
+        ordered = _updates(samples, skip).sort_values("update")
+        own = ordered["sum_s"] - ordered["ready_s"] - ordered["held_s"]
+        return own.set_axis(pd.Index(ordered["iteration"])).rename("gst_s")
     moments = _last_moments(samples)
     return (moments["sum_s"] - moments["ready_s"]).iloc[skip:].rename("gst_s")
 
@@ -32,7 +61,8 @@ def jct_s(samples: pd.DataFrame) -> float:
     Raises:
         OutputError: as :func:`gst_s`.
     """
-    return float(_last_moments(samples)["end_s"].iloc[-1] - samples["start_s"].min())
+    last_s = samples["end_s"].max() if is_asynchronous(samples) else _last_moments(samples)["end_s"].iloc[-1]
+    return float(last_s - samples["start_s"].min())
 
 
 def compute_s(samples: pd.DataFrame) -> float:
@@ -43,6 +73,8 @@ def compute_s(samples: pd.DataFrame) -> float:
     Raises:
         OutputError: as :func:`gst_s`.
     """
+    if is_asynchronous(samples):
+        return jct_s(samples) - sync_s(samples)
     moments = _last_moments(samples)
     begin = moments["end_s"].shift(fill_value=float(samples["start_s"].min()))
     return float((moments["ready_s"] - begin).sum())
@@ -51,9 +83,13 @@ def compute_s(samples: pd.DataFrame) -> float:
 def sync_s(samples: pd.DataFrame) -> float:
     """The rest of :func:`jct_s` (s): from the last worker's gradient to the last optimiser step, over all iterations.
 
+    Of an asynchronous scheme, from each worker's own gradients to newer weights, on average over the workers.
+
     Raises:
         OutputError: as :func:`gst_s`.
     """
+    if is_asynchronous(samples):
+        return float((samples["end_s"] - samples["ready_s"]).sum() / samples["rank"].nunique())
     moments = _last_moments(samples)
     return float((moments["end_s"] - moments["ready_s"]).sum())
 
@@ -62,11 +98,27 @@ def waits_s(samples: pd.DataFrame, skip: int = 0) -> pd.DataFrame:
     """float64[iterations, ranks]: how long (s) each rank, its gradient ready, waited for the slowest one's, without the
     first ``skip`` iterations. This is before GST begins, and not part of it. NaN where a rank was not there any more.
 
+    Of an asynchronous scheme, for how long weights were held back from it; NaN beyond what a rank got done.
+
     Raises:
         OutputError: as :func:`gst_s`.
     """
+    if is_asynchronous(samples):
+        return _updates(samples, skip).pivot(index="iteration", columns="rank", values="held_s")
     ready = samples.pivot(index="iteration", columns="rank", values="ready_s")
     return ready.rsub(_last_moments(samples)["ready_s"], axis=0).iloc[skip:]
+
+
+def staleness(samples: pd.DataFrame, skip: int = 0) -> pd.Series[int] | None:
+    """How stale each update of an asynchronous scheme was, in their order, without each worker's first ``skip``; None
+    of a synchronous scheme.
+
+    It is the difference between the version of the weights that an update was applied to and the one that it was
+    computed on, that is, how many updates of other workers came in between (MLfabric, section 2: delay).
+    """
+    if not is_asynchronous(samples):
+        return None
+    return _updates(samples, skip).sort_values("update")["staleness"]
 
 
 def throughput_sps(samples: pd.DataFrame, trained: int) -> float:
@@ -90,6 +142,10 @@ def busbw_bps(gradient_bytes: int, time_s: float, world: int) -> float:
     that sums in switches, can exceed the line rate.
     """
     return algbw_bps(gradient_bytes, time_s) * 2 * (world - 1) / world
+
+
+def _updates(samples: pd.DataFrame, skip: int) -> pd.DataFrame:
+    return samples[samples["iteration"] >= skip]
 
 
 def _last_moments(samples: pd.DataFrame) -> pd.DataFrame:

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 
 from testbed.errors import TopologyError
 from topologies.ina import replacement_order
-from topologies.model import Topology
+from topologies.model import Link, Node, Topology
+from topologies.shortest import ShortestPaths
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,20 @@ def occupation(
     rate_bps = topology.links[topology.ports[ps][0] // 2].rate_bps
     limit = {node: topology.links[out[node] // 2].rate_bps / rate_bps / count for node, count in flows.items()}
     return Occupation(flows, limit, min(limit.values()))
+
+
+def worked_example(ina: Collection[int] = (10,)) -> Occupation:
+    """Section III-B's, figure 4: the PS (host 0) and worker 7 on switch 4; on that, INA switch 3 with workers 1 and 2;
+    on that, switch 2 with workers 5 and 6 and switch 1, which has 3 and 4. Switches 1 to 4 are nodes 8 to 11."""
+    above = [11, 10, 10, 8, 8, 9, 9, 11, 9, 10, 11]
+    used = [0] * (len(above) + 1)
+    links = []
+    for node, parent in enumerate(above):
+        links.append(Link(node, used[node], parent, used[parent], 10**9))
+        used[node], used[parent] = used[node] + 1, used[parent] + 1
+    nodes = [Node(f"w{h}", "host", 0) for h in range(8)] + [Node(f"s{s}", "switch", 1) for s in range(1, 5)]
+    network = Topology("figure_4", {}, tuple(nodes), tuple(links), ShortestPaths())
+    return occupation(network, 0, ina, range(1, 8))
 
 
 def tree_to(topology: Topology, ps: int, workers: Iterable[int] | None = None) -> dict[int, int]:

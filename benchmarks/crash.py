@@ -1,6 +1,6 @@
 """Whatever hits a run, at whatever moment: does it end in time, is nothing left, is what was finished intact?
 
-    python benchmarks/crash.py [--runs 200] [--seed 1] [--only EVENT]
+    python benchmarks/crash.py [--runs 200] [--seed 1] [--only EVENT ...]
 
 Each run starts a small experiment and at a random moment does one thing to it: kills a process of it, stops one for
 good or for a while, interrupts it at its terminal (once or twice), sends SIGTERM, closes its terminal, or fills its
@@ -31,7 +31,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -346,14 +346,14 @@ def undisturbed_s() -> float:
         return time.monotonic() - began_s
 
 
-def inside(runs: int, seed: int, only: str | None) -> int:
+def inside(runs: int, seed: int, events: Sequence[str]) -> int:
     """All runs, in namespaces of our own; 1 if anything was not as it should be."""
     draw = random.Random(seed)
     whole_s = undisturbed_s()
     print(f"an undisturbed run takes {whole_s:.1f} s; {runs} runs, seed {seed}", flush=True)
     hits = []
     for number in range(runs):
-        hit = once(only or EVENTS[number % len(EVENTS)], whole_s, draw)
+        hit = once(events[number % len(events)], whole_s, draw)
         hits.append(hit)
         text = f"{hit.event} {hit.victim} {hit.node} at {hit.at_s:.2f} s: {hit.outcome} after {hit.ended_s:.1f} s, "
         text += f"gone {hit.gone_s:.2f} s and freed {hit.freed_s:.2f} s later"
@@ -389,7 +389,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Hit runs at random moments and look at what is left.")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=EVENTS)
+    parser.add_argument("--only", nargs="+", choices=EVENTS, default=EVENTS)
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have it ignored in the background

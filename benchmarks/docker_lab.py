@@ -1,8 +1,7 @@
 """How long the lab of containers takes to come up and go down: nine hosts on one switch, read-back included.
 
-Usage: ``python benchmarks/docker_lab.py``, with a Docker daemon, and the image that ``testbed image`` makes. Without a
-daemon: ``python tests/testbed/lab/dockerd.py python benchmarks/docker_lab.py --image`` takes one for the time being and
-makes the image first.
+Usage: ``python benchmarks/docker_lab.py``, with a Docker daemon. Without: ``python tests/testbed/lab/dockerd.py python
+benchmarks/docker_lab.py`` takes one for the time being. The image of this machine is made first.
 
 Up is from nothing (no connection to the daemon) to containers that run, with every rate, queue, mtu, address,
 neighbour, route and sysctl read back from the kernel; down is until Docker says that no container is left.
@@ -27,9 +26,8 @@ REPEATS = 5
 TARGET_UP_S, TARGET_DOWN_S = 10.0, 5.0
 
 
-def main(arguments: list[str]) -> int:
-    if "--image" in arguments:
-        image.make(Daemon())
+def main() -> int:
+    image.make(Daemon())
     topology = build_topology(TOPOLOGY, rate_bps=RATE_BPS)
     ups_s, downs_s = [], []
     for _ in range(REPEATS):
@@ -51,4 +49,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,9 +1,11 @@
 """The same spec in every lab: GST of the quickstart's arms beside the lab ``netns``.
 
-    python benchmarks/labs.py [--rounds N] [--lab NAME ...]
+    python benchmarks/labs.py [--rounds N] [--iterations N] [--lab NAME ...]
 
-Labs take turns, and each round is a run of ``experiments/quickstart.yaml`` with one of its batch sizes. A lab that this
-machine cannot have is left out, with the reason. To reach: medians within 5 % of netns', every trial VALID.
+Labs take turns, and each round is a run of ``experiments/quickstart.yaml`` with one of its batch sizes. Machines are
+rehearsed ones (testbed/lab/baremetal/rehearsal.py). Docker needs a daemon; where there is none, put
+``python tests/testbed/lab/dockerd.py`` in front, which takes one for the time being. A lab that this machine cannot
+have is left out, with the reason. To reach: medians within 5 % of netns', every trial VALID.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ import statistics
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,7 +25,13 @@ from rich.console import Console
 
 from testbed.columns import columns
 from testbed.errors import MissingToolError, PrivilegeError
-from testbed.lab.choice import LabName
+from testbed.lab.baremetal.hosts import play_on_all
+from testbed.lab.baremetal.lab import BaremetalLab
+from testbed.lab.baremetal.rehearsal import Rehearsal
+from testbed.lab.base import Lab
+from testbed.lab.choice import LabName, opener
+from testbed.lab.docker import image
+from testbed.lab.docker.daemon import Daemon
 from testbed.progress import Lines
 from testbed.run import Experiment
 from testbed.spec import load
@@ -32,33 +43,53 @@ REFERENCE = "netns"
 REACH = 0.05
 
 
-def measure(lab: str) -> list[dict[str, Any]]:
-    """The records of one run in a lab.
+def opening(lab: LabName, stack: ExitStack) -> Callable[[], Lab]:
+    """What opens a lab; images and machines that it needs are made first.
 
     Raises:
         MissingToolError, PrivilegeError: this machine cannot have the lab.
     """
-    source = load(SPEC, [f"lab={lab}", f"workload.batch={BATCH}"])
-    with tempfile.TemporaryDirectory() as folder, Experiment.new(source, Path(folder) / "run") as experiment:
+    if lab == "docker":
+        image.make(Daemon())
+    if lab != "baremetal":
+        return opener(lab)
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    rehearsal = stack.enter_context(Rehearsal(folder, hosts=9, nics=2))
+    inventory = rehearsal.write_inventory(outside=True)
+    prepared = play_on_all("prepare", inventory, {}, lambda _: None)
+    prepared.outcome.require(prepared.hosts)
+    return partial(BaremetalLab, inventory)
+
+
+def measure(lab: LabName, iterations: int, open_lab: Callable[[], Lab]) -> list[dict[str, Any]]:
+    """The records of one run in a lab."""
+    source = load(SPEC, [f"lab={lab}", f"workload.batch={BATCH}", f"workload.iterations={iterations}"])
+    with tempfile.TemporaryDirectory() as folder, Experiment.new(source, Path(folder) / "run", open_lab) as experiment:
         return experiment.go(lambda trials: Lines(trials, Console(stderr=True, quiet=True))).records
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--iterations", type=int, default=14)
     parser.add_argument("--lab", choices=get_args(LabName), action="append")
     asked = parser.parse_args()
-    labs = list(dict.fromkeys([REFERENCE, *(asked.lab or get_args(LabName))]))
-    found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for _ in range(asked.rounds):
-        for lab in list(labs):
+    with ExitStack() as stack:
+        opened: dict[LabName, Callable[[], Lab]] = {}
+        for lab in dict.fromkeys([REFERENCE, *(asked.lab or get_args(LabName))]):
             try:
-                records = measure(lab)
+                opened[lab] = opening(lab, stack)
             except (MissingToolError, PrivilegeError) as error:
                 print(f"{lab} is left out: {error}", file=sys.stderr)
-                labs.remove(lab)
-                continue
-            for record in records:
+        return compare(opened, asked.rounds, asked.iterations)
+
+
+def compare(labs: Mapping[LabName, Callable[[], Lab]], rounds: int, iterations: int) -> int:
+    """Print GST of each arm in each lab beside the reference's; 0 if they are near enough."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for _ in range(rounds):
+        for lab, open_lab in labs.items():
+            for record in measure(lab, iterations, open_lab):
                 found[record["label"], lab].append(record)
     rows, reached = [], True
     for label in dict.fromkeys(label for label, _ in found):

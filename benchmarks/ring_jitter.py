@@ -1,6 +1,6 @@
 """How long a ring takes against the number of workers and the jitter of each step, beside Rina's equation 3.
 
-    python benchmarks/ring_jitter.py        # about five minutes
+    python benchmarks/ring_jitter.py        # about two minutes
 
 Runs ``experiments/rina/chain.yaml`` and fits GST = a N + k + b N sigma sqrt(2 ln N), equation 3's form, to the mean GST
 of every trial. Reached when R^2 is at least 0.95, each trial's included. Equation 3 has b = 1 for the scatter-reduce,

@@ -6,6 +6,7 @@ code of an interruption. (In the 20 ms before, Python itself starts, and has wor
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -22,6 +23,10 @@ def main() -> None:
         command_line()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    except OSError as error:
+        if error.errno != errno.EIO or not interrupt.told():
+            raise
+        sys.exit(INTERRUPTED)  # a terminal that closes tells us to end, and fails what is written to it
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to do but to end
         _flush()

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from testbed.errors import LabError
 from testbed.jobs import LEAST_PROBE_BITS, PROBE_S, bursts, slow_start_s
@@ -59,13 +59,22 @@ class Calibrated:
     rates: list[dict[str, Any]]
 
 
+@runtime_checkable
+class RealSwitches(Protocol):
+    """A lab in whose switches nothing can run, for they are those of a network that is there."""
+
+    def between_racks(self) -> list[dict[str, Any]]:
+        """What links between switches carry, as :attr:`Calibrated.rates` has it. Raises LabError."""
+
+
 def measure(topology: Topology, lab: Lab, settings: LinkSettings) -> Calibrated:
     """Calibrate a lab in which ``topology`` is up and nothing uses it.
 
     Raises:
         LabError: it could not be measured.
     """
-    wanted, names = plan_of(topology, settings), [node.name for node in topology.nodes]
+    wanted = plan_of(topology, settings, at_switches=not isinstance(lab, RealSwitches))
+    names = [node.name for node in topology.nodes]
     found = lab.calibrate([ping.way for ping in wanted.pings], wanted.bursts)
     trips = [
         {
@@ -81,7 +90,7 @@ def measure(topology: Topology, lab: Lab, settings: LinkSettings) -> Calibrated:
         }
         for burst, rate_bps in zip(wanted.bursts, found.rates_bps, strict=True)
     ]
-    return Calibrated(trips, rates)
+    return Calibrated(trips, [*rates, *(lab.between_racks() if isinstance(lab, RealSwitches) else ())])
 
 
 def differs(lab: Lab) -> str | None:
@@ -93,8 +102,9 @@ def differs(lab: Lab) -> str | None:
     return None
 
 
-def plan_of(topology: Topology, settings: LinkSettings) -> Plan:
-    """What to measure on ``topology``, whose links jitter and lose packets as ``settings`` say."""
+def plan_of(topology: Topology, settings: LinkSettings, *, at_switches: bool = True) -> Plan:
+    """What to measure on ``topology``, whose links jitter and lose packets as ``settings`` say; whether it can be done
+    ``at_switches``, or from hosts only."""
     addresses = plan(topology)
     seen = measured(topology)
     both_ways = range(2 * len(topology.links))
@@ -102,7 +112,7 @@ def plan_of(topology: Topology, settings: LinkSettings) -> Plan:
     alone = [
         link
         for link in one_way_first
-        if link not in seen and _has_address(addresses, link) and _has_address(addresses, link ^ 1)
+        if at_switches and link not in seen and _has_address(addresses, link) and _has_address(addresses, link ^ 1)
     ]
     between = [(Way(one.src, one.dst, *addresses.flow(one.src, one.dst)), one) for one in bursts(topology)]
     pings = [_ping(way, _delays_s(topology, one), settings) for way, one in between]

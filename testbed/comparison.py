@@ -1,60 +1,136 @@
-"""The table that a run ends with: one row a trial, each beside the first arm with the same batch."""
+"""The table that a run ends with: one row a cell, each beside the first arm with the same batch at the same point."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
+from analysis.cell import Cell, cell_of, pairs, references
 from testbed.units import time_text
 
 HEADER = ("arm", "batch", "GST", "theory", "ratio", "JCT", "samples/s", "speed-up", "accuracy", "verdict")
+AT, SPREAD, STALE = "at", "±", "staleness"
+"""Columns that are there where something is swept, where trials are repeated, and where an arm is asynchronous."""
 MISSING = "-"
-LEFT_OUT = ("theory", "accuracy", "samples/s", "speed-up", "JCT", "ratio")
+LEFT_OUT = ("theory", "accuracy", "samples/s", SPREAD, STALE, "speed-up", "JCT", "ratio")
 """What a narrow terminal goes without, the least needed first; never the verdict."""
 NARROWEST_NAME = 12
 """The arm's name wraps, down to this width."""
+Records = Sequence[Mapping[str, Any]]
 
 
-def fitting(table: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Which columns of :func:`rows` to show in ``width`` characters, with a space between two."""
-    shown = list(range(len(HEADER)))
-    widths = [max(map(len, column)) for column in zip(HEADER, *table, strict=True)]
+def fitting(header: Sequence[str], table: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Which columns of a :func:`table` to show in ``width`` characters, with a space between two."""
+    shown = list(range(len(header)))
+    widths = [max(map(len, column)) for column in zip(header, *table, strict=True)]
     widths[0] = min(widths[0], NARROWEST_NAME)
     for name in LEFT_OUT:
         if sum(widths[i] + 1 for i in shown) <= width:
             break
-        shown.remove(HEADER.index(name))
+        if name in header:
+            shown.remove(header.index(name))
     return shown
 
 
-def rows(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Cells as text; a trial that failed has none but its name.
+def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
+    """Header and rows as text; a cell none of whose trials was done has none but its name.
 
-    Speed-up is the JCT of the first arm over the trial's; where the first arm failed there is none.
+    Of trials that are repeated, each number is the median over those that are VALID, or, where none is, that were done,
+    and ``±`` half the range of their GST over it. Speed-up is the JCT of the arm ``first`` over the cell's
+    (:func:`analysis.cell.references`), the median of pairs; where that failed there is none. Of the
+    staleness of updates it is median and largest.
     """
-    first: dict[int, Mapping[str, Any]] = {}
+    cells: dict[Cell, list[Mapping[str, Any]]] = {}
     for record in records:
-        first.setdefault(record["batch"], record)
-    return [_row(record, first[record["batch"]]) for record in records]
+        cells.setdefault(cell_of(record), []).append(record)
+    swept = any(cell.at for cell in cells)
+    repeated = any(len(trials) > 1 for trials in cells.values())
+    header = [*HEADER[:2], *([AT] if swept else []), HEADER[2], *([SPREAD] if repeated else []), *HEADER[3:]]
+    if any(_is_asynchronous(record) for record in records):
+        header.insert(header.index("accuracy"), STALE)
+    rows = []
+    for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
+        named = {"arm": cell.label, "batch": str(cell.batch or MISSING), AT: cell.at or MISSING}
+        rows.append([(named | _numbers(trials, base)).get(name, MISSING) for name in header])
+    return header, rows
 
 
-def _row(record: Mapping[str, Any], first: Mapping[str, Any]) -> list[str]:
-    name = [str(record["label"]), str(record["batch"] or MISSING)]
-    if record["status"] == "failed":
-        return [*name, *[MISSING] * (len(HEADER) - 3), "FAILED"]
-    found = record["metrics"]
-    jct = time_text(found["jct_s"], measured=True)
-    speed_up = f"{first['metrics']['jct_s'] / found['jct_s']:.2f}x" if first["status"] == "done" else MISSING
-    if record.get("kind") == "command":  # which says nothing of its iterations
-        return [*name, *[MISSING] * 3, jct, MISSING, speed_up, MISSING, record["fidelity"]["verdict"]]
-    return [
-        *name,
-        time_text(found["gst_median_s"], measured=True),
-        time_text(found["gst_theory_s"], measured=True),
-        f"{found['gst_ratio']:.3f}",
-        jct,
-        f"{found['throughput_sps']:.0f}",
-        speed_up,
-        f"{record['accuracy']['test_accuracy']:.1%}" if record["accuracy"] else MISSING,
-        record["fidelity"]["verdict"],
-    ]
+@dataclass(frozen=True)
+class _Place:
+    label: str
+    batch: int
+    point: Mapping[str, Any]
+
+
+def _bases(cells: Mapping[Cell, Records], first: str) -> list[Records]:
+    """For each cell the trials of its reference."""
+    places = [_Place(cell.label, cell.batch, trials[0].get("point") or {}) for cell, trials in cells.items()]
+    every = list(cells.values())
+    return [() if other is None else every[other] for other in references(places, first).of]
+
+
+def _done(records: Records) -> list[Mapping[str, Any]]:
+    return [record for record in records if record["status"] == "done"]
+
+
+def _is_valid(record: Mapping[str, Any]) -> bool:
+    return bool(record["fidelity"]["verdict"] == "VALID")
+
+
+def _speed_up(base: Records, trials: Records) -> str:
+    repeats = (
+        [(one.get("repeat", 0), _is_valid(one), one["metrics"]["jct_s"]) for one in _done(each)]
+        for each in (base, trials)
+    )
+    found = [before / after for before, after in pairs(*repeats)]
+    return f"{median(found):.2f}x" if found else MISSING
+
+
+def _numbers(trials: Records, base: Records) -> dict[str, str]:
+    """By column, what a cell's trials say."""
+    done = list(filter(_is_valid, _done(trials))) or _done(trials)
+    if not done:
+        return {"verdict": "FAILED"}
+    found = {
+        "JCT": time_text(_median(done, "jct_s"), measured=True),
+        "speed-up": _speed_up(base, trials),
+        "verdict": _verdict(trials),
+    }
+    if done[0].get("kind") == "command":  # which says nothing of its iterations
+        return found
+    gst_s = [record["metrics"]["gst_median_s"] for record in done]
+    learnt = [record["accuracy"]["test_accuracy"] for record in done if record["accuracy"]]
+    return found | {
+        "GST": time_text(median(gst_s), measured=True),
+        SPREAD: f"{(max(gst_s) - min(gst_s)) / 2 / median(gst_s):.1%}" if len(gst_s) > 1 else MISSING,
+        "theory": time_text(_median(done, "gst_theory_s"), measured=True),
+        "ratio": f"{_median(done, 'gst_ratio'):.3f}",
+        "samples/s": f"{_median(done, 'throughput_sps'):.0f}",
+        "accuracy": f"{median(learnt):.1%}" if learnt else MISSING,
+        STALE: _staleness(done),
+    }
+
+
+def _is_asynchronous(record: Mapping[str, Any]) -> bool:
+    return (record["metrics"] or {}).get("staleness_max") is not None
+
+
+def _staleness(done: Records) -> str:
+    found = [record["metrics"] for record in done if _is_asynchronous(record)]
+    if not found:
+        return MISSING
+    return f"{median(one['staleness_median'] for one in found):g}, max {max(one['staleness_max'] for one in found):g}"
+
+
+def _median(records: Records, metric: str) -> float:
+    return median(float(record["metrics"][metric]) for record in records)
+
+
+def _verdict(trials: Records) -> str:
+    """The verdict of all trials, or how many of how many are VALID."""
+    verdicts = [record["fidelity"]["verdict"] if record["status"] == "done" else "FAILED" for record in trials]
+    if len(set(verdicts)) == 1:
+        return str(verdicts[0])
+    return f"{verdicts.count('VALID')} of {len(verdicts)} VALID"

@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,38 @@ def describe(spec: Spec, congestion_control: str) -> dict[str, Any]:
         "seed": spec.seed,
         "lab": {},
     }
+
+
+PER_TRIAL, PARTS, RESUMED = "lab", "parts", "resumed"
+"""What an environment has for each trial; of a merged run, what parts of it have each to themselves; and the name of
+the part that ran after that."""
+
+
+def together(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """One environment of several, by the names of those who had them: what is the same in all, then what differs."""
+    names = list(dict.fromkeys(key for one in parts.values() for key in one if key not in (PER_TRIAL, PARTS)))
+    first = next(iter(parts.values()))
+    same = {key for key in names if all(key in one and one[key] == first.get(key) for one in parts.values())}
+    found: dict[str, Any] = {key: first[key] for key in names if key in same}
+    if len(same) < len(names):
+        found[PARTS] = {who: {key: one.get(key) for key in names if key not in same} for who, one in parts.items()}
+    found[PER_TRIAL] = {trial: lab for one in parts.values() for trial, lab in one.get(PER_TRIAL, {}).items()}
+    return found
+
+
+def apart(environment: Mapping[str, Any], who: str) -> dict[str, dict[str, Any]]:
+    """The environments that :func:`together` made one of; ``who`` names a single one."""
+    same = {key: value for key, value in environment.items() if key != PARTS}
+    parts = environment.get(PARTS)
+    return {name: same | own for name, own in parts.items()} if parts else {who: same}
+
+
+def gone_on(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """The environment of a run that goes on: a merged one keeps those of its parts beside that of ``now``."""
+    labs = {PER_TRIAL: before.get(PER_TRIAL, {})}
+    if PARTS not in before:
+        return {**now, **labs}
+    return together({**apart(before, RESUMED), RESUMED: now}) | labs
 
 
 def congestion_control(spec: Spec) -> str:

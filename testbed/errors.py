@@ -11,6 +11,7 @@
     |-- PrivilegeError       the kernel does not let us build the lab      exit 2
     |-- MissingToolError     a program or package that is needed is absent exit 2
     |-- HostError            a bare-metal host that cannot be used          exit 2
+    |-- IncomparableError    two runs of which nothing can be concluded    exit 4
     `-- TrialError           a trial that started and failed               exit 1
         |-- LabError         the network built is not the one asked for
         |-- WorkerError      a worker died or reported an error
@@ -71,6 +72,10 @@ class MissingToolError(TestbedError):
 
 class HostError(TestbedError):
     """A bare-metal host that cannot be used, or not so; whoever knows which one says so in front."""
+
+
+class IncomparableError(TestbedError):
+    """Two runs that were measured under different conditions, or that have nothing in common."""
 
 
 class TrialError(TestbedError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from testbed import calibration, command, jobs, phases, results, watch
+from analysis.metrics import rounds
+from testbed import asynchrony, calibration, command, jobs, phases, results, watch
 from testbed.calibration import Calibrated
 from testbed.deaths import Course, undisturbed
 from testbed.deaths import record as record_of_deaths
@@ -28,22 +30,22 @@ from testbed.monitor import CpuLog, monitor_of
 from testbed.perturb.circuits import History, moved_cost
 from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.perturb.patching import Patching
-from testbed.referee import REFERENCE, TOLERANCE, TRAINING_TOLERANCE, Referee
+from testbed.referee import REFERENCE, REPEATED, TOLERANCE, TRAINING_TOLERANCE, Referee
+from testbed.room import blame_full_disk, check_room, needed_bytes
 from testbed.trial import Trial, link_settings
-from testbed.units import size_text
 from workloads.job import Training
 from workloads.sync.cost import goodput
+from workloads.sync.ledger import Update
 
-LEAST_ROOM_BYTES = 2**20
-"""With less than this left on the disk, that is why a trial failed."""
 Lines = list[dict[str, Any]]
 
 
 @dataclass
 class Observed:
-    """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back, what
-    the idle network did before, how the kernel's settings differed from what was asked for after, what was done to it
-    on purpose, the bytes that each of its background flows sent, who died in it, and the circuits that it met."""
+    """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back with
+    how many workers trained on which device, what the idle network did before, how the kernel's settings differed from
+    what was asked for after, what was done to it on purpose, the bytes that each of its background flows sent, who died
+    in it, the circuits that it met, and an asynchronous server's updates in their order."""
 
     lines: dict[str, Lines]
     counters: list[Counters]
@@ -55,6 +57,7 @@ class Observed:
     background: list[int]
     course: Course
     circuits: History
+    updates: list[Update] | None = None
 
     def of(self, kind: str) -> Lines:
         """The lines of one kind, each with its process's ``name``."""
@@ -92,9 +95,7 @@ def execute(
             else:
                 seen = observe(trial, lab, files, congestion_control, tick)
                 described = seen.lab
-                samples = phases.attribute(
-                    results.table(seen.of("iteration")), seen.course.phases, seen.course.dead, seen.course.behind
-                )
+                samples = attributed(seen)
                 if isinstance(trial.training, Training):
                     check_loss(samples)
                 record |= summary(trial, seen, samples)
@@ -130,6 +131,8 @@ def blank(trial: Trial) -> dict[str, Any]:
         "scale": None if trial.command else trial.work.scale,
         "batch": trial.batch,
         "repeat": trial.repeat,
+        "point": dict(trial.point),
+        "at": trial.at,
         "iterations": trial.iterations,
         "world": trial.network.world,
         "status": "failed",
@@ -152,7 +155,8 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     """Build, run and take down; a lab in which that failed is for the caller to close.
 
     Raises:
-        TrialError: the lab is not as asked, a worker died, or nothing happened for too long.
+        TrialError: the lab is not as asked, a worker died, nothing happened for too long, or a server tells of updates
+            that cannot be.
     """
     names = [node.name for node in trial.network.topology.nodes]
     library = trial.network.forest.library
@@ -193,8 +197,21 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     counted, differs = results.since(before, lab.counters()), calibration.differs(lab)
     history = patching.history
     seen = Observed(lines, counted, monitor.log, lab.describe(), idle, differs, events, sent, course, history)
+    seen.lab |= {"devices": Counter(line["device"] for line in seen.of("hello") if line["device"])}
     lab.down()
-    return seen
+    return replace(seen, updates=asynchrony.order(trial, seen.of("done"))) if trial.asynchronous else seen
+
+
+def attributed(seen: Observed) -> pd.DataFrame:
+    """The samples of iterations, or of updates, that counted.
+
+    Raises:
+        WorkerError: one is missing.
+    """
+    table = results.table(seen.of("iteration"))
+    if seen.updates is not None:
+        return asynchrony.attribute(table, seen.updates)
+    return phases.attribute(table, seen.course.phases, seen.course.dead, seen.course.behind)
 
 
 def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, Any]:
@@ -207,7 +224,7 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
     course = seen.course
     link_counts = results.links(trial, course.phases, seen.counters, others)
-    loss = samples.groupby("iteration")["loss"].mean()
+    loss = rounds(samples).groupby("iteration")["loss"].mean()
     found = evidence(trial, seen, probes, link_counts, float(samples["start_s"].min()))
     # What a process that died had sent is not known.
     sent = None if course.deaths else sent_bytes([line["wire_bytes"] for line in seen.of("done")])
@@ -243,7 +260,10 @@ def evidence(trial: Trial, seen: Observed, probes: Lines, link_counts: Lines, st
 
 
 def as_run(trial: Trial, history: History, samples: pd.DataFrame) -> Trial:
-    """The trial with the cost of what its synchronisations met, if circuits moved meanwhile."""
+    """The trial with the cost of what its synchronisations met, if circuits moved meanwhile; or with that of as many
+    updates as each worker really made."""
+    if trial.asynchronous:
+        return replace(trial, network=asynchrony.as_sent(trial.network, samples, trial.iterations))
     if len(history) == 1:
         return trial
     by = samples.groupby("iteration")
@@ -271,13 +291,13 @@ def sent_bytes(counts: Sequence[int | None]) -> int | None:
 
 
 def accuracy(training: Training, trial: Trial, seen: Observed, referee: Referee, files: Files) -> dict[str, Any]:
-    """Test accuracy, and how far the weights are from single-process SGD's and from each other."""
+    """Test accuracy, and how far the weights are from those of the reference and from each other."""
     fixed = [phase.network.forest.fixed for phase in seen.course.phases]
     step = max((1 / one.scale for one in fixed if one is not None and one.scale is not None), default=0.0)
     worlds = [(phase.first, phase.network.world) for phase in seen.course.phases]
-    found = referee.check(training, worlds, trial.compute.mode, files.weights, step)
+    found = referee.check(training, worlds, trial.compute.mode, files.weights, step, seen.updates)
     hashes = {line["weights_sha256"] for line in seen.of("done") if line.get("weights_sha256")}
-    return {**found, "weights_equal": len(hashes) == 1, "reference": REFERENCE}
+    return {**found, "weights_equal": len(hashes) == 1, "reference": REPEATED if trial.asynchronous else REFERENCE}
 
 
 def sums(trial: Trial, seen: Observed) -> dict[str, int]:
@@ -335,7 +355,8 @@ def check_weights(found: Mapping[str, Any]) -> None:
     ):
         if not found[name] <= allowed:  # also true for NaN
             raise TrialError(
-                f"the weights differ from those of {REFERENCE} by {found[name]:.3g} of {whole}; {allowed:g} is allowed",
+                f"the weights differ from those of {found['reference']} by {found[name]:.3g} of {whole}; "
+                f"{allowed:g} is allowed",
                 fix="take a lower learning rate if the loss rose on its way, for then rounding grows; "
                 "else mend the scheme",
             )
@@ -352,39 +373,6 @@ def probed_bytes(trial: Trial, probes: Sequence[Mapping[str, Any]]) -> dict[int,
             for link in path.links:
                 load[link] = load.get(link, 0.0) + count * path.weight
     return load
-
-
-def needed_bytes(trial: Trial) -> int:
-    """Room that a trial takes while it runs: the weights, the forest, and each worker's job, samples and log."""
-    forest, line = trial.network.forest, 400
-    own = 64 * 2**10 + line * trial.iterations
-    return results.gradient_bytes(trial) + forest.reduce.nbytes + forest.broadcast.nbytes + own * trial.network.world
-
-
-def blame_full_disk(trial: Trial, directory: Path) -> None:
-    """
-    Raises:
-        DiskFullError: the disk is full, so whatever a trial's processes said before they failed, that is why.
-    """
-    free = shutil.disk_usage(directory).free
-    if free < LEAST_ROOM_BYTES:
-        raise DiskFullError(
-            f"{directory}: the disk is full, and so {trial.id} failed",
-            fix="free some space, then go on with testbed run --resume; finished trials are kept",
-        )
-
-
-def check_room(directory: Path, needed: int) -> None:
-    """
-    Raises:
-        DiskFullError: fewer than ``needed`` bytes are left on the disk.
-    """
-    free = shutil.disk_usage(directory).free
-    if free < needed:
-        raise DiskFullError(
-            f"{directory}: {size_text(free)} are left on the disk, the next trial needs {size_text(needed)}",
-            fix="free some space, then go on with testbed run --resume; finished trials are kept",
-        )
 
 
 @contextmanager

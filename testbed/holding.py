@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import permutations
+from typing import Any
 
 from testbed import up
-from testbed.errors import UsageError
+from testbed.errors import LabError, UsageError
 from testbed.jobs import host_pairs
 from testbed.lab.choice import opener
 from testbed.spec import Source, Spec
 from testbed.spec.explain import nearest
 from testbed.trial import Network, link_settings
-from testbed.trials import trials
+from testbed.trials import first_trials
+from topologies.model import Topology
 
 ALL_PAIRS_HOSTS = 64
 """Up to this many hosts, every pair gets a route; beyond, those that the scheme uses."""
 
 
 def pick(source: Source, arm: str | None) -> Network:
-    """The arm with that label or number (from 0), or the first.
+    """The arm with that label or number (from 0), or the first; of a sweep, at its first point.
 
     Raises:
         SpecError: the experiment cannot be.
         UsageError: there is no such arm.
     """
-    networks = {trial.label: trial.network for trial in trials(source)}
+    networks: dict[str, Network] = {}
+    for trial in first_trials(source):
+        networks.setdefault(trial.label, trial.network)
     if arm is None:
         return next(iter(networks.values()))
     if arm in networks:
@@ -34,8 +40,11 @@ def pick(source: Source, arm: str | None) -> Network:
     raise UsageError(f"--arm {arm}: there is no such arm", fix=nearest(arm, list(networks)))
 
 
-def hold(network: Network, spec: Spec, *, command_line: bool = False) -> None:
+def hold(
+    network: Network, spec: Spec, open_lab: Callable[[], Any] | None = None, *, command_line: bool = False
+) -> None:
     """Build the network and answer ``testbed exec`` until interrupted, or until the user leaves the lab's command line.
+    ``open_lab`` is for another lab than the spec's.
 
     Raises:
         UsageError: this user holds a lab already, or the lab has no command line.
@@ -43,12 +52,16 @@ def hold(network: Network, spec: Spec, *, command_line: bool = False) -> None:
     """
     topology = network.topology
     few = topology.host_count <= ALL_PAIRS_HOSTS
-    pairs = permutations(topology.hosts, 2) if few else host_pairs(network)
+    pairs = list(permutations(topology.hosts, 2)) if few else host_pairs(network)
     if command_line and spec.lab != "mininet":
         problem = f"--cli: the lab {spec.lab} has no command line"
         raise UsageError(problem, fix="take --backend mininet, or testbed exec")
     settings = link_settings(spec)
-    with opener(spec.lab, spec.docker.containers())(every_address=few) as lab:
+    if open_lab:  # whose hosts do not forward
+        pairs = [pair for pair in pairs if _direct(topology, *pair)]
+    else:
+        open_lab = partial(opener(spec.lab, spec.docker.containers()), every_address=few)
+    with open_lab() as lab:
         doorway = up.Doorway(lab, topology)
         lab.require(topology, settings)
         lab.up(topology, settings, pairs)
@@ -56,7 +69,18 @@ def hold(network: Network, spec: Spec, *, command_line: bool = False) -> None:
         if command_line:
             lab.command_line((0, 1, 2)).wait()
         else:
-            doorway.serve()
+            try:
+                doorway.serve()
+            except LabError:
+                lab.exits()  # says what has ended, where that is known
+                raise
+
+
+def _direct(topology: Topology, src: int, dst: int) -> bool:
+    """Whether traffic passes no third host."""
+    return all(
+        topology.head(link) in topology.switches for path in topology.paths(src, dst) for link in path.links[:-1]
+    )
 
 
 def _summary(network: Network) -> str:

@@ -49,6 +49,7 @@ def _cost(one: Cost, topology: Topology, mtu: int) -> dict[str, Any]:
         "cross_rack_bytes": one.cross_rack_bytes,
         "goodput": factor,
         "bound_s": one.bound_s(factor),
+        "round_s": one.round_s() / factor,
         "busiest_links": one.busiest(),
         "links": [
             {
@@ -72,15 +73,19 @@ def text(found: Mapping[str, Any]) -> str:
         f"  workers      {len(forest['workers'])}",
         f"  classes      {len(forest['classes'])}",
         *_added_as(forest["fixed"]),
+        *_waits(forest["asynchronous"]),
         f"  verified     {'yes' if found['verified'] else 'no: ' + found['problem']}",
     ]
     if one is None:
         return "\n".join(lines)
-    bound = time_text(one["bound_s"], measured=True)
+    bound, whole = (time_text(one[name], measured=True) for name in ("bound_s", "round_s"))
+    alone = (
+        f"{bound} for an update alone, there and back; {whole} for one of each worker" if forest["asynchronous"] else ""
+    )
     lines += [
         f"  rounds       {one['rounds']}",
         f"  wire bytes   {size_text(one['wire_bytes'])}, of which {size_text(one['cross_rack_bytes'])} between racks",
-        f"  least GST    {bound}, set by {len(one['busiest_links'])} of {len(one['links'])} directed links; "
+        f"  least GST    {alone or bound}, set by {len(one['busiest_links'])} of {len(one['links'])} directed links; "
         f"{one['goodput']:.1%} of their rate is payload",
         "",
         columns(("link", "rate", "bytes", "busy"), _rows(one), left=1),
@@ -102,6 +107,15 @@ def _added_as(fixed: Mapping[str, Any] | None) -> list[str]:
         return []
     steps = f"{fixed['scale']:,g} steps to 1.0" if fixed["scale"] else "scaled by each chunk's largest element"
     return [f"  added as     32-bit integers, {steps}; a switch holds {fixed['slots']} chunks"]
+
+
+def _waits(asynchronous: Mapping[str, Any] | None) -> list[str]:
+    """For a scheme in which gradients are not summed: for whom workers wait."""
+    if asynchronous is None:
+        return []
+    bound = asynchronous["staleness"]
+    whom = "nobody" if bound is None else f"the slowest one when more than {bound} iterations ahead of it"
+    return [f"  updates      each gradient is one; workers wait for {whom}"]
 
 
 def _rows(one: Mapping[str, Any]) -> Sequence[Sequence[str]]:

@@ -15,6 +15,15 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ENDING_S = 15.0
 """A lab whose processes were stopped takes 10 s to end, any other a moment."""
 
+_told_s: list[float] = []
+"""When KeyboardInterrupt was raised."""
+
+
+def told() -> bool:
+    """Whether this process was told to end. What fails from then on for want of a terminal, such as the last lines of a
+    display, is part of the interruption."""
+    return bool(_told_s)
+
 
 @contextmanager
 def exit_at_once() -> Iterator[None]:
@@ -33,15 +42,14 @@ def raise_once() -> None:
     """Have the first of these signals raise KeyboardInterrupt, and drop those that follow within ``ENDING_S``: what is
     left to do then is to take the lab down and to remove files, and would leave some if it were broken off. A process
     that still runs after that time has lost the first one, and is told again."""
-    last_s = -ENDING_S
 
     def stop(_: int, __: FrameType | None) -> None:
-        nonlocal last_s
         now = time.monotonic()
-        if now - last_s >= ENDING_S:
-            last_s = now
+        if not _told_s or now - _told_s[-1] >= ENDING_S:
+            _told_s.append(now)
             raise KeyboardInterrupt
 
+    _told_s.clear()
     _handle(stop)
 
 

@@ -15,7 +15,7 @@ from testbed.perturb import targets
 from testbed.trial import Network, Trial
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
-from workloads.job import Compute, Failover, Job, Meeting, Peer, Probe, StepJitter
+from workloads.job import Compute, Failover, Job, Meeting, Peer, Probe, StepJitter, Training
 from workloads.probe import SETTLE
 from workloads.sync import codec
 from workloads.sync.flows import neighbours, pairs
@@ -115,11 +115,13 @@ def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[s
     if agent:
         files.agent.write_text(f'#!/bin/sh\nexec {shlex.join(agent)} "$@"\n')
         files.agent.chmod(0o755)
+    library = trial.network.forest.library
+    torch = isinstance(trial.training, Training) or (library is not None and library.name == "gloo")
     launches = []
     for job in jobs(trial, files, congestion_control):
         path = files.work / f"{job.name}.json"
         job.save(path)
-        launches.append(Launch(job.node, str(path), str(files.log(job.name))))
+        launches.append(Launch(job.node, str(path), str(files.log(job.name)), torch=torch))
     return launches
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from testbed.columns import columns
+from testbed.estimate import Estimate
 from testbed.jobs import inner_nodes
-from testbed.progress import expected_s
 from testbed.spec import Source
 from testbed.trial import Trial
 from testbed.trials import lab_rate_bps, trials
@@ -22,11 +22,15 @@ def plan(source: Source) -> dict[str, Any]:
         SpecError: the experiment cannot be.
     """
     planned = trials(source)
+    spec = source.spec
     return {
-        "name": source.spec.name,
-        "lab": source.spec.lab,
+        "name": spec.name,
+        "lab": spec.lab,
+        "repeats": spec.least_repeats,
+        "most_repeats": spec.most_repeats,
+        "sweep": source.grid.values,
         "trials": [predict(trial) for trial in planned],
-        "duration_s": sum(expected_s(trial) for trial in planned),
+        "duration_s": Estimate().left_s(planned),
         "duration_known": all(trial.jct_theory_s is not None for trial in planned),
     }
 
@@ -44,6 +48,9 @@ def predict(trial: Trial) -> dict[str, Any]:
         "topology": network.arm.topology,
         "scheme": network.arm.scheme,
         "batch": trial.batch,
+        "repeat": trial.repeat,
+        "point": dict(trial.point),
+        "at": trial.at,
         "iterations": trial.iterations,
         "world": network.world,
         "command": list(trial.command),
@@ -67,24 +74,34 @@ def predict(trial: Trial) -> dict[str, Any]:
 
 
 def text(found: Mapping[str, Any]) -> str:
-    """A plan for people."""
+    """A plan for people; of trials that are repeated the first."""
     header = ("trial", "workers", "namespaces", "links", "gradient", "wire", "least GST", "least JCT")
-    rows = [_row(trial) for trial in found["trials"]]
+    rows = [_row(trial) for trial in found["trials"] if not trial["repeat"]]
     about = time_text(round(found["duration_s"]))
     guess = "a command takes a minute" if found["trials"][0]["command"] else "computing a gradient takes half a second"
     known = "" if found["duration_known"] else f", if {guess}"
-    first = found["trials"][0]
-    rate = rate_text(first["builds"]["rate_bps"])
-    if (first["scale"] or 1) > 1:
-        whole = rate_text(first["builds"]["rate_bps"] * first["scale"])
-        rate += f" (scale {first['scale']:g}: {whole}, and gradients as much larger, take the same time)"
-    return "\n".join(
-        [
-            f"{found['name']}: {len(rows)} trials in lab {found['lab']}, links at {rate}, about {about}{known}",
-            "",
-            columns(header, rows),
-        ]
-    )
+    many = len(found["trials"])
+    cells = f" ({len(rows)}, {found['repeats']} times each)" if found["repeats"] > 1 else ""
+    lines = [f"{found['name']}: {many} trials{cells} in lab {found['lab']}, {_rates(found)}, about {about}{known}"]
+    if found["most_repeats"] > found["repeats"]:
+        most = len(rows) * found["most_repeats"]
+        at_most = time_text(round(found["duration_s"] * found["most_repeats"] / found["repeats"]))
+        lines.append(f"as long as intervals are too wide they are repeated: at most {most} trials, about {at_most}")
+    if found["sweep"]:
+        lines.append(f"swept: {', '.join(f'{name} ({len(values)})' for name, values in found['sweep'].items())}")
+    return "\n".join([*lines, "", columns(header, rows)])
+
+
+def _rates(found: Mapping[str, Any]) -> str:
+    """``links at 200 Mbit/s``, or from what to what they are swept."""
+    rates = sorted({trial["builds"]["rate_bps"] for trial in found["trials"]})
+    text = " to ".join(rate_text(rate) for rate in dict.fromkeys((rates[0], rates[-1])))
+    scales = {trial["scale"] or 1 for trial in found["trials"]}
+    scale = scales.pop()
+    if not scales and scale > 1 and len(rates) == 1:
+        whole = rate_text(rates[0] * scale)
+        text += f" (scale {scale:g}: {whole}, and gradients as much larger, take the same time)"
+    return f"links at {text}"
 
 
 def _row(trial: Mapping[str, Any]) -> list[str]:

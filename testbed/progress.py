@@ -11,25 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from testbed import fidelity
+from testbed.estimate import Estimate
+from testbed.spec.model import Until
 from testbed.trial import Trial
 from testbed.units import size_text, time_text
-
-OVERHEAD_S = 5.0
-"""Building, starting, probing and checking one trial, until the first trial has shown what it really takes."""
-COMMAND_S = 60.0
-"""Guess of a command's time."""
-UNKNOWN_COMPUTE_S = 0.5
-"""Guess of an iteration's computing time where the spec does not set it."""
-
-
-def expected_s(trial: Trial) -> float:
-    """A guess at how long a trial takes, for the time left."""
-    if trial.command:
-        return COMMAND_S + OVERHEAD_S
-    known = trial.jct_theory_s
-    if known is not None:
-        return known + OVERHEAD_S
-    return trial.iterations * (UNKNOWN_COMPUTE_S + trial.gst_theory_s) + OVERHEAD_S
 
 
 def sentence(record: Mapping[str, Any]) -> str:
@@ -78,27 +63,53 @@ def _learnt(record: Mapping[str, Any]) -> str:
     return f"{record['sums']['checked_elements']:,} elements of sums right"
 
 
+def first_line(trials: Sequence[Trial]) -> str:
+    """How much there is to do."""
+    count, about = len(trials), time_text(round(Estimate().left_s(trials)))
+    repeats = trials[0].spec.repeats if trials else None
+    more = ""
+    if isinstance(repeats, Until):
+        more = f"; then more until intervals are within ±{100 * repeats.until:g} %, at most {repeats.most} of each"
+    return (
+        f"{count} trial{'' if count == 1 else 's'} to run, about {about}{more}" if trials else "nothing is left to run"
+    )
+
+
 class Lines:
-    """A plain line for each finished trial."""
+    """A plain line about what is to come, and one for each finished trial."""
 
     def __init__(self, trials: Sequence[Trial], console: Console) -> None:
-        self._console, self._count, self._done = console, len(trials), 0
+        self._console, self._done = console, 0
+        self._left = {trial.id: trial for trial in trials}
+        self._count = len(trials)
+        self._estimate = Estimate()
 
     def __enter__(self) -> Lines:
+        self._print(first_line(list(self._left.values())))
         return self
 
     def __exit__(self, *exception: object) -> None:
         pass
 
-    def started(self, trial: Trial) -> None:
-        pass
+    def started(self, trial: Trial) -> None:  # noqa: ARG002  # Live's shows it
+        self._began_s = time.monotonic()
 
     def advanced(self, iterations: int) -> None:
         pass
 
+    def added(self, trials: Sequence[Trial]) -> None:
+        """More turned out to be needed."""
+        self._left |= {trial.id: trial for trial in trials}
+        self._count += len(trials)
+
     def finished(self, record: Mapping[str, Any]) -> None:
+        trial = self._left.pop(record["id"])
+        if record["status"] == "done":
+            self._estimate.learn(trial, time.monotonic() - self._began_s)
         self._done += 1
-        text = f"[{self._done}/{self._count}] {sentence(record)}"
+        self._print(f"[{self._done}/{self._count}] {sentence(record)}")
+
+    def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -107,8 +118,8 @@ class Live(Lines):
 
     def __init__(self, trials: Sequence[Trial], console: Console) -> None:
         super().__init__(trials, console)
-        self._left = {trial.id: expected_s(trial) for trial in trials}
         self._trial: Trial | None = None
+        self._spent_s = 0.0
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -117,9 +128,10 @@ class Live(Lines):
             console=console,
             transient=True,
         )
-        self._task = self._bar.add_task("", total=sum(self._left.values()), left="")
+        self._task = self._bar.add_task("", total=self._estimate.left_s(trials), left="")
 
     def __enter__(self) -> Live:
+        super().__enter__()
         self._bar.start()
         return self
 
@@ -128,28 +140,27 @@ class Live(Lines):
             self._bar.stop()
 
     def started(self, trial: Trial) -> None:
-        self._trial, self._began_s = trial, time.monotonic()
+        super().started(trial)
+        self._trial = trial
         self.advanced(0)
 
     def advanced(self, iterations: int) -> None:
         if self._trial is None:
             return
         total = self._trial.iterations or 1
-        whole = self._left[self._trial.id]
-        left = sum(self._left.values()) - whole * iterations / total
+        iterations = min(iterations, total)  # a fast worker of an asynchronous scheme does more
+        done_s = self._estimate.of(self._trial) * iterations / total
+        left_s = max(0.0, self._estimate.left_s(self._left.values()) - done_s)
         self._bar.update(
             self._task,
-            completed=(self._bar.tasks[0].total or 0) - left,
+            total=self._spent_s + done_s + left_s,
+            completed=self._spent_s + done_s,
             description=self._trial.id + (f" {iterations}/{total}" if self._trial.iterations else ""),
-            left=f"about {time_text(round(left))} left",
+            left=f"about {time_text(round(left_s))} left",
         )
 
     def finished(self, record: Mapping[str, Any]) -> None:
-        """Correct the guess for the trials to come by what this one took."""
-        guess = self._left.pop(record["id"])
-        took = time.monotonic() - self._began_s
-        if record["status"] == "done":
-            self._left = {name: left * took / guess for name, left in self._left.items()}
+        self._spent_s += time.monotonic() - self._began_s
         super().finished(record)
 
 

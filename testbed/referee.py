@@ -1,4 +1,5 @@
-"""Checks a trial's weights against single-process SGD, in a process of its own that sleeps while trials are measured.
+"""Checks a trial's weights against single-process SGD, or, of an asynchronous scheme, against a single process that
+makes the same updates in the same order; in a process of its own that sleeps while trials are measured.
 
 The process is kept between trials, so that torch is imported and each distinct training is repeated only once. It ends
 with its standard input, or with the harness, however that ends.
@@ -17,13 +18,14 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from testbed.errors import TrialError, TrialTimeoutError
 from workloads.job import Training
+from workloads.sync.ledger import Update
 
 TOLERANCE = 1e-4
 """Largest norm of the difference to single-process SGD's weights, over the norm of these: float32 sums in another
@@ -33,6 +35,7 @@ TRAINING_TOLERANCE = 1e-3
 in another order come to 1e-5 or less; one sample of one iteration left out comes to 4e-3, a worker's gradient of an
 earlier iteration or none to 1e-2."""
 REFERENCE = "single-process SGD"
+REPEATED = "a single process that makes the server's updates in their order"
 SIGN_OF_LIFE_S = 1.0
 """How often the process says that it is still at work."""
 SILENT_S = 30.0
@@ -57,15 +60,22 @@ class Referee:
             self._process.communicate()
 
     def check(
-        self, training: Training, worlds: Sequence[tuple[int, int]], mode: str, weights: Path, step: float = 0.0
+        self,
+        training: Training,
+        worlds: Sequence[tuple[int, int]],
+        mode: str,
+        weights: Path,
+        step: float = 0.0,
+        order: Sequence[Update] | None = None,
     ) -> dict[str, Any]:
         """What the weights in a .npy file are worth, if gradients were rounded to multiples of ``step``.
 
-        ``worlds`` are (first iteration, ranks) of each phase, see :data:`workloads.reference.Worlds`.
+        ``worlds`` are (first iteration, ranks) of each phase, see :data:`workloads.reference.Worlds`; ``order`` is that
+        of the updates of an asynchronous scheme.
 
         ``test_accuracy``, ``test_loss``, ``weights_error`` (distance to the reference over the reference's norm),
-        ``rounding_error`` (how much of it rounding explains) and ``training_error`` (the rest over what training
-        changed).
+        ``rounding_error`` (how much of it rounding explains), ``training_error`` (the rest over what training changed)
+        and ``curve`` (single-process SGD's test accuracy after some iterations, as [iteration, accuracy]).
 
         Raises:
             TrialError: the process died.
@@ -80,6 +90,7 @@ class Referee:
             "mode": mode,
             "weights": str(weights.resolve()),
             "step": step,
+            "order": None if order is None else [astuple(update) for update in order],
         }
         answer = self._ask(self._process, json.dumps(question))
         if not answer:
@@ -130,7 +141,7 @@ def main(parent: int) -> None:
     import numpy as np
     import torch  # here, for the harness imports this module and must not import torch
 
-    from workloads.reference import accuracy, reference_weights, relative_error, rounding, steps, training_error
+    from workloads.reference import accuracy, reference, relative_error, repeated, rounding, steps, training_error
 
     torch.set_num_threads(1)  # two threads that wait for each other are slower than one where somebody else uses a core
     for line in sys.stdin:
@@ -140,15 +151,17 @@ def main(parent: int) -> None:
         weights = np.load(question["weights"])
         mode = question["mode"]
         worlds = tuple((first, ranks) for first, ranks in question["worlds"])
-        reference = reference_weights(training, worlds, mode)
+        order = [Update(*update) for update in question["order"] or ()]
+        ideal = repeated(training, worlds[0][1], order) if order else reference(training, worlds, mode)
         test_accuracy, test_loss = accuracy(training, weights)
-        explained = rounding(reference, training, steps(training, mode), question["step"])
+        explained = rounding(ideal.weights, training, len(order) or steps(training, mode), question["step"])
         found = {
             "test_accuracy": test_accuracy,
             "test_loss": test_loss,
-            "weights_error": relative_error(weights, reference),
-            "rounding_error": explained / float(np.linalg.norm(reference)),
-            "training_error": training_error(weights, reference, training, explained),
+            "weights_error": relative_error(weights, ideal.weights),
+            "rounding_error": explained / float(np.linalg.norm(ideal.weights)),
+            "training_error": training_error(weights, ideal.weights, training, explained),
+            "curve": ideal.accuracy,
         }
         busy.clear()
         os.write(1, json.dumps(found).encode() + b"\n")

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from testbed.trial import Trial
 from topologies.sharing import groups
 from workloads.sync.cost import goodput
 from workloads.sync.flows import pairs
+from workloads.sync.ledger import most_stale
 
 SCHEMA = 1
 ETHERNET_BYTES = 14
@@ -33,7 +35,9 @@ COLUMNS = (
     *("jct_s", "compute_s", "sync_s", "gst_median_s", "gst_p95_s", "gst_theory_s", "gst_ratio"),
     *("throughput_sps", "wire_bytes", "test_accuracy", "weights_error", "fidelity", "reasons"),
     *("kind", "model", "scale", "wrong_elements", "straggler_wait_s"),
+    *("staleness_median", "staleness_p95", "staleness_max", "repeat"),
 )
+"""Of every run; after them come the fields that are swept, by their names."""
 SAMPLE_COLUMNS = {
     "start": "start_s",
     "ready": "ready_s",
@@ -71,7 +75,8 @@ def measure(
     """The trial's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included, if known."""
     gst = metrics.gst_s(samples, skip=trial.work.warmup)
     median, size = float(gst.median()), gradient_bytes(trial)
-    theory = gst_theory_s(phases, trial.spec.links.mtu)[gst.index]
+    # Of an asynchronous scheme a worker may do more iterations than there are rounds.
+    theory = gst_theory_s(phases, trial.spec.links.mtu).reindex(gst.index, method="ffill")
     return {
         "jct_s": metrics.jct_s(samples),
         "compute_s": metrics.compute_s(samples),
@@ -84,8 +89,20 @@ def measure(
         "throughput_sps": metrics.throughput_sps(samples, trial.batch * contributions(phases)),
         "wire_bytes": sent_bytes,
         "wire_bytes_theory": wire_bytes(phases) if knows_bytes(trial) else None,
-        "algbw_bps": metrics.algbw_bps(size, median),
-        "busbw_bps": metrics.busbw_bps(size, median, trial.network.world),
+        "algbw_bps": None if trial.asynchronous else metrics.algbw_bps(size, median),
+        "busbw_bps": None if trial.asynchronous else metrics.busbw_bps(size, median, trial.network.world),
+        **staleness(metrics.staleness(samples, skip=trial.work.warmup)),
+    }
+
+
+def staleness(updates: pd.Series[int] | None) -> dict[str, float | None]:
+    """How stale updates were; None in a synchronous scheme, which has none."""
+    if updates is None:
+        return dict.fromkeys(("staleness_median", "staleness_p95", "staleness_max"))
+    return {
+        "staleness_median": float(updates.median()),
+        "staleness_p95": float(updates.quantile(0.95)),
+        "staleness_max": float(updates.max()),
     }
 
 
@@ -118,23 +135,25 @@ def links(
 ) -> list[dict[str, Any]]:
     """For each directed link what the kernel counted during training and what theory expects, headers included.
 
-    ``other_bytes`` is the part of the count, by directed link, of bursts and of background flows.
+    ``other_bytes`` is the part of the count, by directed link, of bursts and of background flows. ``bytes`` and
+    ``drops`` of a link that the lab does not count are None.
     """
     topology = trial.network.topology
     theory = link_bytes(phases) / goodput(trial.spec.links.mtu)
     known = knows_bytes(trial)
+    counted = {count.directed_link: count for count in counters}
     found = []
-    for count in counters:
-        link = count.directed_link
+    for link in range(2 * len(topology.links)):
+        count, others = counted.get(link), other_bytes.get(link, 0.0)
         found.append(
             {
                 "link": link,
                 "from": topology.nodes[topology.tail(link)].name,
                 "to": topology.nodes[topology.head(link)].name,
                 "rate_bps": topology.links[link // 2].rate_bps,
-                "bytes": max(0, round(count.bytes - other_bytes.get(link, 0.0))),
-                "other_bytes": round(other_bytes.get(link, 0.0)),
-                "drops": count.drops,
+                "bytes": max(0, round(count.bytes - others)) if count else None,
+                "other_bytes": round(others),
+                "drops": count.drops if count else None,
                 "theory_bytes": round(theory[link]) if known else None,
             }
         )
@@ -186,7 +205,11 @@ def judge(trial: Trial, samples: pd.DataFrame, seen: Evidence) -> dict[str, Any]
     ]
     if seen.aggregators:
         cpu_s = {line["name"]: line["cpu_s"] for line in seen.done if line["name"] in seen.aggregators}
-        checks.append(fidelity.aggregators(cpu_s, metrics.sync_s(samples)))
+        checks.append(
+            fidelity.aggregators(cpu_s, metrics.jct_s(samples), "during training")
+            if trial.asynchronous
+            else fidelity.aggregators(cpu_s, metrics.sync_s(samples))
+        )
     if trial.compute.mode == "paced":
         checks.append(fidelity.overrun(counted, trial.compute.pace_s))
     library = trial.network.forest.library
@@ -205,15 +228,32 @@ def judge(trial: Trial, samples: pd.DataFrame, seen: Evidence) -> dict[str, Any]
     checks.append(fidelity.shaping(seen.differs))
     if seen.events:
         checks.append(fidelity.events(seen.events))
-    if trial.work.overlap == "none":
+    if trial.asynchronous:
+        checks += _of_updates(trial, samples)
+    elif trial.work.overlap == "none":
         checks.append(fidelity.bound(counted, gst_theory_s(seen.course.phases, trial.spec.links.mtu)))
     if seen.course.deaths:
         checks.append(fidelity.workers(sentence(trial, seen.course), unasked(trial, seen.course)))
     return fidelity.verdict(checks)
 
 
+def _of_updates(trial: Trial, samples: pd.DataFrame) -> list[fidelity.Check]:
+    """What is judged of an asynchronous scheme alone."""
+    asynchronous, world = trial.network.forest.asynchronous, trial.network.world
+    assert asynchronous is not None
+    allowed = len(samples) - 1 if asynchronous.staleness is None else most_stale(world, asynchronous.staleness)
+    busiest_link_s = trial.iterations * trial.network.cost.round_s() / goodput(trial.spec.links.mtu)
+    return [
+        fidelity.staleness(int(samples["staleness"].max()), min(allowed, len(samples) - 1), len(samples)),
+        fidelity.bound_of_updates(samples, trial.gst_theory_s, gradient_bytes(trial), busiest_link_s),
+    ]
+
+
 def _cores(trial: Trial, counted: pd.DataFrame, cpu: CpuLog) -> list[fidelity.Check]:
     """Whether there were cores enough while gradients were on the wire."""
+    if trial.asynchronous:  # somebody's gradient is on the wire all along
+        whole = (float(counted["start_s"].min()), float(counted["sum_s"].max()))
+        return [*fidelity.cpu([whole], cpu, "during training"), fidelity.run_queue_of_updates(counted)]
     by = counted.groupby("iteration")
     last = by[["ready_s", "sum_s"]].max()
     library = trial.network.forest.library
@@ -244,7 +284,7 @@ def row(record: Mapping[str, Any]) -> dict[str, Any]:
     judged = record["fidelity"] or {}
     why = record["error"] if record["status"] == "failed" else fidelity.reasons(judged)
     flat |= {"trial": record["id"], "fidelity": judged.get("verdict"), "reasons": why}
-    return {name: flat.get(name) for name in COLUMNS}
+    return {name: flat.get(name) for name in COLUMNS} | dict(record.get("point", {}))
 
 
 def save_csv(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
@@ -253,8 +293,9 @@ def save_csv(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     Raises:
         DiskFullError, OutputError: it cannot be written.
     """
+    rows = [row(record) for record in records]
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, dict.fromkeys(chain(COLUMNS, *rows)), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(row(record) for record in records)
+    writer.writerows(rows)
     write_bytes(path, text.getvalue().encode())

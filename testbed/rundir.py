@@ -41,8 +41,14 @@ class RunDirectory:
         self._lock = _lock(path)
 
     @classmethod
-    def create(cls, out: Path | None, source: Source) -> RunDirectory:
+    def create(
+        cls, out: Path | None, source: Source, planned: int | None = None, part: tuple[int, int] | None = None
+    ) -> RunDirectory:
         """A new directory: ``out``, or one under runs/ named after the experiment and the time.
+
+        Args:
+            planned: how many trials there will be in any case.
+            part: which part of how many of the experiment runs here, if not all.
 
         Raises:
             OutputError: it holds something already, or cannot be made.
@@ -61,7 +67,7 @@ class RunDirectory:
                 for folder in FOLDERS:
                     (path / folder).mkdir(exist_ok=True)
             write_bytes(path / "spec.yaml", source.text.encode())
-            write_json(path / MADE, resolved(source))
+            write_json(path / MADE, resolved(source, planned, part))
         except BaseException:
             run.close()
             raise
@@ -102,9 +108,16 @@ class RunDirectory:
         Raises:
             OutputError, SpecError: it cannot be read, or this version does not take it.
         """
-        meta = read_json(self.path / "resolved.json")
-        folder = Path(meta["folder"])
-        return read(read_text(self.path / "spec.yaml"), f"{self.path}/spec.yaml", folder, meta["overrides"])
+        return source_of(self.path)
+
+    def part(self) -> tuple[int, int] | None:
+        """Which part of how many of the experiment runs here; None where it is the whole."""
+        found = read_json(self.path / MADE).get("part")
+        return (int(found[0]), int(found[1])) if found else None
+
+    def holds(self, trial: Trial) -> bool:
+        """Whether there is a record of it, finished or failed."""
+        return (self.path / "trials" / f"{trial.id}.json").exists()
 
     def finished(self, trials: Sequence[Trial]) -> dict[str, dict[str, Any]]:
         """By id, the records of those of ``trials`` that are done already.
@@ -144,6 +157,16 @@ class RunDirectory:
 
     def samples(self, trial_id: str) -> Path:
         return self.path / "samples" / f"{trial_id}.parquet"
+
+
+def source_of(path: Path) -> Source:
+    """The spec that the run in ``path`` was started with, ``--set`` included.
+
+    Raises:
+        OutputError, SpecError: it cannot be read, or this version does not take it.
+    """
+    meta = read_json(path / MADE)
+    return read(read_text(path / "spec.yaml"), f"{path}/spec.yaml", Path(meta["folder"]), meta["overrides"])
 
 
 def _new_directory(name: str) -> Path:
@@ -187,13 +210,36 @@ def _lock(path: Path) -> int:
     return lock
 
 
-def resolved(source: Source) -> dict[str, Any]:
-    """The spec with every default filled in, in base units, and where it came from."""
-    settings = source.spec.model_dump()
+def check_idle(path: Path) -> None:
+    """
+    Raises:
+        OutputError: a run is writing into the directory.
+    """
+    if not (path / LOCK).exists():
+        return
+    with named_errors(path):
+        lock = os.open(path / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OutputError(f"{path}: a run is writing into it", fix="wait for its end, or end it") from None
+        finally:
+            os.close(lock)
+
+
+def resolved(source: Source, planned: int | None = None, part: tuple[int, int] | None = None) -> dict[str, Any]:
+    """The spec with every default filled in, in base units, and where it came from.
+
+    What is swept has its first value there, and all of them under ``sweep``.
+    """
+    settings = source.spec.model_dump(exclude=None if source.spec.where else {"where"})
     settings["arms"] = [arm.model_dump() | {"label": arm.title} for arm in source.spec.arms]
     return {
         "schema": SCHEMA,
         **settings,
+        **({"sweep": source.grid.values} if source.grid.axes else {}),
+        **({"planned": planned} if planned is not None else {}),
+        **({"part": list(part)} if part else {}),
         "overrides": list(source.overrides),
         "folder": str(source.folder.resolve()),
     }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.cell import Cell
 from testbed.lab.base import LinkSettings
 from testbed.perturb.schedule import Schedule, background_pairs
 from testbed.perturb.schedule import schedule as schedule_of
 from testbed.perturb.stragglers import Stragglers, draw
 from testbed.spec import Arm, Spec
+from testbed.spec.axes import Plain
 from testbed.spec.model import Command, Profile, Train
 from testbed.spec.perturb import Impair, Jitter, Perturbation
 from topologies.model import Topology
@@ -56,16 +59,34 @@ class Network:
 
 @dataclass(frozen=True)
 class Trial:
-    """One arm with one batch size, run once."""
+    """One arm with one batch size at one point of a sweep, run once."""
 
-    id: str
+    name: str
+    """The same in all repeats."""
     network: Network
     spec: Spec
+    """The whole spec at this point."""
     batch: int
     """0 where the workload is a command, which has none."""
     repeat: int
     folder: Path = Path()
     """The spec's directory."""
+    point: Mapping[str, Plain] = field(default_factory=dict)
+    """By the names of swept fields, their values in base units; an arm has none of a field that only others sweep."""
+    at: str = ""
+    """The point for people."""
+    mark: str = ""
+    """What tells its id from that of another trial with the same name."""
+
+    @property
+    def id(self) -> str:
+        """Readable, unique in its experiment, and a name for files."""
+        return self.name + (f"-r{self.repeat + 1}" if self.spec.most_repeats > 1 else "") + self.mark
+
+    @property
+    def cell(self) -> Cell:
+        """What all its repeats have in common."""
+        return Cell.of(self.label, self.batch, self.point, self.at)
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -77,6 +98,11 @@ class Trial:
     def survives(self) -> bool:
         """Whether the others go on when a node dies."""
         return not self.command and survives(self.network.scheme_text)
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether its workers do not wait for sums."""
+        return self.network.forest.asynchronous is not None
 
     @property
     def work(self) -> Train | Profile:
@@ -156,9 +182,17 @@ class Trial:
     @property
     def jct_theory_s(self) -> float | None:
         """The least that all iterations can take (s): each the paced computing time and the least GST, or, where they
-        overlap, the longer of the two; None where computing time is not known."""
+        overlap, the longer of the two; None where computing time is not known.
+
+        Of an asynchronous scheme, until all updates are made: each worker is alone with the server, at its average
+        pace, or the busiest link never rests.
+        """
         if self.command or self.compute.mode == "real":
             return None
+        if self.asynchronous:
+            alone_s = self._average_pace_s + self.gst_theory_s
+            link_s = self.network.cost.round_s() / goodput(self.spec.links.mtu)
+            return self.iterations * max(self.network.world / float((1 / alone_s).sum()), link_s)
         together = np.add if self.work.overlap == "none" else np.maximum
         return float(together(self.pace_s, self.gst_theory_s).sum())
 
@@ -170,6 +204,15 @@ class Trial:
             return np.full(self.iterations, self.compute.pace_s)
         slowest: NDArray[np.float64] = (slow.factor * self.compute.pace_s + slow.extra_s).max(axis=0)
         return slowest
+
+    @property
+    def _average_pace_s(self) -> NDArray[np.float64]:
+        """float64[workers]: what an iteration of each computes at its pace."""
+        slow = self.stragglers
+        if slow is None:
+            return np.full(self.network.world, self.compute.pace_s)
+        average: NDArray[np.float64] = (slow.factor * self.compute.pace_s + slow.extra_s).mean(axis=1)
+        return average
 
     @cached_property
     def identity(self) -> str:

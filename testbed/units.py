@@ -89,7 +89,11 @@ def rate_text(bps: float) -> str:
 
 
 def time_text(seconds: float, *, measured: bool = False) -> str:
-    """``0.186 s``, ``12 ms``, ``2 min 5 s``: three digits at most; if ``measured``, three also where they are zeros."""
+    """``0.186 s``, ``12 ms``, ``2 min 5 s``, ``3 h 20 min``: three digits at most; if ``measured``, three also where
+    they are zeros."""
+    if seconds >= 3600:
+        hours, rest = divmod(round(seconds / 60), 60)
+        return f"{hours} h {rest} min"
     if seconds >= 60:
         minutes, rest = divmod(round(seconds), 60)
         return f"{minutes} min {rest} s"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,10 @@ settings.load_profile("testbed")
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
 
+# Hundreds of processes are started, each of which would else compile all modules that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -20,3 +26,17 @@ ROOT = Path(__file__).parents[1]
 def root() -> Path:
     """The repository's root, where experiments/ is."""
     return ROOT
+
+
+COSTLY = ("rehearsal", "refused", "records", "finished", "network")
+"""Fixtures that take many seconds to make, and that tests of a module or more share."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Of several test processes, one runs all that share a costly fixture, so that it is made once."""
+    info = getattr(item, "_fixtureinfo", None)
+    for name in COSTLY:
+        made = info and info.name2fixturedefs.get(name)
+        if made and made[-1].scope != "function":
+            value = item.callspec.indices.get(name, "") if hasattr(item, "callspec") else ""
+            item.add_marker(pytest.mark.xdist_group(f"{made[-1].baseid} {name} {value}"))

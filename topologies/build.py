@@ -49,6 +49,20 @@ def families() -> dict[str, Family]:
     }
 
 
+def parameters_named(name: str) -> tuple[Parameter, ...]:
+    """The parameters of a family, or of a user's own builder.
+
+    Raises:
+        TopologyError: there is none of that name, or its signature cannot be used.
+    """
+    if not is_in_file(name):
+        return families()[name].parameters if name in families() else ()
+    function = load_function(name, TopologyError)
+    if mininet_topo.is_topo(function):
+        return parameters_of(mininet_topo.signature_of(function), 1)
+    return _parameters_in_file(name, function)
+
+
 def build(expression: str, *, rate_bps: int, delay_s: float = 0.0) -> Topology:
     """Build the network that an expression describes.
 

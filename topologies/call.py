@@ -50,20 +50,35 @@ def parse(text: str, example: str) -> Call:
     if not match:
         raise SpecError(f"cannot read {_shown(text)}", fix=f"write it as {example}")
     arguments: dict[str, Value] = {}
-    inside = match["args"] or ""
-    for piece in _pieces(inside) if inside.strip() else []:
-        argument = _ARGUMENT.fullmatch(piece)
-        value = _value(argument["value"]) if argument else None
-        if argument is None or value is None:
+    for key, piece, written in _arguments(match["args"] or ""):
+        found = value(written)
+        if not key or found is None:
             where = f"{_shown(piece.strip())} in {_shown(text)}"
             raise SpecError(f"cannot read the argument {where}", fix=f"write it as {example}")
-        if argument["key"] in arguments:
-            raise SpecError(f"{argument['key']!r} is given twice in {_shown(text)}", fix="give it once")
-        arguments[argument["key"]] = value
+        if key in arguments:
+            raise SpecError(f"{key!r} is given twice in {_shown(text)}", fix="give it once")
+        arguments[key] = found
     return Call(match["name"], arguments)
 
 
-def _pieces(text: str) -> Iterator[str]:
+def written(text: str) -> tuple[str, dict[str, str]] | None:
+    """The name, and each argument's value as it is written, whatever that is; None where the text has another form."""
+    match = _CALL.fullmatch(text.strip()) if len(text) <= LONGEST else None
+    found = list(_arguments(match["args"] or "")) if match else []
+    keys = [key for key, _, _ in found]
+    if not match or not all(keys) or len(set(keys)) < len(keys):
+        return None
+    return match["name"], {key: value.strip() for key, _, value in found}
+
+
+def _arguments(inside: str) -> Iterator[tuple[str, str, str]]:
+    """Of each argument its name, all of it, and its value; a name is empty where there is none."""
+    for piece in pieces(inside) if inside.strip() else []:
+        argument = _ARGUMENT.fullmatch(piece)
+        yield (argument["key"], piece, argument["value"]) if argument else ("", piece, "")
+
+
+def pieces(text: str) -> Iterator[str]:
     """What the commas outside of brackets separate."""
     depth = start = 0
     for at, character in enumerate(text):
@@ -78,13 +93,13 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 200 else f"{text[:197]}...")
 
 
-def _value(text: str, depth: int = 0) -> Value | None:
+def value(text: str, depth: int = 0) -> Value | None:
     """The value that is written, or None where it is none, such as a number beyond all sizes."""
     text = text.strip()
     if text.startswith("[") and text.endswith("]"):
         if depth == _DEEPEST:
             return None
-        items = [_value(piece, depth + 1) for piece in _pieces(text[1:-1])] if text[1:-1].strip() else []
+        items = [value(piece, depth + 1) for piece in pieces(text[1:-1])] if text[1:-1].strip() else []
         found = tuple(item for item in items if item is not None)
         return found if len(found) == len(items) else None
     if not _WORD.fullmatch(text):

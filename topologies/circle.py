@@ -19,8 +19,10 @@ _FAN = math.radians(150)
 Place = tuple[float, float]
 
 
-def places(topology: Topology, routers_per_group: int) -> tuple[int, dict[int, Place]]:
-    """The width of a square, and a place in it for the middle of each node (px)."""
+def places(
+    topology: Topology, routers_per_group: int
+) -> tuple[int, dict[int, Place], list[tuple[float, float, float]]]:
+    """The width of a square, a place in it for the middle of each node, and around each group a circle (px)."""
     routers, hosts = len(topology.switches), topology.host_count
     groups, hosts_each = routers // routers_per_group, hosts // routers
     inner = max(routers_per_group * _ROUTER_PX, routers_per_group * hosts_each * _HOST_PX - _LINK_PX * _FAN) / _FAN
@@ -28,17 +30,19 @@ def places(topology: Topology, routers_per_group: int) -> tuple[int, dict[int, P
     radius = (2 * outer + _HOST_PX) / (2 * math.sin(math.pi / groups))
     half = max(radius + outer + _MARGIN_PX, _LEAST_PX / 2)
     found: dict[int, Place] = {}
+    circles = {}
     for router in range(routers):
         group, i = divmod(router, routers_per_group)
         outwards = 2 * math.pi * group / groups - math.pi / 2  # the first group at the top, the others clockwise
         centre = _at((half, half), radius, outwards)
+        circles[group] = (*centre, outer + _HOST_PX / 2 - 1)
         sector = _FAN / routers_per_group
         first = outwards - _FAN / 2 + i * sector
         found[hosts + router] = _at(centre, inner, first + sector / 2)
         for place in range(hosts_each):
             angle = first + sector * (place + 0.5) / hosts_each
             found[router * hosts_each + place] = _at(centre, outer, angle)
-    return math.ceil(2 * half), found
+    return math.ceil(2 * half), found, list(circles.values())
 
 
 def ring(hosts: int) -> tuple[int, dict[int, Place]]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
 
 from testbed.errors import TopologyError
 from topologies import circle
+from topologies.frames import frames, rings, row_name
 from topologies.model import Topology
 from topologies.panels import Panels
-from topologies.svg import AGGREGATOR, HOST, LINK, SWITCH, box, box_size, line, opening
+from topologies.svg import AGGREGATOR, HOST, LINK, NODE_PX, RINGS, SWITCH, box, box_size, label, line, opening
 
 MOST_NODES = 400
 """A picture of more nodes could not be read."""
@@ -21,6 +22,13 @@ MOST_NODES = 400
 _LOAD = ((0.0, (139, 149, 163)), (0.5, (240, 160, 32)), (1.0, (214, 40, 57)))  # grey, amber, red
 _MARGIN_PX, _LEGEND_PX = 24, 40
 _LANE_PX = 5
+_NAMES_PX = 84
+"""On the left, for what each row is."""
+_CROWDED = 40
+"""From so many nodes in a row on, every other one is moved down, so that names stay legible."""
+_STAGGER_PX = NODE_PX + 4
+_FRAME_PX = 12
+_THINNEST_PX, _THICKEST_PX = 1.4, 4.5
 
 
 def layout(topology: Topology) -> dict[int, tuple[float, float]]:
@@ -50,7 +58,7 @@ def _is_host_centric(topology: Topology) -> bool:
 
 
 def _evenly(nodes: list[int], aside: float = 0.0) -> dict[int, float]:
-    return {node: (place + 0.5 + aside) / len(nodes) for place, node in enumerate(nodes)}
+    return {node: (place + 0.5 + aside) / (len(nodes) + aside) for place, node in enumerate(nodes)}
 
 
 def _by_rack(topology: Topology, hosts: list[int]) -> dict[int, float]:
@@ -78,6 +86,7 @@ def svg(
 
     Args:
         link_values: by directed link, a value to colour it by; each link then has two lanes, traffic keeping right.
+            Links without one are grey, and called not counted.
         label: what the values are, for the legend.
         as_text: writes a value with its unit, for tooltips and the legend.
         highest: the value that is drawn in full red; the largest one by default.
@@ -94,28 +103,40 @@ def svg(
     load = None
     if link_values is not None:
         load = _Load(link_values, label, as_text, highest or max(link_values.values(), default=0.0))
-    height = canvas.height + (_LEGEND_PX if load else 0)
-    parts = [opening(canvas.width, height, topology.expression)]
-    # Behind patch panels a circuit is what a link is elsewhere, and the load of its two fibres is the same.
-    ends = [(2 * link, 2 * link) for link in range(len(topology.links))]
-    if topology.panels is not None:
-        ends = [(link, out) for link, out in topology.circuits.items() if link < out]
-    for link, out in ends:
+    key = [] if load else _key(topology)
+    height = canvas.height + (_LEGEND_PX if load or key else 0)
+    parts = [opening(canvas.width, height, topology.expression), *_frames(topology, canvas)]
+    for link, out in _shown(topology):
         parts += [_lane(topology, canvas, *one, load) for one in ((link, out), (out ^ 1, link ^ 1))] if load else []
         parts += [] if load else [_cable(topology, canvas, link, out)]
     parts += [_node(topology, canvas, node) for node in sorted(canvas.places)]
-    parts += [_legend(canvas, load)] if load else []
+    parts += [_legend(canvas, load)] if load else [_drawn_key(canvas, key)] if key else []
     return "\n".join([*parts, "</svg>\n"])
+
+
+def _shown(topology: Topology) -> list[tuple[int, int]]:
+    """The directed links that each line begins and ends with.
+
+    Behind patch panels a circuit is what a link is elsewhere, and the load of its two fibres is the same.
+    """
+    if topology.panels is not None:
+        return [(link, out) for link, out in topology.circuits.items() if link < out]
+    return [(2 * link, 2 * link) for link in range(len(topology.links))]
 
 
 @dataclass(frozen=True)
 class _Canvas:
-    """Pixels of the view box: its size, the middle of each node, and its (width, font size), alike within a row."""
+    """Pixels of the view box: its size, the middle of each node, and its (width, font size), alike within a row.
+
+    ``rows`` are the heights of the rows by level, ``circles`` the centre and radius of each frame of a round picture.
+    """
 
     width: int
     height: int
     places: dict[int, tuple[float, float]]
     boxes: dict[int, tuple[float, float]]
+    rows: dict[int, float] = field(default_factory=dict)
+    circles: dict[str, tuple[float, float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -129,41 +150,120 @@ class _Load:
 
     def part(self, directed: int) -> float:
         """The value of a directed link over the highest, at most 1."""
-        return min(1.0, self.values.get(directed, 0.0) / self.highest) if self.highest > 0 else 0.0
+        return min(1.0, self.values[directed] / self.highest) if self.highest > 0 else 0.0
 
 
 def _canvas(topology: Topology) -> _Canvas:
     routers_per_group = topology.params.get("a")
     if topology.family == "dragonfly" and isinstance(routers_per_group, int):
-        return _round_canvas(topology, *circle.places(topology, routers_per_group))
+        width, places, circles = circle.places(topology, routers_per_group)
+        return _round_canvas(topology, width, places, circles)
     if topology.panels is not None:
-        return _round_canvas(topology, *circle.ring(topology.host_count))
+        return _round_canvas(topology, *circle.ring(topology.host_count), [])
     unit = layout(topology)
-    names_in_row: dict[float, list[str]] = defaultdict(list)
+    rows: dict[float, list[int]] = defaultdict(list)
     for i, (_, y) in unit.items():
-        names_in_row[y].append(topology.nodes[i].name)
-    rows = len(names_in_row)
-    width = min(1600, max(480, 62 * max(map(len, names_in_row.values()))))
+        rows[y].append(i)
+    most = max(map(len, rows.values()))
+    width = max(480, min(1600, 62 * most), min(2400, 19 * most))
     row_px = min(190, max(110, width // 9))
-    places = {i: (x * width, _MARGIN_PX + (y * rows - 0.5) * row_px) for i, (x, y) in unit.items()}
-    boxes = {y: box_size(max(map(len, names)), 0.72 * width / len(names)) for y, names in names_in_row.items()}
-    return _Canvas(width, row_px * (rows - 1) + 2 * _MARGIN_PX, places, {i: boxes[y] for i, (_, y) in unit.items()})
+    lowest = row_px * (len(rows) - 1) + 2 * _MARGIN_PX + (_STAGGER_PX if len(rows[max(rows)]) > _CROWDED else 0)
+    lowest += _FRAME_PX if frames(topology) else 0
+    places, boxes, heights = {}, {}, {}
+    for y, nodes in rows.items():
+        crowded = len(nodes) > _CROWDED
+        room_px = (1.2 if crowded else 0.72) * width / len(nodes)
+        size = box_size(max(len(topology.nodes[i].name) for i in nodes), room_px)
+        top = _MARGIN_PX + (y * len(rows) - 0.5) * row_px
+        heights[topology.nodes[nodes[0]].level] = top
+        for i in nodes:
+            down = _STAGGER_PX if crowded and i % 2 else 0
+            places[i], boxes[i] = (_NAMES_PX + unit[i][0] * width, top + down), size
+    return _Canvas(width + _NAMES_PX + _FRAME_PX, lowest, places, boxes, heights)
 
 
-def _round_canvas(topology: Topology, width: int, places: dict[int, tuple[float, float]]) -> _Canvas:
+def _round_canvas(
+    topology: Topology,
+    width: int,
+    places: dict[int, tuple[float, float]],
+    circles: Sequence[tuple[float, float, float]],
+) -> _Canvas:
     longest: dict[str, int] = defaultdict(int)
     for i in places:
         node = topology.nodes[i]
         longest[node.kind] = max(longest[node.kind], len(node.name))
     sizes = {kind: box_size(letters, circle.ROOM_PX) for kind, letters in longest.items()}
-    return _Canvas(width, width, places, {i: sizes[topology.nodes[i].kind] for i in places})
+    named = dict(zip(frames(topology), circles, strict=False))  # none of a picture that has no frames
+    return _Canvas(width, width, places, {i: sizes[topology.nodes[i].kind] for i in places}, {}, named)
+
+
+def _frames(topology: Topology, canvas: _Canvas) -> list[str]:
+    """Racks, pods and groups behind the nodes, and what each row is."""
+    parts = [label(4, y + 4, row_name(topology, level)) for level, y in sorted(canvas.rows.items())]
+    for name, nodes in frames(topology).items():
+        parts.append(_circle(name, canvas) if canvas.circles else _frame(name, nodes, canvas))
+    return parts
+
+
+def _frame(name: str, nodes: Sequence[int], canvas: _Canvas) -> str:
+    left = min(canvas.places[i][0] - canvas.boxes[i][0] / 2 for i in nodes) - 2
+    right = max(canvas.places[i][0] + canvas.boxes[i][0] / 2 for i in nodes) + 2
+    heights = [canvas.places[i][1] for i in nodes]
+    top, bottom = min(heights) - NODE_PX / 2 - 5, max(heights) + NODE_PX / 2 + _FRAME_PX + 5
+    shape = f"M{left:.1f} {top:.1f}H{right:.1f}V{bottom:.1f}H{left:.1f}z"
+    return (
+        f'<path d="{shape}" fill="currentColor" fill-opacity="0.06"/>'
+        f"{label((left + right) / 2, bottom - 4, name, middle=True)}"
+    )
+
+
+def _circle(name: str, canvas: _Canvas) -> str:
+    """A frame around a group, its name on the side where the group has no nodes: towards the middle of the picture."""
+    x, y, radius = canvas.circles[name]
+    middle = canvas.width / 2
+    inwards = 0.75 * radius / (math.hypot(middle - x, middle - y) or 1.0)
+    return (
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="currentColor" fill-opacity="0.06"/>'
+        f"{label(x + (middle - x) * inwards, y + (middle - y) * inwards, name, middle=True)}"
+    )
+
+
+def _key(topology: Topology) -> list[tuple[str, str, float]]:
+    """What colours and widths of links mean, where they differ: (name, colour, width)."""
+    if topology.panels is not None:
+        lit = {name for name, pairs in zip(rings(topology), topology.panels.lit, strict=True) if pairs}
+        named = enumerate(dict.fromkeys(rings(topology)))
+        return [(name, RINGS[i % len(RINGS)], 2.0) for i, name in named if name in lit]
+    rates = sorted({link.rate_bps for link in topology.links})
+    return [(_rate(rate), LINK, _width(topology, rate)) for rate in rates] if len(rates) > 1 else []
+
+
+def _drawn_key(canvas: _Canvas, key: Sequence[tuple[str, str, float]]) -> str:
+    y, x, parts = canvas.height + 16, 16.0, []
+    for name, colour, width in key:
+        parts += [line(x, y, x + 26, y, colour, width, name), label(x + 32, y + 4, name)]
+        x += 48 + 7 * len(name)
+    return "".join(parts)
+
+
+def _width(topology: Topology, rate_bps: int) -> float:
+    """Faster links are thicker: by the root of the rate over the slowest."""
+    slowest = min(link.rate_bps for link in topology.links)
+    return min(_THICKEST_PX, _THINNEST_PX * math.sqrt(rate_bps / slowest))
 
 
 def _cable(topology: Topology, canvas: _Canvas, link: int, out: int) -> str:
     """A link, or a circuit from the link into a panel to the link out of it."""
     (x1, y1), (x2, y2) = canvas.places[topology.tail(link)], canvas.places[topology.head(out)]
-    tip = f"{_ends(topology, link, out, '–')}: {_rate(topology.links[link // 2].rate_bps)}"
-    return line(x1, y1, x2, y2, LINK, 1.4, tip)
+    rate_bps = topology.links[link // 2].rate_bps
+    tip = f"{_ends(topology, link, out, '–')}: {_rate(rate_bps)}"
+    colour = LINK if topology.panels is None else _ring_colour(topology, link)
+    return line(x1, y1, x2, y2, colour, _width(topology, rate_bps), tip)
+
+
+def _ring_colour(topology: Topology, link: int) -> str:
+    names = rings(topology)
+    return RINGS[list(dict.fromkeys(names)).index(names[topology.port_at_tail(link)]) % len(RINGS)]
 
 
 def _lane(topology: Topology, canvas: _Canvas, directed: int, out: int, load: _Load) -> str:
@@ -171,9 +271,11 @@ def _lane(topology: Topology, canvas: _Canvas, directed: int, out: int, load: _L
     (x1, y1), (x2, y2) = canvas.places[topology.tail(directed)], canvas.places[topology.head(out)]
     length = math.hypot(x2 - x1, y2 - y1) or 1.0
     right_x, right_y = _LANE_PX / 2 * (y1 - y2) / length, _LANE_PX / 2 * (x2 - x1) / length
+    ends, place = _ends(topology, directed, out, "→"), (x1 + right_x, y1 + right_y, x2 + right_x, y2 + right_y)
+    if directed not in load.values:
+        return line(*place, LINK, 1.2, f"{ends}: not counted")
     part = load.part(directed)
-    tip = f"{_ends(topology, directed, out, '→')}: {load.as_text(load.values.get(directed, 0.0))}"
-    return line(x1 + right_x, y1 + right_y, x2 + right_x, y2 + right_y, _colour(part), 1.2 + 2 * part, tip)
+    return line(*place, _colour(part), 1.2 + 2 * part, f"{ends}: {load.as_text(load.values[directed])}")
 
 
 def _node(topology: Topology, canvas: _Canvas, i: int) -> str:

@@ -39,6 +39,11 @@ class Parameter:
     default: Value | None = None
     required: bool = True
 
+    @property
+    def takes_list(self) -> bool:
+        """Whether a list is one value of it; of a parameter without a type nobody knows, so it may be."""
+        return self.kind in (_LIST, _LISTS, "anything")
+
     def __str__(self) -> str:
         return f"{self.name}={'...' if self.required else as_text(self.default)}"
 

@@ -6,6 +6,7 @@ from html import escape
 
 HOST, SWITCH, LINK = "#2b6cb0", "#5f6b7a", "#8b95a3"  # each stands out from white and from black
 AGGREGATOR = "#b0562b"  # a switch that adds
+RINGS = ("#2b6cb0", "#c77d18", "#1a8a5a", "#a3418f", "#7a6a00", "#c0392b")  # circuits, by the ring they are part of
 NODE_PX = 22
 _SMALLEST_FONT_PX = 6
 
@@ -17,6 +18,12 @@ def opening(width: int, height: int, label: str) -> str:
         f'style="max-width:{width}px;height:auto" role="img" aria-label="{escape(label)}" '
         f'font-family="system-ui,sans-serif" font-size="12">'
     )
+
+
+def label(x: float, y: float, text: str, *, middle: bool = False) -> str:
+    """Words beside the marks, in the colour of the page's text, from (x, y) on or around it."""
+    anchor = ' text-anchor="middle"' if middle else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{anchor} fill="currentColor" opacity="0.75">{escape(text)}</text>'
 
 
 def line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float, tip: str) -> str:

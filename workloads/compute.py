@@ -14,11 +14,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workloads.job import Compute
-from workloads.training import Replica
+
+if TYPE_CHECKING:
+    from workloads.training import Replica  # whose module imports torch, for which profiles have no use
 
 PROFILE_RUNS = 3
 

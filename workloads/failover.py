@@ -21,13 +21,16 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from testbed.errors import NeighbourError, TestbedError, TrialTimeoutError
 from workloads.job import Job
 from workloads.sync import transport
-from workloads.training import Replica
+
+if TYPE_CHECKING:
+    from workloads.training import Replica  # whose module imports torch, for which the harness has no use
 
 CALL = "called"
 """In a generation's folder: all are to leave it and to check in."""
@@ -96,7 +99,9 @@ def catch_up(job: Job, replica: Replica, completed: int, names: Sequence[str]) -
             sock.settimeout(limit_s)
             if completed < failover.first:
                 _take(sock, replica)
+                replica.put()
             else:
+                replica.fetch()
                 for part in (replica.weights, replica.velocity):
                     _send(sock, part.data.cast("B"))
     except TimeoutError:

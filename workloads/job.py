@@ -40,10 +40,11 @@ class Compute:
     """By iteration, what is added to that; empty for nothing."""
 
     def slowdown(self, iteration: int) -> tuple[float, float]:
-        """(factor, extra seconds) of an iteration."""
+        """(factor, extra seconds) of an iteration. A worker that does more of them than the spec says, as the
+        faster ones of an asynchronous scheme do, meets them all again."""
         return (
-            self.factor[iteration] if self.factor else 1.0,
-            self.extra_s[iteration] if self.extra_s else 0.0,
+            self.factor[iteration % len(self.factor)] if self.factor else 1.0,
+            self.extra_s[iteration % len(self.extra_s)] if self.extra_s else 0.0,
         )
 
 

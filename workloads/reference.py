@@ -1,7 +1,10 @@
-"""What the distributed trial must equal: plain single-process SGD over the same global batches."""
+"""What the distributed trial must equal: plain single-process SGD over the same global batches, or, of an asynchronous
+scheme, the same updates in the same order."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
@@ -10,23 +13,45 @@ from numpy.typing import NDArray
 
 from workloads.job import Training
 from workloads.models import model
-from workloads.training import Replica, global_batch, initial_weights
+from workloads.sync.ledger import Update
+from workloads.training import Replica, descend, global_batch, initial_weights
 
 Worlds = tuple[tuple[int, int], ...]
 """(first iteration, number of ranks) of each phase of a trial: ranks become fewer where nodes die."""
 
+MOST_EVALUATED = 25
+"""After so many iterations, evenly spaced, accuracy is found: one pass over the test set each."""
 
-@cache
+
+@dataclass(frozen=True)
+class Reference:
+    """What single-process SGD comes to.
+
+    Attributes:
+        weights: float32[parameters], in gradient order, read-only.
+        accuracy: (iteration, share of the test set that is classified right after it), the last iteration included.
+    """
+
+    weights: NDArray[np.float32]
+    accuracy: tuple[tuple[int, float], ...]
+
+
 def reference_weights(
     training: Training, world: int | Worlds, mode: Literal["real", "paced", "none"] = "real"
 ) -> NDArray[np.float32]:
-    """Weights float32[parameters], in gradient order, after training on the global batches of ``world`` ranks.
+    """The weights of :func:`reference`."""
+    return reference(training, world, mode).weights
+
+
+@cache
+def reference(training: Training, world: int | Worlds, mode: Literal["real", "paced", "none"] = "real") -> Reference:
+    """Weights and accuracy after training on the global batches of ``world`` ranks.
 
     Where ranks die, an iteration's global batch begins where that of the one before ended.
 
     Compute mode ``none`` sends one gradient again and again and takes a single step with the last sum, so its
-    reference is one iteration, of the ranks that made the last sum. The array is read-only, for it is kept for the next
-    trial that has the same workload.
+    reference is one iteration, of the ranks that made the last sum; when that step was taken says nothing about its
+    other iterations, so it has no accuracies. All is kept for the next trial that has the same workload.
 
     Raises:
         SpecError: unknown model or data set.
@@ -35,7 +60,10 @@ def reference_weights(
     train = replica.data.train
     worlds: Worlds = ((0, world),) if isinstance(world, int) else world
     taken = 0
-    for iteration in range(steps(training, mode)):
+    count = steps(training, mode)
+    evaluated = set() if mode == "none" else {round(i) for i in np.linspace(0, count - 1, min(count, MOST_EVALUATED))}
+    found = []
+    for iteration in range(count):
         ranks = worlds[-1][1] if mode == "none" else next(n for first, n in reversed(worlds) if first <= iteration)
         size = ranks * training.batch
         positions = train[global_batch(training.seed, iteration, size, len(train), shift=taken - iteration * size)]
@@ -46,8 +74,40 @@ def reference_weights(
             total += replica.gradient
         replica.gradient[:] = total
         replica.step(ranks)
+        if iteration in evaluated:
+            found.append((iteration, replica.evaluate()[0]))
     replica.weights.flags.writeable = False
-    return replica.weights
+    return Reference(replica.weights, tuple(found))
+
+
+def repeated(training: Training, world: int, order: Sequence[Update]) -> Reference:
+    """Weights and accuracy after the updates of an asynchronous scheme, each computed on the version that it was.
+
+    Accuracies are by rounds: as many updates, one after the other, as there are workers.
+
+    Raises:
+        SpecError: unknown model or data set.
+    """
+    replica = Replica(training)
+    newest, velocity = replica.weights.copy(), np.zeros_like(replica.weights)
+    versions = {0: newest.copy()}
+    last_use = {update.version: at for at, update in enumerate(order)}
+    rounds = len(order) // world
+    evaluated = {round(i) for i in np.linspace(0, rounds - 1, min(rounds, MOST_EVALUATED))}
+    found = []
+    for at, update in enumerate(order):
+        replica.weights[:] = versions[update.version]
+        replica.compute(*replica.samples(update.iteration, update.rank, world))
+        if last_use[update.version] == at:
+            del versions[update.version]
+        descend(training, newest, velocity, replica.gradient, world)
+        if at + 1 in last_use:
+            versions[at + 1] = newest.copy()
+        iteration, left = divmod(at + 1, world)
+        if not left and iteration - 1 in evaluated:
+            replica.weights[:] = newest
+            found.append((iteration - 1, replica.evaluate()[0]))
+    return Reference(newest, tuple(found))
 
 
 def accuracy(training: Training, weights: NDArray[np.float32]) -> tuple[float, float]:

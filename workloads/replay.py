@@ -14,7 +14,7 @@ and to its weights, where the forward pass makes one (Kaplan et al. 2020, sectio
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -43,8 +43,7 @@ class Values:
         """``tolerance`` is by how much an element of a right sum may be off: 0, unless sums are in fixed point."""
         self.rank = rank
         self._tolerance = tolerance
-        random = np.random.default_rng(seed)
-        sequence = random.integers(-LARGEST, LARGEST, floats + PERIOD * world, dtype=np.int8)
+        sequence = _sequence(floats, seed, world)
         length = floats + PERIOD
         self._mine = sequence[PERIOD * rank : PERIOD * rank + length].copy()
         self._sum = np.zeros(length, np.int32)
@@ -66,6 +65,37 @@ class Values:
     def _piece(self, sequence: NDArray[_Integer], iteration: int) -> NDArray[_Integer]:
         begin = iteration % PERIOD
         return sequence[begin : begin + len(self.gradient)]
+
+
+class Updates(Values):
+    """One rank's gradients, and what weights must be that a server has made by adding gradients up one by one.
+
+    Attributes:
+        received: float32[floats], where these weights arrive; they begin as zeros.
+    """
+
+    def __init__(self, floats: int, seed: int, rank: int, world: int) -> None:
+        super().__init__(floats, seed, rank, world)
+        self._all = _sequence(floats, seed, world)
+        self.received: Floats = np.zeros(floats, np.float32)
+        self._total = np.zeros(floats, np.int32)
+        self._new: list[tuple[int, int]] = []
+
+    def learn(self, updates: Sequence[tuple[int, int]]) -> None:
+        """Weights are to come that contain these updates, (rank, iteration) each, besides those before."""
+        self._new += updates
+
+    def wrong(self, iteration: int) -> int:  # noqa: ARG002 - whatever this rank has done, all updates count
+        """How many elements of ``received`` differ from the sum of all updates in it."""
+        for rank, done in self._new:
+            self._total += self._piece(self._all[PERIOD * rank :], done)
+        self._new.clear()
+        return int(np.count_nonzero(self.received != self._total))
+
+
+def _sequence(floats: int, seed: int, world: int) -> NDArray[np.int8]:
+    """The random sequence of which all ranks' gradients are pieces."""
+    return np.random.default_rng(seed).integers(-LARGEST, LARGEST, floats + PERIOD * world, dtype=np.int8)
 
 
 @dataclass

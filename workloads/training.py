@@ -109,7 +109,7 @@ class Replica:
         self.training = training
         known = _made_before_the_fork.pop((net.name, training.seed), None)
         self.weights = initial_weights(net, training.seed) if known is None else known
-        self.gradient: Floats = np.zeros(net.floats(), np.float32)
+        self.gradient = self._room(net.floats())
         self.velocity: Floats = np.zeros(net.floats(), np.float32)  # costs no memory until the first step
         self.shift = 0
         self.buckets = net.buckets() if buckets is None else list(buckets)
@@ -118,11 +118,19 @@ class Replica:
         self._next = 0
         self.module = self._viewing_module(net)
 
+    def _room(self, floats: int) -> Floats:
+        """Zeros, for the gradient that is sent."""
+        return np.zeros(floats, np.float32)
+
+    def _flat(self) -> tuple[Tensor, Tensor]:
+        """What the module's weights and gradients view."""
+        return torch.from_numpy(self.weights), torch.from_numpy(self.gradient)
+
     def _viewing_module(self, net: Model) -> nn.Module:
         """The network with weights and ``.grad`` viewing the flat buffers, and a hook on every tensor."""
         with torch.device("meta"):  # shapes only: the default initialisation would cost 30 ms and be overwritten
             module = net.build()
-        weights, gradients = self._views(net, self.weights), self._views(net, self.gradient)
+        weights, gradients = (self._views(net, flat) for flat in self._flat())
         module.load_state_dict(weights, assign=True)
         ends = [stop for _, stop in self.buckets]
         bucket_of = {name: bisect_left(ends, stop) for name, stop in zip(gradients, self._stops(net), strict=True)}
@@ -138,9 +146,12 @@ class Replica:
             self._missing[bucket] -= 1
             while self._next < len(self._missing) and self._missing[self._next] == 0:
                 self._next += 1
-                self.on_ready(self._next - 1)
+                self._complete(self._next - 1)
 
         return hook
+
+    def _complete(self, bucket: int) -> None:
+        self.on_ready(bucket)
 
     @staticmethod
     def _stops(net: Model) -> list[int]:
@@ -148,8 +159,8 @@ class Replica:
         return list(accumulate(prod(shape) for _, shape in net.tensors()))
 
     @staticmethod
-    def _views(net: Model, flat: Floats) -> dict[str, Tensor]:
-        whole, start, views = torch.from_numpy(flat), 0, {}
+    def _views(net: Model, whole: Tensor) -> dict[str, Tensor]:
+        start, views = 0, dict[str, Tensor]()
         for name, shape in net.tensors():
             stop = start + prod(shape)
             views[name] = whole[start:stop].view(shape)
@@ -161,33 +172,59 @@ class Replica:
         int64[batch, 32] and labels of the same shape."""
         job = self.training
         positions = rank_batch(job.seed, iteration, job.batch, world, rank, len(self.data.train), self.shift)
-        return self.data.select(self.data.train[positions])
+        return self._placed(*self.data.select(self.data.train[positions]))
+
+    def _placed(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The same where the module is."""
+        return images, labels
 
     def compute(self, images: Tensor, labels: Tensor) -> float:
         """Overwrite ``gradient`` with that of the mean loss over the samples; returns the loss."""
-        self.gradient.fill(0)  # in place: setting .grad to None would lose the view
+        self._clear()  # in place: setting .grad to None would lose the view
         self._missing[:] = self._sizes
         self._next = 0
         loss = cross_entropy(self.module(images), labels)
         loss.backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())
 
+    def _clear(self) -> None:
+        self.gradient.fill(0)
+
+    def fetch(self) -> None:
+        """See that ``weights`` and ``velocity`` are those that are trained."""
+
+    def put(self) -> None:
+        """See that ``weights`` and ``velocity``, which were written to, are those that are trained from now on."""
+
     def step(self, world: int) -> None:
         """One step of SGD with momentum, from ``gradient`` holding the sum over ``world`` ranks.
 
-        velocity = momentum * velocity + sum / world; weights -= learning_rate * velocity (as torch.optim.SGD).
+        See :func:`descend`.
         """
-        velocity = torch.from_numpy(self.velocity)
-        velocity.mul_(self.training.momentum).add_(torch.from_numpy(self.gradient), alpha=1 / world)
-        torch.from_numpy(self.weights).sub_(velocity, alpha=self.training.learning_rate)
+        descend(self.training, self.weights, self.velocity, self.gradient, world)
 
     def evaluate(self) -> tuple[float, float]:
         """Share of test images (masked words) that are classified right, and the mean test loss."""
-        images, labels = self.data.select(self.data.test)
+        images, labels = self._placed(*self.data.select(self.data.test))
         with torch.no_grad():
             scores = self.module(images)
             right = (scores.argmax(1) == labels)[labels >= 0].double().mean()
             return float(right), float(cross_entropy(scores, labels))
+
+
+def use_one_thread() -> None:
+    """Have PyTorch compute in the calling thread only: a worker is given one core's worth."""
+    torch.set_num_threads(1)
+
+
+def descend(training: Training, weights: Floats, velocity: Floats, gradient: Floats, world: int) -> None:
+    """One step of SGD with momentum, in place; ``gradient`` counts 1 / ``world``.
+
+    velocity = momentum * velocity + gradient / world; weights -= learning_rate * velocity (as torch.optim.SGD).
+    """
+    moved = torch.from_numpy(velocity)
+    moved.mul_(training.momentum).add_(torch.from_numpy(gradient), alpha=1 / world)
+    torch.from_numpy(weights).sub_(moved, alpha=training.learning_rate)
 
 
 def _check_fit(net: Model, data: Dataset) -> None:
@@ -205,7 +242,7 @@ def warm_up(model_name: str = "lenet5", dataset: str = "digits", batch: int = 16
     Imports, data, and oneDNN's generated kernels are then shared. One thread only: a forked child has none of its
     parent's threads, and would wait for them.
     """
-    torch.set_num_threads(1)
+    use_one_thread()
     net = model(model_name)
     replica = Replica(Training(model_name, dataset, batch, 1, 0.0, 0.0, seed))
     replica.compute(*replica.samples(0, 0, 1))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import itertools
 import json
 import os
 import resource
@@ -25,25 +26,28 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
-import torch
 
 from testbed.errors import NeighbourError, TestbedError, TrialTimeoutError
-from workloads import failover
+from workloads import asynchronous, failover
 from workloads.compute import Accelerator, Computed
 from workloads.job import Job, Replay, Training
 from workloads.meter import TASKS, Meter
 from workloads.probe import measure
-from workloads.replay import Checked, Player, Values
+from workloads.replay import Checked, Player, Updates, Values
 from workloads.sync import chunks, codec, synchroniser
 from workloads.sync.engine import Engine
+from workloads.sync.forest import Forest
+from workloads.sync.parameter_server import Client, Server
 from workloads.sync.synchroniser import Synchroniser
-from workloads.training import Replica
 from workloads.vitals import Report, Vitals, together
+
+if TYPE_CHECKING:
+    from workloads.training import Replica  # whose module imports torch, for which only a worker that trains has a use
 
 
 def main(argv: list[str]) -> int:
@@ -83,17 +87,20 @@ def write(samples: TextIO, kind: str, **fields: object) -> None:
 class _Progress:
     """What a process keeps from one job to the next.
 
-    ``sent_bytes`` is None where a library does not say; ``sums`` are a profile's.
+    ``sent_bytes`` is None where a library does not say; ``sums`` are a profile's; ``device`` is None where nothing is
+    trained. ``updates`` are those that an asynchronous server has applied, as the fields of each.
     """
 
     completed: int = 0
     met: bool = False
     begun: bool = False
     replica: Replica | None = None
+    device: str | None = None
     meter: Meter | None = None
     sent_bytes: int | None = 0
     reports: list[Report] = field(default_factory=list)
     sums: Checked = field(default_factory=Checked)
+    updates: list[tuple[int, int, int]] | None = None
 
 
 def run(job: Job, samples: TextIO) -> None:
@@ -104,7 +111,6 @@ def run(job: Job, samples: TextIO) -> None:
         WorkerError, TrialTimeoutError: a neighbour is gone or silent, and the trial cannot go on without it.
         PrivilegeError: the kernel refuses the congestion control.
     """
-    torch.set_num_threads(1)
     progress = _Progress()
     while True:
         try:
@@ -119,28 +125,30 @@ def run(job: Job, samples: TextIO) -> None:
 
 def _take_part(job: Job, progress: _Progress, samples: TextIO) -> None:
     """Meet the others and do what is left, until all have done it."""
-    source = None if job.rank is None else _source(job, job.rank, progress)
     forest = codec.load(Path(job.forest))
-    if isinstance(source, Replica):
+    source = None if job.rank is None else _source(job, job.rank, forest, progress)
+    if source is not None and not isinstance(source, Values):
         failover.catch_up(job, source, progress.completed, forest.nodes)
     progress.completed = job.failover.first if job.failover else 0
     if failover.is_over(job):
         _save(job, progress)
         return
-    table = chunks.cut(forest, job.buckets[-1][1], job.buckets, job.chunk_bytes)
-    gradient = None if source is None else source.gradient
-    with synchroniser.connect(job, forest, table, gradient, failover.called_off(job)) as engine:
+    with _synchroniser(job, forest, source) as engine:
         vitals = Vitals(job.watched)
         try:
             _meet(job, progress, engine, samples)
             progress.meter = progress.meter or Meter()  # before the thread of the vitals, whose waits are not ours
             with _collector_off(), vitals:
-                if source is None:
+                if isinstance(engine, Server):
+                    engine.barrier(job.timeout_s)
+                    engine.serve(job.silence_s)
+                    progress.updates = [astuple(update) for update in engine.ledger.order]
+                elif source is None:
                     _pass_on(job, engine, progress)
-                elif isinstance(source, Replica):
-                    _train(job, source, engine, samples, progress)
-                else:
+                elif isinstance(source, Values):
                     _replay(job, source, engine, samples, progress)
+                else:
+                    _train(job, source, engine, samples, progress)
             _save(job, progress)
             if job.failover:
                 engine.barrier(job.silence_s)  # whoever has ended can give no weights to those who have not
@@ -149,17 +157,34 @@ def _take_part(job: Job, progress: _Progress, samples: TextIO) -> None:
             progress.sent_bytes = _sum(progress.sent_bytes, engine.wire_bytes)
 
 
+def _synchroniser(job: Job, forest: Forest, source: Replica | Values | None) -> Synchroniser:
+    """Meet the other processes."""
+    if forest.asynchronous is not None:
+        return asynchronous.join(job, forest, source)
+    table = chunks.cut(forest, job.buckets[-1][1], job.buckets, job.chunk_bytes)
+    gradient = None if source is None else source.gradient
+    return synchroniser.connect(job, forest, table, gradient, failover.called_off(job))
+
+
 def _sum(*counts: int | None) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
 
 
-def _source(job: Job, rank: int, progress: _Progress) -> Replica | Values:
+def _source(job: Job, rank: int, forest: Forest, progress: _Progress) -> Replica | Values:
     """Where this worker's gradients are from."""
     work = job.training
+    if isinstance(work, Replay) and forest.asynchronous is not None:
+        return Updates(job.buckets[-1][1], work.seed, rank, job.world)
     if not isinstance(work, Training):
         return Values(job.buckets[-1][1], work.seed, rank, job.world, work.tolerance)
-    progress.replica = progress.replica or Replica(work, job.buckets)
+    if progress.replica is None:
+        from workloads import accelerated, training
+
+        training.use_one_thread()
+        device = accelerated.device_for(job.compute, rank)
+        progress.replica = accelerated.replica_on(device, work, job.buckets)
+        progress.device = accelerated.name(device)
     progress.replica.shift = job.failover.shift if job.failover else 0
     return progress.replica
 
@@ -169,14 +194,14 @@ def _meet(job: Job, progress: _Progress, engine: Synchroniser, samples: TextIO) 
     first = job.failover is None or job.failover.generation == 0
     engine.barrier(job.start_timeout_s if first else job.silence_s)  # a connection is there before it is accepted
     if not progress.met:
-        _hello(job, engine, samples)
+        _hello(job, engine, progress.device, samples)
         progress.met = True
     if first:
         _probe(job, engine, samples)
 
 
-def _hello(job: Job, engine: Synchroniser, samples: TextIO) -> None:
-    """Say who this is, with the congestion control that connections really have."""
+def _hello(job: Job, engine: Synchroniser, device: str | None, samples: TextIO) -> None:
+    """Say who this is, with the congestion control that connections really have, and what it trains on."""
     write(
         samples,
         "hello",
@@ -185,6 +210,7 @@ def _hello(job: Job, engine: Synchroniser, samples: TextIO) -> None:
         name=job.name,
         pid=os.getpid(),
         congestion_control=engine.congestion_control or job.congestion_control,
+        device=device,
         time=time.monotonic(),
     )
 
@@ -222,17 +248,26 @@ def _train(job: Job, replica: Replica, engine: Synchroniser, samples: TextIO, pr
     accelerator = Accelerator(replica, job.compute, job.rank, job.world, layered, release, engine.poll)
     engine.barrier(job.timeout_s)
     _begin(progress, samples)
-    for i in range(progress.completed, job.training.iterations):
+    for i in _iterations(job, engine, progress):
         start_s = time.monotonic()
         computed = accelerator.run(i, start_s)
         sum_s = engine.wait(job.silence_s)
         used = release.meter.now().since(release.ready)
-        if job.compute.mode != "none":
+        if isinstance(engine, Client):
+            replica.put()
+        elif job.compute.mode != "none":
             replica.step(job.world)
         progress.completed = i + 1
-        _sample(job, samples, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used)
+        _sample(job, samples, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used, engine)
     if job.compute.mode == "none":
         replica.step(job.world)  # so that the weights tell whether the last sum was right
+
+
+def _iterations(job: Job, engine: Synchroniser, progress: _Progress) -> Iterator[int]:
+    """The iterations that this worker does: all that are left, or, where a server gives them out, those it gives."""
+    if isinstance(engine, Client):
+        return itertools.takewhile(lambda _: engine.goes_on, itertools.count(progress.completed))
+    return iter(range(progress.completed, job.training.iterations))
 
 
 def _begin(progress: _Progress, samples: TextIO) -> None:
@@ -251,7 +286,7 @@ def _replay(job: Job, values: Values, engine: Synchroniser, samples: TextIO, pro
     last = job.training.iterations - 1
     engine.barrier(job.timeout_s)
     _begin(progress, samples)
-    for i in range(progress.completed, last + 1):
+    for i in _iterations(job, engine, progress):
         start_s = player.start_s()
         computed = player.run(i, start_s, wait)
         if job.overlap == "both" and i < last:
@@ -260,20 +295,22 @@ def _replay(job: Job, values: Values, engine: Synchroniser, samples: TextIO, pro
         sum_s = engine.wait(job.silence_s)
         used = release.meter.now().since(release.ready)
         progress.completed = i + 1
-        _sample(job, samples, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used)
-    player.check(last)
+        _sample(job, samples, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used, engine)
+    player.check(progress.completed - 1)
 
 
 def _save(job: Job, progress: _Progress) -> None:
     """Rank 0 saves the weights."""
+    if progress.replica is not None:
+        progress.replica.fetch()
     if job.weights is not None and progress.replica is not None:
         np.save(job.weights, progress.replica.weights)
 
 
 def _result(job: Job, progress: _Progress) -> dict[str, object]:
-    """What the ``done`` line says of the weights, or of the sums."""
+    """What the ``done`` line says of the weights, of the sums, or of a server's updates."""
     if job.rank is None:
-        return {}
+        return {} if progress.updates is None else {"updates": progress.updates}
     if progress.replica is None:
         return {"wrong": [[i, count] for i, count in progress.sums.wrong.items()], "checked": progress.sums.count}
     return {"weights_sha256": hashlib.sha256(progress.replica.weights.data).hexdigest()}
@@ -286,12 +323,14 @@ def _sample(
     moments: tuple[float, float, float, float],
     computed: Computed,
     used: tuple[float, float | None],
+    engine: Synchroniser,
 ) -> None:
     """Write an iteration's line: when it started, had its gradient, had the sum and ended, and the CPU it ``used``
-    (time, run-queue wait) in between."""
+    (time, run-queue wait) in between; of an asynchronous scheme also which update it was."""
     named = dict(zip(("start", "ready", "sum", "end"), moments, strict=True))
     cpu_s, wait_s = used
     rest = {**asdict(computed), "cpu_s": cpu_s, "wait_s": wait_s}
+    rest |= engine.seen if isinstance(engine, Client) else {}
     write(samples, "iteration", i=i, rank=job.rank, node=job.node, **named, **rest)
 
 

@@ -1,14 +1,23 @@
-"""What papers claim, one module a paper: a function for each claim, whose table holds the paper's figures and ours.
+"""What papers claim, one module a paper, named ``PAPER.CLAIM``.
 
-Names of claims are those of ``testbed theory``. What theory says is computed from forests and topologies.
+``TABLES`` are theory alone: a function for each claim, whose table holds the paper's figures and those of our forests
+and topologies (``testbed theory``). ``PAPERS`` are claims with what measures and decides them (``testbed reproduce``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from analysis.papers import bml, plink, rina
+from analysis.papers import bml, bml_theory, mlfabric_theory, plink_theory, rina, rina_theory
+from analysis.papers.claim import Paper
 from analysis.papers.table import Table
 
-CLAIMS: dict[str, Callable[[], Table]] = {**bml.CLAIMS, **rina.CLAIMS, **plink.CLAIMS}
-"""By name, ``PAPER.CLAIM``."""
+TABLES: dict[str, Callable[[], Table]] = {
+    **bml_theory.TABLES,
+    **rina_theory.TABLES,
+    **plink_theory.TABLES,
+    **mlfabric_theory.TABLES,
+}
+"""By claim."""
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in (bml.PAPER, rina.PAPER)}
+"""By name."""

@@ -1,67 +1,349 @@
-"""BML (Wang et al.): how long synchronisation takes on BCube and on a fat-tree, and what their switches cost."""
+"""BML (Wang et al.): its claims, and what measures and decides them here."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
-from analysis.papers.table import Table
+from analysis.papers.bml_theory import SIZES, least_gst_t_f, network
+from analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs
+from analysis.papers.evidence import Measured, Values, gst_s, measure, reduction
+from analysis.papers.judging import falling, near, true, within
+from analysis.recorded import Run, Trial
 from topologies.build import build as build_topology
-from topologies.model import Topology
-from workloads.sync.cost import cost
-from workloads.sync.schemes import build
+from topologies.prices import bill, total
+from workloads.catalogue import tensor_sizes
+from workloads.sync.cost import goodput
 
-RATE_BPS = 10**9
-GRADIENT_BYTES = RATE_BPS / 8
-"""Takes a link one second, so that a bound in seconds is one in T_F."""
-
-SIZES = ((16, "bcube(n=4,k=2)", "fat_tree(k=4)"), (1024, "bcube(n=32,k=2)", "fat_tree(k=16)"))
-
-
-def gst_t_f(scheme: str, topology: Topology) -> float:
-    """The least GST of a scheme, in T_F: the time that a link takes to carry the gradient once."""
-    return cost(build(scheme, topology, []), topology, GRADIENT_BYTES).bound_s() * RATE_BPS / topology.links[0].rate_bps
+GST = Experiment("bml/gst.yaml", quick=("repeats=3",), full=("repeats=5", "workload.iterations=21"))
+FIGURE_5 = Experiment("bml/figure5.yaml", quick=("repeats=3",), full=("repeats=5", "workload.iterations=21"))
+EXACT = 1e-9
+CLOSE = 0.05
+"""How near a GST must be to what is claimed: what benchmarks/gst.py asks of the lab."""
+MTU_BYTES = 1500
+"""That of the experiments."""
 
 
-def figure_5() -> Table:
-    """GST of four pairs of scheme and network, 16 and 1,024 servers."""
-    rows = []
+def t_f_s(run: Run) -> float:
+    """T_F (s) in a run: as long as headers let a link take for the whole gradient."""
+    model, scale, rate_bps = run.played or ("", 1.0, 1.0)
+    assert model, "every experiment of this paper plays a profile"
+    size_bytes = 4 * round(sum(count for _, count in tensor_sizes(model)) / scale)
+    return size_bytes * 8 * scale / rate_bps / goodput(MTU_BYTES)
+
+
+def measured_t_f(run: Run | None, label: str) -> Measured:
+    """GST of an arm, in T_F."""
+    unit_s = t_f_s(run) if run else 1.0
+
+    def in_t_f(trial: Trial) -> Values:
+        return gst_s(trial) / unit_s
+
+    return measure(run, [label], in_t_f)
+
+
+def gst(runs: Runs) -> Finding:
+    run = runs.get(GST.spec)
+    arms = (
+        ("BML on BCube(3,2)", "bml", "bcube(n=3,k=2)", Fraction(2 * 8, 2 * 9)),
+        ("PS of 9", "ps", "star(hosts=9)", Fraction(2 * 8, 9)),
+        ("BML on BCube(2,3)", "bml", "bcube(n=2,k=3)", Fraction(2 * 7, 3 * 8)),
+        ("PS of 8", "ps", "star(hosts=8)", Fraction(2 * 7, 8)),
+    )
+    rows = [
+        Row(label, "T_F", float(paper), least_gst_t_f(scheme, text), measured_t_f(run, label))
+        for label, scheme, text, paper in arms
+    ]
+    exact = all(abs(row.theory - float(arm[-1])) < 1e-9 for row, arm in zip(rows, arms, strict=True) if row.theory)
+    checks = [true("the forests give the paper's formulas", exact, "they differ, see the table")]
+    checks += [near(f"{row.name}: GST within 5 % of the paper's", row, CLOSE) for row in rows]
+    return Finding(tuple(rows), tuple(checks))
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar of figure 5; ``paper`` is None where the text gives no formula for it."""
+
+    label: str
+    scheme: str
+    network: str
+    servers: int
+    paper: Fraction | None
+
+
+def bars() -> list[Bar]:
+    """Figure 5's, for both sizes, in its order."""
+    found = []
     for servers, bcube, fat_tree in SIZES:
-        flat, twice = Fraction(2 * (servers - 1), servers), Fraction(servers - 1, servers)
-        stated = (
-            ("bml", bcube, twice),
-            ("ps", bcube, 2 * twice),
-            ("hierarchical", fat_tree, flat),
-            ("ps", fat_tree, flat),
-        )
-        for scheme, network, paper in stated:
-            ours = gst_t_f(scheme, build_topology(network, rate_bps=RATE_BPS))
-            note = "" if abs(ours - paper) < 1e-9 else "a"
-            rows.append((scheme, network, str(servers), f"{ours:.6f}", f"{float(paper):.6f}", str(paper), note))
-    return Table(
-        "BML section 3.3 and figure 5: least GST in T_F",
-        ("scheme", "network", "servers", "from the forest", "paper", "", ""),
+        flat = Fraction(2 * (servers - 1), servers)
+        found += [
+            Bar("BML on BCube", "bml", bcube, servers, flat / 2),
+            Bar("PS on BCube", "ps", bcube, servers, None),
+            Bar("hierarchical on fat-tree", "hierarchical", fat_tree, servers, flat),
+            Bar("PS on fat-tree", "ps", fat_tree, servers, flat),
+        ]
+    return found
+
+
+def fig5(runs: Runs) -> Finding:
+    run = runs.get(FIGURE_5.spec)
+    rows, checks = [], []
+    for bar in bars():
+        theory = least_gst_t_f(bar.scheme, bar.network)
+        ours = measured_t_f(run, bar.label) if bar.servers == 16 else None
+        paper = None if bar.paper is None else float(bar.paper)
+        row = Row(f"{bar.label}, {bar.servers} servers", "T_F", paper, theory, ours)
+        rows.append(row)
+        if paper is not None:
+            checks.append(near(f"{row.name}: GST within 5 % of the paper's", row, CLOSE))
+    for first in (0, 4):
+        best, *others = rows[first : first + 4]
+        checks += [falling(f"BML on BCube is below {row.name}", [row, best]) for row in others]
+    return Finding(
         tuple(rows),
+        tuple(checks),
         (
-            "a: the paper takes each transfer of PS for two hops (twice BML's GST). Servers that differ in one digit "
-            "need one, so it is 2(n-1)/n in place of 2(N-1)/N.",
+            "The bars' heights are lost. The text gives formulas for three of the four; of PS on BCube it says that it "
+            "takes twice BML's time, which is a claim of its own: bml.ps_on_bcube.",
+            "1,024 servers are computed from the forests, not measured.",
         ),
-        left=2,
     )
 
 
-def switches() -> Table:
-    """Switches of n ports that N servers need."""
+def ps_on_bcube(runs: Runs) -> Finding:
     rows = []
-    for n in (4, 8, 16):
-        for network, of_n in ((f"bcube(n={n},k=2)", 2), (f"fat_tree(k={n})", 5)):
-            net = build_topology(network, rate_bps=RATE_BPS)
-            paper = of_n * net.host_count // n
-            rows.append((network, str(net.host_count), str(len(net.switches)), str(paper)))
-    return Table(
-        "BML section 3.1: switches of n ports for N servers, k N / n on BCube(n,k) and 5 N / n on a fat-tree",
-        ("network", "servers", "built", "paper"),
+    for servers, bcube, _ in SIZES:
+        theory = least_gst_t_f("ps", bcube) / least_gst_t_f("bml", bcube)
+        ours = _gst_ratio(runs.get(FIGURE_5.spec)) if servers == 16 else None
+        rows.append(Row(f"PS over BML, {bcube}, {servers} servers", "x", 2.0, theory, ours))
+    return Finding(
         tuple(rows),
+        tuple(near(f"{row.name}: within 5 % of twice", row, CLOSE) for row in rows),
+        (
+            "Twice is right where every transfer of PS takes k = 2 hops. Servers whose numbers differ in one digit "
+            "only take one: of the 15 others of a server in BCube(4,2) these are 6, so it is 1.6 times; of 1,023, 62.",
+        ),
     )
 
 
-CLAIMS = {"bml.fig5": figure_5, "bml.cost": switches}
+def _gst_ratio(run: Run | None) -> Measured:
+    def over(ps: Trial, bml: Trial) -> Values:
+        found: Values = gst_s(ps) / gst_s(bml)
+        return found
+
+    return measure(run, ["PS on BCube", "BML on BCube"], over)
+
+
+TENSORS, SHARES, BML = "PS, whole tensors", "PS, equal shares", "BML"
+BY_FIT = 2.0
+"""Per cent of JCT that a reduction may be off the paper's range: computing times are fitted to the ends of the range
+with theory's GST, so that what the lab's GST is off theory shows there."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What figures 6 and 7 train.
+
+    Attributes:
+        model: the profile.
+        experiment: what measures it.
+        batches: samples a worker, ascending.
+        least, most: the range of the reductions of JCT that the paper states, in per cent.
+    """
+
+    model: str
+    experiment: Experiment
+    batches: tuple[int, ...]
+    least: float
+    most: float
+
+    def gst_t_f(self, scheme: str, topology: str) -> float:
+        """Least GST, in T_F."""
+        return least_gst_t_f(scheme, topology, tuple(floats for _, floats in tensor_sizes(self.model)))
+
+    def pace_t_f(self, batch: int) -> float:
+        """How long computing takes, in T_F, so that theory's reductions are the paper's at both ends of the range.
+
+        A time that each iteration takes and one a sample: two unknowns from two numbers.
+        """
+        ps, bml = (self.gst_t_f(*arm) for arm in (("ps(place=tensor)", STAR), ("bml", BCUBE)))
+        short, long = (100 * (ps - bml) / reduced - ps for reduced in (self.most, self.least))
+        first, last = self.batches[0], self.batches[-1]
+        return short + (long - short) * (batch - first) / (last - first)
+
+    def reduction(self, scheme: str, batch: int) -> float:
+        """Theory's reduction of JCT against PS of this scheme, in per cent."""
+        ps, bml, pace = self.gst_t_f(scheme, STAR), self.gst_t_f("bml", BCUBE), self.pace_t_f(batch)
+        return 100 * (ps - bml) / (pace + ps)
+
+
+STAR, BCUBE = "star(hosts=9)", "bcube(n=3,k=2)"
+FULL_JOB = ("repeats=5", "workload.iterations=20")
+LENET5 = Job("lenet5", Experiment("bml/lenet5.yaml", (), FULL_JOB), (128, 256, 512, 1024), 18.7, 56.4)
+VGG19 = Job("vgg19", Experiment("bml/vgg19.yaml", (), FULL_JOB), (4, 16, 32, 64), 29.2, 52.1)
+
+
+def job_completion(job: Job, runs: Runs) -> Finding:
+    """Reductions of JCT for each batch: against PS of whole tensors, the paper's, and of equal shares."""
+    run = runs.get(job.experiment.spec)
+    ends = {job.batches[0]: job.most, job.batches[-1]: job.least}
+    whole = [
+        Row(
+            f"JCT less than PS, batch {batch}",
+            "%",
+            ends.get(batch, (job.least, job.most)),
+            job.reduction("ps(place=tensor)", batch),
+            measure(run, [TENSORS, BML], reduction, batch),
+        )
+        for batch in job.batches
+    ]
+    equal = [
+        Row(
+            f"JCT less than PS of equal shares, batch {batch}",
+            "%",
+            (0.0, 50.0),
+            job.reduction("ps", batch),
+            measure(run, [SHARES, BML], reduction, batch),
+        )
+        for batch in job.batches
+    ]
+    low, high = job.least - BY_FIT, job.most + BY_FIT
+    checks = [within(f"{row.name}: in the paper's range, +-{BY_FIT:g}", row, low, high) for row in whole]
+    checks += [
+        falling("the reduction falls as the batch grows", whole),
+        within("whole tensors: more than 50 % at the smallest batch", whole[0], 50.0),
+        *(within(f"{row.name}: 0 to 50 %", row, 0.0, 50.0) for row in equal),
+        falling("so it does against PS of equal shares", equal),
+    ]
+    return Finding((*whole, *equal), tuple(checks), _job_notes(job))
+
+
+def _job_notes(job: Job) -> tuple[str, ...]:
+    largest = max(floats for _, floats in tensor_sizes(job.model)) / sum(
+        floats for _, floats in tensor_sizes(job.model)
+    )
+    return (
+        f"One tensor has {largest:.0%} of {job.model}'s parameters, so the server that holds it carries "
+        f"{job.gst_t_f('ps(place=tensor)', STAR):.3g} T_F, and one of equal shares {job.gst_t_f('ps', STAR):.3g}. With "
+        "these computing times nearly all of the reduction is that server's: against equal shares, it is "
+        f"{job.reduction('ps', job.batches[0]):.0f} % at most.",
+        "JCT is measured as the time an iteration takes after the first, of which a job of 1,000 is the sum.",
+    )
+
+
+def _job_assumes(job: Job) -> tuple[str, ...]:
+    fixed = job.pace_t_f(0)
+    each = job.pace_t_f(1) - fixed
+    return (
+        "The paper gives no computing times, and its figures are lost. A batch b is taken to compute for "
+        f"{fixed:.3g} + {each:.3g} b T_F: the two numbers with which theory gives {job.most:g} % at the smallest batch "
+        f"and {job.least:g} % at the largest. So both ends test the lab, not the paper; what lies between, that it "
+        "falls, and what equal shares give follow.",
+        "T_F is the paper's (VGG-19) or forty times as long (LeNet-5): a reduction is a ratio of times, and stays.",
+        "PS sends a sum on while others still arrive; one that waits for whole tensors takes up to twice as long.",
+    )
+
+
+def switch_count(runs: Runs) -> Finding:
+    del runs  # nothing is measured
+    rows = []
+    for n, k in ((4, 2), (8, 2), (16, 2), (4, 3), (4, 4)):
+        net = network(f"bcube(n={n},k={k})")
+        rows.append(Row(f"switches of {net.expression}, k N / n", "", k * net.host_count / n, float(len(net.switches))))
+    for n in (4, 8, 16):
+        net = network(f"fat_tree(k={n})")
+        rows.append(Row(f"switches of {net.expression}, 5 N / n", "", 5 * net.host_count / n, float(len(net.switches))))
+    exact = [true(f"{row.name}", row.theory == row.paper, f"{row.theory:g} are built") for row in rows if row.theory]
+    share = [_switch_share(k) for k in (2, 3, 4)]
+    checks = [near(f"{row.name}: as the paper says", row, EXACT) for row in share]
+    return Finding((*share, *rows), (*checks, *exact))
+
+
+def _switch_share(k: int) -> Row:
+    bcube, fat_tree = network(f"bcube(n=4,k={k})"), network("fat_tree(k=4)")
+    each = [len(net.switches) / net.host_count for net in (bcube, fat_tree)]
+    return Row(f"switches a server, BCube(4,{k}) over fat-tree(4)", "%", 20.0 * k, 100 * each[0] / each[1])
+
+
+def whole_cost(runs: Runs) -> Finding:
+    del runs
+    rows = [_cost_share(k, gbps) for gbps in (10, 40) for k in (2, 3, 4)]
+    return Finding(
+        tuple(rows),
+        tuple(within(f"{row.name}: less than 100 %", row, high=100.0) for row in rows),
+        (
+            "The paper compares a NIC's price with a whole switch's. By Table 3 of TopoOpt a NIC costs more than a "
+            "switch's port, and each further level of BCube needs one a server, with its cable and transceivers.",
+            "The paper's own testbed has 40 Gbit/s. The same with other prices: testbed topo --prices FILE.",
+        ),
+    )
+
+
+def _cost_share(k: int, gbps: int) -> Row:
+    nets = [build_topology(text, rate_bps=gbps * 10**9) for text in (f"bcube(n=4,k={k})", "fat_tree(k=4)")]
+    each = [total(bill(net)) / net.host_count for net in nets]
+    return Row(
+        f"cost a server at {gbps} Gbit/s, BCube(4,{k}) over fat-tree(4)", "%", (0.0, 100.0), 100 * each[0] / each[1]
+    )
+
+
+PAPER = Paper(
+    "bml",
+    "BML: gradient synchronisation on BCube (Wang et al., NeurIPS 2018)",
+    (
+        Claim(
+            "bml.gst",
+            "PS takes 2(N-1)/N T_F on a fat-tree, BML 2(N-1)/(kN) T_F on BCube(n,k): 8/9 T_F for BCube(3,2).",
+            "sections 2 and 3.2",
+            gst,
+            (GST,),
+            ("One switch stands for the fat-tree, as in the paper's testbed (section 4.2).",),
+        ),
+        Claim(
+            "bml.fig5",
+            "Only BML on BCube takes 1/k of the time: the same two steps on a fat-tree take as long as PS there.",
+            "section 3.3, figure 5",
+            fig5,
+            (FIGURE_5,),
+        ),
+        Claim(
+            "bml.ps_on_bcube",
+            "PS on BCube takes twice as long as BML on BCube.",
+            "section 3.3",
+            ps_on_bcube,
+            (FIGURE_5,),
+        ),
+        Claim(
+            "bml.lenet5",
+            "LeNet-5 on nine servers: BML's JCT is 18.7 % to 56.4 % below that of PS, less so with larger batches, and "
+            "by more than half only because PS places whole tensors.",
+            "section 4.3, figure 6",
+            partial(job_completion, LENET5),
+            (LENET5.experiment,),
+            _job_assumes(LENET5),
+        ),
+        Claim(
+            "bml.vgg19",
+            "VGG-19 on nine servers: BML's JCT is 29.2 % to 52.1 % below that of PS, less so with larger batches.",
+            "section 4.3, figure 7",
+            partial(job_completion, VGG19),
+            (VGG19.experiment,),
+            _job_assumes(VGG19),
+        ),
+        Claim(
+            "bml.cost",
+            "N servers need k N / n switches of n ports as BCube, 5 N / n as a fat-tree: 40 % to 80 % for k of 2 to 4.",
+            "section 3.1",
+            switch_count,
+        ),
+        Claim(
+            "bml.price",
+            "The whole network costs less as BCube than as a fat-tree, further NICs included.",
+            "section 3.1",
+            whole_cost,
+            (),
+            ("Prices are those of TopoOpt's Table 3; the paper has none.",),
+        ),
+    ),
+)

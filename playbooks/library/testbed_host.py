@@ -6,8 +6,10 @@ from __future__ import annotations
 import fcntl
 import os
 import platform
+import re
 import shutil
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -24,6 +26,7 @@ options:
   nics: {description: NICs that must be there., type: list, elements: str, default: []}
   needs_bytes: {description: Room that must be left., type: int, default: 0}
   wall_clock_s: {description: The controller's clock., type: float}
+  complete: {description: Whether the packages that workers import must be there., type: bool, default: false}
 author: [testbed]
 """
 EXAMPLES = """
@@ -32,6 +35,10 @@ EXAMPLES = """
 LEAST_PYTHON = (3, 11)
 MOST_OFF_S = 30.0
 """Of wall clocks: certificates and packages' signatures are refused beyond; samples do not use these clocks."""
+PACKAGES = ("numpy", "torch", "sklearn")
+"""What workers import, beside our code."""
+PACKAGES_FROM = "site-packages/testbed.pth"
+"""Says where they are, if not in the virtual environment; below its lib/pythonX.Y."""
 SYS = Path("/sys/class/net")
 SIOCGIFADDR = 0x8915
 
@@ -43,6 +50,7 @@ def main():
         "nics": {"type": "list", "elements": "str", "default": []},
         "needs_bytes": {"type": "int", "default": 0},
         "wall_clock_s": {"type": "float"},
+        "complete": {"type": "bool", "default": False},
     }
     module = AnsibleModule(argument_spec=options, supports_check_mode=True)
     asked = module.params
@@ -51,7 +59,13 @@ def main():
     refuse_clock(module, asked["wall_clock_s"])
     refuse_unprepared(module, asked["home"], asked["digest"])
     refuse_nics(module, asked["nics"])
-    module.exit_json(changed=False, **facts(asked["home"], asked["nics"]))
+    found = facts(asked["home"], asked["nics"])
+    if asked["complete"] and found["missing"]:
+        module.fail_json(
+            msg=f"its Python finds no {', '.join(found['missing'])}",
+            fix="correct testbed_packages_from in the inventory, or leave it out: then pip installs them",
+        )
+    module.exit_json(changed=False, **found)
 
 
 def refuse_python(module):
@@ -80,7 +94,7 @@ def refuse_clock(module, wall_clock_s):
 
 
 def refuse_unprepared(module, home, digest):
-    if digest and not Path(home, f"code-{digest}", "workloads/worker.py").exists():
+    if digest and digest not in code(home):
         other = Path(home, ".testbed").exists()
         module.fail_json(
             msg=f"it is prepared with other code than the controller's ({digest})" if other else "it is not prepared",
@@ -130,11 +144,30 @@ def facts(home, names):
         "python": sys.executable,
         "python_version": f"{sys.version_info[0]}.{sys.version_info[1]}",
         "has_venv": importable("ensurepip"),
+        "cuda_torch": cuda_torch(),
         "prepared": Path(home, "venv/bin/python").exists(),
+        "code": code(home),
+        "packages_from": read(Path(home, f"venv/lib/python{sys.version_info[0]}.{sys.version_info[1]}", PACKAGES_FROM)),
+        "missing": missing(home),
         "kernel": platform.release(),
         "cores": len(os.sched_getaffinity(0)),
         "nics": {name: nic(name) for name in names},
     }
+
+
+def code(home):
+    """Digests of the code that is there."""
+    return [path.parents[1].name.removeprefix("code-") for path in Path(home).glob("code-*/workloads/worker.py")]
+
+
+def missing(home):
+    """Packages that the virtual environment does not find; it does not import them."""
+    python = Path(home, "venv/bin/python")
+    if not python.exists():
+        return list(PACKAGES)
+    find = f"from importlib.util import find_spec; print(*(n for n in {PACKAGES} if not find_spec(n)))"
+    done = subprocess.run([str(python), "-c", find], capture_output=True, text=True)
+    return list(PACKAGES) if done.returncode else done.stdout.split()
 
 
 def nic(name):
@@ -156,6 +189,17 @@ def importable(name):
     import importlib.util
 
     return importlib.util.find_spec(name) is not None
+
+
+def cuda_torch():
+    """The version of CUDA that this Python's PyTorch is built for, if it has one; PyTorch itself is not imported."""
+    import importlib.util
+
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.origin:
+        return None
+    said = re.search(r"^cuda\b[^=]*= *'([\d.]+)'", read(Path(spec.origin).with_name("version.py")) or "", re.MULTILINE)
+    return said and said[1]
 
 
 def existing(path):

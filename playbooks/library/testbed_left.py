@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -12,28 +13,29 @@ module: testbed_left
 short_description: What runs that were cut off have left
 description: [Only what carries a run's mark whose agent does not live.]
 options:
-  code: {description: Where prepare.yml has put our code., type: path, required: true}
   home: {description: Where everything of ours is., type: path, required: true}
   remove: {description: Whether to remove it., type: bool, default: false}
 author: [testbed]
 """
 EXAMPLES = """
-- testbed_left: {code: /var/lib/testbed/code-0123, home: /var/lib/testbed}
+- testbed_left: {home: /var/lib/testbed}
 """
 
 
 def main():
     options = {
-        "code": {"type": "path", "required": True},
         "home": {"type": "path", "required": True},
         "remove": {"type": "bool", "default": False},
     }
     module = AnsibleModule(argument_spec=options, supports_check_mode=True)
-    sys.path.insert(0, module.params["code"])
+    home, remove = module.params["home"], module.params["remove"]
+    code = next(Path(home).glob("code-*"), None)
+    if code is None:  # it is not prepared, so nothing has run there
+        module.exit_json(changed=False, left=[])
+    sys.path.insert(0, str(code))
     from testbed.errors import TestbedError
     from testbed.lab.baremetal import leftovers
 
-    home, remove = module.params["home"], module.params["remove"]
     try:
         left = leftovers.find(home)
         if left and remove and not module.check_mode:

@@ -15,34 +15,39 @@ description:
   - Makes NICs as the plan says, or undoes everything. Idempotent. Refuses the interface that the SSH connection uses.
   - A process beside it undoes everything once plan.undo_s seconds have passed in which nobody has put that off.
 options:
-  code: {description: Where prepare.yml has put our code., type: path, required: true}
-  plan: {description: As testbed.lab.baremetal.shaper.Wanted., type: dict}
+  home: {description: Where everything of ours is., type: path, required: true}
+  digest: {description: The code that does it; any that is there undoes it., type: str}
+  plan: {description: As testbed.lab.baremetal.wanted.Wanted., type: dict}
   state: {description: Shaped or not., type: str, choices: [present, absent], default: present}
 author: [testbed]
 """
 EXAMPLES = """
-- testbed_shape: {code: /var/lib/testbed/code-0123, state: absent}
+- testbed_shape: {home: /var/lib/testbed, state: absent}
 """
 
 
 def main():
     options = {
-        "code": {"type": "path", "required": True},
+        "home": {"type": "path", "required": True},
+        "digest": {"type": "str"},
         "plan": {"type": "dict"},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     }
     module = AnsibleModule(
-        argument_spec=options, supports_check_mode=True, required_if=[("state", "present", ["plan"])]
+        argument_spec=options, supports_check_mode=True, required_if=[("state", "present", ["digest", "plan"])]
     )
-    code = module.params["code"]
-    if not Path(code, "testbed").exists():
+    absent, home = module.params["state"] == "absent", Path(module.params["home"])
+    code = next(home.glob(f"code-{module.params['digest'] or '*'}/testbed"), None)
+    if code is None:
+        if absent:
+            module.exit_json(changed=False)
         module.fail_json(msg="it is not prepared with this code", fix="testbed hosts prepare --inventory FILE")
-    sys.path.insert(0, code)
+    sys.path.insert(0, str(code.parent))
     from testbed.errors import TestbedError
     from testbed.lab.baremetal import shaper
 
     try:
-        if module.params["state"] == "absent":
+        if absent:
             changed = shaper.undo(check=module.check_mode)
         else:
             changed = shaper.apply(shaper.Wanted.read(module.params["plan"]), check=module.check_mode)

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from testbed.cli import clean, containers, describe, experiment, hold, hosts, theory
+from testbed.cli import clean, compare, containers, describe, experiment, hold, hosts, reproduce, theory
 from testbed.errors import TestbedError
 from testbed.exits import code_for
 
@@ -23,12 +23,17 @@ app = typer.Typer(
 app.command()(experiment.run)
 app.command()(experiment.plan)
 app.command()(experiment.report)
+app.command()(experiment.merge)
+app.command()(compare.compare)
+app.command()(compare.baseline)
+app.command()(compare.history)
 app.command()(describe.topo)
 app.command()(describe.forest)
 app.command()(describe.schemes)
 app.command()(describe.models)
 app.command()(describe.doctor)
 app.command()(theory.theory)
+app.command()(reproduce.reproduce)
 app.command()(hold.up)
 app.command()(containers.image)
 app.command()(clean.clean)

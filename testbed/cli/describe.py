@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +23,10 @@ TopologyText = Annotated[
 TreesFile = Annotated[
     Path | None, typer.Option(metavar="FILE.svg", help="Draw its trees into a file, if its sums are right.")
 ]
+PricesFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.yaml", help="Your own prices; default TopoOpt's Table 3.", show_default=False),
+]
 Rate = Annotated[str, typer.Option(help="Rate of the hosts' links.")]
 
 
@@ -30,21 +34,28 @@ def topo(
     topology: TopologyText,
     rate: Rate = "1 Gbit/s",
     draw: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw it into a file.")] = None,
+    prices: PricesFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Describe a topology and draw it."""
+    """Describe a topology, draw it, and say what it costs.
+
+    Switches, ports, links, bisection; NICs, switch ports, transceivers and cables by price.
+    """
+    from testbed import prices as price_tables
     from testbed.files import write_bytes
     from testbed.units import rate_bps
     from topologies import draw as drawing
     from topologies.build import build
     from topologies.describe import describe
+    from topologies.prices import TOPOOPT, describe_cost
 
     built = build(topology, rate_bps=rate_bps(rate))
+    cost = describe_cost(built, price_tables.load(prices) if prices else TOPOOPT)
     found = describe(built)
     if draw:
         write_bytes(draw, drawing.svg(built).encode())
     if as_json:
-        print_json(found)
+        print_json({**found, "cost": cost})
         return
     names = {key: key.removesuffix("_bps").removesuffix("_s").replace("_", " ") for key in found}
     rows = [(names[key], _cell(key, value)) for key, value in found.items()]
@@ -52,6 +63,19 @@ def topo(
     print("\n".join(f"{name.ljust(width)}  {cell}" for name, cell in rows))
     print()
     print(drawing.text(built))
+    print()
+    print(_cost(cost))
+
+
+def _cost(cost: dict[str, Any]) -> str:
+    """The bill as columns."""
+    rows = [
+        (one["item"], f"{one['count']:,}", f"${one['each']:,g}", f"${one['total']:,.0f}", f"{one['total'] / whole:.0%}")
+        for whole in [cost["total"] or 1]
+        for one in cost["items"]
+    ]
+    each = f"total ${cost['total']:,.0f}, ${cost['per_host']:,.0f} a host"
+    return f"{columns(('part', 'count', 'each', 'cost', 'of all'), rows)}\n{each} ({cost['source']})"
 
 
 def forest(
@@ -179,6 +203,10 @@ def _cell(key: str, value: object) -> str:
         return ", ".join(_cell(key, item) for item in value) or "-"
     if isinstance(value, int | float) and key.endswith("_bps"):
         return rate_text(value)
+    if key == "fat_tree_switches":
+        return f"{value:g} (5 N / n, of as many hosts and ports)"
     if isinstance(value, float) and key.endswith("_s"):
         return time_text(value)
-    return "-" if value is None else str(value)
+    if value is None:
+        return "no closed form" if key == "bisection_bps" else "-"
+    return str(value)

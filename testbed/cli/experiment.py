@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from testbed import exits, interrupt
+from testbed.cli.compare import AcceptInconclusive, Allow, Metrics, Thresholds
 from testbed.cli.output import AsJson, print_json, rich_table
 from testbed.columns import columns
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from testbed.gate import Gate
     from testbed.lab.base import Lab
+    from testbed.progress import Lines
     from testbed.run import Experiment, Run
+    from testbed.trial import Trial
 
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")]
 Overrides = Annotated[
@@ -36,6 +41,7 @@ Backend = Annotated[
 ]
 
 
+STANDARD_OUTPUT = Path("-")
 Inventory = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Ansible inventory of the lab baremetal.", show_default=False)
 ]
@@ -55,11 +61,20 @@ def run(
     backend: Backend = None,
     inventory: Inventory = None,
     allow_missing: AllowMissing = False,
+    part: Annotated[str | None, typer.Option(metavar="I/N", help="Run only part I of N; see testbed merge.")] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Compare with this baseline or run, and exit with 3 if slower.")
+    ] = None,
+    thresholds: Thresholds = [],  # noqa: B006
+    metrics: Metrics = [],  # noqa: B006
+    allow: Allow = [],  # noqa: B006
+    accept_inconclusive: AcceptInconclusive = False,
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment and write its report.
 
-    Every arm runs with every batch size; then come the comparison and the path of the report.
+    Every arm runs with every batch size, at every point of a sweep; then come the comparison and the path of the
+    report. With --baseline, what looks slower is measured once more, and the exit code says whether it is.
     """
     with interrupt.exit_at_once():
         from rich.console import Console
@@ -69,22 +84,31 @@ def run(
         import_module("testbed.run")  # half a second; those that need it take it from there
     console = Console(stderr=as_json)
     interrupt.raise_once()
-    open_lab = _machines(inventory, allow_missing, backend)
+    open_lab = machines(inventory, allow_missing, backend)
     backend = "baremetal" if inventory and spec else backend
-    with _experiment(spec, with_backend(overrides, backend), out, resume, open_lab) as experiment:
+    overrides = with_backend(overrides, backend)
+    gate = _gate(baseline, thresholds, metrics, allow, accept_inconclusive)
+    if gate and spec:
+        overrides = gate.prepared(spec, overrides)
+    with _experiment(spec, overrides, out, resume, open_lab, part) as experiment:
         if inventory and experiment.source.spec.lab != "baremetal":
-            _refuse_inventory(experiment.source.spec.lab)
+            refuse_inventory(experiment.source.spec.lab)
         try:
             done = experiment.go(lambda left: reporter(left, console))
             page = _report(done)
         except KeyboardInterrupt:
             _interrupted(experiment)
-    if as_json:
-        print_json({"run": str(done.path), "report": str(page), "trials": done.records})
-    else:
+    told: dict[str, Any] = {"run": str(done.path), "report": str(page), "trials": done.records}
+    if not as_json:
         _print_comparison(done, console)
         print(f"\nreport: {page}")
-    raise typer.Exit(exits.TRIAL_FAILED if done.failed else exits.OK)
+    ended = exits.TRIAL_FAILED if done.failed else exits.OK
+    if gate:
+        found, ended = _gated(gate, accept_inconclusive, done, experiment, open_lab, console)
+        told["comparison"] = found
+    if as_json:
+        print_json(told)
+    raise typer.Exit(ended)
 
 
 def plan(
@@ -109,26 +133,37 @@ def plan(
 
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="A run's directory, or several.")],
-    out: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Where a report of several goes.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where it goes, - for standard output; default: into RUN.")
+    ] = None,
+    form: Annotated[str, typer.Option("--format", metavar="FORMAT", help="html, md or latex.")] = "html",
     as_json: AsJson = False,
 ) -> None:
-    """Write a run's report.html again, or one of several.
+    """Write a run's report again, as a page, as Markdown or as a LaTeX table; or one of several.
 
-    Several are runs of the same experiment, in other labs or on other machines, and stand side by side.
+    Several runs stand side by side, with what their specs and environments differ in.
     """
+    from analysis.report import FORMATS, text
     from testbed.errors import UsageError
     from testbed.run import write_report
 
+    if form not in FORMATS:
+        raise UsageError(f"--format {form}: no such format", fix=f"give one of {', '.join(FORMATS)}")
     if len(runs) > 1 and out is None:
-        raise UsageError("a report of several runs belongs to none of them", fix="say where it goes: --out FILE.html")
-    page = write_report(runs, out)
+        raise UsageError("a report of several runs belongs to none of them", fix="say where it goes: --out FILE")
+    if out == STANDARD_OUTPUT:
+        if as_json:
+            raise UsageError("--out - and --json both write to standard output", fix="leave one of the two out")
+        print(text(runs, form), end="")
+        return
+    page = write_report(runs, out, form)
     if as_json:
         print_json({"runs": [str(run) for run in runs], "report": str(page)})
     else:
         print(f"report: {page}")
 
 
-def _machines(inventory: Path | None, allow_missing: bool, backend: str | None) -> Callable[[], Lab] | None:
+def machines(inventory: Path | None, allow_missing: bool, backend: str | None) -> Callable[[], Lab] | None:
     """What opens the lab of an inventory, if one is given."""
     from testbed.errors import UsageError
 
@@ -137,7 +172,7 @@ def _machines(inventory: Path | None, allow_missing: bool, backend: str | None) 
             raise UsageError("--allow-missing is about hosts of an inventory", fix="add --inventory FILE")
         return None
     if backend not in (None, "baremetal"):
-        _refuse_inventory(backend)
+        refuse_inventory(backend)
     from testbed.lab.baremetal.lab import BaremetalLab
 
     def tell(line: str) -> None:
@@ -146,7 +181,11 @@ def _machines(inventory: Path | None, allow_missing: bool, backend: str | None) 
     return partial(BaremetalLab, inventory, allow_missing=allow_missing, tell=tell)
 
 
-def _refuse_inventory(lab: str) -> NoReturn:
+def refuse_inventory(lab: str) -> NoReturn:
+    """
+    Raises:
+        UsageError: always.
+    """
     from testbed.errors import UsageError
 
     raise UsageError(f"--inventory is for the lab baremetal, not {lab}", fix="leave one of the two out")
@@ -158,6 +197,7 @@ def _experiment(
     out: Path | None,
     resume: Path | None,
     open_lab: Callable[[], Lab] | None = None,
+    part: str | None = None,
 ) -> Experiment:
     from testbed.errors import UsageError
     from testbed.run import Experiment
@@ -167,11 +207,52 @@ def _experiment(
         raise UsageError("--out and --resume exclude each other", fix="a resumed run stays in its directory")
     if resume and overrides and not spec:
         raise UsageError("--set and --backend need the SPEC that they change", fix="name it, or resume without them")
+    if resume and part:
+        raise UsageError("--part and --resume exclude each other", fix="a resumed run stays the part that it was")
     if resume:
         return Experiment.resumed(resume, load(spec, overrides) if spec else None, open_lab)
     if not spec:
         raise UsageError("no SPEC is given", fix="testbed run experiments/quickstart.yaml")
-    return Experiment.new(load(spec, overrides), out, open_lab)
+    return Experiment.new(load(spec, overrides), out, open_lab, _part(part) if part else None)
+
+
+def _part(text: str) -> tuple[int, int]:
+    """``2/3`` as its numbers.
+
+    Raises:
+        UsageError: it is none, or there is no such part.
+    """
+    from testbed.errors import UsageError
+
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    number, count = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= number <= count:
+        raise UsageError(f"--part {text}: not a part", fix="write it as 2/3, for the second of three")
+    return number, count
+
+
+def merge(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The directories of parts of one experiment.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="New directory for the whole.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make one run of parts that ran on several machines.
+
+    Parts are made with testbed run SPEC --part 1/2. What no part has run, testbed run --resume DIR runs.
+    """
+    from testbed.merge import merged
+
+    done = merged(runs, out)
+    page = _report(done.run)
+    if as_json:
+        print_json({"run": str(out), "report": str(page), "missing": done.missing, "kept": done.kept})
+        return
+    print(f"{len(done.run.records)} trials of {len(runs)} parts in {out}")
+    for trial, path in done.kept.items():
+        print(f"  {trial} ran more than once: that in {path} is kept")
+    if done.missing:
+        print(f"{len(done.missing)} trials are missing; run them: testbed run --resume {out}")
+    print(f"report: {page}")
 
 
 def _report(done: Run) -> Path:
@@ -181,18 +262,67 @@ def _report(done: Run) -> Path:
 
 
 def _print_comparison(done: Run, console: Console) -> None:
-    from testbed.comparison import HEADER, fitting, rows
+    from testbed.comparison import fitting, table
 
     print()
-    table = rows(done.records)
+    header, rows = table(done.records, done.first)
     if console.is_terminal:
-        shown = fitting(table, console.width)
-        console.print(rich_table([HEADER[i] for i in shown], [[row[i] for i in shown] for row in table]))
+        shown = fitting(header, rows, console.width)
+        console.print(rich_table([header[i] for i in shown], [[row[i] for i in shown] for row in rows]))
     else:
-        print(columns(HEADER, table))
+        print(columns(header, rows))
+    if done.loose:
+        print(f"\nnot as narrow as repeats.until wants, {len(done.loose)} of the cells:")
+        print("\n".join(f"  {one}" for one in done.loose))
     failed = sum(record["status"] == "failed" for record in done.records)
     if failed:
         print(f"\n{failed} of {len(done.records)} trials failed; run them again: testbed run --resume {done.path}")
+
+
+def _gate(
+    baseline: Path | None, thresholds: list[str], metrics: list[str], allow: list[str], accept_inconclusive: bool
+) -> Gate | None:
+    """What a run is held against, if anything; read first, so that nothing runs in vain."""
+    from testbed.errors import UsageError
+
+    if baseline is None:
+        if thresholds or metrics or allow or accept_inconclusive:
+            raise UsageError(
+                "--threshold, --metric, --allow and --accept-inconclusive are about a comparison",
+                fix="add --baseline FILE",
+            )
+        return None
+    from analysis.measured import read
+    from testbed.gate import Gate
+    from testbed.verdict_options import wanted
+
+    return Gate(read(baseline), wanted(thresholds, metrics), allow)
+
+
+def _gated(
+    gate: Gate,
+    accept_inconclusive: bool,
+    done: Run,
+    experiment: Experiment,
+    open_lab: Callable[[], Lab] | None,
+    console: Console,
+) -> tuple[dict[str, Any], int]:
+    """Hold a run against its baseline and say what came out; the comparison as JSON, and the exit code."""
+    from analysis.compare_output import as_json, text
+    from testbed.progress import reporter
+    from testbed.verdict_options import exit_code
+
+    def again(left: Sequence[Trial]) -> Lines:
+        console.print("\nsuspicious cells are measured once more:", highlight=False)
+        return reporter(left, console)
+
+    try:
+        found, failed = gate.settle(done.path, experiment.source, open_lab, again)
+    except KeyboardInterrupt:
+        _interrupted(experiment)
+    console.print(f"\n{text(found)}", markup=False, highlight=False, soft_wrap=True)
+    code = exit_code(found, accept_inconclusive)
+    return as_json(found), exits.TRIAL_FAILED if code != exits.REGRESSION and (done.failed or failed) else code
 
 
 def _interrupted(experiment: Experiment) -> NoReturn:

@@ -7,7 +7,16 @@ from typing import Annotated
 import typer
 
 from testbed import interrupt
-from testbed.cli.experiment import Backend, Overrides, SpecFile, with_backend
+from testbed.cli.experiment import (
+    AllowMissing,
+    Backend,
+    Inventory,
+    Overrides,
+    SpecFile,
+    machines,
+    refuse_inventory,
+    with_backend,
+)
 
 
 def up(
@@ -16,6 +25,8 @@ def up(
     arm: Annotated[str | None, typer.Option(help="Label or number of the arm whose network is built.")] = None,
     backend: Backend = None,
     cli: Annotated[bool, typer.Option("--cli", help="Mininet's own command line, here; only with mininet.")] = False,
+    inventory: Inventory = None,
+    allow_missing: AllowMissing = False,
 ) -> None:
     """Build the network of one arm and hold it.
 
@@ -24,11 +35,14 @@ def up(
     from testbed import holding
     from testbed.spec import load
 
-    source = load(spec, with_backend(overrides, backend))
+    open_lab = machines(inventory, allow_missing, backend)
+    source = load(spec, with_backend(overrides, "baremetal" if inventory else backend))
+    if inventory and source.spec.lab != "baremetal":
+        refuse_inventory(source.spec.lab)
     network = holding.pick(source, arm)
     interrupt.raise_once()
     try:
-        holding.hold(network, source.spec, command_line=cli)
+        holding.hold(network, source.spec, open_lab, command_line=cli)
     except KeyboardInterrupt:
         print("\nthe lab is gone")
 

@@ -19,21 +19,21 @@ Claim = Annotated[str | None, typer.Argument(metavar="[PAPER[.CLAIM]]", help="Su
 
 def theory(claim: Claim = None, as_json: AsJson = False) -> None:
     """Compute what papers claim and put it beside their own figures; without an argument, list the claims."""
-    from analysis.papers import CLAIMS
+    from analysis.papers import TABLES
     from testbed.errors import UsageError
     from topologies.parameters import did_you_mean
 
-    chosen = [name for name in CLAIMS if claim is None or name == claim or name.startswith(f"{claim}.")]
+    chosen = [name for name in TABLES if claim is None or name == claim or name.startswith(f"{claim}.")]
     if not chosen:
-        papers = dict.fromkeys(name.partition(".")[0] for name in CLAIMS)
+        papers = dict.fromkeys(name.partition(".")[0] for name in TABLES)
         raise UsageError(
-            f"there is no claim {claim!r}{did_you_mean(claim or '', [*papers, *CLAIMS])}",
-            fix=f"name a paper ({', '.join(papers)}) or one of {', '.join(CLAIMS)}",
+            f"there is no claim {claim!r}{did_you_mean(claim or '', [*papers, *TABLES])}",
+            fix=f"name a paper ({', '.join(papers)}) or one of {', '.join(TABLES)}",
         )
     if claim is None and not as_json:
-        print(columns(("claim", "what"), [(name, (CLAIMS[name].__doc__ or "").strip()) for name in chosen], left=2))
+        print(columns(("claim", "what"), [(name, (TABLES[name].__doc__ or "").strip()) for name in chosen], left=2))
         return
-    tables = {name: CLAIMS[name]() for name in chosen}
+    tables = {name: TABLES[name]() for name in chosen}
     if as_json:
         print_json({name: asdict(table) for name, table in tables.items()})
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -134,12 +134,21 @@ class Program:
 
 @dataclass(frozen=True)
 class Launch:
-    """One worker to start: the node it runs on, its job file and the file its output goes to."""
+    """One worker to start: the node it runs on, its job file and the file its output goes to.
+
+    A lab that forks workers imports PyTorch before, once, if one of them has a use for ``torch``.
+    """
 
     node: int
     job: str
     log: str
     program: Program | None = None
+    torch: bool = True
+
+
+def need_torch(workers: Sequence[Launch]) -> bool:
+    """Whether one of some workers has a use for PyTorch; a program imports its own."""
+    return any(worker.torch for worker in workers if not worker.program)
 
 
 @dataclass(frozen=True)
@@ -164,6 +173,11 @@ class LinkChange:
     rate_bps: int | None = None
     queue_bytes: int | None = None
     blocked: bool | None = None
+
+    def then(self, later: LinkChange) -> LinkChange:
+        """What holds after both: the later one wins where it says something."""
+        said = {name: value for name, value in vars(later).items() if value is not None}
+        return replace(self, **said)
 
 
 @dataclass(frozen=True)
@@ -337,7 +351,7 @@ class Lab(Protocol):
         """
 
     def counters(self) -> list[Counters]:
-        """Bytes, packets and drops per directed link."""
+        """Bytes, packets and drops per directed link; of those that the lab does not make, none."""
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         """Run one command on a node and wait for it."""

@@ -33,7 +33,7 @@ def opener(name: LabName, containers: Containers | None = None) -> Callable[...,
 
         return partial(DockerLab, containers=containers)
     if name == "baremetal":
-        raise UsageError("the lab baremetal needs to know its hosts", fix="testbed run SPEC --inventory FILE")
+        raise UsageError("the lab baremetal needs to know its hosts", fix="name them: --inventory FILE")
     from testbed.lab.netns import NetnsLab
 
     return NetnsLab

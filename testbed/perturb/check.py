@@ -59,9 +59,20 @@ def _check_fit(one: Perturbation, spec: Spec, forest: Forest) -> None:
     if isinstance(one, Jitter) and one.of == "step" and forest.library:
         fix = "leave the scheme out of this experiment, or write of: iteration"
         raise SpecError(f"{forest.library.name} makes its steps by itself", fix=fix)
+    if forest.asynchronous is not None:
+        _check_asynchronous(one)
     late = [moment for moment in moments if (moment.iteration or 0) > work.iterations]
     if late:
         raise SpecError(f"{late[0]} never comes: there are {work.iterations}", fix="give an earlier one")
+
+
+def _check_asynchronous(one: Perturbation) -> None:
+    fix = "leave the scheme out of this experiment"
+    if isinstance(one, Jitter) and one.of == "step":
+        problem = "nobody waits for a sum, so a synchronisation has no steps"
+        raise SpecError(problem, fix=f"{fix}, or write of: iteration")
+    if isinstance(one, Circuits):
+        raise SpecError("nobody waits for a sum, so which updates meet which circuits cannot be told", fix=fix)
 
 
 def _moments(one: Perturbation) -> Sequence[Moment]:

@@ -1,6 +1,7 @@
 """The experiment as a person writes it: YAML in, a checked :class:`Spec` out.
 
-``yaml`` reads text strictly, ``override`` applies ``--set``, ``model`` is the schema, ``explain`` words its errors.
+``yaml`` reads text strictly, ``override`` applies ``--set``, ``axes`` finds what is swept (``ranges``), ``grid`` makes
+every point of it that conditions leave (``where``), ``model`` is the schema of each, ``explain`` words its errors.
 """
 
 from __future__ import annotations
@@ -9,9 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from testbed.spec.explain import explain
+from testbed.spec.grid import Grid, grid
 from testbed.spec.model import Arm, Spec
 from testbed.spec.override import apply
 from testbed.spec.yaml import parse, read_text
@@ -31,7 +30,12 @@ class Source:
     text: str
     folder: Path
     overrides: tuple[str, ...]
-    spec: Spec
+    grid: Grid
+
+    @property
+    def spec(self) -> Spec:
+        """The spec; where fields are swept, at the first point."""
+        return self.grid.spec
 
 
 def load(path: Path, overrides: Sequence[str] = ()) -> Source:
@@ -54,8 +58,4 @@ def read(text: str, name: str, folder: Path, overrides: Sequence[str] = ()) -> S
     """
     settings = parse(text, name)
     overridden = apply(settings, overrides)
-    try:
-        spec = Spec.model_validate(settings)
-    except ValidationError as error:
-        raise explain(error, name, overridden) from None
-    return Source(name, text, folder, tuple(overrides), spec)
+    return Source(name, text, folder, tuple(overrides), grid(settings, name, overridden, folder))

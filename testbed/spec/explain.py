@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from testbed.errors import SpecError
 from testbed.spec.base import Group, tag
-from testbed.spec.model import KINDS, Spec
+from testbed.spec.model import KINDS, REPEATS, Spec
 from testbed.spec.perturb import PERTURBATIONS
 
 Path = tuple[str | int, ...]
@@ -28,7 +28,7 @@ _KINDS = {
 }
 
 
-_UNIONS: dict[str, dict[str, type[Group]]] = {"workload": KINDS, "perturb": PERTURBATIONS}
+_UNIONS: dict[str, dict[str, type[Group]]] = {"workload": KINDS, "perturb": PERTURBATIONS, "repeats": REPEATS}
 """By key, the groups that may be there and the word that each one's ``kind`` has."""
 _TAGS = {tag(kind): group for union in _UNIONS.values() for kind, group in union.items()}
 """What pydantic puts into a mistake's path after such a key: the kind by which the rest is to be read."""
@@ -38,20 +38,37 @@ MOST_SHOWN = 8
 """So many mistakes are listed; with more, the file is probably something else than a spec."""
 
 
-def explain(error: ValidationError, name: str, overridden: Sequence[Path] = ()) -> SpecError:
-    """One SpecError that lists the errors; ``overridden`` are the paths that ``--set`` gave."""
-    texts = []
-    for item in error.errors(include_url=False)[:MOST_SHOWN]:
-        path = tuple(key for key in item["loc"] if key != "[key]")
+def explain(error: ValidationError, name: str, overridden: Sequence[Path] = (), at: Path = ()) -> list[SpecError]:
+    """The errors, each as a SpecError.
+
+    Args:
+        name: what the spec is called.
+        overridden: the paths that ``--set`` gave.
+        at: where what was checked is in the spec.
+    """
+    found = []
+    for item in error.errors(include_url=False):
+        path = at + tuple(key for key in item["loc"] if key != "[key]")
         problem, fix = _describe(item, path)
-        path = tuple(key for key in path if key not in _TAGS) + (("kind",) if item["type"] == _WRONG_KIND else ())
-        source = "--set" if any(path[: len(given)] == given for given in overridden) else name
-        where = f"{source}: {'.'.join(map(str, path))}" if path else source
-        texts.append(SpecError(f"{where}: {problem}", fix=fix))
-    if len(texts) == 1:
-        return texts[0]
-    more = error.error_count() - MOST_SHOWN
-    return SpecError("\n".join([*map(str, texts), *([f"and {more} more mistakes"] if more > 0 else [])]))
+        path += ("kind",) if item["type"] == _WRONG_KIND else ()
+        found.append(SpecError(f"{place(path, name, overridden)}: {problem}", fix=fix))
+    return found
+
+
+def place(path: Path, name: str, overridden: Sequence[Path] = ()) -> str:
+    """``spec.yaml: links.rate``, or ``--set: links.rate`` where that gave the value."""
+    path = tuple(key for key in path if key not in _TAGS)
+    source = "--set" if any(path[: len(given)] == given for given in overridden) else name
+    return f"{source}: {'.'.join(map(str, path))}" if path else source
+
+
+def together(errors: Sequence[SpecError]) -> SpecError:
+    """One error that lists them, or the first of them and how many more there are."""
+    if len(errors) == 1:
+        return errors[0]
+    more = len(errors) - MOST_SHOWN
+    told = [*map(str, errors[:MOST_SHOWN]), *([f"and {more} more mistakes"] if more > 0 else [])]
+    return SpecError("\n".join(told))
 
 
 def _describe(item: Any, path: Path) -> tuple[str, str]:
@@ -128,13 +145,14 @@ def _group(path: Path) -> type[BaseModel] | None:
             group = _TAGS[str(key)]
         if isinstance(key, int) or group is None or key in _TAGS:
             continue
-        field = _field(group, key)
+        field = field_of(group, key)
         kinds = [field.annotation, *get_args(field.annotation)] if field else []
         group = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
     return group
 
 
-def _field(group: type[BaseModel], key: str) -> Any:
+def field_of(group: type[BaseModel], key: str) -> Any:
+    """The field that a key of a spec is, None where there is none."""
     return next((field for name, field in group.model_fields.items() if key in (field.alias, name)), None)
 
 
@@ -143,7 +161,7 @@ def _example(path: Path) -> str:
         return _example(path[:-1]).strip("[]")
     words = [key for key in path if isinstance(key, str)]
     group = _group(tuple(words[:-1]))
-    field = _field(group, words[-1]) if group else None
+    field = field_of(group, words[-1]) if group else None
     if field is None:
         return "1"
     if field.examples:

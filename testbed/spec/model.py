@@ -105,6 +105,9 @@ LARGEST_BATCH = 2**16
 """No published experiment gives one worker more samples at once, and images of that many fit into memory."""
 MOST_ITERATIONS = 1_000_000
 """At 10 ms each, three hours of one trial; a worker keeps a line of each."""
+LONGEST_LABEL = 80
+"""Characters: labels are columns of tables."""
+MOST_REPEATS = 1000
 MOST_ARMS = 200
 """All are built and verified before the first runs."""
 Batch = Annotated[int, Field(strict=True, ge=1, le=LARGEST_BATCH)]
@@ -239,7 +242,7 @@ Workload = Annotated[
 class Arm(Group):
     """One way to synchronise on one network; the experiment compares arms."""
 
-    label: str = Field("", max_length=80)
+    label: str = Field("", max_length=LONGEST_LABEL)
     topology: TopologyText = Field(examples=["star(hosts=9)"])
     scheme: SchemeText = Field("", examples=["ring"])
     """Every arm needs one, except where the workload is a command, which synchronises by itself."""
@@ -272,8 +275,34 @@ class Docker(Group):
         return Containers(self.image, self.cpus, self.memory_bytes)
 
 
+class Until(Group):
+    """Repeat until what is measured is known well enough."""
+
+    until: Share = Field(gt=0, lt=1, examples=["3 %"])
+    """Half the width of the interval of each cell's median GST, over that median."""
+    most: Whole = Field(20, ge=2, le=MOST_REPEATS)
+    least: Whole = Field(3, ge=2, le=MOST_REPEATS)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Until:
+        if self.least > self.most:
+            raise refuse(f"at least {self.least} repeats are more than at most {self.most}", "give a larger most")
+        return self
+
+
+_TIMES, _UNTIL = tag("times"), tag("until")
+Repeats = Annotated[
+    Annotated[Whole, Field(ge=1, le=MOST_REPEATS), Tag(_TIMES)] | Annotated[Until, Tag(_UNTIL)],
+    Discriminator(lambda value: _UNTIL if isinstance(value, dict | Until) else _TIMES),
+]
+REPEATS: dict[str, type[Group]] = {"times": Group, "until": Until}
+"""The ways to say how often a trial is repeated: a number, or :class:`Until`."""
+MOST_CONDITIONS = 50
+
+
 class Spec(Group):
-    """One experiment: every arm runs with every batch size, ``repeats`` times."""
+    """One experiment: every arm runs with every batch size, ``repeats`` times; at every point of a sweep, if there is
+    one (:mod:`testbed.spec.axes`), and then this is one point."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60, examples=["quickstart"])
     seed: Whole = Field(1, ge=0, lt=2**31)
@@ -287,7 +316,11 @@ class Spec(Group):
     )
     perturb: Perturbations = Field([], examples=["[C1, N2]"])
     """What happens to every arm while it runs, see :mod:`testbed.spec.perturb`."""
-    repeats: Whole = Field(1, ge=1, le=1000)
+    repeats: Repeats = Field(1, examples=["5"])
+    where: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed)] = Field(
+        [], max_length=MOST_CONDITIONS, examples=["[servers <= hosts]"]
+    )
+    """Which points of a sweep to run: those at which all these conditions hold, see :mod:`testbed.spec.where`."""
     timeout_s: Time = Field(60.0, alias="timeout", gt=0)
     """A trial fails when none of its workers gets anything done for this long."""
     start_timeout_s: Time = Field(60.0, alias="start_timeout", gt=0)
@@ -307,6 +340,16 @@ class Spec(Group):
             if not command and not arm.scheme:
                 raise refuse(f"arms.{i} has no scheme", "add it, such as scheme: ring")
         return self
+
+    @property
+    def least_repeats(self) -> int:
+        """How often every trial runs in any case."""
+        return self.repeats.least if isinstance(self.repeats, Until) else self.repeats
+
+    @property
+    def most_repeats(self) -> int:
+        """How often it runs at most."""
+        return self.repeats.most if isinstance(self.repeats, Until) else self.repeats
 
     @property
     def silence_s(self) -> float:

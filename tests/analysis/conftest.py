@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,19 +46,29 @@ def edit() -> Callable[[Path, Callable[[dict[str, Any]], object]], None]:
     return change
 
 
-def write_run(directory: Path) -> Path:
-    """Make the run directory; the same bytes each time."""
+@pytest.fixture
+def swept(tmp_path: Path) -> Path:
+    """A sweep over rates with three repeats, in which one trial is INVALID and one failed at each setting."""
+    return write_run(tmp_path / "swept", 3, (50, 100, 200))
+
+
+def write_run(directory: Path, repeats: int = 1, rates_mbps: Sequence[int | None] = (None,)) -> Path:
+    """Make the run directory, of a sweep over rates if they are given; the same bytes each time."""
     for name in ("trials", "samples", "logs"):
         (directory / name).mkdir(parents=True, exist_ok=True)
     (directory / "spec.yaml").write_text("name: quickstart\nseed: 1  # <b>as given</b>\n")
-    (directory / "resolved.json").write_text(json.dumps(_resolved()))
+    (directory / "resolved.json").write_text(json.dumps(_resolved() | {"repeats": repeats}))
     (directory / "env.json").write_text(json.dumps(_environment()))
     rng = np.random.default_rng(1)
-    for minute, (label, topology, scheme, theory_s, batch) in enumerate(_trials()):
-        trial_id = f"{scheme}-b{batch}"
+    made = itertools.product(range(repeats), rates_mbps, _trials())
+    for minute, (repeat, rate_mbps, (label, topology, scheme, theory_s, batch)) in enumerate(made):
+        theory_s *= 200 / (rate_mbps or 200)
+        trial_id = f"{scheme}-b{batch}" + (f"-{rate_mbps}" if rate_mbps else "") + (f"-r{repeat + 1}" * (repeats > 1))
         samples = _samples(rng, theory_s, batch)
-        trial = _trial(trial_id, label, topology, scheme, batch, samples, theory_s)
-        trial["started"] = f"2026-11-21T09:{minute:02d}:00+00:00"
+        trial = _trial(trial_id, label, topology, scheme, batch, samples, theory_s) | {"repeat": repeat}
+        if rate_mbps:
+            trial |= {"point": {"links.rate": rate_mbps * 1_000_000}, "at": f"rate={rate_mbps} Mbit/s"}
+        trial["started"] = f"2026-11-21T09:{minute // 60:02d}:{minute % 60:02d}+00:00"
         if (label, batch) == FAILED:
             _fail(trial)
         else:
@@ -141,6 +152,7 @@ def _trial(
             "weights_error": 3.1e-7,
             "weights_equal": True,
             "reference": "single-process SGD",
+            "curve": [[i, 0.931 - 0.8 * 0.8**i] for i in range(0, ITERATIONS, 2)],
         },
         "loss": [2.3, 0.33],
         "fidelity": {

@@ -19,7 +19,7 @@ def test_trials_come_by_batch_then_by_arm(run_dir: Path) -> None:
     run = load(run_dir)
     assert run.labels == ("PS on fat-tree", "Ring on fat-tree", "BML on BCube")
     assert [trial.id for trial in run.trials] == ["ps-b16", "ring-b16", "bml-b16", "ps-b64", "ring-b64", "bml-b64"]
-    assert (run.name, run.batches, run.warmup, run.planned) == ("quickstart", (16, 64), 1, 6)
+    assert (run.name, run.batches, run.trials[0].warmup, run.planned) == ("quickstart", (16, 64), 1, 6)
 
 
 def test_a_finished_trial_holds_what_was_measured(run_dir: Path) -> None:

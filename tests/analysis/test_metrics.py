@@ -72,6 +72,53 @@ def test_an_iteration_has_as_many_workers_as_there_were(samples: pd.DataFrame) -
         metrics.gst_s(fewer.drop(index=4))
 
 
+@pytest.fixture
+def updates() -> pd.DataFrame:
+    """Of two workers, of which the second is slow; the first is held back once."""
+    rows = [
+        # rank, iteration, start, ready, sum, end, update, version, staleness, held
+        (0, 0, 0.0, 1.0, 1.5, 1.5, 0, 0, 0, 0.0),
+        (0, 1, 1.5, 2.5, 5.0, 5.0, 1, 1, 0, 2.0),
+        (0, 2, 5.0, 6.0, 6.5, 7.0, 3, 3, 0, 0.0),
+        (1, 0, 0.0, 4.0, 4.75, 4.75, 2, 0, 2, 0.0),
+    ]
+    return pd.DataFrame(rows, columns=[*COLUMNS, "update", "version", "staleness", "held_s"])
+
+
+def test_updates_have_a_gst_of_their_own(updates: pd.DataFrame) -> None:
+    gst = metrics.gst_s(updates)
+    assert list(gst.items()) == [(0, 0.5), (1, 0.5), (0, 0.75), (2, 0.5)]  # by iteration, in the order of updates
+    assert list(metrics.gst_s(updates, skip=1).items()) == [(1, 0.5), (2, 0.5)]
+
+
+def test_times_of_an_asynchronous_trial_are_the_workers_own(updates: pd.DataFrame) -> None:
+    assert metrics.jct_s(updates) == 7.0
+    assert metrics.sync_s(updates) == (0.5 + 2.5 + 1.0 + 0.75) / 2
+    assert metrics.compute_s(updates) + metrics.sync_s(updates) == 7.0
+    waits = metrics.waits_s(updates)
+    assert waits[0].tolist() == [0.0, 2.0, 0.0]
+    assert waits[1].tolist()[:1] == [0.0]
+    assert waits[1].isna().sum() == 2
+
+
+def test_staleness_is_each_updates_in_their_order(updates: pd.DataFrame, samples: pd.DataFrame) -> None:
+    found = metrics.staleness(updates)
+    assert found is not None
+    assert found.tolist() == [0, 0, 2, 0]
+    later = metrics.staleness(updates, skip=1)
+    assert later is not None
+    assert later.tolist() == [0, 0]
+    assert metrics.staleness(samples) is None
+
+
+def test_a_round_is_as_many_updates_as_workers(updates: pd.DataFrame, samples: pd.DataFrame) -> None:
+    rounds = metrics.rounds(updates)
+    assert rounds["update"].tolist() == [0, 1, 2, 3]
+    assert rounds["iteration"].tolist() == [0, 0, 1, 1]
+    assert rounds["end_s"].tolist() == [1.5, 3.0, 4.75, 7.0]  # the second would have gone on at 3, had it not been held
+    assert metrics.rounds(samples) is samples
+
+
 def test_bandwidths_follow_nccl_tests() -> None:
     assert metrics.algbw_bps(1_000_000, 0.5) == 16e6
     assert metrics.busbw_bps(1_000_000, 0.5, world=4) == 24e6

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from testbed.referee import Referee
 from testbed.spec import Source, read
 from testbed.trial import Trial
 from testbed.trials import trials
+
+from .bench import Bench
 
 SPEC = """\
 name: small
@@ -89,3 +93,28 @@ def testbed(
         return Called(code, printed.out, printed.err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def bench() -> Iterator[Bench]:
+    """Where trials run that need no run around them."""
+    with Referee() as referee:
+        one = Bench(referee)
+        yield one
+        one.close()
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Have trials measure what a function says (:data:`tests.testbed.runner.Measure`); after so many trials somebody
+    presses Ctrl-C. Gives what ran."""
+    from testbed import run
+
+    from .runner import Ran
+
+    def make(measure: Callable[[Trial], float] = lambda _: 1.0, stop_after: int | None = None) -> Ran:
+        ran = Ran(measure, stop_after)
+        monkeypatch.setattr(run, "execute", ran.execute)
+        return ran
+
+    return make

@@ -32,6 +32,7 @@ from testbed.lab.base import (
     Program,
     Way,
 )
+from testbed.lab.netns.processes import is_stopped
 from topologies.model import Topology
 from workloads.sync.cost import goodput
 
@@ -75,7 +76,7 @@ class Child:
 
     @property
     def is_stopped(self) -> bool:
-        return Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+        return is_stopped(self.process.pid)
 
 
 class FakeLab:

@@ -96,6 +96,20 @@ CHANGES: dict[str, tuple[str, str]] = {
     "library_with_an_unknown_algorithm": ("scheme: ring", "scheme: openmpi(algorithm=rign)"),
     "library_on_hosts_with_several_nics": ("star(hosts=3), scheme: ring", '"bcube(n=3,k=2)", scheme: gloo'),
     "segmented_ring_without_segments": ("scheme: ring", "scheme: openmpi(algorithm=segmented_ring)"),
+    "asynchronous_that_computes_once": ("scheme: ring", "scheme: async_ps"),
+    "asynchronous_steps": (
+        "compute: none\narms:",
+        "compute: real\nperturb: [{kind: jitter, of: step, sigma: 1 ms}]\narms:\n"
+        "  - {topology: star(hosts=3), scheme: ssp}",
+    ),
+    "asynchronous_circuits": (
+        "compute: none\narms:",
+        "compute: real\narms:\n  - {topology: 'patch_panel(servers=4,degree=2)', scheme: async_ps, "
+        "perturb: [{kind: circuits, at: 1 s, rings: [3]}]}",
+    ),
+    "asynchronous_failover": ("timeout: 20 s", "timeout: 20 s\nfailover: 3 s"),
+    "asynchronous_command": (TRAIN, "  kind: command\n  command: python train.py\n"),
+    "ssp_staleness_negative": ("scheme: ring", "scheme: ssp(staleness=-1)"),
     "arm_without_scheme": ("star(hosts=3), scheme: ring", "star(hosts=3)"),
     "command_not_found": (TRAIN, "  kind: command\n  command: pyhton train.py\n"),
     "command_not_in_the_directory": (TRAIN, "  kind: command\n  command: ./train.sh\n"),
@@ -133,6 +147,54 @@ CHANGES: dict[str, tuple[str, str]] = {
         )
     },
     "panel_on_a_star": ("seed: 1", "seed: 1\nperturb: [{kind: circuits, rings: [1]}]"),
+    **{
+        f"sweep_{name}": ("200 Mbit/s", given)
+        for name, given in {
+            "value_without_unit": "[100 Mbit/s, 200]",
+            "nothing": "[]",
+            "value_twice": "[1 Gbit/s, 1000 Mbit/s]",
+            "list_in_a_list": "[[1 Mbit/s]]",
+            "range_backwards": "200..100 Mbit/s",
+            "range_unreadable": "100 Mbit/s..200 Mbit/s",
+            "range_that_never_ends": "1..1000000 Mbit/s",
+            "range_of_other_units": "1..3 MB",
+            "rate_that_cannot_be": "[200 Mbit/s, 99 Gbit/s]",
+        }.items()
+    },
+    **{
+        f"sweep_{name}": ("star(hosts=3), scheme: ring", given)
+        for name, given in {
+            "hosts_twice": "'star(hosts=[2,2])', scheme: ring",
+            "hosts_too_few": "'star(hosts=1..2)', scheme: ring",
+            "unknown_parameter": "star(hosts=3), scheme: 'ring(depth=[1,2])'",
+        }.items()
+    },
+    **{
+        f"where_{name}": ("200 Mbit/s}", f"[100 Mbit/s, 200 Mbit/s]}}\nwhere: {given}")
+        for name, given in {
+            "unknown_name": "rat > 100 Mbit/s",
+            "unreadable": "[rate > , rate < 3]",
+            "code": "__import__('os').system('id') == 0",
+            "text_without_quotes": "label == ring",
+            "of_other_types": "rate > 'fast'",
+            "leaves_nothing": "rate > 1 Gbit/s",
+            "is_a_number": "3",
+        }.items()
+    },
+    **{
+        f"until_{name}": ("seed: 1", f"seed: 1\nrepeats: {given}")
+        for name, given in {
+            "without_a_limit": "{most: 5}",
+            "0": "{until: 0 %}",
+            "least_above_most": "{until: 3 %, least: 9, most: 4}",
+            "unknown_key": "{until: 3 %, mots: 5}",
+            "text": "until 3 %",
+        }.items()
+    },
+    "sweep_of_names": ("name: small", "name: [a, b]"),
+    "sweep_of_labs": ("seed: 1", "seed: 1\nlab: [netns, mininet]"),
+    "sweep_too_large": ("seed: 1", "seed: 1..1000\nrepeats: 9"),
+    "sweep_far_too_large": ("seed: 1", "seed: 1..1000\nstart_timeout: 20..99 s"),
     "alias": ("seed: 1", "seed: &s 1\nrepeats: *s"),
     "python_tag": ("seed: 1", "seed: !!python/object/apply:os.getpid []"),
     "month_13": ("name: small", "name: 2024-13-45"),
@@ -196,6 +258,15 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
         "scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
         "scale: 200, overlap: both}\narms:\n  - {topology: star(hosts=5), scheme: gloo}",
     ),
+    "asynchronous_overlap": (
+        "scale: 200}\narms:",
+        "scale: 200, overlap: layer}\narms:\n  - {topology: star(hosts=5), scheme: ssp}",
+    ),
+    "asynchronous_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: async_ps"),
+    "asynchronous_beyond_exact_sums": (
+        "iterations: 3, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
+        "iterations: 600000, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: async_ps}",
+    ),
     "profile_overlap_unknown": ("scale: 200", "scale: 200, overlap: forward"),
 }
 """The same for a profile."""
@@ -238,6 +309,8 @@ def test_a_spec_with_a_mistake(name: str, testbed: Callable[..., Called], spec_f
     old, new = CHANGES[name]
     assert old in SPEC
     text = SPEC.replace(old, new, 1 if name != "several_arms_wrong" else -1)
+    if name in ("asynchronous_failover", "asynchronous_command"):
+        text = text.replace("scheme: ps", "scheme: async_ps").replace("scheme: ring", "scheme: ssp")
     if name.startswith("command") and name != "command_with_a_scheme":
         text = text.replace(", scheme: ps", "").replace("star(hosts=3), scheme: ring", "star(hosts=4)")
     if name == "command_on_hosts_with_several_nics":
@@ -271,6 +344,11 @@ CALLS: dict[str, list[str]] = {
     "set_unknown_key": ["plan", "spec.yaml", "--set", "workload.iteratons=3"],
     "set_beyond_a_list": ["plan", "spec.yaml", "--set", "arms.5.scheme=ring"],
     "set_through_a_value": ["plan", "spec.yaml", "--set", "seed.x=3"],
+    "set_sweep_with_a_mistake": ["plan", "spec.yaml", "--set", "links.rate=[1 Mbit/s, fast]"],
+    "part_of_nothing": ["run", "spec.yaml", "--part", "3/2"],
+    "part_that_is_none": ["run", "spec.yaml", "--part", "half"],
+    "part_that_would_be_empty": ["run", "spec.yaml", "--part", "2/2"],
+    "merge_of_no_run": ["merge", "nowhere", "--out", "all"],
     "set_two_mistakes": ["plan", "spec.yaml", "--set", "seed=x", "--set", "links.rate=fast"],
     "no_such_file": ["plan", "absent.yaml"],
     "a_directory": ["plan", "."],
@@ -279,10 +357,20 @@ CALLS: dict[str, list[str]] = {
     "run_set_and_resume": ["run", "--set", "seed=2", "--resume", "b"],
     "resume_no_run": ["run", "spec.yaml", "--resume", "."],
     "report_no_run": ["report", "."],
+    "report_unknown_format": ["report", ".", "--format", "pdf"],
+    "report_of_two_nowhere": ["report", "a", "b", "--format", "md"],
+    "report_and_json_on_one_output": ["report", ".", "--out", "-", "--json"],
     "forest_two_sizes": ["forest", "ring", "star(hosts=3)", "--model", "lenet5", "--bytes", "400"],
     "forest_bml_on_a_star": ["forest", "bml", "star(hosts=9)"],
     "forest_over_other_nodes": ["forest", "./wrong.py:other_nodes", "star(hosts=3)"],
     "theory_unknown_claim": ["theory", "plink.table4.2"],
+    "reproduce_no_paper": ["reproduce"],
+    "reproduce_unknown_paper": ["reproduce", "bmll"],
+    "reproduce_unknown_claim": ["reproduce", "bml", "lenet"],
+    "reproduce_claim_of_another_paper": ["reproduce", "bml", "rina.chain"],
+    "reproduce_into_a_file": ["reproduce", "rina.bom", "--out", "spec.yaml"],
+    "topo_prices_missing": ["topo", "star(hosts=3)", "--prices", "absent.yaml"],
+    "topo_prices_of_a_spec": ["topo", "star(hosts=3)", "--prices", "spec.yaml"],
     "topo_too_many_groups": ["topo", "dragonfly(a=4,g=10,h=2)"],
     "topo_rate_without_unit": ["topo", "star(hosts=3)", "--rate", "5"],
     "topo_draw_into_nowhere": ["topo", "star(hosts=3)", "--draw", "absent/net.svg"],

@@ -25,6 +25,24 @@ def test_help_imports_nothing_slow() -> None:
         assert f"\n  {name} " in text
 
 
+def test_the_harness_does_without_torch() -> None:
+    """Workers and the referee need it; in the process that a user waits for it would be most of the start. SciPy's
+    statistics are for comparisons."""
+    script = "import sys, testbed.run, testbed.gate, testbed.reproduction, analysis.report\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    modules = set(done.stdout.split())
+    assert "numpy" in modules
+    assert not {"torch", "sklearn", "scipy.stats"} & modules
+
+
+def test_a_worker_that_plays_a_profile_back_does_without_torch() -> None:
+    script = "import sys, workloads.worker\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    modules = set(done.stdout.split())
+    assert "workloads.replay" in modules
+    assert not {"torch", "pandas", "pydantic"} & modules
+
+
 def test_plan_predicts_and_touches_nothing(testbed: CLI, spec_file: Path) -> None:
     called = testbed("plan", "spec.yaml", "--json")
     assert called.code == 0
@@ -69,6 +87,14 @@ def test_forest_lists_each_class_so_that_others_can_check_it(testbed: CLI) -> No
     text = testbed("forest", "bml", "bcube(n=3,k=2)").out
     assert "verified     yes" in text
     assert "h0 -> s0.0" in text
+
+
+def test_forest_says_for_whom_workers_wait(testbed: CLI) -> None:
+    text = testbed("forest", "ssp(staleness=2)", "star(hosts=5)", "--bytes", "12500000").out
+    assert "workers wait for the slowest one when more than 2 iterations ahead of it" in text
+    assert "0.209 s for an update alone, there and back; 0.418 s for one of each worker, set by 2 of 10" in text
+    assert "workers wait for nobody" in testbed("forest", "async_ps", "star(hosts=5)").out
+    assert "updates" not in testbed("forest", "ps", "star(hosts=5)").out
 
 
 def test_forest_draws_its_trees(testbed: CLI, tmp_path: Path) -> None:

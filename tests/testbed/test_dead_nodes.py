@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from testbed import watch
 
+from .bench import Bench
 from .test_libraries import needs_open_mpi
-from .test_run import Started, family
 
 pytestmark = pytest.mark.lab
 
 TIMEOUT_S, START_TIMEOUT_S = 2, 8
 SPEC = f"""\
 name: dead
-links: {{rate: 1 Gbit/s}}
-workload: {{model: lenet5, dataset: digits, batch: 2, iterations: 400, compute: none}}
+links: {{rate: 200 Gbit/s}}
+workload: {{kind: profile, model: resnet50, batch: 32, iterations: 400, scale: 200, compute: {{pace: {{32: 0.05 s}}}}}}
 arms: [{{topology: TOPOLOGY, scheme: SCHEME}}]
 timeout: {TIMEOUT_S} s
 start_timeout: {START_TIMEOUT_S} s
@@ -37,74 +35,64 @@ KILLED_S = watch.SETTLE_S + 3
 """How soon the death of a process must be told; a busy machine's second included."""
 STOPPED_S = TIMEOUT_S + watch.GRACE_S + watch.SETTLE_S + 3
 
-
-def start(folder: Path, topology: str, scheme: str) -> tuple[Started, str]:
-    """A run of one trial, and the trial's id."""
-    (folder / "spec.yaml").write_text(SPEC.replace("TOPOLOGY", f'"{topology}"').replace("SCHEME", scheme))
-    run = Started(folder, "spec.yaml", "--out", "out")
-    run.until(lambda: any((folder / "out").glob("work/*/h0.jsonl")))
-    (work,) = (folder / "out" / "work").iterdir()
-    return run, work.name
+Strike = Callable[[str, str, str, int], tuple[str, float]]
 
 
-def failed(run: Started, began_s: float, limit_s: float) -> str:
-    """The first line of what the trial failed with, which must be known within ``limit_s``."""
-    records = run.out / "trials"
-    while not (found := list(records.glob("*.json"))):
-        assert time.monotonic() - began_s < limit_s, "the trial still runs"
-        time.sleep(0.02)
-    code, _, _ = run.end()
-    assert code == 1
-    record = json.loads(found[0].read_text())
-    assert record["status"] == "failed"
-    return str(record["error"]).splitlines()[0]
+@pytest.fixture
+def strike(bench: Bench, tmp_path: Path) -> Strike:
+    """Runs a trial and, when it is at work, sends a node's process a signal: the first line of what the trial failed
+    with, and how long after the signal it had (s)."""
+
+    def one(topology: str, scheme: str, victim: str, number: int) -> tuple[str, float]:
+        lab, struck_s = bench.lab, list[float]()
+        node = "hs".index(victim[0]) * int(topology[len("star(hosts=")]) + int(victim[1:])
+
+        def tick(iterations: int) -> None:
+            if iterations > 2 and not struck_s:
+                lab.signal(node, number)
+                struck_s.append(time.monotonic())
+
+        return failed(bench, topology, scheme, tmp_path, tick), time.monotonic() - struck_s[0]
+
+    return one
+
+
+def failed(bench: Bench, topology: str, scheme: str, folder: Path, tick: Callable[[int], None] = lambda _: None) -> str:
+    """The first line of what the trial failed with."""
+    (outcome,) = bench.run(SPEC.replace("TOPOLOGY", f'"{topology}"').replace("SCHEME", scheme), folder, tick)
+    assert outcome.record["status"] == "failed"
+    return str(outcome.record["error"]).splitlines()[0]
 
 
 @pytest.mark.parametrize("who", WHO)
-def test_one_that_is_killed(who: str, tmp_path: Path) -> None:
+def test_one_that_is_killed(who: str, strike: Strike) -> None:
     topology, scheme, victim = WHO[who]
-    run, trial = start(tmp_path, topology, scheme)
-    run.until(lambda: run.trains(trial))
-    os.kill(run.worker(trial, victim), signal.SIGKILL)
-    error = failed(run, time.monotonic(), KILLED_S)
+    error, took_s = strike(topology, scheme, victim, signal.SIGKILL)
     assert error.startswith(f"the worker on {victim} was killed by SIGKILL")
+    assert took_s < KILLED_S
 
 
 @pytest.mark.parametrize("who", WHO)
-def test_one_that_stands_still(who: str, tmp_path: Path) -> None:
+def test_one_that_stands_still(who: str, strike: Strike) -> None:
     topology, scheme, victim = WHO[who]
-    run, trial = start(tmp_path, topology, scheme)
-    run.until(lambda: run.trains(trial))
-    os.kill(run.worker(trial, victim), signal.SIGSTOP)
-    error = failed(run, time.monotonic(), STOPPED_S)
+    error, took_s = strike(topology, scheme, victim, signal.SIGSTOP)
     assert error.endswith(f"still running a moment later: {victim}")
+    assert took_s < STOPPED_S
 
 
 @pytest.mark.parametrize("scheme", ["gloo", pytest.param("openmpi", marks=needs_open_mpi)])
-def test_one_that_stands_still_in_a_library(scheme: str, tmp_path: Path) -> None:
+def test_one_that_stands_still_in_a_library(scheme: str, strike: Strike) -> None:
     """Gloo's ranks give up after the timeout, and MPI's never, so that the harness must."""
-    run, trial = start(tmp_path, "star(hosts=3)", scheme)
-    run.until(lambda: run.trains(trial))
-    os.kill(run.worker(trial, "h1"), signal.SIGSTOP)
-    assert "h1" in failed(run, time.monotonic(), STOPPED_S + 3).split(": ")[-1]
+    error, took_s = strike("star(hosts=3)", scheme, "h1", signal.SIGSTOP)
+    assert "h1" in error.split(": ")[-1]
+    assert took_s < STOPPED_S + 3
 
 
-def test_until_all_have_met_the_limit_is_another(tmp_path: Path) -> None:
+def test_until_all_have_met_the_limit_is_another(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of three workers stands still as soon as it is there, so nobody gets to the first line of a worker."""
-    (tmp_path / "spec.yaml").write_text(SPEC.replace("TOPOLOGY", '"star(hosts=3)"').replace("SCHEME", "ring"))
-    run = Started(tmp_path, "spec.yaml", "--out", "out")
-    stopped: list[int] = []
-
-    def a_worker() -> bool:
-        """Only the trial's workers write into their nodes' logs; who looks at the idle network before does not."""
-        with suppress(FileNotFoundError, ProcessLookupError):  # one that has just ended
-            own = [pid for pid in family(run.process.pid) if Path(f"/proc/{pid}/fd/1").readlink().name == "h1.log"]
-            stopped.extend(own)
-        return bool(stopped)
-
-    run.until(a_worker)
-    os.kill(stopped[0], signal.SIGSTOP)
+    bench.strike_first(1, signal.SIGSTOP, monkeypatch)
     began_s = time.monotonic()
-    error = failed(run, began_s, START_TIMEOUT_S + watch.GRACE_S + watch.SETTLE_S + 15)
-    assert time.monotonic() - began_s > TIMEOUT_S + watch.GRACE_S
+    error = failed(bench, "star(hosts=3)", "ring", tmp_path)
+    took_s = time.monotonic() - began_s
+    assert TIMEOUT_S + watch.GRACE_S < took_s < START_TIMEOUT_S + watch.GRACE_S + watch.SETTLE_S + 15
     assert "still running a moment later: h" in error or "stopped: h" in error

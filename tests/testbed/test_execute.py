@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-import shutil
-from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
-from testbed.errors import DiskFullError, TrialError
-from testbed.execute import blame_full_disk, check_loss, check_weights, storable
-from testbed.trial import Trial
+from testbed.errors import TrialError
+from testbed.execute import check_loss, check_weights, storable
+from testbed.referee import REFERENCE
 
-RIGHT = {"weights_equal": True, "weights_error": 3e-7, "rounding_error": 0.0, "training_error": 1e-5}
+RIGHT = {
+    "weights_equal": True,
+    "weights_error": 3e-7,
+    "rounding_error": 0.0,
+    "training_error": 1e-5,
+    "reference": REFERENCE,
+}
 
 
 def test_weights_as_near_as_rounding_allows_are_right() -> None:
@@ -50,15 +53,3 @@ def test_a_loss_that_is_no_number_names_its_iteration(loss: float) -> None:
     with pytest.raises(TrialError, match="training diverged: the loss of iteration 1 is not a finite number"):
         check_loss(samples)
     check_loss(samples[samples["iteration"] == 0])
-
-
-@pytest.mark.parametrize(("free", "is_full"), [(12_000, True), (50 * 2**20, False)])
-def test_a_full_disk_is_blamed_for_what_failed(
-    trial: Trial, monkeypatch: pytest.MonkeyPatch, free: int, is_full: bool
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
-    if not is_full:
-        blame_full_disk(trial, Path("run"))
-        return
-    with pytest.raises(DiskFullError, match=r"^run: the disk is full, and so ps-star3-b2 failed"):
-        blame_full_disk(trial, Path("run"))

@@ -29,6 +29,7 @@ from testbed.lab.base import Exit, Launch
 from testbed.spec import read
 from testbed.trial import Trial
 from testbed.trials import trials
+from tests import ports
 from topologies.addressing import plan
 from topologies.model import Topology
 from workloads import failover as workers_failover
@@ -41,7 +42,14 @@ from workloads.sync.engine import Engine
 SPEC = """
 name: dying
 links: {rate: 1 Gbit/s}
-workload: {model: lenet5, dataset: digits, batch: 4, iterations: 12, learning_rate: 0.01, compute: real, chunk: 64 KiB}
+workload:
+  model: resnet8
+  dataset: digits
+  batch: 4
+  iterations: 12
+  learning_rate: 0.03
+  compute: {mode: paced, pace: {4: 0.1 s}}
+  chunk: 16 KiB
 arms: [{scheme: rina, topology: TOPOLOGY}]
 timeout: 20 s
 failover: 3 s
@@ -54,6 +62,10 @@ arms: [{scheme: rina, topology: TOPOLOGY}]
 timeout: 20 s
 failover: 3 s
 """
+LONGER = {"workload__iterations": "40", "workload__learning_rate": "0.01"}
+"""For iterations that take a few milliseconds, so that some are left when somebody dies."""
+_ports = ports.blocks(20)
+"""First port of each trial."""
 BOTH = "spine_leaf(racks=2,hosts_per_rack=3,spines=1,ina=all)"
 ONE = "spine_leaf(racks=2,hosts_per_rack=3,spines=1,ina=[leaf1])"
 SINGLES = "spine_leaf(racks=3,hosts_per_rack=1,spines=1,ina=all)"
@@ -155,7 +167,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
             local, remote = self._plan.flow(node, other)
             return "127" + local.removeprefix("10"), "127" + remote.removeprefix("10")
 
-    first = 10_000 + os.getpid() % 1000 * 20
+    first = next(_ports)
     monkeypatch.setattr(jobs, "SYNC_PORT", first)
     monkeypatch.setattr(jobs, "STATE_PORT", first + 19)
     monkeypatch.setattr(jobs, "plan", Local)
@@ -179,8 +191,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
             os.waitpid(pid, 0)
 
 
-def check(run: Cluster, course: Course, *, falls: bool = True) -> None:
-    """All survivors end with the weights of single-process SGD over those who were there, and the loss has fallen."""
+def check(run: Cluster, course: Course) -> None:
+    """All survivors end with the weights of single-process SGD over those who were there."""
     done = run.lines("done")
     hashes = {line["weights_sha256"] for line in done if "weights_sha256" in line}
     assert len(hashes) == 1
@@ -188,12 +200,9 @@ def check(run: Cluster, course: Course, *, falls: bool = True) -> None:
     assert isinstance(work, Training)
     worlds = tuple((phase.first, phase.network.world) for phase in course.phases)
     wanted = reference_weights(work, worlds, run.trial.compute.mode)
-    # Sums that lack a worker once are off by 6e-4; rounding is 5e-7, or 2e-5 where values in a pool are nearly equal.
+    # Sums that lack a worker once are off by 1e-3; rounding is 5e-7, or 2e-5 where values in a pool are nearly equal.
     assert relative_error(np.load(run.files.weights), wanted) < 1e-4
     samples = phases.attribute(results.table(run.lines("iteration")), course.phases, course.dead, course.behind)
-    if falls and run.trial.compute.mode != "none":
-        loss = samples.groupby("iteration")["loss"].mean()
-        assert loss.iloc[-3:].mean() < 0.95 * loss.iloc[0]
     told = deaths.record(run.trial, course, samples)
     assert told is not None
     assert [one["first"] for one in told["phases"]] == [first for first, _ in worlds]
@@ -243,7 +252,7 @@ def test_all_but_one_die(cluster: Callable[..., Cluster]) -> None:
     run.kill("h2", 2)
     course = run.run()
     assert course.phases[-1].network.world == 1
-    check(run, course, falls=False)  # four samples an iteration say little
+    check(run, course)
 
 
 def test_one_dies_while_the_others_meet_anew(cluster: Callable[..., Cluster]) -> None:
@@ -294,15 +303,22 @@ def test_who_stands_still_for_a_moment_has_not(cluster: Callable[..., Cluster]) 
 @pytest.mark.parametrize(
     "changes",
     [
+        {
+            "workload__compute": "real",
+            "workload__learning_rate": "0.01",
+            "workload__iterations": "40",
+            "workload__overlap": "layer",
+        },
+        {"workload__compute": "none", "workload__iterations": "60"},
         {"workload__overlap": "layer"},
-        {"workload__compute": "none"},
-        {"workload__compute": "{mode: paced, pace: {4: 0.1 s}}", "workload__overlap": "layer"},
     ],
 )
 def test_however_gradients_come(cluster: Callable[..., Cluster], changes: dict[str, str]) -> None:
     run = cluster(BOTH, **changes)
     run.kill("h3", 4)
-    check(run, run.run())
+    course = run.run()
+    assert dead(run, course) == ["h3"]
+    check(run, course)
 
 
 @pytest.mark.parametrize("overlap", ["none", "both"])

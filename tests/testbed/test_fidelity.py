@@ -51,6 +51,13 @@ def test_two_nics_of_one_host_are_two() -> None:
     assert fidelity.link_rate(both, 2, GOODPUT).ok
 
 
+def test_a_way_between_racks_that_is_off_is_named_before_the_nics_beyond_it() -> None:
+    way = probe("rack a to rack b", 0.7) | {"port_address": ""}
+    assert "is rack a to rack b, at 70.0%" in fidelity.link_rate([probe("h0", 0.69), way], 2, GOODPUT).detail
+    good = probe("rack a to rack b", 0.99) | {"port_address": ""}
+    assert "is h0" in fidelity.link_rate([probe("h0", 0.69), good], 2, GOODPUT).detail
+
+
 def test_a_nic_that_did_not_report_is_not_believed() -> None:
     check = fidelity.link_rate([probe("h0", 1.0)], 2, GOODPUT)
     assert not check.ok
@@ -275,3 +282,46 @@ def test_bytes_that_are_not_ours_to_know_are_called_so() -> None:
     check = fidelity.wire_unknown("openmpi", "default")
     assert (check.ok, check.value) == (True, None)
     assert check.detail.startswith("not known: which bytes openmpi moves")
+
+
+def updates(gst_s: float, held_s: float = 0.0, wait_s: float = 0.0) -> pd.DataFrame:
+    """Two ranks, two updates each, one after the other from 1 s on, each ready when the one before is back."""
+    ready = [1 + i * (gst_s + held_s) for i in range(4)]
+    rows = {"rank": [0, 1, 0, 1], "iteration": [0, 0, 1, 1], "ready_s": ready}
+    return pd.DataFrame(rows).assign(
+        sum_s=lambda frame: frame["ready_s"] + gst_s + held_s, held_s=held_s, wait_s=[0.0, wait_s, 0.0, wait_s]
+    )
+
+
+def test_an_update_cannot_be_faster_than_there_and_back() -> None:
+    size = 10_000_000
+    assert fidelity.bound_of_updates(updates(0.2), 0.2, size, 0.4).ok
+    fast = fidelity.bound_of_updates(updates(0.18), 0.2, size, 0.4)
+    assert not fast.ok
+    assert fast.detail.startswith("from gradients to newer weights an update takes 0.9")
+    assert fidelity.bound_of_updates(updates(0.2, held_s=0.5), 0.2, size, 0.4).value == pytest.approx(1.0, abs=0.02)
+    # of a small one, a packet and a bucket may come early
+    assert fidelity.bound_of_updates(updates(0.18), 0.2, 300_000, 0.4).ok
+
+
+def test_all_updates_together_cannot_be_faster_than_the_busiest_link() -> None:
+    fast = fidelity.bound_of_updates(updates(0.2), 0.1, 10_000_000, 0.9)
+    assert not fast.ok
+    assert fast.value == pytest.approx(0.8 / 0.9)
+    assert fast.detail.startswith("from gradients to newer weights all updates together take 0.889")
+
+
+def test_of_updates_the_worst_worker_decides() -> None:
+    check = fidelity.run_queue_of_updates(updates(0.2, wait_s=0.1))
+    assert (check.value, check.ok) == (pytest.approx(0.5), False)
+    assert check.detail == "a worker waited for a core during 50% of an update"
+    assert fidelity.run_queue_of_updates(updates(0.2)).ok
+    assert fidelity.run_queue_of_updates(updates(0.2).assign(wait_s=None)).value is None
+
+
+def test_updates_beyond_what_the_scheme_allows_are_not_believed() -> None:
+    assert fidelity.staleness(7, 7, 40).ok
+    check = fidelity.staleness(8, 7, 40)
+    assert not check.ok
+    assert "of 40 updates the most stale missed 8 others; the scheme allows 7" in check.detail
+    assert "is not judged" in check.detail

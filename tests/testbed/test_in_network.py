@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
 import pytest
+
+from .bench import Bench
 
 SPEC = """
 name: ina
@@ -25,22 +24,20 @@ arms:
 TWO_RACKS = '"spine_leaf(racks=2,hosts_per_rack=2,spines=1,ina=INA)"'
 
 
-def run(folder: Path, arms: list[tuple[str, str]]) -> subprocess.CompletedProcess[str]:
+def run(bench: Bench, folder: Path, arms: list[tuple[str, str]]) -> list[dict[str, Any]]:
     lines = [f"  - {{scheme: {scheme}, topology: {TWO_RACKS.replace('INA', ina)}}}\n" for scheme, ina in arms]
-    (folder / "ina.yaml").write_text(SPEC + "".join(lines))
-    command = [sys.executable, "-m", "testbed", "run", "ina.yaml", "--out", "out"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
+    return [outcome.record for outcome in bench.run(SPEC + "".join(lines), folder)]
 
 
 @pytest.mark.lab
-def test_every_scheme_trains_as_single_process_sgd_does(tmp_path: Path) -> None:
-    done = run(tmp_path, [("switchml(slots=8)", "all"), ("atp", "[leaf1]"), ("rina", "all"), ("rina", "[leaf0]")])
-    assert done.returncode == 0, done.stderr
-    results = pd.read_csv(tmp_path / "out" / "results.csv")
-    assert len(results) == 4
-    assert (results["weights_error"] < 1e-4).all()
-    records = [json.loads(path.read_text()) for path in (tmp_path / "out" / "trials").glob("*.json")]
+def test_every_scheme_trains_as_single_process_sgd_does(bench: Bench, tmp_path: Path) -> None:
+    records = run(
+        bench, tmp_path, [("switchml(slots=8)", "all"), ("atp", "[leaf1]"), ("rina", "all"), ("rina", "[leaf0]")]
+    )
+    assert len(records) == 4
     for record in records:
+        assert record["status"] == "done", record["error"]
+        assert record["accuracy"]["weights_error"] < 1e-4
         checks = {check["name"]: check for check in record["fidelity"]["checks"]}
         assert checks["bytes on the wire"]["ok"], checks["bytes on the wire"]
         assert 0 < checks["aggregators"]["value"] < 1
@@ -49,8 +46,8 @@ def test_every_scheme_trains_as_single_process_sgd_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.lab
-def test_what_does_not_fit_32_bits_fails_the_trial(tmp_path: Path) -> None:
-    done = run(tmp_path, [("rina(scale=1e13)", "all")])
-    assert done.returncode == 1
-    assert "times the scale 1e+13 does not fit 32 bits" in done.stderr + done.stdout
-    assert "fix: give the scheme a smaller scale" in done.stderr + done.stdout
+def test_what_does_not_fit_32_bits_fails_the_trial(bench: Bench, tmp_path: Path) -> None:
+    (record,) = run(bench, tmp_path, [("rina(scale=1e13)", "all")])
+    assert record["status"] == "failed"
+    assert "times the scale 1e+13 does not fit 32 bits" in record["error"]
+    assert "fix: give the scheme a smaller scale" in record["error"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Iterator
 
 import pytest
 
-from testbed import interrupt
+from testbed import __main__, cli, exits, interrupt
 
 
 @pytest.fixture(autouse=True)
@@ -22,8 +23,10 @@ def handlers() -> Iterator[None]:
 @pytest.mark.parametrize("number", interrupt.ENDING)
 def test_the_first_raises_and_the_others_are_dropped(number: signal.Signals) -> None:
     interrupt.raise_once()
+    assert not interrupt.told()
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), number)
+    assert interrupt.told()
     for other in interrupt.ENDING:
         os.kill(os.getpid(), other)
 
@@ -51,3 +54,22 @@ def test_handlers_are_put_back_after_the_imports() -> None:
     with interrupt.exit_at_once():
         assert signal.getsignal(signal.SIGINT) is not before
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_closed_terminal_ends_a_run_as_the_signal_it_sends_does(told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a display still writes then fails, and that error may come up in place of KeyboardInterrupt."""
+
+    def command_line() -> None:
+        interrupt.raise_once()
+        try:
+            if told:
+                os.kill(os.getpid(), signal.SIGHUP)
+        finally:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(cli, "main", command_line)
+    monkeypatch.setattr("testbed.__main__._flush", lambda: None)
+    with pytest.raises(SystemExit if told else OSError) as ended:
+        __main__.main()
+    assert ended.value.args == ((exits.INTERRUPTED,) if told else (errno.EIO, os.strerror(errno.EIO)))

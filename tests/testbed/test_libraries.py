@@ -12,25 +12,28 @@ from typing import Any
 
 import pytest
 
+from .bench import Bench
 from .conftest import SPEC, Called
-from .test_run import Started, call, start
-
-__all__ = ["start"]  # a fixture
+from .test_run import call
 
 pytestmark = pytest.mark.lab
 needs_open_mpi = pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs mpirun: apt-get install openmpi-bin")
 
 SCHEMES = ["gloo", "gloo(algorithm=reduce_broadcast)"]
+PLAYED = """\
+name: played
+links: {rate: 40 Gbit/s}
+workload: {kind: profile, model: resnet50, batch: 32, iterations: 20, scale: 200, compute: {pace: {32: 0.1 s}}}
+arms: [{topology: star(hosts=4), scheme: SCHEME}]
+timeout: 20 s
+"""
 MPI = ["openmpi", "openmpi(algorithm=ring)", "openmpi(algorithm=rabenseifner)"]
 
 
-def spec(schemes: list[str], **changes: str) -> str:
-    head = SPEC[: SPEC.index("arms:")].replace("200 Mbit/s", "500 Mbit/s")
+def spec(schemes: list[str]) -> str:
+    head = SPEC[: SPEC.index("arms:")].replace("200 Mbit/s", "1 Gbit/s")
     arms = "".join(f'  - {{topology: star(hosts=4), scheme: "{scheme}"}}\n' for scheme in schemes)
-    text = f"{head}arms:\n{arms}timeout: 20 s\n"
-    for old, new in changes.items():
-        text = text.replace(f"{old}: 3", f"{old}: {new}")
-    return text
+    return f"{head}arms:\n{arms}timeout: 20 s\n"
 
 
 @pytest.fixture(scope="module")
@@ -100,36 +103,34 @@ def check(record: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("scheme", ["gloo", pytest.param("openmpi", marks=needs_open_mpi)])
-def test_a_rank_that_is_killed_is_named_and_the_next_trial_goes_on(start: Callable[..., Started], scheme: str) -> None:
-    run = start(spec([scheme, "ring"], iterations="25"))
-    run.until(lambda: run.trains(f"{scheme}-star4-b2"))
-    os.kill(run.worker(f"{scheme}-star4-b2", "h2"), signal.SIGKILL)
-    code, out, _ = run.end()
-    assert code == 1
-    assert f"[1/2] {scheme}-star4-b2: FAILED: the worker on h2 was killed by SIGKILL" in out
-    assert "[2/2] ring-star4-b2: GST " in out
+def test_a_rank_that_is_killed_is_named(bench: Bench, tmp_path: Path, scheme: str) -> None:
+    lab = bench.lab
+
+    def tick(iterations: int) -> None:
+        if iterations > 2:
+            lab.signal(2, signal.SIGKILL)
+
+    (outcome,) = bench.run(PLAYED.replace("SCHEME", scheme), tmp_path, tick)
+    assert outcome.record["error"].startswith("the worker on h2 was killed by SIGKILL")
 
 
 @needs_open_mpi
-def test_an_mpirun_that_fails_is_told_with_what_it_says(tmp_path: Path) -> None:
+def test_an_mpirun_that_fails_is_told_with_what_it_says(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An orted that is not there: mpirun's own words are in the log of rank 0, whose end the error quotes."""
     tools = tmp_path / "bin"
     tools.mkdir()
     (tools / "mpirun").write_text("#!/bin/sh\necho 'no daemon can be started here' >&2\nexit 7\n")
     (tools / "mpirun").chmod(0o755)
-    (tmp_path / "spec.yaml").write_text(spec(["openmpi"]))
-    path = os.environ["PATH"]
-    os.environ["PATH"] = f"{tools}:{path}"
-    try:
-        done = call(tmp_path, "run", "spec.yaml", "--out", "out")
-    finally:
-        os.environ["PATH"] = path
-    assert done.returncode == 1
-    assert (
+    bench.close()
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")  # for a new lab's processes
+    (outcome,) = bench.run(PLAYED.replace("SCHEME", "openmpi"), tmp_path)
+    error = outcome.record["error"]
+    assert error.startswith(
         "the worker on h0 ended with exit status 1: mpirun ended with exit status 7 before it had started"
-        in done.stdout
     )
-    assert "| no daemon can be started here" in done.stdout
+    assert "| no daemon can be started here" in error
 
 
 def test_without_open_mpi_nothing_is_started(

@@ -71,22 +71,22 @@ def test_specs_derived_from_the_schema(refuse: Callable[..., bool]) -> None:
     kinds = {kind for one in every for kind in malformed.SCHEMA["$defs"] if kind.lower() in str(one.value)}
     assert {"Straggle", "Background", "Command", "Profile"} <= kinds
     refused = 0
-    for one in random.Random(SEED).sample(every, 450):
+    for one in random.Random(SEED).sample(every, 300):
         was = refuse(one.what, yaml.safe_dump(one.value).encode())
         assert was or not one.certainly, f"{one.what} was accepted"
         refused += was
-    assert refused >= 300
+    assert refused >= 200
 
 
 def test_topologies_and_schemes_of_absurd_size_and_from_elsewhere(refuse: Callable[..., bool]) -> None:
     refused = 0
-    for topology, scheme in random.Random(SEED).sample(malformed.expressions(), 250):
+    for topology, scheme in random.Random(SEED).sample(malformed.expressions(), 170):
         arms = [{"topology": topology, "scheme": scheme}]
         spec = yaml.safe_load(SPEC) | {"arms": arms}
         was = refuse(f"{topology:.60} {scheme:.60}", yaml.safe_dump(spec).encode())
         assert was or not {topology, scheme} & {*malformed.PATHS}
         refused += was
-    assert refused >= 150
+    assert refused >= 100
 
 
 def test_files_that_hold_no_spec(refuse: Callable[..., bool]) -> None:

@@ -9,7 +9,6 @@ from rich.console import Console
 
 from testbed import comparison, progress
 from testbed.spec import Source
-from testbed.trial import Trial
 from testbed.trials import trials
 
 
@@ -39,16 +38,19 @@ def record(trial: str, label: str, jct_s: float, **changes: object) -> dict:
 FAILED = {"status": "failed", "error": "the worker on h1 died\n    | last line\n  fix: read x.log", "metrics": None}
 
 
-def test_a_plain_line_a_trial(trial: Trial) -> None:
+def test_a_plain_line_a_trial(source: Source) -> None:
     out = io.StringIO()
-    with progress.reporter([trial, trial], Console(file=out, width=40)) as lines:
-        lines.started(trial)
+    first, second = trials(source)
+    with progress.reporter([first, second], Console(file=out, width=40)) as lines:
+        lines.started(first)
         lines.advanced(2)
-        lines.finished(record("ps-b16", "PS", 12.0))
-        lines.finished(record("ring-b16", "ring", 6.0, **FAILED))
+        lines.finished(record(first.id, "PS", 12.0))
+        lines.started(second)
+        lines.finished(record(second.id, "ring", 6.0, **FAILED))
     assert out.getvalue().splitlines() == [
-        "[1/2] ps-b16: GST 0.186 s (1.000 of theory), JCT 12.0 s, 1234 samples/s, loss 2.50 to 0.25, VALID",
-        "[2/2] ring-b16: FAILED: the worker on h1 died",
+        "2 trials to run, about 10 s",
+        "[1/2] ps-star3-b2: GST 0.186 s (1.000 of theory), JCT 12.0 s, 1234 samples/s, loss 2.50 to 0.25, VALID",
+        "[2/2] ring-star3-b2: FAILED: the worker on h1 died",
         "    | last line",
         "  fix: read x.log",
     ]
@@ -58,7 +60,9 @@ def test_of_a_command_its_time_and_bytes_are_told() -> None:
     links = [{"bytes": 3 * 2**20}, {"bytes": 2**20}]
     done = record("command-star2", "A", 12.0, kind="command", batch=0, metrics={"jct_s": 12.0}, links=links)
     assert progress.sentence(done) == "command-star2: JCT 12.0 s, 4 MiB on all links, VALID"
-    assert comparison.rows([done, done | {"label": "B", "metrics": {"jct_s": 6.0}}]) == [
+    header, rows = comparison.table([done, done | {"label": "B", "metrics": {"jct_s": 6.0}}], "A")
+    assert header == list(comparison.HEADER)
+    assert rows == [
         ["A", "-", "-", "-", "-", "12.0 s", "-", "1.00x", "-", "VALID"],
         ["B", "-", "-", "-", "-", "6.00 s", "-", "2.00x", "-", "VALID"],
     ]
@@ -92,20 +96,16 @@ def test_a_terminal_shows_how_much_time_is_left(source: Source, monkeypatch: pyt
     assert "about 0 s left" in shown  # the first took no time at all, so it is expected of the second
 
 
-def test_a_guess_is_the_theory_and_some_overhead(trial: Trial) -> None:
-    assert trial.jct_theory_s is not None
-    assert progress.expected_s(trial) == pytest.approx(trial.jct_theory_s + progress.OVERHEAD_S)
-
-
 def test_trials_are_compared_with_the_first_arm_of_the_same_batch() -> None:
-    rows = comparison.rows(
+    _, rows = comparison.table(
         [
             record("a", "PS", 12.0),
             record("b", "ring", 6.0),
             record("c", "PS", 30.0, batch=64),
             record("d", "ring", 20.0, batch=64),
             record("e", "BML", 1.0, **FAILED),
-        ]
+        ],
+        "PS",
     )
     speed_up = comparison.HEADER.index("speed-up")
     assert [row[speed_up] for row in rows] == ["1.00x", "2.00x", "1.00x", "1.50x", "-"]
@@ -116,6 +116,67 @@ def test_trials_are_compared_with_the_first_arm_of_the_same_batch() -> None:
 
 def test_where_the_first_arm_failed_there_is_no_speed_up() -> None:
     """The next arm is not silently made the one that others are compared with."""
-    rows = comparison.rows([record("a", "PS", 12.0, **FAILED), record("b", "ring", 6.0)])
+    _, rows = comparison.table([record("a", "PS", 12.0, **FAILED), record("b", "ring", 6.0)], "PS")
     assert rows[1][comparison.HEADER.index("speed-up")] == "-"
     assert rows[1][-1] == "VALID"
+
+
+def test_repeats_of_a_cell_are_one_row() -> None:
+    def one(label: str, gst_s: float, jct_s: float, **changes: object) -> dict:
+        found = record(label, label, jct_s, **changes)
+        return found | {"metrics": found["metrics"] and {**found["metrics"], "gst_median_s": gst_s}}
+
+    invalid = {"fidelity": {"verdict": "INVALID", "checks": []}}
+    header, rows = comparison.table(
+        [
+            *(one("PS", 0.1 * n, 10.0 * n, repeat=n) for n in (1, 2, 3)),
+            *(one("ring", 0.1, 10.0, repeat=n, **changes) for n, changes in ((2, {}), (1, invalid), (3, FAILED))),
+        ],
+        "PS",
+    )
+    columns = [dict(zip(header, row, strict=True)) for row in rows]
+    assert [row["arm"] for row in columns] == ["PS", "ring"]
+    assert (columns[0]["GST"], columns[0]["±"], columns[0]["JCT"]) == ("0.200 s", "50.0%", "20.0 s")
+    assert [row["verdict"] for row in columns] == ["VALID", "1 of 3 VALID"]
+    assert columns[1]["speed-up"] == "2.00x"
+
+
+def test_numbers_are_from_valid_trials_where_there_are_any() -> None:
+    """As in the report: what is INVALID beside them says nothing."""
+    invalid = {"fidelity": {"verdict": "INVALID", "checks": []}}
+    header, rows = comparison.table(
+        [
+            record("a", "PS", 12.0, repeat=0),
+            record("b", "PS", 60.0, repeat=1, **invalid),
+            record("c", "ring", 6.0, repeat=0, **invalid),
+        ],
+        "PS",
+    )
+    assert [row[header.index("JCT")] for row in rows] == ["12.0 s", "6.00 s"]
+    assert [row[header.index("speed-up")] for row in rows] == ["1.00x", "2.00x"]
+    assert [row[-1] for row in rows] == ["1 of 2 VALID", "INVALID"]
+
+
+def test_points_are_told_apart_and_compared_at_equal_values() -> None:
+    def one(label: str, jct_s: float, **point: object) -> dict:
+        at = ", ".join(f"{name}={value}" for name, value in point.items())
+        return record(label + at, label, jct_s, point=point, at=at)
+
+    header, rows = comparison.table(
+        [
+            *(one("ring", 10.0 * hosts, hosts=hosts) for hosts in (2, 4)),
+            *(one("PS", 40.0, hosts=hosts, servers=servers) for hosts in (2, 4) for servers in (1, 2)),
+            one("BML", 10.0, n=3),
+        ],
+        "ring",
+    )
+    found = [(row[header.index("at")], row[header.index("speed-up")]) for row in rows]
+    assert found == [
+        ("hosts=2", "1.00x"),
+        ("hosts=4", "1.00x"),
+        ("hosts=2, servers=1", "0.50x"),
+        ("hosts=2, servers=2", "0.50x"),
+        ("hosts=4, servers=1", "1.00x"),
+        ("hosts=4, servers=2", "1.00x"),
+        ("n=3", "-"),
+    ]

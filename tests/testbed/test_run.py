@@ -27,7 +27,16 @@ from .conftest import PROFILE, SPEC
 pytestmark = pytest.mark.lab
 
 FAST = SPEC.replace("200 Mbit/s", "1 Gbit/s")
-LONG = FAST.replace("iterations: 3", "iterations: 400")
+LONG = """\
+name: long
+links: {rate: 40 Gbit/s}
+workload: {kind: profile, model: resnet50, batch: 32, iterations: 20, scale: 200, compute: {pace: {32: 0.1 s}}}
+arms:
+  - {label: PS, topology: star(hosts=3), scheme: ps}
+  - {label: ring, topology: star(hosts=3), scheme: ring}
+timeout: 20 s
+"""
+"""Takes its time without taking the CPU's."""
 COMMAND = [sys.executable, "-c", "from testbed.cli import main; main()"]
 PATIENCE_S = 180.0
 
@@ -131,9 +140,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess
 def test_the_run_says_what_came_out_and_where_the_report_is(finished) -> None:
     out, done = finished
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("[1/2] ps-star3-b2: GST ")
-    assert lines[1].startswith("[2/2] ring-star3-b2: GST ")
-    assert lines[3].split()[:4] == ["arm", "batch", "GST", "theory"]
+    assert lines[0] == "2 trials to run, about 6 s"
+    assert lines[1].startswith("[1/2] ps-star3-b2: GST ")
+    assert lines[2].startswith("[2/2] ring-star3-b2: GST ")
+    assert lines[4].split()[:4] == ["arm", "batch", "GST", "theory"]
     assert lines[-1] == "report: out/report.html"
     assert (out / "report.html").stat().st_size > 100_000
     assert done.stderr == ""
@@ -235,60 +245,46 @@ def test_a_run_does_not_go_on_with_another_spec(finished, tmp_path: Path) -> Non
 
 
 def test_a_worker_that_dies_fails_its_trial_and_the_next_goes_on(start) -> None:
-    run = start(FAST.replace("iterations: 3", "iterations: 25"))
-    run.until(lambda: run.trains("ps-star3-b2"))
-    os.kill(run.worker("ps-star3-b2", "h1"), signal.SIGKILL)
+    run = start(LONG)
+    run.until(lambda: run.trains("ps-star3-b32"))
+    os.kill(run.worker("ps-star3-b32", "h1"), signal.SIGKILL)
     code, out, _ = run.end()
     assert code == 1
-    assert "[1/2] ps-star3-b2: FAILED: the worker on h1 was killed by SIGKILL" in out
-    assert "[2/2] ring-star3-b2: GST " in out
+    assert "[1/2] ps-star3-b32: FAILED: the worker on h1 was killed by SIGKILL" in out
+    assert "[2/2] ring-star3-b32: GST " in out
     records = {path.stem: json.loads(path.read_text()) for path in (run.out / "trials").iterdir()}
-    assert records["ps-star3-b2"]["status"] == "failed"
-    assert "h1.log" in records["ps-star3-b2"]["error"]
-    assert records["ring-star3-b2"]["status"] == "done"
+    assert records["ps-star3-b32"]["status"] == "failed"
+    assert "h1.log" in records["ps-star3-b32"]["error"]
+    assert records["ring-star3-b32"]["status"] == "done"
     assert not (run.out / "work").exists()
-    assert (run.out / "logs" / "ps-star3-b2" / "h1.log").exists()
+    assert (run.out / "logs" / "ps-star3-b32" / "h1.log").exists()
     with (run.out / "results.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["status"] for row in rows] == ["failed", "done"]
     assert "SIGKILL" in rows[0]["reasons"]
 
 
-def test_a_worker_that_hangs_is_noticed_within_the_timeout(start) -> None:
-    run = start(
-        LONG.replace("timeout: 20 s", "timeout: 2 s"), "--set", "arms=[{topology: star(hosts=3), scheme: ring}]"
-    )
-    run.until(lambda: run.trains("ring-star3-b2"))
-    os.kill(run.worker("ring-star3-b2", "h1"), signal.SIGSTOP)
-    began_s = time.monotonic()
-    code, out, _ = run.end()
-    assert code == 1
-    assert time.monotonic() - began_s < 20
-    assert "FAILED: the worker on h" in out
-    assert "still running a moment later: h1\n" in out
-
-
 def test_ctrl_c_keeps_what_is_finished_and_resume_goes_on(start, tmp_path: Path) -> None:
-    run = start(FAST.replace("iterations: 3", "iterations: 30"))
-    run.until(lambda: run.trains("ring-star3-b2"))
+    run = start(LONG)
+    run.until(lambda: run.trains("ring-star3-b32"))
     others = list(family(run.process.pid))
     run.process.send_signal(signal.SIGINT)
     code, _, err = run.end()
     assert code == 130
     assert err == ("interrupted: 1 of 2 trials are finished and kept in out\n  go on with: testbed run --resume out\n")
     assert all_gone(others)
-    first = (run.out / "trials" / "ps-star3-b2.json").read_bytes()
+    first = (run.out / "trials" / "ps-star3-b32.json").read_bytes()
     done = call(tmp_path, "run", "--resume", "out")
     assert done.returncode == 0, done.stderr
-    assert (run.out / "trials" / "ps-star3-b2.json").read_bytes() == first
-    assert json.loads((run.out / "trials" / "ring-star3-b2.json").read_text())["status"] == "done"
-    assert "[1/1] ring-star3-b2" in done.stdout
+    assert (run.out / "trials" / "ps-star3-b32.json").read_bytes() == first
+    assert json.loads((run.out / "trials" / "ring-star3-b32.json").read_text())["status"] == "done"
+    assert "[1/1] ring-star3-b32" in done.stdout
     assert not (run.out / "work").exists()
 
 
 def test_nothing_is_left_after_kill_9(start) -> None:
     run = start(LONG)
-    run.until(lambda: run.trains("ps-star3-b2"))
+    run.until(lambda: run.trains("ps-star3-b32"))
     others = list(family(run.process.pid))
     assert len(others) > 5
     run.process.kill()

@@ -57,7 +57,7 @@ def test_every_arm_runs_with_every_batch_side_by_side() -> None:
 
 def test_repeats_are_interleaved_and_numbered() -> None:
     ids = [trial.id for trial in trials(with_overrides("repeats=2"))]
-    assert ids == ["ps-star3-b2-r1", "ring-star3-b2-r1", "ps-star3-b2-r2", "ring-star3-b2-r2"]
+    assert ids == ["ps-star3-b2-r1", "ring-star3-b2-r1", "ring-star3-b2-r2", "ps-star3-b2-r2"]
 
 
 def test_arms_that_shorten_alike_still_have_ids_of_their_own() -> None:
@@ -123,3 +123,13 @@ def test_the_shipped_quickstart_is_right(root: Path) -> None:
     assert {trial.network.world for trial in found} == {9}
     assert len({trial.batch for trial in found}) == 2
     assert len(found) == 6
+
+
+def test_the_shipped_sweep_is_right_and_short(root: Path) -> None:
+    from testbed.planning import plan
+    from testbed.spec import load
+
+    planned = plan(load(root / "experiments" / "sweep.yaml"))
+    assert len(planned["trials"]) == 28
+    assert planned["sweep"]["topology.hosts"] == [2, 4, 8]
+    assert planned["duration_s"] < 120

@@ -1,9 +1,15 @@
-"""When two trials are the same, so that one need not run again."""
+"""When two trials are the same, so that one need not run again; and what is built for them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from testbed import trials as planning
+from testbed.errors import SpecError
 from testbed.spec import read
 from testbed.trials import trials
 
@@ -39,3 +45,51 @@ def test_other_routes_make_another_trial(tmp_path: Path) -> None:
     assert identity(tmp_path, "seed=2") != before
     (tmp_path / "net.py").write_text(TWO_WAYS.replace("ecmp=False", "ecmp=True"))
     assert identity(tmp_path) != before
+
+
+def test_a_network_is_built_once_however_many_trials_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: Counter[str] = Counter()
+
+    def counted(name: str) -> None:
+        original = getattr(planning, name)
+
+        def build(expression: str, *arguments: Any, **settings: Any) -> Any:
+            built[f"{name} {expression}"] += 1
+            return original(expression, *arguments, **settings)
+
+        monkeypatch.setattr(planning, name, build)
+
+    counted("build_topology")
+    counted("build_forest")
+    overrides = ["seed=1..3", "workload.chunk=[32 KiB, 1 MiB]", "workload.batch=[2, 4]", "repeats=3"]
+    found = trials(read(SPEC, "spec.yaml", Path(), overrides))
+    assert len(found) == 2 * 3 * 2 * 2 * 3
+    assert built == {"build_topology star(hosts=3)": 1, "build_forest ps": 1, "build_forest ring": 1}
+    built.clear()
+    trials(
+        read(SPEC, "spec.yaml", Path(), ["links.rate=[100 Mbit/s, 200 Mbit/s]", "arms.1.topology=star(hosts=[3,4])"])
+    )
+    assert built == {
+        "build_topology star(hosts=3)": 2,
+        "build_topology star(hosts=4)": 2,
+        "build_forest ps": 2,
+        "build_forest ring": 4,
+    }
+
+
+def test_points_that_read_alike_have_ids_of_their_own() -> None:
+    paces = ", ".join(f"{{mode: paced, pace: {{2: {pace} s}}}}" for pace in (0.1, 0.2))
+    overrides = [f"workload.compute=[{paces}]", "timeout=1..2 min"]
+    found = trials(read(SPEC, "spec.yaml", Path(), overrides))
+    assert len({trial.id for trial in found}) == len(found) == 8
+    assert len({trial.name for trial in found}) == 4
+    assert len({trial.identity for trial in found}) == 4  # a timeout changes no result
+    assert all(len(trial.id) < 200 for trial in found)
+
+
+def test_open_mpi_on_machines_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
+    """Its daemons would have to reach each other by ssh."""
+    arms = "arms=[{topology: star(hosts=3), scheme: openmpi}]"
+    assert trials(read(SPEC, "spec.yaml", tmp_path, [arms]))
+    with pytest.raises(SpecError, match=r"arms.0: scheme openmpi: mpirun reaches the other hosts by ssh"):
+        trials(read(SPEC, "spec.yaml", tmp_path, [arms, "lab=baremetal"]))

@@ -57,7 +57,11 @@ def test_what_is_written_is_read_again(number: int, unit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0 s"), (0.00005, "50 us"), (0.0123, "12.3 ms"), (0.1861, "0.186 s"), (125, "2 min 5 s")]
+    ("seconds", "text"),
+    [
+        *((0, "0 s"), (0.00005, "50 us"), (0.0123, "12.3 ms"), (0.1861, "0.186 s")),
+        *((125, "2 min 5 s"), (3599, "59 min 59 s"), (3600, "1 h 0 min"), (67_147, "18 h 39 min")),
+    ],
 )
 def test_times_are_short(seconds: float, text: str) -> None:
     assert units.time_text(seconds) == text

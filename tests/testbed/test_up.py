@@ -101,7 +101,9 @@ def test_a_lab_whose_process_dies_is_not_held_any_longer(held: subprocess.Popen[
     os.kill(launcher, signal.SIGKILL)
     _, said = held.communicate(timeout=10)
     assert held.returncode == 1
-    assert said == ("error: the lab's process was ended, and everything in the lab with it\n  fix: start it again\n")
+    assert said == (
+        "error: the lab's process ended (SIGKILL), and everything in the lab with it\n  fix: start the lab again\n"
+    )
     assert execute("h0", "--", "true").stderr.startswith("error: no lab is up\n")
 
 

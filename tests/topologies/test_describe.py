@@ -20,12 +20,15 @@ def test_description() -> None:
         "hosts": 16,
         "switches": 8,
         "switches_by_level": {"1": 4, "2": 4},
+        "switch_ports": 32,
+        "ports_per_switch": [4],
         "aggregating": [],
         "links": 32,
         "nics_per_host": [2],
         "racks": 4,
         "link_rates_bps": [1000],
         "bisection_bps": 8000.0,
+        "fat_tree_switches": 20.0,
     }
 
 
@@ -54,6 +57,10 @@ def worst_cut(topology: Topology) -> int:
         "spine_leaf(racks=2,hosts_per_rack=3,spines=2,oversubscription=2)",
         "spine_leaf(racks=2,hosts_per_rack=2,spines=2,oversubscription=0.5)",
         "spine_leaf(racks=4,hosts_per_rack=2,spines=1,oversubscription=2)",
+        "spine_leaf(racks=3,hosts_per_rack=2,spines=2,oversubscription=3)",
+        "bcube(n=3,k=2)",
+        "bcube(n=3,k=1)",
+        "dragonfly(a=2,g=3,h=1,p=1)",
     ],
 )
 def test_bisection_is_the_worst_cut(expression: str) -> None:
@@ -65,6 +72,18 @@ def test_bisection_of_a_fat_tree_is_full() -> None:
     assert bisection_bps(build("fat_tree(k=4)", rate_bps=1000)) == 8 * 1000
 
 
-@pytest.mark.parametrize("expression", ["bcube(n=3,k=2)", "spine_leaf(racks=3,hosts_per_rack=2,spines=1)"])
-def test_bisection_without_a_closed_form(expression: str) -> None:
-    assert bisection_bps(build(expression, rate_bps=1000)) is None
+@pytest.mark.parametrize(("rings", "links"), [("[1]", 2), ("[1,3]", 8)])
+def test_bisection_of_circuits(rings: str, links: int) -> None:
+    """One ring of eight is cut twice. With that of stride 3, even and odd servers are the parts of K(4,4), and halves
+    with two of each have 8 circuits between them."""
+    net = build(f"patch_panel(servers=8,degree=4,rings={rings})", rate_bps=1000)
+    assert bisection_bps(net) == links * 1000
+
+
+def test_bisection_of_many_hosts_without_a_closed_form() -> None:
+    assert bisection_bps(build("dragonfly(a=4,g=9,h=2)", rate_bps=1000)) is None
+
+
+def test_bisection_of_rates_that_have_nothing_in_common() -> None:
+    net = build("spine_leaf(racks=3,hosts_per_rack=3,spines=2)", rate_bps=999_999_999)
+    assert bisection_bps(net) is None

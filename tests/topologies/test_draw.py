@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
@@ -10,6 +11,7 @@ import pytest
 from testbed.errors import TopologyError
 from topologies.build import build
 from topologies.draw import MOST_NODES, layout, svg, text
+from topologies.frames import frames
 
 EXPRESSIONS = [
     "star(hosts=1)",
@@ -82,13 +84,13 @@ def test_boxes_of_a_dragonfly_do_not_overlap(expression: str) -> None:
         assert y + h <= height
     for (x, y, w, h), (x2, y2, w2, h2) in combinations(boxes, 2):
         assert x + w < x2 or x2 + w2 < x or y + h < y2 or y2 + h2 < y
-    assert len(elements(picture, "text")) == len(topology.nodes)
+    assert len(elements(picture, "text")) == len(topology.nodes) + len(frames(topology))
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS + ROUND)
 def test_a_plain_picture_shows_each_link_once(expression: str) -> None:
     topology = build(expression, rate_bps=200_000_000)
-    tips = [line[0].text for line in elements(svg(topology), "line")]
+    tips = [line[0].text for line in elements(svg(topology), "line") if "–" in (line[0].text or "")]  # not the key's
     names = [node.name for node in topology.nodes]
     rates = [link.rate_bps // 1_000_000 for link in topology.links]
     assert tips == [
@@ -100,10 +102,16 @@ def test_a_picture_of_load_shows_each_direction_in_its_colour() -> None:
     topology = build("star(hosts=2)", rate_bps=1000)
     picture = svg(topology, {0: 50.0, 1: 100.0, 2: 0.0}, label="bytes <sent>", as_text=lambda v: f"{v:.0f} B")
     lines = elements(picture, "line")
-    assert [line[0].text for line in lines] == ["h0 → s0: 50 B", "s0 → h0: 100 B", "h1 → s0: 0 B", "s0 → h1: 0 B"]
+    assert [line[0].text for line in lines] == [
+        "h0 → s0: 50 B",
+        "s0 → h0: 100 B",
+        "h1 → s0: 0 B",
+        "s0 → h1: not counted",
+    ]
     assert [line.attrib["stroke"] for line in lines] == ["#f0a020", "#d62839", "#8b95a3", "#8b95a3"]
     words = [word.text for word in elements(picture, "text")]
-    assert words == ["h0", "h1", "s0", "0", "100 B", "bytes <sent>", "one lane per direction, traffic keeps right"]
+    assert words[:2] == ["hosts", "switch"]
+    assert words[2:] == ["h0", "h1", "s0", "0", "100 B", "bytes <sent>", "one lane per direction, traffic keeps right"]
 
 
 def test_traffic_keeps_right() -> None:
@@ -161,3 +169,42 @@ def test_text_of_a_large_network_is_cut_short() -> None:
         "  s0.1 -- h32..h63",
         lines[3],
     ]
+
+
+def test_rows_and_frames_have_names() -> None:
+    words = [word.text for word in elements(svg(build("fat_tree(k=4)", rate_bps=1000)), "text")]
+    assert words[:8] == ["hosts", "edge", "aggregation", "core", "pod 0", "pod 1", "pod 2", "pod 3"]
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_a_frame_is_around_its_nodes_and_no_others(expression: str) -> None:
+    """Drawn: the boxes of all other nodes are outside."""
+    topology = build(expression, rate_bps=1000)
+    picture = svg(topology)
+    boxes = [
+        tuple(float(box.attrib[key]) for key in ("x", "y", "width", "height")) for box in elements(picture, "rect")
+    ]
+    for (_, nodes), frame in zip(frames(topology).items(), elements(picture, "path"), strict=True):
+        left, top, right, bottom = map(float, re.findall(r"[\d.]+", frame.attrib["d"])[:4])
+        for i, (x, y, w, h) in enumerate(boxes):
+            inside = left <= x and x + w <= right and top <= y and y + h <= bottom
+            outside = x + w < left or right < x or y + h < top or bottom < y
+            assert inside if i in nodes else outside
+
+
+def test_links_of_several_rates_have_a_key() -> None:
+    picture = svg(build("spine_leaf(racks=2,hosts_per_rack=4,spines=1)", rate_bps=10**9))
+    assert [word.text for word in elements(picture, "text")][-2:] == ["1 Gbit/s", "4 Gbit/s"]
+    widths = {
+        (line[0].text or "").rpartition(": ")[2]: line.attrib["stroke-width"] for line in elements(picture, "line")
+    }
+    assert widths == {"1 Gbit/s": "1.4", "4 Gbit/s": "2.8"}
+    assert "Gbit/s</text>" not in svg(build("fat_tree(k=4)", rate_bps=10**9))
+
+
+def test_circuits_have_the_colour_of_their_ring() -> None:
+    picture = svg(build("patch_panel(servers=8,degree=4,rings=[1,3])", rate_bps=1000))
+    assert [word.text for word in elements(picture, "text")][-2:] == ["ring of stride 1", "ring of stride 3"]
+    colour = {line[0].text: line.attrib["stroke"] for line in elements(picture, "line")}
+    assert colour["h0 – h1 over p0: 1 kbit/s"] == colour["ring of stride 1"] != colour["ring of stride 3"]
+    assert colour["h0 – h3 over p2: 1 kbit/s"] == colour["ring of stride 3"]

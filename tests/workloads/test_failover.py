@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
-import os
 import socket
 import threading
 import time
@@ -16,6 +14,7 @@ import numpy as np
 import pytest
 
 from testbed.errors import NeighbourError, TrialTimeoutError
+from tests import ports
 from workloads import failover
 from workloads.job import Compute, Failover, Job, Peer, Training
 from workloads.training import Replica
@@ -25,7 +24,7 @@ NAMES = ("h0", "h1")
 TRAINING = Training("resnet8", "digits", batch=4, iterations=9, learning_rate=0.01, momentum=0.9, seed=3)
 ERROR = NeighbourError("lost the connection to h7")
 
-_ports = itertools.count(10_000 + os.getpid() % 1000 * 20)
+_ports = ports.blocks(1)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import socket
 import threading
 import time
@@ -11,10 +9,11 @@ import time
 import pytest
 
 from testbed.errors import WorkerError
+from tests import ports
 from workloads.job import Probe
 from workloads.probe import GRACE_S, SETTLE, Bursts, median_rate_bps
 
-_ports = itertools.count(24_000 + os.getpid() % 700 * 10, 5)
+_ports = ports.blocks(5)
 
 
 def ring(count: int, duration_s: float) -> list[Probe]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workloads import replay as replay_module
 from workloads.job import Compute, Replay
 from workloads.replay import FORWARD, PERIOD, Checked, Player, Values
 
@@ -63,23 +64,27 @@ def test_gradients_differ_between_ranks_and_iterations() -> None:
     assert len(seen) == 3 * PERIOD
 
 
-def test_buckets_are_released_when_they_are_due() -> None:
+def test_buckets_are_released_when_they_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock of our own, so to the microsecond."""
+    now_s = [1000.0]
+    monkeypatch.setattr(replay_module, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     released: list[tuple[int, float]] = []
     replay = Replay(iterations=2, seed=1, shares=(0.25, 0.5, 0.25))
     values = Values(30, 1, 0, 1)
     sums = Checked()
 
-    def release(bucket: int) -> None:
-        released.append((bucket, time.monotonic() - start))
+    def wait(seconds: float) -> None:
+        now_s[0] += seconds
 
-    player = Player(replay, Compute("paced", 0.3), values, release, sums)
-    start = player.start_s()
-    computed = player.run(0, start, time.sleep)
+    player = Player(
+        replay, Compute("paced", 0.3), values, lambda bucket: released.append((bucket, now_s[0] - start_s)), sums
+    )
+    start_s = player.start_s()
+    computed = player.run(0, start_s, wait)
     assert [bucket for bucket, _ in released] == [0, 1, 2]
-    due = [0.3 * (FORWARD + (1 - FORWARD) * done) for done in (0.25, 0.75, 1.0)]
-    for (_, at), wanted in zip(released, due, strict=True):
-        assert wanted - 1e-4 <= at < wanted + 0.05
+    due_s = [0.3 * (FORWARD + (1 - FORWARD) * done) for done in (0.25, 0.75, 1.0)]
+    assert [at_s for _, at_s in released] == pytest.approx(due_s, abs=1e-6)
     assert computed.loss is None
-    assert computed.overrun_s < 0.05
+    assert computed.overrun_s == 0
     player.check(0)
     assert sums == Checked(1)

@@ -17,7 +17,15 @@ from testbed.referee import TRAINING_TOLERANCE
 from workloads import training
 from workloads.job import Training
 from workloads.models import model
-from workloads.reference import accuracy, reference_weights, relative_error, rounding, training_error
+from workloads.reference import (
+    MOST_EVALUATED,
+    accuracy,
+    reference,
+    reference_weights,
+    relative_error,
+    rounding,
+    training_error,
+)
 from workloads.training import LAST_LAYER, Replica, global_batch, initial_weights, rank_batch
 
 SETTINGS = Training("lenet5", "digits", batch=8, iterations=3, learning_rate=0.01, momentum=0.9, seed=7)
@@ -307,13 +315,21 @@ def test_reference_is_kept_and_read_only() -> None:
         weights[0] = 1
 
 
-def test_training_learns_the_digits() -> None:
-    job = Training("lenet5", "digits", batch=8, iterations=20, learning_rate=0.01, momentum=0.9, seed=1)
+def test_training_learns_the_digits_and_the_reference_says_how_accuracy_rose() -> None:
+    job = Training("lenet5", "digits", batch=8, iterations=27, learning_rate=0.01, momentum=0.9, seed=1)
     before, loss_before = accuracy(job, initial_weights(model("lenet5"), 1))
-    after, loss_after = accuracy(job, reference_weights(job, 9))
+    found = reference(job, 9)
+    after, loss_after = accuracy(job, found.weights)
     assert before < 0.3
     assert after > 0.85
     assert loss_after < loss_before / 3
+    iterations = [iteration for iteration, _ in found.accuracy]
+    assert (iterations[0], iterations[-1], len(set(iterations))) == (0, 26, MOST_EVALUATED)
+    assert found.accuracy[-1][1] == after
+    assert found.accuracy[0][1] < 0.5
+    shorter = reference(dataclasses.replace(job, iterations=iterations[3] + 1), 9)
+    assert shorter.accuracy[-1] == found.accuracy[3]
+    assert reference(SETTINGS, 2, "none").accuracy == ()
 
 
 def test_a_batch_above_the_training_set_wraps_around() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from testbed.errors import OutputError
-from workloads.sync.forest import ROOT, FixedPoint, Forest, Library, Parents
+from workloads.sync.forest import ROOT, Asynchronous, FixedPoint, Forest, Library, Parents
 
-VERSION = 2
+VERSION = 3
 
 
 def save(forest: Forest, path: Path) -> None:
@@ -36,6 +36,7 @@ def save(forest: Forest, path: Path) -> None:
                 fixed=json.dumps(forest.fixed and asdict(forest.fixed)),
                 window=forest.window,
                 library=json.dumps(forest.library and asdict(forest.library)),
+                asynchronous=json.dumps(forest.asynchronous and asdict(forest.asynchronous)),
             )
     except OSError as error:
         raise OutputError(f"cannot write the forest {path}: {error.strerror}", fix="choose another place") from error
@@ -55,7 +56,7 @@ def load(path: Path) -> Forest:
         raise OutputError(f"cannot read {path} as a forest: {error}", fix="let the harness write it again") from error
     if version != VERSION:
         raise OutputError(f"{path} holds a forest of version {version}, not {VERSION}", fix="write it again")
-    library, fixed = (json.loads(str(fields[name])) for name in ("library", "fixed"))
+    library, fixed, asynchronous = (json.loads(str(fields[name])) for name in ("library", "fixed", "asynchronous"))
     return Forest(
         scheme=str(fields["scheme"]),
         nodes=tuple(str(name) for name in fields["nodes"]),
@@ -67,6 +68,7 @@ def load(path: Path) -> Forest:
         fixed=FixedPoint(**fixed) if fixed else None,
         window=int(fields["window"]),
         library=Library(**library) if library else None,
+        asynchronous=Asynchronous(**asynchronous) if asynchronous else None,
     )
 
 
@@ -79,6 +81,7 @@ def to_json(forest: Forest) -> dict[str, Any]:
         "fixed": forest.fixed and asdict(forest.fixed),
         "window": forest.window,
         "library": forest.library and asdict(forest.library),
+        "asynchronous": forest.asynchronous and asdict(forest.asynchronous),
         "classes": [
             {
                 "share": int(forest.share[c]),

@@ -6,6 +6,7 @@ Nothing here is a scheme's own formula: 2(N-1)/N x T_F for PS and ring and 2(N-1
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from topologies.model import Topology
 from workloads.sync.flows import flows
-from workloads.sync.forest import Forest, Parents
+from workloads.sync.forest import ROOT, Forest, Parents
 
 
 def goodput(mtu_bytes: int) -> float:
@@ -32,6 +33,8 @@ class Cost:
         cross_rack_bytes: those of them that leave a rack for another.
         link_bytes: float64[2 x links], by directed link.
         link_rate_bps: float64[2 x links], capacity by directed link.
+        alone_s: of an asynchronous scheme, how long the nearest worker's update takes at full rate when nobody else
+            sends: its gradient there, and then weights back; None of a synchronous one.
     """
 
     rounds: int
@@ -39,6 +42,7 @@ class Cost:
     cross_rack_bytes: float
     link_bytes: NDArray[np.float64]
     link_rate_bps: NDArray[np.float64]
+    alone_s: float | None
 
     @property
     def link_s(self) -> NDArray[np.float64]:
@@ -46,8 +50,13 @@ class Cost:
         return self.link_bytes * 8 / self.link_rate_bps
 
     def bound_s(self, goodput: float = 1.0) -> float:
-        """Lower bound of GST: the busiest link's bytes over the part of its rate that carries payload."""
-        return float(self.link_s.max(initial=0.0)) / goodput
+        """Lower bound of GST: the busiest link's bytes over the part of its rate that carries payload; where nobody
+        waits for a sum, what an update takes alone."""
+        return (self.round_s() if self.alone_s is None else self.alone_s) / goodput
+
+    def round_s(self) -> float:
+        """How long the busiest link takes at full rate for a synchronisation, or for as many updates as workers."""
+        return float(self.link_s.max(initial=0.0))
 
     def busiest(self) -> list[int]:
         """The directed links that set the bound."""
@@ -55,13 +64,19 @@ class Cost:
         return [int(link) for link in np.flatnonzero((busy > 0) & (busy >= busy.max(initial=0.0) * (1 - 1e-9)))]
 
 
-def cost(forest: Forest, topology: Topology, gradient_bytes: float) -> Cost:
+def cost(forest: Forest, topology: Topology, gradient_bytes: float, updates: Sequence[float] | None = None) -> Cost:
     """Cost of one synchronisation; the forest must have passed :func:`workloads.sync.verify.verify`.
+
+    Of an asynchronous scheme, ``updates`` is how many each rank makes meanwhile; None for one.
 
     Raises:
         TopologyError: two neighbours in the forest have no route.
     """
     traffic = flows(forest, gradient_bytes)
+    if updates is not None:
+        for worker, count in zip(forest.workers, updates, strict=True):
+            traffic[worker, :] *= count
+            traffic[:, worker] *= count
     link_bytes = [0.0] * (2 * len(topology.links))  # a list: faster than an array one by one, and PS has N^2 pairs
     senders, receivers = np.nonzero(traffic)
     for src, dst, count in zip(senders.tolist(), receivers.tolist(), traffic[senders, receivers].tolist(), strict=True):
@@ -74,7 +89,25 @@ def cost(forest: Forest, topology: Topology, gradient_bytes: float) -> Cost:
         cross_rack_bytes=_cross_rack_bytes(topology, traffic),
         link_bytes=np.array(link_bytes),
         link_rate_bps=np.repeat([float(link.rate_bps) for link in topology.links], 2),
+        alone_s=alone_s(forest, topology, gradient_bytes) if forest.asynchronous else None,
     )
+
+
+def alone_s(forest: Forest, topology: Topology, gradient_bytes: float) -> float:
+    """Least time of an update of an asynchronous scheme: of the worker whose ways to and from the server are fastest.
+
+    Weights contain the update, so they leave when all of the gradient is there.
+    """
+    server = int(np.argmax(forest.reduce[0] == ROOT))
+    return min(
+        sum(8 * gradient_bytes / _rate_bps(topology, *way) for way in ((worker, server), (server, worker)))
+        for worker in forest.workers
+    )
+
+
+def _rate_bps(topology: Topology, src: int, dst: int) -> int:
+    """Of the fastest path, whose rate is its slowest link's."""
+    return max(min(topology.links[link // 2].rate_bps for link in path.links) for path in topology.paths(src, dst))
 
 
 def depth(trees: Parents) -> NDArray[np.int64]:

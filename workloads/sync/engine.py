@@ -1,10 +1,10 @@
-"""Run a forest: one single-threaded event loop a node, no locks, no copies but the kernel's.
+"""Run a forest: one single-threaded event loop (:mod:`.loop`) a node, no locks, no copies but the kernel's.
 
 Problem: every node must, for each chunk, wait for its own gradient and its children's partial sums, add them, pass the
 result to its parent, and on the way back pass the sum to its broadcast-children, over connections that are all busy at
-once. Blocking calls in a fixed order deadlock or idle; a thread a connection fights for the interpreter lock.
+once.
 
-Chosen: one epoll loop. A message is a 4-byte header (1 bit phase, 2 bits round, 29 bits chunk) and the chunk's numbers.
+Chosen: a message is a 4-byte header (1 bit phase, 2 bits round, 29 bits chunk) and the chunk's numbers.
 Sums arrive in the gradient itself; partial sums arrive in a small scratch buffer and are added while they are in the
 cache. Sends are memoryviews of the gradient. What numbers are and where they lie is :mod:`workloads.sync.sums`'.
 
@@ -33,19 +33,18 @@ child first; sums of the same floats in another order differ in the last bits on
 from __future__ import annotations
 
 import heapq
-import select
 import time
-from collections.abc import Callable, Mapping
-from socket import IPPROTO_TCP, TCP_CONGESTION, socket
-from types import TracebackType
+from collections.abc import Mapping
+from socket import socket
 
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.errors import TrialTimeoutError, WorkerError
+from testbed.errors import WorkerError
 from workloads.sync.chunks import CHUNK_BITS, FLOAT_BYTES, ChunkTable
 from workloads.sync.connection import Connection, lost
 from workloads.sync.forest import ROOT, Forest
+from workloads.sync.loop import Loop
 from workloads.sync.plan import plan
 from workloads.sync.steps import Jitter
 from workloads.sync.sums import FixedSums, FloatSums, Numbers, Sums
@@ -54,13 +53,11 @@ _SUM = 1 << 31
 _ROUND_SHIFT, _ROUND_MASK = CHUNK_BITS, 3
 _CHUNK_MASK = (1 << _ROUND_SHIFT) - 1
 _SCRATCH_BYTES = 1 << 18
-_GONE = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
-_EDGE = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 
 Floats = NDArray[np.float32]
 
 
-class Engine:
+class Engine(Loop):
     """Sums ``gradient`` over all workers, in place, again and again.
 
     ``gradient`` is float32[total_floats], or None on a node that adds and forwards without a gradient of its own.
@@ -85,7 +82,13 @@ class Engine:
             raise ValueError("chunks that switches add keep their order")  # as the gates of exponents need it
         if gradient is not None and (gradient.shape != (chunks.total_floats,) or gradient.dtype != np.float32):
             raise ValueError(f"gradient is {gradient.dtype}{list(gradient.shape)}, not [{chunks.total_floats}]")
-        self._name = forest.nodes[node]
+        # Each node serves the neighbour after itself first: if all began with the lowest, that one's link would be the
+        # only one in use, and the last one's would idle at the start.
+        order = sorted(sockets, key=lambda peer: (peer - node) % len(forest.nodes))
+        super().__init__(
+            forest.nodes[node],
+            [Connection(peer, forest.nodes[peer], sockets[peer], ordered=priority) for peer in order],
+        )
         self._plan = plan(node, forest, chunks)
         self._sums: Sums
         if forest.fixed is None:
@@ -96,37 +99,15 @@ class Engine:
         self._views = [part.data.cast("B") if len(part) else memoryview(b"") for part in self._sums.parts]
         self._scratch: Numbers = np.empty(_SCRATCH_BYTES // FLOAT_BYTES, self._sums.dtype)
         self._scratch_bytes = self._scratch.data.cast("B")
-        # Each node serves the neighbour after itself first: if all began with the lowest, that one's link would be the
-        # only one in use, and the last one's would idle at the start.
-        order = sorted(sockets, key=lambda peer: (peer - node) % len(forest.nodes))
-        self._connections = [Connection(peer, forest.nodes[peer], sockets[peer], ordered=priority) for peer in order]
         self._rank = [-bucket if priority else 0 for bucket in self._plan.bucket]
         self._by_node = {connection.node: connection for connection in self._connections}
-        self._by_descriptor = {connection.sock.fileno(): connection for connection in self._connections}
         self._forward = [[self._by_node[peer] for peer in peers] for peers in self._plan.forward]
         self._jitter = jitter
         self._later: list[tuple[float, int, Connection, int, int]] = []
         """Messages that jitter holds back, the earliest first: due time, order, connection, header and chunk."""
         self._held_back = 0
-        self._epoll = select.epoll()
-        for descriptor in self._by_descriptor:
-            self._epoll.register(descriptor, _EDGE)
         self._round = -1
         self._begin_round()
-
-    @property
-    def congestion_control(self) -> str:
-        """What the kernel really gave (a name of at most 16 bytes); empty for a node without neighbours."""
-        names = {
-            connection.sock.getsockopt(IPPROTO_TCP, TCP_CONGESTION, 16).rstrip(b"\0").decode()
-            for connection in self._connections
-        }
-        return " ".join(sorted(names))
-
-    @property
-    def wire_bytes(self) -> int:
-        """Bytes handed to TCP so far, headers included."""
-        return sum(connection.sent_bytes for connection in self._connections)
 
     def start(self, bucket: int) -> None:
         """The bucket's gradient is complete: let it leave.
@@ -140,17 +121,6 @@ class Engine:
             self._expect(0)
         self._open(bucket)
         self._move()
-
-    def poll(self, timeout_s: float) -> None:
-        """Move chunks, and wait for more, until ``timeout_s`` have passed; 0 makes one pass.
-
-        Raises:
-            WorkerError: a neighbour is gone.
-        """
-        end = time.monotonic() + timeout_s
-        self._step(timeout_s)
-        while (left := end - time.monotonic()) > 0:
-            self._step(left)
 
     def wait(self, timeout_s: float) -> float:
         """Finish the iteration; returns the time (``time.monotonic``) at which the last chunk's sum was complete here.
@@ -191,20 +161,6 @@ class Engine:
             self._open(self._plan.buckets)
             self._finish(timeout_s)
 
-    def __enter__(self) -> Engine:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._epoll.close()
-        for connection in self._connections:
-            connection.sock.close()
-
     # A round: an iteration (0) or a barrier (1).
 
     def _begin_round(self) -> None:
@@ -241,62 +197,29 @@ class Engine:
         self._until(lambda: not self._remaining and not self._later and not self._sending(), timeout_s)
         self._begin_round()
 
-    def _sending(self) -> bool:
-        return any(connection.sending for connection in self._connections)
-
-    def _until(self, done: Callable[[], bool], timeout_s: float) -> None:
-        """Loop until ``done``, or until nothing has moved for ``timeout_s``."""
-        moved_s = time.monotonic()
-        while not done():
-            left_s = moved_s + timeout_s - time.monotonic()
-            if self._step(max(0.0, left_s)):
-                moved_s = time.monotonic()
-            elif left_s <= 0:
-                raise self._timed_out(timeout_s)
-
-    def _timed_out(self, timeout_s: float) -> TrialTimeoutError:
+    def _awaited(self) -> str:
         silent = [c.name for c in self._connections if c.received < c.expected]
         stuck = [c.name for c in self._connections if c.sending]
         waits = [f"for chunks from {', '.join(silent)}"] if silent else []
         waits += [f"for {', '.join(stuck)} to take chunks"] if stuck else []
-        return TrialTimeoutError(
-            f"{self._name} made no progress for {timeout_s:g} s; it waits {' and '.join(waits)}",
-            fix="see why they stopped, or raise the timeout",
-        )
+        return " and ".join(waits)
 
-    # The loop.
+    # Messages.
 
-    def _step(self, timeout_s: float) -> bool:
-        """Move what can move now, waiting up to ``timeout_s`` if that is nothing; returns whether anything moved."""
-        moved = self._move()
-        if self._later:
-            timeout_s = min(timeout_s, max(0.0, self._later[0][0] - time.monotonic()))
-        for descriptor, events in self._epoll.poll(0.0 if moved else timeout_s):
-            connection = self._by_descriptor[descriptor]
-            if events & ~select.EPOLLOUT:
-                connection.readable = True
-            if events & select.EPOLLOUT:
-                connection.writable = True
-            if events & _GONE:
-                connection.hung_up = True
-        return self._move() or moved
+    def _patience_s(self, timeout_s: float) -> float:
+        """Until the next message that jitter holds back is due."""
+        return min(timeout_s, max(0.0, self._later[0][0] - time.monotonic())) if self._later else timeout_s
 
     def _move(self) -> bool:
-        """Read and write once on each connection that lets us; returns whether anything moved."""
+        """First queue what jitter has held back until now."""
         moved = False
         while self._later and self._later[0][0] <= time.monotonic():
             _, _, connection, word, k = heapq.heappop(self._later)
             connection.push(word, self._views[k], self._rank[k])
             moved = True
-        for connection in self._connections:
-            if connection.readable and not connection.held and self._take(connection):
-                moved = True
-            if connection.writable and connection.sending and connection.flush():
-                moved = True
-        return moved
+        return super()._move() or moved
 
     def _take(self, connection: Connection) -> bool:
-        """Read the connection's next header, or more of its payload; returns whether anything came."""
         if connection.word is None:
             connection.word = connection.read_header()
         if connection.word is None:

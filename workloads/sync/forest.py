@@ -54,6 +54,19 @@ class Library:
     polls: bool
 
 
+@dataclass(frozen=True)
+class Asynchronous:
+    """Nobody waits for a sum: the root changes its weights by each gradient as it comes, and gives that worker the
+    newest ones back (:mod:`workloads.sync.parameter_server`). The trees then say who sends what to whom, and as much
+    as a synchronisation takes is what as many updates as there are workers take.
+
+    Attributes:
+        staleness: how many iterations a worker may be ahead of the slowest one (SSP); None for any number.
+    """
+
+    staleness: int | None
+
+
 @dataclass(frozen=True, eq=False)
 class Forest:
     """C classes over V nodes.
@@ -70,6 +83,7 @@ class Forest:
         fixed: how gradients become integers where switches add them; None where all add floats.
         window: a worker sends the n-th chunk of a class once it has the sum of the (n - window)-th; 0 for no limit.
         library: who runs it; None for our engine.
+        asynchronous: how a parameter server that waits for nobody runs it; None where sums are synchronous.
     """
 
     scheme: str
@@ -82,6 +96,7 @@ class Forest:
     fixed: FixedPoint | None = None
     window: int = 0
     library: Library | None = None
+    asynchronous: Asynchronous | None = None
 
     @property
     def classes(self) -> int:

@@ -1,4 +1,4 @@
-"""What a worker asks of whoever synchronises: our engine, or a library in its place."""
+"""What a worker asks of whoever synchronises: our engine, a library, or an asynchronous parameter server."""
 
 from __future__ import annotations
 

@@ -34,6 +34,7 @@ def verify(forest: Forest, topology: Topology) -> None:
         problem = f"its reduce-tree ends at {ends} but its broadcast-tree starts from {starts}"
         raise _refusal(forest, c, problem, "give both trees the same root")
     _check_passing(forest)
+    _check_server(forest)
     _check_routes(forest, topology)
 
 
@@ -144,6 +145,24 @@ def _check_passing(forest: Forest) -> None:
         switch = forest.nodes[parent[c, node]]
         problem = f"{forest.nodes[node]} sends to {switch}, which passes the sum on, but not to {forest.nodes[node]}"
         raise _refusal(forest, c, problem, f"make {switch} its parent in both trees, or keep sums away from {switch}")
+
+
+def _check_server(forest: Forest) -> None:
+    """An asynchronous forest is one server, no worker, which every worker sends to and gets from."""
+    if forest.asynchronous is None:
+        return
+    if forest.classes != 1 or forest.fixed is not None or forest.library is not None:
+        raise SchemeError(
+            f"scheme {forest.scheme} is asynchronous, and whole gradients of floats go to one server",
+            fix="give it one class, and neither fixed nor library",
+        )
+    server = int(np.argmax(forest.reduce[0] == ROOT))
+    others = [node for node in range(len(forest.nodes)) if node != server]
+    wanted = [server if node in forest.workers else ABSENT for node in others]
+    stars = all(trees[0, others].tolist() == wanted for trees in (forest.reduce, forest.broadcast))
+    if server in forest.workers or not stars:
+        problem = f"it is asynchronous, and not every worker sends straight to {forest.nodes[server]}, to serve only"
+        raise _refusal(forest, 0, problem, "make both trees a star of the workers at a host that is none")
 
 
 def _ends(trees: Parents) -> Parents:

@@ -1,4 +1,5 @@
-"""What runs on a host, as one archive named by its content: the packages that workers and the agent import."""
+"""What prepare.yml unpacks on a host, as one archive: the packages that workers and the agent import, in a directory
+named by its content; and a mark, by which reset.yml knows that the directory around it is ours."""
 
 from __future__ import annotations
 
@@ -9,23 +10,22 @@ from pathlib import Path
 
 import testbed
 
+MARK, SAID = ".testbed", b"made by testbed's playbooks/prepare.yml; playbooks/reset.yml removes it\n"
 PACKAGES = ("testbed", "topologies", "workloads")
 DIGITS = 12
 
 
 def bundle(folder: Path) -> tuple[str, Path]:
-    """Write the archive into ``folder``; its digest, and its path. The same code gives the same digest and bytes."""
+    """Write the archive into ``folder``; its code's digest, and its path. The same code gives the same bytes."""
     root = Path(testbed.__file__).parents[1]
-    files = sorted(path for package in PACKAGES for path in (root / package).rglob("*.py"))
-    archive, digest = io.BytesIO(), hashlib.sha256()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        for path in files:
-            content, name = path.read_bytes(), path.relative_to(root).as_posix()
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), 0o644
-            tar.addfile(entry, io.BytesIO(content))
-            digest.update(f"{name} {len(content)}\n".encode() + content)
+    paths = sorted(path for package in PACKAGES for path in (root / package).rglob("*.py"))
+    files = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+    digest = hashlib.sha256(b"".join(f"{name} {len(data)}\n".encode() + data for name, data in files.items()))
     named = digest.hexdigest()[:DIGITS]
     path = folder / f"testbed-{named}.tar"
-    path.write_bytes(archive.getvalue())
+    with tarfile.open(path, "w") as tar:
+        for name, data in {MARK: SAID, **{f"code-{named}/{name}": data for name, data in files.items()}}.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(data), 0o644
+            tar.addfile(entry, io.BytesIO(data))
     return named, path

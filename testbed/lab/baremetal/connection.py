@@ -191,10 +191,10 @@ class Connection:
             self.lost = said[-1] if said else f"ssh ended with status {self._process.returncode}"
             waiting = list(self._waiting.values())
             self._waiting.clear()
+        if not self._leaving:
+            self._on_event(self, {"lost": self.lost})  # first, so that who asks again after an answer knows it
         for _, answer in waiting:
             answer.set_exception(self._gone())
-        if not self._leaving:
-            self._on_event(self, {"lost": self.lost})
 
     def _gone(self) -> LabError:
         return LabError(

@@ -105,7 +105,11 @@ def load(path: Path) -> Inventory:
     """
     if not path.is_file():
         raise SpecError(f"{path}: there is no such inventory", fix="give the inventory's file")
-    listed = _list(path)
+    return understood(path, _list(path))
+
+
+def understood(path: Path, listed: Mapping[str, Any]) -> Inventory:
+    """An inventory from what ``ansible-inventory --list`` says of its file. Raises SpecError as :func:`load` does."""
     variables = listed["_meta"]["hostvars"]
     names = list(dict.fromkeys(_in_order(listed, "all")))
     if not names:

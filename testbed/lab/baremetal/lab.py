@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import secrets
 import shutil
 import socket
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,12 +17,14 @@ from types import TracebackType
 from typing import Any
 
 from testbed.errors import HostError, LabError
+from testbed.lab.baremetal import crossings, measuring, place
 from testbed.lab.baremetal import inventory as inventories
-from testbed.lab.baremetal import measuring
 from testbed.lab.baremetal import network as networks
+from testbed.lab.baremetal.attached import Attached, Losses
 from testbed.lab.baremetal.bundle import bundle
-from testbed.lab.baremetal.connection import START_TIMEOUT_S, Connection, end_shared
+from testbed.lab.baremetal.connection import START_TIMEOUT_S, Connection, end_shared, ssh
 from testbed.lab.baremetal.fleet import Fleet
+from testbed.lab.baremetal.fleet_monitor import FleetMonitor
 from testbed.lab.baremetal.playbook import Tell, play
 from testbed.lab.base import (
     Burst,
@@ -41,15 +41,14 @@ from testbed.lab.base import (
     Running,
     Way,
     check_rate,
+    need_torch,
 )
-from testbed.monitor import CpuLog
+from topologies import addressing
 from topologies.model import Topology
 
 UNDO_S = 120.0
 """Without a word from us for so long, a host undoes its shaping: longer than a network's hiccup, shorter than lunch."""
 LOOK = "Look at the host"
-INTERFACES = "eth"
-"""How a topology's ports are called in what workers are told, see :func:`testbed.command.launches`."""
 
 
 def quiet(_: str) -> None:
@@ -76,13 +75,14 @@ class BaremetalLab:
         self.owner = f"{getpass.getuser()}@{socket.gethostname()}, process {os.getpid()}, {self._token}"
         self._control = Path(tempfile.mkdtemp(prefix="tb-"))  # short: a unix socket's path has 108 characters at most
         self._connections: dict[str, Connection] = {}
+        self._losses = Losses()
         self._fleet: Fleet | None = None
         self._network: networks.Network | None = None
         self._topology: Topology | None = None
         self._changes: dict[int, LinkChange] = {}
         self._description: dict[str, Any] = {}
         self._ups = 0
-        self._probed: set[tuple[str, str]] = set()
+        self._known: set[tuple[str, str]] = set()
         self._physical: list[dict[str, Any]] = []
         try:
             self._digest, _ = bundle(self._control)
@@ -110,6 +110,7 @@ class BaremetalLab:
         self.down()
         self.require(topology, settings)
         macs = {name: {nic: one["mac"] for nic, one in fact["nics"].items()} for name, fact in self._facts.items()}
+        pairs = {*pairs, *crossings.pairs(topology)}
         plan = networks.plan(topology, settings, pairs, self.inventory, macs, self.owner, UNDO_S)
         self._topology, self._network, self._changes = topology, plan, {}
         self._ups += 1
@@ -117,9 +118,7 @@ class BaremetalLab:
             self._fleet = fleet = Fleet([self._connect(host) for host in plan.hosts])
             fleet.logical = {used: planned for planned, used in plan.physical.items()}
             hello = fleet.ask("hello", START_TIMEOUT_S)
-            fleet.ask("prepare", START_TIMEOUT_S)
-            self._probe(plan, topology)
-            self._shape(plan)
+            self._shape(plan, topology)
             self._description = self._described(plan, hello, settings)
             self._take_in(fleet.ask_each("shaped", [{"wanted": networks.plain(one)} for one in plan.wanted]))
             fleet.begin()
@@ -131,17 +130,27 @@ class BaremetalLab:
                 self.down()
             raise
 
-    def _probe(self, plan: networks.Network, topology: Topology) -> None:
-        """How fast the NICs really are, each once: before they are first shaped."""
+    def _shape(self, plan: networks.Network, topology: Topology) -> None:
+        """NICs that are new to this lab are measured and then shaped by the playbook; from then on the agents, which
+        are there anyway, shape them in a fraction of its time."""
         used = {(host.name, nic.name) for host, one in zip(plan.hosts, plan.wanted, strict=True) for nic in one.nics}
-        if used <= self._probed:
+        plans = [networks.plain(one) for one in plan.wanted]
+        if used <= self._known:
+            self._up().ask_each("shape", [{"wanted": one, "arm": True} for one in plans])
             return
+        self._probe(plan, topology)
+        names = [host.name for host in plan.hosts]
+        variables = {"testbed_digest": self._digest, "testbed_plans": dict(zip(names, plans, strict=True))}
+        play("shape", self.inventory, variables, self._control, self._tell, limit=names).require(names)
+        self._known |= used
+
+    def _probe(self, plan: networks.Network, topology: Topology) -> None:
+        """How fast the NICs really are."""
         fleet = self._up()
         unshaped = [replace(one, nics=tuple(replace(nic, out_bps=0) for nic in one.nics)) for one in plan.wanted]
-        fleet.ask_each("open", [{"wanted": networks.plain(one)} for one in unshaped])
+        fleet.ask_each("shape", [{"wanted": networks.plain(one), "arm": False} for one in unshaped])
         self._physical = measuring.physical(fleet, plan, topology)
         fleet.ask("undo")
-        self._probed |= used
         for line in measuring.remarks(self._physical):
             self._tell(f"probe: {line}")
 
@@ -156,14 +165,10 @@ class BaremetalLab:
         return made
 
     def _on_event(self, connection: Connection, event: Mapping[str, Any]) -> None:
+        if "lost" in event:
+            self._losses.lost()
         if self._fleet is not None:
             self._fleet.on_event(connection, event)
-
-    def _shape(self, plan: networks.Network) -> None:
-        names = [host.name for host in plan.hosts]
-        plans = {host.name: networks.plain(one) for host, one in zip(plan.hosts, plan.wanted, strict=True)}
-        variables = {"testbed_digest": self._digest, "testbed_plans": plans}
-        play("shape", self.inventory, variables, self._control, self._tell, limit=names).require(names)
 
     def _described(self, plan: networks.Network, hello: Sequence[Any], settings: LinkSettings) -> dict[str, Any]:
         hosts = {}
@@ -186,13 +191,19 @@ class BaremetalLab:
         raise LabError(f"{topology.expression}: machines have no patch panels", fix="take the lab netns")
 
     def agent(self) -> list[str]:
+        """Hosts may not be able to reach each other by it, so :mod:`testbed.trials` refuses what would need that."""
         return ["ssh"]
 
     def launch(self, workers: Sequence[Launch]) -> None:
         fleet, sent = self._up(), []
+        if not all(worker.program for worker in workers):
+            fleet.ask("prepare", START_TIMEOUT_S, torch=need_torch(workers))  # so that all start together
         requests: list[dict[str, Any] | None] = [None] * len(fleet.connections)
         for worker in workers:
-            request, files = self._request(worker)
+            request, files, followed = place.request(worker, self._site(worker.node))
+            for name, path in followed.items():
+                fleet.follow(worker.node, name, path)
+            Path(worker.log).touch()
             connection = fleet.connections[worker.node]
             sent += [(connection, connection.put(name, data, mode)) for name, (data, mode) in files.items()]
             requests[worker.node] = request
@@ -200,41 +211,8 @@ class BaremetalLab:
             connection.end(answer)
         fleet.ask_each("launch", requests, START_TIMEOUT_S)
 
-    def _request(self, worker: Launch) -> tuple[dict[str, Any], dict[str, tuple[bytes, int]]]:
-        """What an agent is told of a worker, and the files that it needs: content and mode by name there."""
-        fleet, host = self._up(), self._plan().hosts[worker.node]
-        place = _Place(Path(worker.job).parent.absolute() if worker.job else None, self._ups, host.home, self._token)
-        log = place.log(worker.log)
-        fleet.follow(worker.node, log, Path(worker.log))
-        Path(worker.log).touch()
-        request: dict[str, Any] = {"node": worker.node, "job": "", "log": log, "samples": None, "outputs": []}
-        if worker.job:
-            job = json.loads(Path(worker.job).read_text())
-            samples = place.name(job["samples"])
-            fleet.follow(worker.node, samples, Path(job["samples"]))
-            outputs = [job["weights"]] if job.get("weights") else []
-            for path in outputs:
-                fleet.follow(worker.node, place.name(path), Path(path))
-            request |= {"samples": samples, "outputs": [place.name(path) for path in outputs]}
-            request["job"] = place.name(worker.job)
-            place.words = dict(self._plan().physical)
-            place.files[request["job"]] = json.dumps(place.mapped(job)).encode(), 0o644
-        if worker.program:
-            request |= self._program(worker.node, worker.program, place)
-        return request, place.files
-
-    def _program(self, node: int, program: Program, place: _Place) -> dict[str, Any]:
-        """A program's words, environment and directory as they are on a node."""
-        host = self._plan().hosts[node]
-        place.words = {**self._plan().physical, sys.executable: f"{host.home}/venv/bin/python"}
-        place.words |= {f"{INTERFACES}{port}": nic.name for port, nic in enumerate(host.nics)}
-        environment = {name: place.mapped(value) for name, value in program.environment.items() if name != "PATH"}
-        environment["PATH"] = f"{host.home}/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-        return {
-            "words": [place.mapped(word) for word in program.words],
-            "environment": environment,
-            "folder": place.mapped(program.folder),
-        }
+    def _site(self, node: int) -> place.Site:
+        return place.Site(self._plan().hosts[node], self._plan().physical, self._ups, self._token)
 
     def exits(self) -> list[Exit]:
         return self._up().exits()
@@ -255,12 +233,11 @@ class BaremetalLab:
         self._up().connections[node].ask("signal", number=number)
 
     def start(self, node: int, program: Program, log: str) -> Running:
-        fleet, host = self._up(), self._plan().hosts[node]
-        place = _Place(None, self._ups, host.home, self._token)
-        name = place.log(log)
+        fleet, site = self._up(), self._site(node)
+        name = site.log(log)
         fleet.follow(node, name, Path(log))
         Path(log).touch()
-        asked = self._program(node, program, place) | {"folder": host.home}
+        asked = place.program(program, site, place.Place(site, None)) | {"folder": site.host.home}
         return _Started(fleet, node, fleet.connections[node].ask("start", log=name, **asked))
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
@@ -268,20 +245,18 @@ class BaremetalLab:
         assert topology is not None
         asked: list[tuple[int, dict[str, Any]]] = []
         for change in changes:
-            link, before = (
-                change.directed_link,
-                self._changes.get(change.directed_link, LinkChange(change.directed_link)),
-            )
+            link = change.directed_link
             if change.rate_bps is not None:
                 check_rate(change.rate_bps)
-            now = LinkChange(
-                link,
-                before.rate_bps if change.rate_bps is None else change.rate_bps,
-                before.queue_bytes if change.queue_bytes is None else change.queue_bytes,
-                before.blocked if change.blocked is None else change.blocked,
-            )
-            self._changes[link] = now
-            node, nic, out = plan.place(topology, link)
+            now = self._changes[link] = self._changes.get(link, LinkChange(link)).then(change)
+            where = plan.place(topology, link)
+            if where is None:
+                raise LabError(
+                    f"{networks.label(topology, link)}: the lab baremetal cannot change links between switches, which "
+                    "are the network's that is there",
+                    fix="name a link of a host, or take the lab netns",
+                )
+            node, nic, out = where
             rate_bps = now.rate_bps or topology.links[link // 2].rate_bps
             fields = {"nic": nic, "out": out, "rate_bps": rate_bps, "queue_bytes": now.queue_bytes}
             asked.append((node, {**fields, "blocked": bool(now.blocked)}))
@@ -293,6 +268,11 @@ class BaremetalLab:
 
     def calibrate(self, pings: Sequence[Way], bursts: Sequence[Burst]) -> Calibration:
         return measuring.calibrate(self._up(), pings, bursts, self._plan().physical)
+
+    def between_racks(self) -> list[dict[str, Any]]:
+        """What links between switches carry, see :class:`testbed.calibration.RealSwitches`."""
+        assert self._topology is not None
+        return measuring.between_racks(self._up(), self._plan(), self._topology)
 
     def verify(self) -> None:
         self._take_in(self._up().ask("verify"))
@@ -314,14 +294,34 @@ class BaremetalLab:
         assert topology is not None
         found = []
         for link in range(2 * len(topology.links)):
-            node, nic, out = plan.place(topology, link)
-            found.append(Counters(link, *by_node[node][nic][0 if out else 1]))
+            where = plan.place(topology, link)
+            if where is not None:
+                node, nic, out = where
+                found.append(Counters(link, *by_node[node][nic][0 if out else 1]))
         return found
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         connection = self._up().connections[node]
         answer = connection.ask("execute", timeout_s + START_TIMEOUT_S, words=list(command), limit_s=timeout_s)
         return Completed(*answer)
+
+    def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:
+        """Run a command on a host for ``testbed exec``, as the user that the inventory names; words that name hosts of
+        the topology become their training addresses."""
+        assert self._topology is not None
+        plan, topology = self._plan(), self._topology
+        addresses = addressing.plan(topology)
+        named = {
+            topology.nodes[other].name: plan.physical[addresses.arrival(node, other)]
+            for other in topology.hosts
+            if other != node
+        }
+        words = [named.get(word, word) for word in command]
+        return Attached(ssh(plan.hosts[node], self._control), words, files)
+
+    def fileno(self) -> int:
+        """Readable once a host is lost."""
+        return self._losses.fileno()
 
     def describe(self) -> dict[str, Any]:
         if self._fleet is None:
@@ -363,6 +363,7 @@ class BaremetalLab:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+        self._losses.close()
         if self._control.exists():
             end_shared(self.inventory.hosts, self._control)
             shutil.rmtree(self._control, ignore_errors=True)
@@ -386,39 +387,6 @@ class BaremetalLab:
         self.close()
 
 
-class _Place:
-    """Where a trial's files are on a host: names there of paths here, and which of them are to be sent."""
-
-    def __init__(self, work: Path | None, number: int, home: str, token: str) -> None:
-        self._work, self._number, self._root = work, number, f"{home}/work/{token}"
-        self.words: dict[str, str] = {}
-        self.files: dict[str, tuple[bytes, int]] = {}
-
-    def name(self, path: str) -> str:
-        """Of a file of the trial's working directory, relative to the agent's."""
-        assert self._work is not None
-        return f"{self._number}/work/{Path(path).absolute().relative_to(self._work)}"
-
-    def log(self, path: str) -> str:
-        """Of a log."""
-        return f"{self._number}/logs/{Path(path).name}"
-
-    def mapped(self, value: Any) -> Any:
-        """The same with paths and words as they are there; files that are here already are to be sent."""
-        if isinstance(value, dict):
-            return {key: self.mapped(one) for key, one in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self.mapped(one) for one in value]
-        if not isinstance(value, str):
-            return value
-        if self._work is not None and (value == str(self._work) or value.startswith(f"{self._work}{os.sep}")):
-            name, path = self.name(value), Path(value)
-            if path.is_file() and name not in self.files:
-                self.files[name] = path.read_bytes(), path.stat().st_mode & 0o777
-            return f"{self._root}/{name}"
-        return self.words.get(value, value)
-
-
 class _Started:
     """A program beside the workers (:class:`testbed.lab.base.Running`)."""
 
@@ -430,31 +398,3 @@ class _Started:
 
     def wait(self, timeout_s: float) -> int:
         return self._fleet.wait_ended(self._node, self._pid, timeout_s)
-
-
-class FleetMonitor:
-    """As :class:`testbed.monitor.Monitor`, of the hosts; ``log`` is that of the one that was least idle."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-
-    def __enter__(self) -> FleetMonitor:
-        self._fleet.logs.clear()
-        self._fleet.ask("watch", on=True)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with suppress(LabError):  # who is lost is told of elsewhere
-            self._fleet.ask("watch", on=False)
-
-    @property
-    def log(self) -> CpuLog:
-        return min(self._fleet.logs.values(), key=_idle, default=CpuLog())
-
-
-def _idle(log: CpuLog) -> float:
-    """Idle share over all of a log."""
-    total_s = log.total_s[-1] - log.total_s[0]
-    return (log.idle_s[-1] - log.idle_s[0]) / total_s if total_s else 1.0

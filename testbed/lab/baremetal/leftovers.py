@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from testbed.lab.baremetal import shaper
+from testbed.lab.baremetal import shaper, undoing
 
 AGENT = b"testbed.lab.baremetal.agent"
 
@@ -20,7 +20,7 @@ AGENT = b"testbed.lab.baremetal.agent"
 def find(home: str) -> list[dict[str, Any]]:
     """``what`` it is, whose (``owner``), its ``token``, and since when (wall clock)."""
     living, found = _living(), []
-    state = shaper.state()
+    state = undoing.state()
     if state is not None and (token := _token(state.wanted["owner"])) not in living:
         owner = state.wanted["owner"]
         nics = ", ".join(nic["name"] for nic in state.wanted["nics"])

@@ -9,8 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from testbed.lab.baremetal.crossings import Crossing, rounds
 from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.baremetal.network import Network
+from testbed.lab.baremetal.racks import under
 from testbed.lab.base import Burst, Calibration, Way
 from testbed.units import rate_text
 from topologies import addressing
@@ -23,8 +25,14 @@ PINGS = 11
 PORT = 9_000
 PATIENCE_S = 10.0
 PROBE_S = 0.5
+PACE = 1.1
+"""As :data:`testbed.jobs.PACE`: more than a way should carry, so that one that carries more is seen."""
+CROSSING_S, LEAST_BITS = 1.0, 5_000_000
+"""Of bursts between racks, as :data:`testbed.jobs.PROBE_S` and ``LEAST_PROBE_BITS``."""
 LEAST = 0.9
 """Share of its rate that a NIC should carry, all NICs at once."""
+MOST = 1.1
+"""Share of its rate beyond which a NIC must be another than the inventory says."""
 UNKNOWN_BPS = 10_000_000_000
 """What a burst is prepared for where nobody says how fast a NIC is."""
 RESULT = "measured.jsonl"
@@ -58,14 +66,15 @@ def round_trips(fleet: Fleet, ways: Sequence[Way]) -> list[tuple[float, ...]]:
     return found
 
 
-def rates(fleet: Fleet, bursts: Sequence[Burst]) -> list[float]:
-    """Payload (bit/s) that arrives of each burst, all at once."""
+def rates(fleet: Fleet, bursts: Sequence[Burst], *, paced: bool = False) -> list[float]:
+    """Payload (bit/s) that arrives of each burst, all at once; ``paced`` sends each a little faster than it should
+    arrive, and not as fast as its NIC allows."""
     receives: list[list[tuple[int, Probe]]] = [[] for _ in fleet.connections]
     sends: list[list[Probe]] = [[] for _ in fleet.connections]
     for number, burst in enumerate(bursts):
-        way = burst.way
-        receives[way.dst].append((number, _end(burst, way.remote, way.local, PORT + number)))
-        sends[way.src].append(_end(burst, way.local, way.remote, PORT + number))
+        way, pace_bps = burst.way, round(PACE * burst.rate_bps) if paced else None
+        receives[way.dst].append((number, _end(burst, way.remote, way.local, PORT + number, None)))
+        sends[way.src].append(_end(burst, way.local, way.remote, PORT + number, pace_bps))
     with tempfile.TemporaryDirectory(prefix="tb-") as folder:
         paths = [Path(folder) / f"{node}.jsonl" for node in range(len(receives))]
         for node, path in enumerate(paths):
@@ -86,8 +95,40 @@ def rates(fleet: Fleet, bursts: Sequence[Burst]) -> list[float]:
     return found
 
 
-def _end(burst: Burst, local: str, remote: str, port: int) -> Probe:
-    return Probe(local, remote, port, port, burst.rate_bps, burst.duration_s, loses=burst.loses)
+def _end(burst: Burst, local: str, remote: str, port: int, pace_bps: int | None) -> Probe:
+    return Probe(local, remote, port, port, burst.rate_bps, burst.duration_s, pace_bps=pace_bps, loses=burst.loses)
+
+
+def between_racks(fleet: Fleet, plan: Network, topology: Topology) -> list[dict[str, Any]]:
+    """What links between switches carry, as :class:`testbed.calibration.Calibrated` has it: see
+    :mod:`testbed.lab.baremetal.crossings`. Several bursts from rack to rack are one line, by their sum."""
+    addresses, found = addressing.plan(topology), []
+    for crossings in rounds(topology):
+        flows = [flow for one in crossings for flow in one.flows]
+        asked = [rate_bps for one in crossings for rate_bps in one.rates_bps]
+        duration_s = max(CROSSING_S, LEAST_BITS / min(asked))
+        ways = [_used(Way(*flow, *addresses.flow(*flow)), plan.physical) for flow in flows]
+        bursts = [Burst(way, round(rate), duration_s) for way, rate in zip(ways, asked, strict=True)]
+        came = iter(rates(fleet, bursts, paced=True))
+        for one in crossings:
+            name, address = _ends(plan, topology, addresses, one)
+            sums = {"rate_bps": sum(next(came) for _ in one.flows), "asked_bps": round(sum(one.rates_bps))}
+            found.append({"name": name, "port_address": address, **sums})
+    return found
+
+
+def _ends(plan: Network, topology: Topology, addresses: addressing.Addresses, one: Crossing) -> tuple[str, str]:
+    """Between which two, and at which address if it is one host's."""
+    if one.dst < topology.host_count:
+        return topology.nodes[one.dst].name, addresses.flow(one.src, one.dst)[1]
+    members = under(topology)
+    ends = [
+        f"rack {plan.hosts[members[switch][0]].rack} ({topology.nodes[switch].name})"
+        if plan.hosts[members[switch][0]].rack is not None
+        else topology.nodes[switch].name
+        for switch in (one.src, one.dst)
+    ]
+    return " to ".join(ends), ""
 
 
 def physical(fleet: Fleet, plan: Network, topology: Topology) -> list[dict[str, Any]]:
@@ -146,9 +187,11 @@ def remarks(physical: Sequence[Mapping[str, Any]]) -> list[str]:
     """Where NICs are not what the inventory says, or too slow for what is asked."""
     found = []
     for one in physical:
-        for key, whose in (("inventory_bps", "the inventory says"), ("asked_bps", "the topology wants")):
-            wanted_bps = one[key]
-            if wanted_bps and one["rate_bps"] < LEAST * wanted_bps * goodput(1500):
-                carried = rate_text(round(one["rate_bps"] / goodput(1500), -6))
-                found.append(f"{one['host']}'s {one['nic']} carries {carried}, {whose} {rate_text(wanted_bps)}")
+        carried_bps = one["rate_bps"] / goodput(1500)
+        carries = f"{one['host']}'s {one['nic']} carries {rate_text(round(carried_bps, -6))}"
+        said_bps, asked_bps = one["inventory_bps"], one["asked_bps"]
+        if said_bps and not LEAST <= carried_bps / said_bps <= MOST:
+            found.append(f"{carries}, the inventory says {rate_text(said_bps)}")
+        if carried_bps < LEAST * asked_bps:
+            found.append(f"{carries}, the topology wants {rate_text(asked_bps)}")
     return found

@@ -1,8 +1,9 @@
 """What each host is to be like for one topology: pure data from the topology, the inventory, and the hosts' MACs.
 
-The network between the hosts is there already and stays as it is. So a topology fits if every link of it has a host at
-one end and a switch that only forwards at the other: then each link is a NIC, shaped out of it and into it, and
-whatever really joins the NICs stands for the switches.
+The network between the hosts is there already and stays as it is. A link with a host at one end is a NIC, shaped out of
+it and into it. Whatever really joins the NICs stands for the switches, which only forward, and for the links between
+them: these are neither shaped nor counted, but measured (:mod:`testbed.lab.baremetal.crossings`). Hosts under one
+switch of the topology are hosts of one rack, where the inventory knows racks (:mod:`testbed.lab.baremetal.racks`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from testbed.errors import SpecError
+from testbed.lab.baremetal import racks
 from testbed.lab.baremetal.inventory import Host, Inventory
-from testbed.lab.baremetal.shaper import Nic, Wanted
+from testbed.lab.baremetal.wanted import Nic, Wanted
 from testbed.lab.base import LinkSettings, check_rate
 from topologies import addressing
 from topologies.model import Topology
@@ -38,8 +40,11 @@ class Network:
     wanted: tuple[Wanted, ...]
     physical: Mapping[str, str]
 
-    def place(self, topology: Topology, directed_link: int) -> tuple[int, int, bool]:
-        """The node and the position among its NICs that a directed link belongs to, and whether it leads out."""
+    def place(self, topology: Topology, directed_link: int) -> tuple[int, int, bool] | None:
+        """The node and the position among its NICs that a directed link belongs to, and whether it leads out; None for
+        a link between switches."""
+        if directed_link // 2 in between_switches(topology):
+            return None
         out = topology.tail(directed_link) < topology.host_count
         own = directed_link if out else directed_link ^ 1
         return topology.tail(own), topology.port_at_tail(own), out
@@ -61,19 +66,38 @@ def check(topology: Topology, settings: LinkSettings, inventory: Inventory) -> N
         )
     for link in topology.links:
         ends = [topology.nodes[link.a], topology.nodes[link.b]]
-        if [one.kind for one in ends].count("host") != 1:
+        if [one.kind for one in ends].count("host") == 2:
             raise SpecError(
-                f"{name}: the link {ends[0].name} - {ends[1].name} is not between a host and a switch, and the lab "
-                "baremetal shapes only NICs of hosts",
-                fix="take a topology whose switches join hosts alone, such as star or bcube, or the lab netns",
+                f"{name}: the link {ends[0].name} - {ends[1].name} joins two hosts, and the lab baremetal has switches "
+                "between them",
+                fix="take a topology with switches, such as star, bcube or spine_leaf, or the lab netns",
             )
         if link.delay_s:
             raise _undelayed(f"a delay of {link.delay_s * 1e3:g} ms")
         check_rate(link.rate_bps)
+    if between_switches(topology):
+        several = [topology.nodes[host].name for host in topology.hosts if len(topology.ports[host]) > 1]
+        if several:
+            raise SpecError(
+                f"{name}: {several[0]} has several links, and there are links between switches; the lab baremetal "
+                "cannot tell which of its links such traffic takes",
+                fix="take a topology in which each host has one link, or the lab netns",
+            )
     for what, value in (("jitter", settings.jitter_s), ("loss", settings.loss), ("reorder", settings.reorder)):
         if value:
             raise _undelayed(f"a {what} of {value:g}")
     _check_hosts(topology, inventory)
+
+
+def between_switches(topology: Topology) -> frozenset[int]:
+    """Links that no host is at."""
+    return frozenset(number for number, link in enumerate(topology.links) if min(link.a, link.b) >= topology.host_count)
+
+
+def label(topology: Topology, directed_link: int) -> str:
+    """``leaf0 - spine0``."""
+    ends = topology.tail(directed_link), topology.head(directed_link)
+    return " - ".join(topology.nodes[end].name for end in ends)
 
 
 def _undelayed(what: str) -> SpecError:
@@ -90,6 +114,7 @@ def _check_hosts(topology: Topology, inventory: Inventory) -> None:
             f"{topology.expression} has {topology.host_count} hosts, and {inventory.path} {len(hosts)}",
             fix=f"take a topology of at most {len(hosts)} hosts, or add machines to the inventory",
         )
+    hosts = machines(topology, inventory)
     used = [(hosts[node], nic) for node in topology.hosts for nic in hosts[node].nics[: len(topology.ports[node])]]
     for node in topology.hosts:
         need, has = len(topology.ports[node]), len(hosts[node].nics)
@@ -108,6 +133,17 @@ def _check_hosts(topology: Topology, inventory: Inventory) -> None:
         )
 
 
+def machines(topology: Topology, inventory: Inventory) -> tuple[Host, ...]:
+    """By host of the topology, the machine: in the inventory's order, rack by rack where switches have links.
+
+    Raises:
+        SpecError: the racks cannot be the topology's.
+    """
+    if not between_switches(topology):
+        return inventory.hosts[: topology.host_count]
+    return racks.assigned(topology, inventory)
+
+
 def plan(
     topology: Topology,
     settings: LinkSettings,
@@ -122,7 +158,7 @@ def plan(
     Raises:
         SpecError: traffic of a pair would have to pass a third host.
     """
-    hosts = inventory.hosts[: topology.host_count]
+    hosts = machines(topology, inventory)
     addresses = addressing.plan(topology)
     physical = {
         address: hosts[node].nics[port].address or address for (node, port), (address, _) in addresses.host.items()

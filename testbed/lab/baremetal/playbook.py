@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import tempfile
+import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import testbed
 from testbed.errors import HostError, MissingToolError
+from testbed.interrupt import ENDING
 from testbed.lab.baremetal.inventory import Inventory, check_installed
 
 PLAYBOOKS = Path(testbed.__file__).parents[1] / "playbooks"
@@ -46,7 +50,7 @@ class Played:
         if problems:
             raise HostError(
                 "\n".join(f"{name}: {problem}" for name, (problem, _) in sorted(problems.items())),
-                fix="; ".join(dict.fromkeys(fix for _, (_, fix) in sorted(problems.items()))),
+                fix=_fixes({name: fix for name, (_, fix) in sorted(problems.items())}),
             )
         if self.status != "successful" and not self.unreachable:
             raise HostError(f"Ansible failed: {self.said[-2000:]}", fix="see what it says above")
@@ -81,7 +85,7 @@ def play(
         progress.note(one)
         return False
 
-    with tempfile.TemporaryDirectory(prefix="testbed-play-") as folder:
+    with tempfile.TemporaryDirectory(prefix="testbed-play-") as folder, _signals_put_off() as told_to_end:
         done = run(
             private_data_dir=folder,
             playbook=str(PLAYBOOKS / f"{name}.yml"),
@@ -91,12 +95,34 @@ def play(
             cmdline=f"--forks {FORKS}" + (" --check" if check else ""),
             envvars=environment(control),
             event_handler=event,
+            cancel_callback=told_to_end,
             quiet=True,
         )
         played.status = done.status
         played.said = done.stdout.read() if done.rc and not played.failed else ""
     progress.end()
     return played
+
+
+@contextmanager
+def _signals_put_off() -> Iterator[Callable[[], bool]]:
+    """What says whether a signal that ends us has come; it is heard after Ansible has ended. An exception in the middle
+    of ansible-runner would leave its processes, and by itself it takes these signals and never gives them back."""
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = {number: signal.getsignal(number) for number in ENDING}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        signal.raise_signal(came[0])
 
 
 def environment(control: Path) -> dict[str, str]:
@@ -148,6 +174,16 @@ class _Progress:
         if self._task and counts:
             self._tell(f"{self._name}: {self._task}: {counts}")
         self._task, self._counts = "", dict.fromkeys(self._counts, 0)
+
+
+def _fixes(by_host: Mapping[str, str]) -> str:
+    """What is to be done; where that differs between hosts, a line for each fix, with its hosts."""
+    hosts: dict[str, list[str]] = defaultdict(list)
+    for name, fix in by_host.items():
+        hosts[fix].append(name)
+    if len(hosts) == 1:
+        return next(iter(hosts))
+    return "\n       ".join(f"{', '.join(names)}: {fix}" for fix, names in hosts.items())
 
 
 def explained(answer: Mapping[str, Any]) -> tuple[str, str]:

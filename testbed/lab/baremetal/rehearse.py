@@ -1,6 +1,6 @@
 """A whole experiment on rehearsed hosts, from prepare to report, then reset; and a proof that they are as before.
 
-Usage: ``python -m testbed.lab.baremetal.rehearse [SPEC] [--hosts N] [--nics N]`` (``make rehearse``)
+Usage: ``python -m testbed.lab.baremetal.rehearse [SPEC] [--hosts N] [--nics N] [--out DIR]`` (``make rehearse``)
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from testbed.errors import TestbedError
 from testbed.lab.baremetal.rehearsal import Rehearsal
+from testbed.lab.baremetal.snapshot import Snapshot
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -24,39 +25,48 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("spec", nargs="?", type=Path, default=Path("experiments/quickstart.yaml"))
     parser.add_argument("--hosts", type=int, default=9)
     parser.add_argument("--nics", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="where the run goes, as of testbed run")
     asked = parser.parse_args(arguments)
     try:
         with (
             tempfile.TemporaryDirectory(prefix="testbed-rehearsal-") as folder,
             Rehearsal(Path(folder), asked.hosts, asked.nics) as rehearsal,
         ):
-            return rehearse(rehearsal, asked.spec)
+            return rehearse(rehearsal, asked.spec, asked.out)
     except TestbedError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
 
-def rehearse(rehearsal: Rehearsal, spec: Path) -> int:
+def rehearse(rehearsal: Rehearsal, spec: Path, out: Path | None) -> int:
     """Every step, and what it took."""
-    count, inventory = len(rehearsal.names), str(rehearsal.inventory)
-    before = [rehearsal.snapshot(host) for host in range(count)]
-    _say(f"{count} hosts with SSH are up; their inventory is {inventory}")
-    failed = _step(rehearsal, "prepare", "hosts", "prepare", "--inventory", inventory)
-    failed += _step(rehearsal, "prepare, again", "hosts", "prepare", "--inventory", inventory, unchanged=True)
-    failed += _step(rehearsal, "run", "run", str(spec), "--inventory", inventory)
-    failed += _step(
-        rehearsal, "collect", "hosts", "collect", "--inventory", inventory, "--into", f"{rehearsal.folder}/collected"
-    )
-    failed += _step(rehearsal, "reset", "hosts", "reset", "--inventory", inventory)
-    failed += _step(rehearsal, "reset, again", "hosts", "reset", "--inventory", inventory, unchanged=True)
+    inventory = ("--inventory", str(rehearsal.inventory))
+    before = [rehearsal.snapshot(host) for host in range(len(rehearsal.names))]
+    _say(f"{len(before)} hosts with SSH are up; their inventory is {rehearsal.inventory}")
+    wrong = _step(rehearsal, "prepare, only looked at", "hosts", "prepare", "--check", *inventory)
+    wrong += _changed(rehearsal, before)
+    wrong += _step(rehearsal, "prepare", "hosts", "prepare", *inventory)
+    wrong += _step(rehearsal, "prepare, again", "hosts", "prepare", *inventory, unchanged=True)
+    wrong += _step(rehearsal, "run", "run", str(spec), *inventory, *(["--out", str(out)] if out else []))
+    collected = str(rehearsal.folder / "collected")
+    wrong += _step(rehearsal, "collect", "hosts", "collect", *inventory, "--into", collected)
+    wrong += _step(rehearsal, "reset", "hosts", "reset", *inventory)
+    wrong += _step(rehearsal, "reset, again", "hosts", "reset", *inventory, unchanged=True)
+    wrong += _changed(rehearsal, before)
+    return 1 if wrong else 0
+
+
+def _changed(rehearsal: Rehearsal, before: Sequence[Snapshot]) -> int:
+    """How many hosts are otherwise than before; says what is."""
     changed = 0
     for host, was in enumerate(before):
         found = rehearsal.differs(host, was)
         changed += bool(found)
         for line in found[:20]:
             _say(f"{rehearsal.names[host]}: {line}")
+    count = len(before)
     _say(f"{count - changed} of {count} hosts are as before: interfaces, queues, routes, settings, files, processes")
-    return 1 if failed or changed else 0
+    return changed
 
 
 def _step(rehearsal: Rehearsal, title: str, *words: str, unchanged: bool = False) -> int:

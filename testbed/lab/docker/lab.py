@@ -12,7 +12,6 @@ started, or whose first process somebody had stopped: ``testbed clean`` finds it
 
 from __future__ import annotations
 
-import os
 import select
 import signal
 import sys
@@ -35,7 +34,7 @@ from testbed.lab.docker.limits import Containers
 from testbed.lab.docker.listener import Listener
 from testbed.lab.docker.wire import MOST_FILES
 from testbed.lab.netns import NetnsLab
-from testbed.lab.netns.attached import Attached, Files
+from testbed.lab.netns.attached import Attached, Files, logged
 from testbed.lab.netns.blueprint import Blueprint
 from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
 from testbed.lab.netns.lab import HUGE_PAGES
@@ -221,13 +220,8 @@ class DockerLab(NetnsLab):
         return self._start_logged(node, program, log)[1]
 
     def _start_logged(self, node: int, program: Program, log: str) -> tuple[int, Attached]:
-        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        try:
-            return self._run(node, program, (null, output, output))
-        finally:
-            os.close(null)
-            os.close(output)
+        with logged(log) as files:
+            return self._run(node, program, files)
 
     def _run(self, node: int, program: Program, files: Files) -> tuple[int, Attached]:
         """Start a program in a container, where Python and PATH are the container's."""

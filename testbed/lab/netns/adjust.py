@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import fields
 
 from testbed.errors import LabError
 from testbed.lab.base import LinkChange, check_rate
@@ -29,7 +28,7 @@ def adjust(network: Network, changes: Sequence[LinkChange]) -> None:
     by_node: defaultdict[int, list[int]] = defaultdict(list)
     for change in changes:
         link = change.directed_link
-        network.changes[link] = _merged(network.changes.get(link, LinkChange(link)), change)
+        network.changes[link] = network.changes.get(link, LinkChange(link)).then(change)
         by_node[network.blueprint.ends[link][0]].append(link)
 
     def send(node: NodePlan, netlink: RouteSocket) -> None:
@@ -41,12 +40,3 @@ def adjust(network: Network, changes: Sequence[LinkChange]) -> None:
         network.on_nodes([network.blueprint.nodes[index] for index in by_node], send)
     except NetlinkError as error:
         raise LabError(f"the kernel refused to change the {error.strerror}") from error
-
-
-def _merged(before: LinkChange, now: LinkChange) -> LinkChange:
-    """What holds after both: later wins where it says something."""
-    both = {
-        field.name: getattr(before if getattr(now, field.name) is None else now, field.name)
-        for field in fields(LinkChange)
-    }
-    return LinkChange(**both)

@@ -8,8 +8,8 @@ import shlex
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from testbed.errors import LabError
 from testbed.lab.base import Completed
@@ -48,6 +48,18 @@ class Attached:
             raise LabError("the lab's process ended, and the command with it", fix="start the lab again")
         status, self.ended_s = STATUS.unpack(data)
         return int(status)
+
+
+@contextmanager
+def logged(log: str) -> Iterator[Files]:
+    """Files for a program that has no input and whose output is added to ``log``."""
+    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        yield null, output, output
+    finally:
+        os.close(null)
+        os.close(output)
 
 
 def run_and_collect(start: Callable[[Files], Attached], command: Sequence[str], timeout_s: float) -> Completed:

@@ -35,7 +35,7 @@ from testbed.lab.base import (
     Running,
     Way,
 )
-from testbed.lab.netns.attached import Attached, run_and_collect
+from testbed.lab.netns.attached import Attached, logged, run_and_collect
 from testbed.lab.netns.blueprint import Blueprint, Builder, StaticRoute, blueprint, crossing, initial_impairments
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.impairing import NETEM
@@ -215,13 +215,8 @@ class NetnsLab:
     def start(self, node: int, program: Program, log: str) -> Running:
         settings = (f"{name}={value}" for name, value in program.environment.items())
         words = ["env", f"--chdir={program.folder}", *settings, *program.words]
-        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        try:
-            return self.attach(node, words, (null, output, output))
-        finally:
-            os.close(null)
-            os.close(output)
+        with logged(log) as files:
+            return self.attach(node, words, files)
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
         self._ask("adjust", list(changes))

@@ -164,8 +164,8 @@ def _signal_group(pid: int, number: int) -> None:
 
 def _in_child(place: Place, stdio: Sequence[int], body: Callable[[], int], *, keep: bool = False) -> NoReturn:
     """The rest of a forked child's life: enter the node, put files in place, run ``body`` and exit with its result."""
-    status = COMMAND_NOT_STARTED
-    try:
+
+    def there() -> int:
         if place.namespace is not None:
             kernel.setns(place.namespace, kernel.CLONE_NEWNET)
             kernel.unshare(kernel.CLONE_NEWUTS)
@@ -174,11 +174,21 @@ def _in_child(place: Place, stdio: Sequence[int], body: Callable[[], int], *, ke
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
+        return body()
+
+    exit_with(there, f"{place.name}: ")
+
+
+def exit_with(body: Callable[[], int], prefix: str = "") -> NoReturn:
+    """The rest of a forked child's life: run ``body`` and exit with its result; what it raises is written to standard
+    error, an OSError as a line that begins with ``prefix``."""
+    status = COMMAND_NOT_STARTED
+    try:
         status = body()
     except SystemExit as wish:
         status = wish.code if isinstance(wish.code, int) else int(wish.code is not None)
     except OSError as error:
-        os.write(2, f"{place.name}: {error}\n".encode())
+        os.write(2, f"{prefix}{error}\n".encode())
     except BaseException:
         status = 1
         traceback.print_exc()

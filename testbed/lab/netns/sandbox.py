@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.errors import LabError, PrivilegeError, TestbedError
-from testbed.lab.base import Counters, Exit, Impairment, Launch, LinkChange
+from testbed.lab.base import Counters, Exit, Impairment, Launch, LinkChange, need_torch
 from testbed.lab.netns import capabilities, kernel, patch, processes, readback
 from testbed.lab.netns.adjust import adjust
 from testbed.lab.netns.blueprint import Blueprint, StaticRoute
@@ -238,8 +238,9 @@ class Sandbox:
 
     def launch(self, workers: Sequence[Launch]) -> None:
         """Fork the workers, or start the programs that run in their place."""
+        torch = need_torch(workers)
         for worker in workers:
-            body = run_program if worker.program else worker_body()
+            body = run_program if worker.program else worker_body(torch=torch)
             self._processes.launch(worker, self._place(worker.node), body)
 
     def namespaces(self) -> dict[str, int]:

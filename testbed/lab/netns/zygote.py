@@ -1,10 +1,12 @@
-"""What workers are forked from: this process, once it has imported PyTorch and used it a little.
+"""What workers are forked from: this process, once it has imported what they need and used it a little.
 
-Importing costs seconds and hundreds of megabytes; a fork costs milliseconds and shares the memory.
+Importing PyTorch costs seconds and hundreds of megabytes; a fork costs milliseconds and shares the memory. Workers that
+play a profile back have no use for it.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from functools import cache
@@ -15,11 +17,16 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @cache
-def worker_body() -> Callable[[Launch], int]:
+def worker_body(*, torch: bool = True) -> Callable[[Launch], int]:
     """The function that runs a worker from its job file and returns its exit status; the first call imports."""
     for name in ONE_THREAD:  # read at import; threads do not survive a fork, and a worker is given one core's worth
         os.environ[name] = "1"
-    from workloads import training, worker
+    from workloads import worker
 
-    training.warm_up()
+    if torch:
+        from workloads import accelerated, training  # noqa: F401 - both, so that no worker must import either
+
+        training.warm_up()
+    else:
+        gc.freeze()  # so that a child's collector does not write to, and thereby copy, the pages shared with us
     return lambda launch: worker.main([launch.job])

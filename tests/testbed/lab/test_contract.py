@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import permutations
 from pathlib import Path
 
@@ -43,6 +46,20 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
 def real(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
     """Labs through which packets go."""
     yield from opened(request, tmp_path)
+
+
+@pytest.fixture(params=["star(hosts=3)", "bcube(n=2,k=2)", "spine_leaf(racks=2,hosts_per_rack=2,spines=2)"])
+def expression(request: pytest.FixtureRequest) -> str:
+    """Networks that packets go through."""
+    return str(request.param)
+
+
+@pytest.fixture(params=REAL)
+def opening(request: pytest.FixtureRequest) -> str:
+    """The Python expression that opens a lab in another process."""
+    if request.param == "docker":
+        request.getfixturevalue("docker")
+    return f"opener({request.param!r})()"
 
 
 def opened(request: pytest.FixtureRequest, folder: Path) -> Iterator[Lab]:
@@ -107,9 +124,9 @@ def test_it_goes_down_and_up_again_as_something_else(lab: Lab) -> None:
     lab.down()
     with pytest.raises(LabError, match="no network is up"):
         lab.counters()
-    topology = up(lab, "bcube(n=2,k=2)")
+    up(lab, "star(hosts=2)")
     lab.verify()
-    assert shapes(lab) == {RATE_BPS: 2 * len(topology.links)}
+    assert shapes(lab) == {RATE_BPS: 4}
 
 
 def test_programs_run_on_their_nodes_and_their_ends_are_told(lab: Lab, tmp_path: Path) -> None:
@@ -130,10 +147,9 @@ def test_programs_run_on_their_nodes_and_their_ends_are_told(lab: Lab, tmp_path:
 
 def test_a_stopped_worker_is_named_and_goes_on(lab: Lab, tmp_path: Path) -> None:
     up(lab)
-    log = tmp_path / "log"
-    os.mkfifo(tmp_path / "go")
-    # Nothing is forked meanwhile: a shell that waits for its child to begin is not stopped before that.
-    lab.launch([Launch(1, "", str(log), shell("echo ready; read line <go; exit 3", tmp_path))])
+    log, go = tmp_path / "log", tmp_path / "go"
+    # Nothing is forked once it is ready: a shell that waits for its child to begin is not stopped before that.
+    lab.launch([Launch(1, "", str(log), shell("mkfifo go; echo ready; read line <go; exit 3", tmp_path))])
     until_written(log)
     lab.signal(1, signal.SIGSTOP)
     deadline = time.monotonic() + PATIENCE_S
@@ -141,7 +157,7 @@ def test_a_stopped_worker_is_named_and_goes_on(lab: Lab, tmp_path: Path) -> None
         assert time.monotonic() < deadline
         time.sleep(0.01)
     lab.signal(1, signal.SIGCONT)
-    (tmp_path / "go").write_text("\n")
+    assert lab.execute(1, ["sh", "-c", f"echo >{go}"], PATIENCE_S).status == 0
     assert [(one.node, one.status) for one in ended(lab, 1)] == [(1, 3)]
 
 
@@ -189,7 +205,8 @@ def test_down_ends_what_runs(lab: Lab, tmp_path: Path) -> None:
     until_written(log)
     lab.down()
     time.sleep(2)
-    assert not mark.exists()
+    up(lab)
+    assert lab.execute(0, ["test", "-e", str(mark)], PATIENCE_S).status == 1
 
 
 def test_after_close_it_says_that_it_has_ended(lab: Lab) -> None:
@@ -206,9 +223,6 @@ def test_a_node_has_its_name_and_knows_the_others(real: Lab) -> None:
     assert "h2" in done.stdout.split("\n", 1)[1]
 
 
-@pytest.mark.parametrize(
-    "expression", ["star(hosts=3)", "bcube(n=2,k=2)", "spine_leaf(racks=2,hosts_per_rack=2,spines=2)"]
-)
 def test_links_carry_their_rate_and_count_it(real: Lab, expression: str) -> None:
     topology = up(real, expression)
     last = topology.host_count - 1
@@ -255,3 +269,50 @@ def test_it_changes_nothing_of_the_machine(real: Lab) -> None:
     assert state() == before
     real.close()
     assert state() == before
+
+
+OWNER = """\
+import sys, time
+from itertools import permutations
+from pathlib import Path
+from testbed.lab.base import Launch, LinkSettings, Program
+from testbed.lab.baremetal.lab import BaremetalLab
+from testbed.lab.choice import opener
+from topologies.build import build
+
+if __name__ == "__main__":
+    topology = build("star(hosts=2)", rate_bps=10**8)
+    lab = {opening}
+    lab.share(Path({folder!r}))
+    lab.require(topology, LinkSettings())
+    lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
+    lab.launch([Launch(0, "", {log!r}, Program(("sh", "-c", "echo ready; exec sleep {seconds}"), {{}}, {folder!r}))])
+    time.sleep(600)
+"""
+
+
+def test_what_runs_ends_with_its_owner_even_if_that_is_killed(opening: str, tmp_path: Path) -> None:
+    seconds = f"7{time.time_ns() % 10**8}"  # by which the worker is found
+    log, script = tmp_path / "log", tmp_path / "owner.py"
+    script.write_text(OWNER.format(opening=opening, folder=str(tmp_path), log=str(log), seconds=seconds))
+    owner = subprocess.Popen([sys.executable, str(script)], env=os.environ | {"PYTHONPATH": str(Path.cwd())})
+    try:
+        until_written(log)
+        assert running(seconds)
+    finally:
+        owner.kill()
+        owner.wait()
+    deadline = time.monotonic() + PATIENCE_S
+    while running(seconds):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def running(word: str) -> list[Path]:
+    """Processes of this machine, its containers' and namespaces' too, that have ``word`` in their command."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            if word.encode() in path.read_bytes().split(b"\0"):
+                found.append(path.parent)
+    return found

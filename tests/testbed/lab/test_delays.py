@@ -23,6 +23,9 @@ from topologies.model import Topology
 pytestmark = pytest.mark.lab
 
 RATE_BPS = 100_000_000
+EARLY_S, LATE_S = 0.0001, 0.0045
+"""How far off a round trip may be. Where other tests keep every core busy, the delay line waits for one's slice of the
+scheduler, so that all trips of a round are late alike; links that are told apart by less would not be told apart."""
 
 
 @pytest.fixture
@@ -60,15 +63,13 @@ def links_on_the_way(topology: Topology, a: int, b: int) -> int:
     ],
 )
 def test_a_round_trip_takes_the_delay_of_every_link_on_the_way(lab: NetnsLab, expression: str) -> None:
-    topology = up(lab, expression, 0.002)
+    topology = up(lab, expression, 0.005)
     for a, b in ((0, topology.host_count - 1), (1, 0)):
-        asked_s = 0.002 * links_on_the_way(topology, a, b)
-        took_s = between(lab, topology, a, b)
-        assert min(took_s) > asked_s - 0.0001
-        assert min(took_s) < asked_s + 0.002
+        asked_s = 0.005 * links_on_the_way(topology, a, b)
+        assert asked_s - EARLY_S < min(between(lab, topology, a, b)) < asked_s + LATE_S
     lab.verify()
     told = json.loads(json.dumps(lab.describe()))
-    every = {"directed_links": 2 * len(topology.links), "delay_s": 0.002, "jitter_s": 0, "loss": 0, "reorder": 0}
+    every = {"directed_links": 2 * len(topology.links), "delay_s": 0.005, "jitter_s": 0, "loss": 0, "reorder": 0}
     assert told["impairments"] == [every]
     assert told["impaired_by"]["way"] == lab.impairs_by()
 
@@ -76,16 +77,16 @@ def test_a_round_trip_takes_the_delay_of_every_link_on_the_way(lab: NetnsLab, ex
 @pytest.mark.parametrize("directed", range(4))
 def test_each_link_can_be_impaired_while_it_is_in_use(lab: NetnsLab, directed: int) -> None:
     topology = up(lab, "star(hosts=3)")
-    assert min(between(lab, topology, 0, 1)) < 0.002
+    assert min(between(lab, topology, 0, 1)) < LATE_S
     lab.impair({directed: Impairment(0.02)})
-    assert 0.0199 < min(between(lab, topology, 0, 1, rounds=1)) < 0.022
-    assert min(between(lab, topology, 2, 1 - directed // 2)) < 0.002  # whose packets go elsewhere
+    assert 0.02 - EARLY_S < min(between(lab, topology, 0, 1, rounds=1)) < 0.02 + 2 * LATE_S
+    assert min(between(lab, topology, 2, 1 - directed // 2)) < LATE_S  # whose packets go elsewhere
     assert [one["directed_links"] for one in lab.describe()["impairments"]] == [1]
     lab.impair({directed: Impairment(0.005)})
-    assert 0.0049 < min(between(lab, topology, 0, 1, rounds=1)) < 0.007
+    assert 0.005 - EARLY_S < min(between(lab, topology, 0, 1, rounds=1)) < 0.005 + 2 * LATE_S
     lab.verify()
     lab.impair({directed: Impairment()})
-    assert min(between(lab, topology, 0, 1)) < 0.002
+    assert min(between(lab, topology, 0, 1)) < LATE_S
     assert lab.describe()["impairments"] == []
     lab.verify()
 
@@ -94,7 +95,7 @@ def test_a_link_between_hosts_that_forward_can_be_impaired(lab: NetnsLab) -> Non
     topology = up(lab, "bcube(n=2,k=2)")
     way = topology.paths(0, 3)[0].links
     lab.impair(dict.fromkeys(way, Impairment(0.005)))
-    assert 0.0199 < min(between(lab, topology, 0, 3, rounds=1)) < 0.023
+    assert 0.02 - EARLY_S < min(between(lab, topology, 0, 3, rounds=1)) < 0.02 + LATE_S
     assert sum(one.drops for one in lab.counters()) == 0
 
 
@@ -107,7 +108,7 @@ def test_jitter_varies_as_asked(lab: NetnsLab) -> None:
     lower, middle, _ = quantiles(took_s)
     # Busy cores make packets late, never early, so it is the early side that tells: the least of 300 is 2 to 5 sigma
     # below the mean, and the quartile 0.67. The whole distribution is held by the tests of the lane.
-    assert 0.005 < min(took_s) < 0.0085
+    assert 0.005 < min(took_s) < 0.0085 + LATE_S
     assert middle - lower > 0.0003
 
 

@@ -35,10 +35,9 @@ KILL = Path(__file__).with_name("kill.py")
 ROUNDS = 12
 
 
-@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("victim", ["caller", "launcher", "sandbox"])
-def test_nothing_is_left(victim: str, seed: int) -> None:
-    command = [*PRIVATE, sys.executable, str(KILL), victim, str(ROUNDS), str(seed)]
+def test_nothing_is_left(victim: str) -> None:
+    command = [*PRIVATE, sys.executable, str(KILL), victim, str(ROUNDS), "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
 

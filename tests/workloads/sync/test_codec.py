@@ -36,6 +36,13 @@ def test_who_runs_it_is_kept(topology: Build, tmp_path: Path) -> None:
     assert load(tmp_path / "forest").library == forest.library
 
 
+@pytest.mark.parametrize("scheme", ["async_ps", "ssp(staleness=2)", "ps(colocated=false)"])
+def test_how_long_workers_wait_is_kept(topology: Build, tmp_path: Path, scheme: str) -> None:
+    forest = build(scheme, topology("star(hosts=3)"), [])
+    save(forest, tmp_path / "forest")
+    assert load(tmp_path / "forest").asynchronous == forest.asynchronous
+
+
 def test_json(topology: Build) -> None:
     text = json.dumps(to_json(build("ring", topology("star(hosts=3)"), [])))
     assert json.loads(text) == {
@@ -45,6 +52,7 @@ def test_json(topology: Build) -> None:
         "fixed": None,
         "window": 0,
         "library": None,
+        "asynchronous": None,
         "classes": [
             {
                 "share": 1,
@@ -75,5 +83,5 @@ def test_texts(topology: Build, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="as a forest"):
         load(tmp_path / "text")
     np.savez(tmp_path / "other.npz", version=99)
-    with pytest.raises(OutputError, match="version 99, not 2"):
+    with pytest.raises(OutputError, match="version 99, not 3"):
         load(tmp_path / "other.npz")

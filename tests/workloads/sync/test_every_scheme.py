@@ -84,6 +84,7 @@ def expressions(name: str, hosts: int) -> st.SearchStrategy[str]:
             "hierarchical_ps(across={},colocated={})".format, st.sampled_from(["ps", "ring"]), yes_or_no
         ),
         "atp": st.builds("atp(servers={})".format, st.integers(0, hosts)),
+        "ssp": st.builds("ssp(staleness={})".format, st.integers(0, 5)),
         "gloo": st.sampled_from(["gloo", "gloo(algorithm=reduce_broadcast)"]),
         "openmpi": st.builds("openmpi(algorithm={},segment_bytes=65536)".format, st.sampled_from(MPI_ALGORITHMS)),
         "two_level": st.just("two_level") | st.builds("two_level(groups={})".format, _groups(hosts)),
@@ -99,6 +100,7 @@ def may_be_refused(scheme: str, net: Topology) -> bool:
         or (scheme == "bml" and net.family != "bcube")
         or scheme.startswith("bcube(")
         or (scheme.startswith("ps") and "colocated=false" in scheme and net.host_count == 1)
+        or (scheme.startswith(("async_ps", "ssp")) and net.host_count == 1)
         or (scheme.startswith("atp") and net.params.get("routing") == "ecmp")
         or (scheme == "switchml" and not all(net.nodes[switch].ina for switch in net.switches))
         or (scheme == "switchml" and net.family == "bcube")

@@ -43,6 +43,17 @@ def schemes() -> dict[str, SchemeInfo]:
     return {scheme.__name__: _info(scheme) for scheme in SCHEMES}
 
 
+def parameters_named(name: str) -> tuple[Parameter, ...]:
+    """The parameters of a scheme that comes with us, or of a user's own.
+
+    Raises:
+        SchemeError: its file or function is not there, or its signature cannot be used.
+    """
+    if is_in_file(name):
+        return _parameters_in_file(name, load_function(name, SchemeError))
+    return schemes()[name].parameters if name in schemes() else ()
+
+
 def build(expression: str, topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
     """Build the forest of a scheme on a topology; ``tensor_sizes`` are in floats, in the model's order.
 

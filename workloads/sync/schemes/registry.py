@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workloads.sync.forest import Forest
+from workloads.sync.schemes.async_ps import async_ps
 from workloads.sync.schemes.atp import atp
 from workloads.sync.schemes.bcube import bcube
 from workloads.sync.schemes.bml import bml
@@ -19,6 +20,7 @@ from workloads.sync.schemes.openmpi import openmpi
 from workloads.sync.schemes.ps import ps
 from workloads.sync.schemes.rina import rina, rina_without
 from workloads.sync.schemes.ring import ring
+from workloads.sync.schemes.ssp import ssp
 from workloads.sync.schemes.switchml import switchml
 from workloads.sync.schemes.tree import tree
 from workloads.sync.schemes.two_level import two_level
@@ -41,6 +43,8 @@ SCHEMES: tuple[Scheme, ...] = (
     switchml,
     atp,
     rina,
+    async_ps,
+    ssp,
     gloo,
     openmpi,
 )

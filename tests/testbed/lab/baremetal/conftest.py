@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from testbed.errors import TestbedError
+from testbed.lab.baremetal.bundle import bundle
 from testbed.lab.baremetal.rehearsal import Rehearsal, require
 
 
-@pytest.hookimpl(tryfirst=True)  # before marks are looked at
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs hosts; one process of several runs it, rather than each with hosts of its own to prepare."""
-    for item in items:
-        if "rehearsal" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.hosts)
-            item.add_marker(pytest.mark.xdist_group("rehearsal"))
-
-
-@pytest.fixture(scope="module")
-def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
-    """Three hosts with two training NICs each, prepared by nobody."""
+def skip_without_hosts() -> None:
+    """Skip what needs rehearsed hosts where this machine cannot have them."""
     pytest.importorskip("ansible_runner")
     try:
         require()
     except TestbedError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
+    """Three hosts with two training NICs each; whether they are prepared is up to the test before."""
+    skip_without_hosts()
     with Rehearsal(tmp_path_factory.mktemp("hosts"), hosts=3, nics=2) as hosts:
         yield hosts
+
+
+def make(rehearsal: Rehearsal, *, prepared: bool) -> None:
+    """Have all hosts prepared with the code that is here, or none; a test that failed to prepare one has some."""
+    with tempfile.TemporaryDirectory() as folder:
+        digest, _ = bundle(Path(folder))
+    words = ["test", "-d", f"/var/lib/testbed/code-{digest}"]
+    found = {subprocess.run(rehearsal.on(host, words)).returncode == 0 for host in range(len(rehearsal.names))}
+    if found != {prepared}:
+        hosts(rehearsal, "prepare" if prepared else "reset")
+
+
+def hosts(rehearsal: Rehearsal, action: str) -> int:
+    """What a playbook of ours changes on all hosts together."""
+    done = rehearsal.testbed("hosts", action, "--inventory", str(rehearsal.inventory), "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return sum(json.loads(done.stdout)["changed"].values())
+
+
+@pytest.fixture
+def prepared(rehearsal: Rehearsal) -> Rehearsal:
+    """The hosts, prepared."""
+    make(rehearsal, prepared=True)
+    return rehearsal

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import SpecError
-from testbed.lab.baremetal.inventory import InventoryNic, load
+from testbed.lab.baremetal.inventory import InventoryNic, load, understood
 
 pytest.importorskip("ansible_runner")
 
@@ -41,19 +41,26 @@ def test_groups_ranges_and_variables_are_ansibles(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("nics", "said"),
     [
-        ("all: {hosts: {}}", "the inventory has no hosts"),
-        ("all: {hosts: {a: {nics: eth1}}}", "a has no training NICs"),
-        ("all: {hosts: {a: {nics: [eth1]}}}", "'eth1' is no NIC"),
-        ("all: {hosts: {a: {nics: [{name: eth1, adress: 10.0.0.1}]}}}", "eth1 has 'adress'"),
-        ("all: {hosts: {a: {nics: [{name: eth1, address: 10.0.0.300}]}}}", "'10.0.0.300' is no IPv4 address"),
-        ("all: {hosts: {a: {nics: [{name: eth1, rate: 10}]}}}", "10 has no unit"),
-        ("all: {hosts: {a: {nics: [{name: eth1}, {name: eth1}]}}}", "a has the NIC eth1 twice"),
-        ("all: [", "Ansible cannot read this inventory"),
+        ("eth1", "a has no training NICs"),
+        (["eth1"], "'eth1' is no NIC"),
+        ([{"name": "eth1", "adress": "10.0.0.1"}], "eth1 has 'adress'"),
+        ([{"name": "eth1", "address": "10.0.0.300"}], "'10.0.0.300' is no IPv4 address"),
+        ([{"name": "eth1", "rate": 10}], "10 has no unit"),
+        ([{"name": "eth1"}, {"name": "eth1"}], "a has the NIC eth1 twice"),
     ],
 )
-def test_an_inventory_that_makes_no_sense_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_nics_that_make_no_sense_are_refused(nics: object, said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        understood(Path("lab.yml"), {"_meta": {"hostvars": {"a": {"nics": nics}}}, "all": {"hosts": ["a"]}})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("all: {hosts: {}}", "the inventory has no hosts"), ("all: [", "Ansible cannot read this inventory")],
+)
+def test_a_file_without_hosts_is_refused(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(SpecError, match=said):
         load(write(tmp_path, text))
 

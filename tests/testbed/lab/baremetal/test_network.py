@@ -10,7 +10,7 @@ import pytest
 from testbed.errors import SpecError
 from testbed.lab.baremetal import network
 from testbed.lab.baremetal.inventory import Host, Inventory, InventoryNic
-from testbed.lab.baremetal.shaper import Wanted
+from testbed.lab.baremetal.wanted import Wanted
 from testbed.lab.base import LinkSettings
 from topologies import addressing
 from topologies.build import build
@@ -97,7 +97,7 @@ def test_what_is_wanted_survives_json() -> None:
     [
         ("star(hosts=4)", 3, 1, "has 4 hosts"),
         ("bcube(n=3,k=2)", 9, 1, "needs 2 NICs a host"),
-        ("spine_leaf(racks=2,hosts_per_rack=2,spines=2)", 4, 1, "is not between a host and a switch"),
+        ("fat_tree(k=2)", 1, 1, "has 2 hosts, and inventory.yml 1"),
         ("star(hosts=3,ina=[s0])", 3, 1, "is to add gradients"),
     ],
 )

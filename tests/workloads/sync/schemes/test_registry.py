@@ -17,9 +17,17 @@ Build = Callable[..., Topology]
 
 NAMES = ["ps", "ring", "multi_ring", "halving_doubling", "bcube", "tree", "double_binary_tree"]
 NAMES += ["hierarchical_ps", "two_level", "h_ar", "hierarchical", "bml", "switchml", "atp", "rina"]
-NAMES += ["gloo", "openmpi"]
+NAMES += ["async_ps", "ssp", "gloo", "openmpi"]
 
-PAPERS = ("BML section", "PHub thesis section", "Rina", "TopoOpt", "torch.distributed", "Open MPI 4.1")
+PAPERS = (
+    "BML section",
+    "PHub thesis section",
+    "Rina",
+    "TopoOpt",
+    "MLfabric section",
+    "torch.distributed",
+    "Open MPI 4.1",
+)
 
 MINE = """
 import numpy as np

@@ -1,0 +1,328 @@
+"""Is NEW slower than BASE? For each cell (arm, batch, point of a sweep) and metric: better, worse, same, inconclusive.
+
+**What is independent.** The iterations of one trial share its connections, its queues and the minute in which it
+ran, so they are correlated, and how much depends on the machine and the workload. A test that counts each iteration
+as an independent observation is too sure of itself: it takes a difference between two trials for one between two
+schemes. Repeats share none of that, so the repeat is the unit: a trial gives one number a metric (for GST the
+median of its iterations, which takes out most of their noise), and all inference is over those numbers.
+``benchmarks/gate_errors.py`` prints how correlated iterations are (intraclass correlation 0.04 for a ring of three
+hosts on an idle machine). A gate must not depend on that being small.
+
+**What is asked.** *Worse* needs three things: the ratio's whole 95 % interval lies past the metric's threshold, so
+that the change is large enough to matter; a Mann-Whitney test agrees that the repeats differ; and there are enough
+repeats for that test to be able to say so. *Same* needs the whole interval within the threshold. Anything else is
+inconclusive, with the reason. The threshold is symmetric on a logarithmic scale: 3 % slower means a ratio above
+1.03, 3 % faster one below 1 / 1.03.
+
+**How often it is wrong.** Where repeats scatter by more than the threshold, only the test protects from a false
+alarm. Its level is that of all tests of a comparison together (Holm) and two-sided, so identical runs are called
+worse in at most half of it, 1 %, whatever the noise; where noise is below the threshold, far less often. What looks
+slower is to be measured once more, and then only the second measurement counts (:attr:`Comparison.suspicious`).
+What all repeats of a run share, such as a bad day of the machine, no test over them can see; the threshold must be
+above it, or the two sides be measured in turn.
+
+**Repeats.** With the three metrics of one cell, the test can only reach its level with 6 repeats a side; with those
+of 600 cells it needs 10. So 10 is the default of ``testbed run --baseline``; it also leaves room for some INVALID
+trials.
+
+**Pairs.** Where BASE and NEW are two arms of one run, their repeats alternate, and the interval is that of the
+ratios of pairs: what slows the machine down for a while slows both.
+
+Rejected: tests over iterations (above); a threshold on the estimate alone, which noise passes every other day; a
+test alone, which with enough repeats finds differences of 0.1 % that nobody minds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import comb
+from typing import Final, Literal
+
+from analysis import conditions
+from analysis.cell import Cell, partner
+from analysis.conditions import Difference
+from analysis.measured import Measured, Side
+from analysis.statistics import Interval, holm, p_differ, paired_ratio, ratio
+from testbed.errors import IncomparableError, UsageError
+
+LEVEL = 0.02
+"""Of the two-sided tests of one comparison together: identical runs are called worse in at most half of it."""
+REPEATS = 10
+"""Enough for 600 cells: the header's Repeats. ``benchmarks/gate_errors.py`` measures what they can see."""
+THRESHOLDS = {"gst": 0.03, "jct": 0.03, "throughput": 0.03}
+"""Repeats on an idle machine scatter by 0.2 to 0.3 % (GST, JCT): a change of 5 % is far outside, one of 1 % passes."""
+HIGHER_IS_BETTER = frozenset({"throughput"})
+TOO_FEW = "too few repeats"
+BETTER: Final = "better"
+WORSE: Final = "worse"
+SAME: Final = "same"
+INCONCLUSIVE: Final = "inconclusive"
+Verdict = Literal["better", "worse", "same", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One metric of one cell.
+
+    Attributes:
+        arm: NEW's label, where it is not the cell's.
+        base, new: a value for each VALID trial.
+        ratio: NEW over BASE; None where a side has no value.
+        p_value: of the test, corrected for all tests of the comparison; None where none could be made.
+        why: what is missing for a decision.
+    """
+
+    cell: Cell
+    metric: str
+    arm: str
+    verdict: Verdict
+    base: tuple[float, ...]
+    new: tuple[float, ...]
+    threshold: float
+    ratio: Interval | None = None
+    p_value: float | None = None
+    why: str = ""
+
+    @property
+    def slowdown(self) -> Interval | None:
+        """The ratio, turned so that more is worse."""
+        return None if self.ratio is None else _slowdown(self.metric, self.ratio)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was found.
+
+    Attributes:
+        base, new: the sides' names.
+        judged: every metric of every cell of BASE, in its order.
+        allowed: conditions that differ, and were allowed to.
+        left_out: trials that are INVALID or FAILED, by side, and were not used.
+        only_new: cells that BASE does not have.
+        schemes: arms whose scheme is another one than in BASE.
+        again: cells that were measured again.
+    """
+
+    base: str
+    new: str
+    experiment: str
+    paired: bool
+    judged: tuple[Judged, ...]
+    allowed: tuple[Difference, ...]
+    left_out: tuple[tuple[str, Measured], ...]
+    only_new: tuple[Cell, ...]
+    schemes: tuple[str, ...]
+    again: frozenset[Cell]
+
+    def of(self, verdict: Verdict) -> list[Judged]:
+        """The judgements with that verdict."""
+        return [one for one in self.judged if one.verdict == verdict]
+
+    @property
+    def suspicious(self) -> tuple[Cell, ...]:
+        """Cells to be measured once more: those in which something looks slower by more than the threshold."""
+        found = [one.cell for one in self.judged if _is_suspicious(one) and one.cell not in self.again]
+        return tuple(dict.fromkeys(found))
+
+
+def compare(
+    base: Side,
+    new: Side,
+    *,
+    thresholds: Mapping[str, float] = THRESHOLDS,
+    allowed: Collection[str] = (),
+    arms: conditions.Pairs | None = None,
+) -> Comparison:
+    """Judge NEW by BASE, in the metrics that ``thresholds`` names.
+
+    ``arms`` has (label in BASE, label in NEW) of arms to compare; without it, each with the one of the same label.
+
+    Raises:
+        IncomparableError: conditions differ that are not ``allowed``, or there is no VALID trial to compare.
+        UsageError: an arm or condition that is named is not there.
+    """
+    paired = base.path == new.path
+    labels = _labels(base, new, arms)
+    told = conditions.check(base, new, labels, allowed)
+    found = _decided(list(_asked(base, new, labels, thresholds)), paired)
+    if all(one.ratio is None for one in found):
+        raise _nothing(base, new, found, thresholds)
+    sides = [(side, trial) for side in ((base,) if paired else (base, new)) for trial in side.trials]
+    return Comparison(
+        base=base.name,
+        new=new.name,
+        experiment=new.experiment,
+        paired=paired,
+        judged=tuple(found),
+        allowed=tuple(told),
+        left_out=tuple((side.name, trial) for side, trial in sides if trial.verdict != "VALID"),
+        only_new=() if arms else tuple(cell for cell in new.cells if cell not in base.cells),
+        schemes=tuple(
+            f"{one.arm}: {one.base} in {base.name}, {one.new} in {new.name}"
+            for one in conditions.schemes(base, new, labels)
+        ),
+        again=new.again,
+    )
+
+
+def least_repeats(tests: int) -> int:
+    """How many repeats a side must have for ``tests`` Mann-Whitney tests together to be able to find a difference."""
+    repeats = 2
+    while _smallest_p(repeats, repeats) * tests > LEVEL:
+        repeats += 1
+    return repeats
+
+
+def _asked(base: Side, new: Side, labels: conditions.Pairs, thresholds: Mapping[str, float]) -> Iterator[Judged]:
+    """One for each metric of each cell of BASE that has it on either side, still inconclusive, and with a reason where
+    it must stay so; all are asked of cells that have nothing."""
+    ours, theirs = _by_cell(base), _by_cell(new)
+    for label, other in labels:
+        for cell in (one for one in base.cells if one.label == label):
+            like = _counterpart(cell, other, new.cells)
+            before, after = ours[cell], theirs.get(like, []) if like else []
+            known = {name for trial in (*before, *after) if trial.verdict == "VALID" for name in trial.values}
+            for metric, threshold in thresholds.items():
+                if known and metric not in known:
+                    continue  # a command has no GST
+                values, others = _values(before, metric), _values(after, metric)
+                missing = _missing(base.name, before, values) or _missing(new.name, after, others)
+                if not like:
+                    missing = f"{new.name} does not have one cell of {other} that agrees with it"
+                if base.path == new.path:
+                    both = sorted(dict(values).keys() & dict(others).keys())
+                    values, others = ([(i, dict(one)[i]) for i in both] for one in (values, others))
+                    missing = missing or ("" if both else "no repeat is VALID on both sides")
+                if any(value <= 0 for _, value in (*values, *others)):
+                    missing = missing or "a value is not above 0"
+                base_values, new_values = (tuple(value for _, value in one) for one in (values, others))
+                yield Judged(cell, metric, other, INCONCLUSIVE, base_values, new_values, threshold, why=missing)
+
+
+def _counterpart(cell: Cell, label: str, others: Sequence[Cell]) -> Cell | None:
+    """The cell that it is compared with: its own like, or of another arm, which may sweep other fields, the one cell
+    that agrees with it."""
+    if label == cell.label:
+        return cell
+    there = ((dict(one.point), one) for one in others if (one.label, one.batch) == (label, cell.batch))
+    return partner(dict(cell.point), there)
+
+
+def _by_cell(side: Side) -> dict[Cell, list[Measured]]:
+    found: dict[Cell, list[Measured]] = {}
+    for trial in side.trials:
+        found.setdefault(trial.cell, []).append(trial)
+    return found
+
+
+def _values(trials: Sequence[Measured], metric: str) -> list[tuple[int, float]]:
+    """(repeat, value) of those that are VALID."""
+    return [
+        (trial.repeat, trial.values[metric]) for trial in trials if trial.verdict == "VALID" and metric in trial.values
+    ]
+
+
+def _missing(name: str, trials: Sequence[Measured], values: Sequence[object]) -> str:
+    """Why a side has no value to compare; nothing where it has."""
+    if not trials:
+        return f"{name} does not have it"
+    return "" if values else f"{name} has no VALID trial with it ({_counts(trials)})"
+
+
+def _counts(trials: Sequence[Measured]) -> str:
+    counts = Counter(trial.verdict for trial in trials)
+    return ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())) or "no trial"
+
+
+def _decided(asked: Sequence[Judged], paired: bool) -> list[Judged]:
+    """All verdicts together, for each test is corrected for the others."""
+    tested = [one for one in asked if not one.why]
+    p_values = iter(holm([p_differ(one.base, one.new) for one in tested]))
+    return [one if one.why else _judged(one, paired, next(p_values), len(tested)) for one in asked]
+
+
+def _judged(asked: Judged, paired: bool, p_value: float, tests: int) -> Judged:
+    seen = (paired_ratio if paired else ratio)(asked.base, asked.new)
+    found = replace(asked, ratio=seen, p_value=p_value)
+    verdict, why = _verdict(found, _slowdown(found.metric, seen), p_value, tests)
+    return replace(found, verdict=verdict, why=why)
+
+
+def _verdict(found: Judged, slowdown: Interval, p_value: float, tests: int) -> tuple[Verdict, str]:
+    """The verdict, and for an inconclusive one what is missing."""
+    limit, sizes = 1 + found.threshold, (len(found.base), len(found.new))
+    if _smallest_p(*sizes) * tests > LEVEL:
+        return INCONCLUSIVE, f"{TOO_FEW}: {sizes[0]} and {sizes[1]}, and {tests} tests want {least_repeats(tests)} each"
+    if 1 / limit <= slowdown.low and slowdown.high <= limit:
+        return SAME, ""
+    if slowdown.low > limit or slowdown.high < 1 / limit:
+        if p_value <= LEVEL:
+            return (WORSE, "") if slowdown.low > limit else (BETTER, "")
+        return INCONCLUSIVE, f"past the threshold, but the test does not agree (p = {p_value:.2g})"
+    return INCONCLUSIVE, "the interval is neither within the threshold nor past it"
+
+
+def _slowdown(metric: str, found: Interval) -> Interval:
+    if metric not in HIGHER_IS_BETTER:
+        return found
+    return Interval(1 / found.value, 1 / found.high, 1 / found.low if found.low > 0 else float("inf"))
+
+
+def _smallest_p(base: int, new: int) -> float:
+    """The p-value of two samples that do not overlap: one of all orders, in either direction."""
+    return 2 / comb(base + new, base)
+
+
+def _is_suspicious(one: Judged) -> bool:
+    slowdown = one.slowdown
+    if slowdown is None or one.why.startswith(TOO_FEW):
+        return False
+    return one.verdict == WORSE or (one.verdict == INCONCLUSIVE and slowdown.value > 1 + one.threshold)
+
+
+def _labels(base: Side, new: Side, arms: conditions.Pairs | None) -> conditions.Pairs:
+    """Which arms to compare.
+
+    Raises:
+        UsageError: one of them is not there, or an arm would be compared with itself.
+    """
+    for i, side in enumerate((base, new)):
+        known = dict.fromkeys(cell.label for cell in side.cells)
+        for pair in arms or ():
+            if pair[i] not in known:
+                fix = f"choose from {', '.join(known) or 'no arm at all'}"
+                raise UsageError(f"--arms: {side.name} has no arm {pair[i]!r}", fix=fix)
+    labels = list(arms or [(label, label) for label in dict.fromkeys(cell.label for cell in base.cells)])
+    if base.path == new.path and any(label == other for label, other in labels):
+        raise UsageError(
+            f"{base.name} would be compared with itself, and is always the same",
+            fix="give another run, or say which of its arms to compare: --arms BASE_LABEL=NEW_LABEL",
+        )
+    return labels
+
+
+def _nothing(base: Side, new: Side, found: Sequence[Judged], metrics: Collection[str]) -> IncomparableError:
+    """Zero comparable trials never pass."""
+    if set(base.cells).isdisjoint(new.cells) and base.cells and new.cells:
+        has = [f"{side.name} has {_listed(side.cells)}" for side in (base, new)]
+        fix = "compare runs of one spec, or say which arms belong together: --arms BASE_LABEL=NEW_LABEL"
+        return IncomparableError(f"nothing to compare: {'; '.join(has)}", fix=fix)
+    if all(any(trial.verdict == "VALID" for trial in side.trials) for side in (base, new)):
+        if not found:
+            problem = f"nothing to compare: neither {base.name} nor {new.name} has {' or '.join(metrics)}"
+            return IncomparableError(problem, fix="name another --metric: a command has a JCT and no GST")
+        why = dict.fromkeys(f"{one.cell}: {one.why}" for one in found)
+        fix = "name other arms, or these the other way round: --arms BASE_LABEL=NEW_LABEL"
+        return IncomparableError(f"nothing to compare: {_listed(list(why))}", fix=fix)
+    return IncomparableError(
+        "nothing to compare, for only VALID trials decide: "
+        + "; ".join(f"{side.name} has {_counts(side.trials)}" for side in (base, new)),
+        fix="testbed report RUN says why trials are INVALID or FAILED",
+    )
+
+
+def _listed(items: Sequence[object], most: int = 4) -> str:
+    shown = [str(item) for item in items[:most]] + (["..."] if len(items) > most else [])
+    return " and ".join(shown)

@@ -1,0 +1,198 @@
+"""A comparison as text for a terminal, Markdown for a pull request, JSON for programs, JUnit XML for CI servers."""
+
+from __future__ import annotations
+
+import math
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from analysis.compare import BETTER, INCONCLUSIVE, SAME, WORSE, Comparison, Judged, Verdict
+from analysis.measured import NAMES, value_text
+from analysis.statistics import CONFIDENCE
+from testbed.columns import columns
+
+HEADER = ("arm", "batch", "metric", "BASE", "NEW", "ratio", "95 % interval", "p", "trials", "verdict")
+MISSING = "-"
+VERDICTS: tuple[Verdict, ...] = (WORSE, BETTER, SAME, INCONCLUSIVE)
+MOST_UNDECIDED = 4
+"""Metrics of cells that are named where all of them are inconclusive for one reason; the rest is counted."""
+MOST_LEFT_OUT = 8
+"""Trials that are named one by one; the rest is counted."""
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What no XML 1.0 document may hold, not even escaped."""
+
+
+def rows(found: Comparison) -> list[list[str]]:
+    """The table's texts under :data:`HEADER`, a row for each metric of each cell."""
+    return [_row(one) for one in found.judged]
+
+
+def summary(found: Comparison) -> str:
+    """How many metrics of cells have which verdict."""
+    counts = [f"{len(found.of(verdict))} {verdict}" for verdict in VERDICTS if found.of(verdict)]
+    pairs = ", in pairs" if found.paired else ""
+    return f"{', '.join(counts)}: {found.new} against {found.base}{pairs}, and past {_thresholds(found)} matters"
+
+
+def notes(found: Comparison) -> list[str]:
+    """What else a reader must know: why no decision, what was left out, what differs, what would be measured again."""
+    undecided: dict[str, list[str]] = {}
+    for one in found.of(INCONCLUSIVE):
+        undecided.setdefault(one.why, []).append(name(one))
+    told = [f"inconclusive: {_some(names)}: {why}" for why, names in undecided.items()]
+    shown = found.left_out[:MOST_LEFT_OUT]
+    told += [f"left out: {trial.id} of {side} is {trial.verdict}" for side, trial in shown]
+    if len(found.left_out) > len(shown):
+        told.append(f"left out: {len(found.left_out) - len(shown)} more trials that are INVALID or FAILED")
+    told += [f"differs, and was allowed to: {one.sentence(found.base, found.new)}" for one in found.allowed]
+    told += [f"another scheme: {one}" for one in found.schemes]
+    told += [f"only in {found.new}: {cell}" for cell in found.only_new]
+    told += [f"measured again, and judged by that alone: {cell}" for cell in sorted(found.again)]
+    again = "(testbed run SPEC --baseline does so)"
+    told += [f"suspicious, to be measured again: {cell} {again}" for cell in found.suspicious]
+    return told
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - MOST_UNDECIDED
+    return "; ".join(names[:MOST_UNDECIDED]) + (f" and {more} more" if more > 0 else "")
+
+
+def text(found: Comparison) -> str:
+    """For a terminal."""
+    return "\n".join([columns(HEADER, rows(found), left=3), "", *notes(found), summary(found)])
+
+
+def markdown(found: Comparison) -> str:
+    """For a pull request's comment or a job's summary."""
+    lines = [f"**{_escaped(summary(found))}**", "", _line(HEADER), _line(["---"] * len(HEADER))]
+    lines += [_line([_escaped(text) for text in row]) for row in rows(found)]
+    told = [f"- {_escaped(note)}" for note in notes(found)]
+    return "\n".join([*lines, *([""] if told else []), *told]) + "\n"
+
+
+def as_json(found: Comparison) -> dict[str, Any]:
+    """Everything, the values of each trial included."""
+    return {
+        "base": found.base,
+        "new": found.new,
+        "experiment": found.experiment,
+        "paired": found.paired,
+        "confidence": CONFIDENCE,
+        "counts": {verdict: len(found.of(verdict)) for verdict in VERDICTS},
+        "judged": [_entry(one) for one in found.judged],
+        "left_out": [{"side": side, "id": one.id, "verdict": one.verdict} for side, one in found.left_out],
+        "allowed": [vars(one) for one in found.allowed],
+        "schemes": list(found.schemes),
+        "only_new": [str(cell) for cell in found.only_new],
+        "measured_again": [str(cell) for cell in sorted(found.again)],
+        "suspicious": [str(cell) for cell in found.suspicious],
+    }
+
+
+def junit(found: Comparison) -> str:
+    """JUnit XML as GitHub's actions and Jenkins read it: a test case for each metric of each cell."""
+    counts = {
+        "tests": str(len(found.judged)),
+        "failures": str(len(found.of(WORSE))),
+        "errors": "0",
+        "skipped": str(len(found.of(INCONCLUSIVE))),
+    }
+    suites = ET.Element("testsuites", counts)
+    suite = ET.SubElement(suites, "testsuite", {"name": _clean(f"testbed compare {found.experiment}"), **counts})
+    for one in found.judged:
+        case = ET.SubElement(suite, "testcase", {"classname": _clean(found.experiment), "name": _clean(name(one))})
+        case.set("time", f"{sum(one.new) if one.metric == 'jct' else 0.0:.3f}")
+        if one.verdict == WORSE:
+            told = _clean(sentence(one))
+            ET.SubElement(case, "failure", {"message": told, "type": "regression"}).text = told
+        elif one.verdict == INCONCLUSIVE:
+            ET.SubElement(case, "skipped", {"message": _clean(one.why)})
+    ET.SubElement(suite, "system-out").text = _clean(text(found))
+    ET.indent(suites)
+    return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def name(one: Judged) -> str:
+    """A cell and metric: ``ring, batch 16: GST``."""
+    other = f" ({one.arm})" if one.arm != one.cell.label else ""
+    return f"{one.cell}{other}: {NAMES[one.metric]}"
+
+
+def sentence(one: Judged) -> str:
+    """The judgement in words."""
+    if one.ratio is None:
+        return f"{name(one)} is {one.verdict}: {one.why}"
+    return (
+        f"{name(one)} is {one.verdict}: {_value(one.metric, one.new)} against {_value(one.metric, one.base)}, "
+        f"ratio {one.ratio.value:.4f}, {_interval(one)}, threshold {one.threshold:.3g}"
+    )
+
+
+def _row(one: Judged) -> list[str]:
+    point = f", {one.cell.where}" if one.cell.where else ""
+    other = f" / {one.arm}" if one.arm != one.cell.label else ""
+    start = [f"{one.cell.label}{other}{point}", str(one.cell.batch or MISSING), NAMES[one.metric]]
+    values = [_value(one.metric, side) for side in (one.base, one.new)]
+    trials = f"{len(one.base)} / {len(one.new)}"
+    if one.ratio is None or one.p_value is None:
+        return [*start, *values, MISSING, MISSING, MISSING, trials, one.verdict]
+    return [*start, *values, f"{one.ratio.value:.4f}", _interval(one), f"{one.p_value:.1g}", trials, one.verdict]
+
+
+def _value(metric: str, values: tuple[float, ...]) -> str:
+    """The median of a side's trials."""
+    if not values:
+        return MISSING
+    return value_text(metric, median(values))
+
+
+def _interval(one: Judged) -> str:
+    assert one.ratio is not None
+    if math.isinf(one.ratio.high):
+        return "not known"
+    return f"{one.ratio.low:.4f} to {one.ratio.high:.4f}"
+
+
+def _entry(one: Judged) -> dict[str, Any]:
+    ratio: Mapping[str, float | None] | None = None
+    if one.ratio is not None:
+        ends = {"value": one.ratio.value, "low": one.ratio.low, "high": one.ratio.high}
+        ratio = {key: value if math.isfinite(value) else None for key, value in ends.items()}
+    return {
+        "label": one.cell.label,
+        "batch": one.cell.batch,
+        "point": dict(one.cell.point),
+        "arm": one.arm,
+        "metric": one.metric,
+        "verdict": one.verdict,
+        "why": one.why,
+        "threshold": one.threshold,
+        "ratio": ratio,
+        "p_value": one.p_value,
+        "base": list(one.base),
+        "new": list(one.new),
+    }
+
+
+def _thresholds(found: Comparison) -> str:
+    known = {one.metric: one.threshold for one in found.judged}
+    if len(set(known.values())) == 1:
+        return f"{100 * next(iter(known.values())):.3g} %"
+    return ", ".join(f"{100 * value:.3g} % of {NAMES[metric]}" for metric, value in known.items())
+
+
+def _line(texts: list[str] | tuple[str, ...]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def _escaped(words: str) -> str:
+    """Text from a spec is text in Markdown, too."""
+    return re.sub(r"([\\|*_<>`\[\]#])", r"\\\1", words.replace("\n", " "))
+
+
+def _clean(words: str) -> str:
+    return NOT_XML.sub("?", words)

@@ -1,0 +1,123 @@
+"""Series as one page that needs no network: a figure for each, and a table of the changes. Same input, same bytes."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import plotly.graph_objects as go
+import plotly.io as pio
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from analysis.history.series import Point, Series
+from analysis.history.text import change_texts, title, told
+from analysis.measured import NAMES, value_text
+from analysis.pages import source, template
+from testbed.files import write_bytes
+
+LINE, LEVEL, CHANGE = "#0072b2", "#e69f00", "#d9453a"
+"""Okabe and Ito's blue and orange, and the red that marks what to look at."""
+UNITS = {"gst": "GST (s)", "jct": "JCT (s)", "throughput": "samples/s"}
+HEIGHT_PX = 300
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One Plotly figure: the id of its place in the page, its caption, its description as JSON, what is seen in it."""
+
+    id: str
+    caption: str
+    json: Markup
+    seen: str
+
+
+def write(found: Sequence[Series], unread: Sequence[str], out: Path) -> None:
+    """Write the page.
+
+    Raises:
+        OutputError, DiskFullError: it cannot be written.
+    """
+    write_bytes(out, render(found, unread).encode())
+
+
+def render(found: Sequence[Series], unread: Sequence[str]) -> str:
+    """The page. Whatever comes from runs is escaped."""
+    changed = sum(bool(one.changes) for one in found)
+    return template("analysis.history", "history.html").render(
+        heading=f"{changed} of {len(found)} series changed" if changed else f"None of {len(found)} series changed",
+        figures=[_figure(i, one) for i, one in enumerate(found)],
+        changes=[(title(one), each) for one in found for each in change_texts(one)],
+        conditions=[(title(one), point) for one in found for point in one.points if point.changed],
+        unread=unread,
+        style=source("analysis.history", "history.css"),
+        plotly=Markup(get_plotlyjs()),
+    )
+
+
+def _figure(number: int, one: Series) -> Figure:
+    figure = go.Figure()
+    order = list(range(len(one.points)))
+    values = [point.value for point in one.points]
+    figure.add_scatter(
+        x=order,
+        y=values,
+        mode="lines+markers",
+        name=NAMES[one.metric],
+        line={"color": LINE, "width": 1},
+        marker={
+            "color": [CHANGE if i in {change.position for change in one.changes} else LINE for i in order],
+            "size": 7,
+        },
+        error_y={
+            "type": "data",
+            "symmetric": False,
+            "array": [0.0 if p.high is None else p.high - p.value for p in one.points],
+            "arrayminus": [0.0 if p.low is None else p.value - p.low for p in one.points],
+            "color": LINE,
+            "thickness": 1,
+        },
+        customdata=[_hover(one.metric, point) for point in one.points],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+    figure.add_scatter(
+        x=order, y=list(one.levels), mode="lines", line={"color": LEVEL, "width": 2, "shape": "hvh"}, hoverinfo="skip"
+    )
+    for change in one.changes:
+        at = change.position - 0.5
+        figure.add_vline(x=at, line={"color": CHANGE, "width": 1, "dash": "dot"})
+    return Figure(f"series-{number}", title(one), _json(figure, one), _seen(one))
+
+
+def _hover(metric: str, point: Point) -> str:
+    """What a point says; Plotly reads it as HTML, and names are text."""
+    lines = [point.name, point.started, f"{value_text(metric, point.value)}, {point.trials} trials", *point.changed]
+    return "<br>".join(html.escape(line) for line in lines)
+
+
+def _seen(one: Series) -> str:
+    runs = f"{len(one.points)} run{'s' if len(one.points) > 1 else ''}"
+    return f"{runs}: {'; '.join(told(one))}."
+
+
+def _json(figure: go.Figure, one: Series) -> Markup:
+    """As JSON that may stand inside a script element."""
+    every = max(1, len(one.points) // 8)
+    shown = list(range(0, len(one.points), every))
+    axis = {"automargin": True, "zeroline": False, "title": {"standoff": 10, "font": {"size": 12}}}
+    figure.update_layout(
+        template="none",
+        height=HEIGHT_PX,
+        margin={"l": 8, "r": 12, "t": 8, "b": 44},
+        showlegend=False,
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif", "size": 13},
+        hoverlabel={"align": "left"},
+    )
+    figure.update_xaxes(**axis, tickvals=shown, ticktext=[one.points[i].started[:10] for i in shown])
+    figure.update_yaxes(**axis)
+    figure.update_yaxes(title_text=UNITS[one.metric])
+    return Markup(str(pio.to_json(figure, engine="json")).replace("<", "\\u003c").replace(">", "\\u003e"))

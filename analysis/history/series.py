@@ -1,0 +1,166 @@
+"""From a directory of runs and baselines to a series for each experiment, cell and metric."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from analysis import statistics
+from analysis.cell import Cell
+from analysis.conditions import differences, schemes
+from analysis.history.changes import change_points
+from analysis.measured import METRICS, Side, read
+from testbed.errors import OutputError
+
+MARK = '"baseline"'
+"""A JSON file with this may be a baseline."""
+LARGEST_BYTES = 16 * 2**20
+"""Of a file that is looked into; a baseline of 1,000 trials has 1 MiB."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run: the median of its VALID trials, between which values it lies with 95 %, and how many there are.
+
+    ``changed`` names the conditions that differ from the run before, with their values.
+    """
+
+    name: str
+    started: str
+    value: float
+    low: float | None
+    high: float | None
+    trials: int
+    changed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """With the point at ``position`` the metric became ``ratio`` times as large as in the segment before."""
+
+    position: int
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Series:
+    """A metric of one cell over runs in the order of time; ``levels`` has each point's segment's median."""
+
+    experiment: str
+    cell: Cell
+    metric: str
+    points: tuple[Point, ...]
+    changes: tuple[Change, ...]
+    levels: tuple[float, ...]
+
+
+def collect(folder: Path) -> tuple[list[Side], list[str]]:
+    """Every run directory and baseline in ``folder`` or below in the order of time, and what cannot be read, with why.
+
+    A run and the baseline that was made of it are one measurement, and there once: as two, they would look like runs
+    that agree to the last digit, and what differs from them like a change.
+
+    Raises:
+        OutputError: there is no such directory, or neither a run nor a baseline in it.
+    """
+    if not folder.is_dir():
+        raise OutputError(f"{folder}: is not a directory", fix="give the one that holds runs, such as runs")
+    found, unread = [], []
+    for path in _sources(folder):
+        try:
+            found.append(replace(read(path), name=str(path.relative_to(folder)) if path != folder else str(path)))
+        except OutputError as error:
+            unread.append(error.problem)
+    if not found and not unread:
+        raise OutputError(f"{folder}: holds neither a run nor a baseline", fix="testbed run SPEC writes into runs/")
+    found = [side for side in found if side.trials]
+    found.sort(key=lambda side: (_started(side), side.name))
+    measured = {
+        (side.experiment, frozenset((one.id, one.started) for one in side.trials)): side for side in found[::-1]
+    }
+    return list(measured.values())[::-1], unread
+
+
+def series(sides: list[Side], metric: str) -> list[Series]:
+    """A metric's series, by experiment and cell in the order in which they first came."""
+    by_experiment: dict[str, list[Side]] = {}
+    for side in sides:
+        by_experiment.setdefault(side.experiment, []).append(side)
+    found = []
+    for experiment, members in by_experiment.items():
+        for cell in dict.fromkeys(cell for side in members for cell in side.cells):
+            points = tuple(_points(members, cell, metric))
+            if points:
+                found.append(_series(experiment, cell, metric, points))
+    return found
+
+
+def _series(experiment: str, cell: Cell, metric: str, points: tuple[Point, ...]) -> Series:
+    values = [point.value for point in points]
+    cuts = change_points(values)
+    edges = [0, *cuts, len(values)]
+    medians = [float(np.median(values[a:b])) for a, b in pairwise(edges)]
+    changes = tuple(Change(cut, medians[i + 1] / medians[i]) for i, cut in enumerate(cuts))
+    levels = [level for level, (a, b) in zip(medians, pairwise(edges), strict=True) for _ in range(b - a)]
+    return Series(experiment, cell, metric, points, changes, tuple(levels))
+
+
+def _points(sides: list[Side], cell: Cell, metric: str) -> Iterator[Point]:
+    assert metric in METRICS
+    before: Side | None = None
+    for side in sides:
+        valid = [trial for trial in side.trials if trial.cell == cell and trial.verdict == "VALID"]
+        values = [trial.values[metric] for trial in valid if trial.values.get(metric, 0) > 0]
+        if not values:
+            continue
+        middle = statistics.median(values)
+        known = len(values) > 1
+        changed = () if before is None else tuple(_changed(before, side, cell))
+        low, high = (middle.low, middle.high) if known else (None, None)
+        yield Point(side.name, min(trial.started for trial in valid), middle.value, low, high, len(values), changed)
+        before = side
+
+
+def _changed(before: Side, side: Side, cell: Cell) -> Iterator[str]:
+    """Conditions and scheme that are not those of the run before."""
+    arms = [(cell.label, cell.label)]
+    for one in (*differences(before, side, arms), *schemes(before, side, arms)):
+        yield f"{one.name}: {one.base}, now {one.new}"
+
+
+def _started(side: Side) -> str:
+    return min(trial.started for trial in side.trials)
+
+
+def _sources(folder: Path) -> Iterator[Path]:
+    """Run directories, without what is in them, and files that may be baselines; in the order of names."""
+    for place, folders, files in os.walk(folder):
+        if "resolved.json" in files:
+            folders.clear()
+            yield Path(place)
+            continue
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            path = Path(place) / name
+            if (
+                name.endswith(".json")
+                and path.is_file()
+                and path.stat().st_size <= LARGEST_BYTES
+                and _is_baseline(path)
+            ):
+                yield path
+
+
+def _is_baseline(path: Path) -> bool:
+    """Whether it is JSON that calls itself one; other JSON files may lie beside runs."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return MARK in text and "baseline" in json.loads(text)
+    except (OSError, ValueError, TypeError):
+        return False

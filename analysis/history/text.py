@@ -1,0 +1,84 @@
+"""Series as text for a terminal, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from analysis.history.changes import FEWEST
+from analysis.history.series import Series
+from analysis.measured import NAMES, value_text
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def text(found: Sequence[Series], unread: Sequence[str]) -> str:
+    """A block for each series: how it went, and where it changed."""
+    lines = [line for one in found for line in [*_block(one), ""]]
+    return "\n".join([*lines, *(f"not read: {problem}" for problem in unread)]).rstrip()
+
+
+def as_json(found: Sequence[Series], unread: Sequence[str]) -> dict[str, Any]:
+    """The same for programs."""
+    return {"series": [_entry(one) for one in found], "not_read": list(unread)}
+
+
+def title(one: Series) -> str:
+    """``quickstart: ring, batch 16: GST``."""
+    return f"{one.experiment}: {one.cell}: {NAMES[one.metric]}"
+
+
+def change_texts(one: Series) -> list[str]:
+    """A sentence for each change."""
+    return [
+        f"{100 * (change.ratio - 1):+.1f} % with {one.points[change.position].name} "
+        f"({one.points[change.position].started[:16]})"
+        for change in one.changes
+    ]
+
+
+def told(one: Series) -> list[str]:
+    """Its changes, or that there are none, or can be none yet."""
+    few = f"too few runs to see a change: {FEWEST} are the least"
+    return change_texts(one) or ["no change" if len(one.points) >= FEWEST else few]
+
+
+def bars(values: Sequence[float]) -> str:
+    """A bar for each value, from the least to the greatest; the same height for all where they are equal."""
+    low, high = min(values), max(values)
+    if high <= low:
+        return BARS[3] * len(values)
+    return "".join(BARS[round((value - low) / (high - low) * (len(BARS) - 1))] for value in values)
+
+
+def _block(one: Series) -> list[str]:
+    values = [point.value for point in one.points]
+    least, most, last = (value_text(one.metric, value) for value in (min(values), max(values), values[-1]))
+    span = f"{len(values)} runs, {least} to {most}, last {last}" if len(values) > 1 else f"1 run, {last}"
+    lines = [title(one), f"  {bars(values)}  {span}"]
+    lines += [f"  {'changed: ' if one.changes else ''}{each}" for each in told(one)]
+    for point in one.points:
+        lines += [f"  {point.name} ({point.started[:16]}) ran under other conditions: {each}" for each in point.changed]
+    return lines
+
+
+def _entry(one: Series) -> dict[str, Any]:
+    return {
+        "experiment": one.experiment,
+        "label": one.cell.label,
+        "batch": one.cell.batch,
+        "point": dict(one.cell.point),
+        "metric": one.metric,
+        "runs": [
+            {**vars(point), "changed": list(point.changed), "level": level}
+            for point, level in zip(one.points, one.levels, strict=True)
+        ],
+        "changes": [
+            {
+                "run": one.points[change.position].name,
+                "started": one.points[change.position].started,
+                "ratio": change.ratio,
+            }
+            for change in one.changes
+        ],
+    }

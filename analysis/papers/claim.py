@@ -1,0 +1,159 @@
+"""A paper's claim as data: what the paper says and where, what measures it here, and how it is decided.
+
+A claim is a function from the runs of its experiments to a :class:`Finding`: rows of numbers, each the paper's,
+theory's and ours side by side, and the checks that decide it. Nothing in it touches the machine, so made-up runs can
+show that a claim would fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+import numpy as np
+
+from analysis.papers.evidence import Measured
+from analysis.recorded import Run
+from analysis.statistics import Interval
+
+Stated: TypeAlias = float | tuple[float, float] | None
+"""A paper's value, or the range that it names; None where it has no number."""
+
+
+class Verdict(StrEnum):
+    """What became of a claim here."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    UNDECIDED = "not decided"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of a claim; all in ``unit``.
+
+    Attributes:
+        name: what it is the number of.
+        paper: the paper's value.
+        theory: what our forests, topologies and models say; None where they say nothing.
+        ours: what was measured; None for a number that is modelled only.
+    """
+
+    name: str
+    unit: str
+    paper: Stated
+    theory: float | None
+    ours: Measured | None = None
+
+    @property
+    def interval(self) -> Interval | None:
+        """Where our value is: measured, or, of a number that is modelled only, theory's; None where it is not known."""
+        if self.ours is not None:
+            return self.ours.interval
+        return None if self.theory is None else Interval(self.theory, self.theory, self.theory)
+
+    @property
+    def doubt(self) -> str:
+        """Why it is not known, or with too little."""
+        if self.ours is None:
+            return "it is not modelled"
+        if self.ours.doubts:
+            return "; ".join(dict.fromkeys(self.ours.doubts))
+        return f"{len(self.ours.samples)} samples are too few"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One statement that a claim is made of, whether it holds here, and why it does not."""
+
+    says: str
+    verdict: Verdict
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came out. The first row stands for the claim where there is room for one; ``notes`` say what differs."""
+
+    rows: tuple[Row, ...]
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """A claim fails with any of its checks, and holds with all of them."""
+        found = {check.verdict for check in self.checks}
+        return next((one for one in (Verdict.FAILS, Verdict.UNDECIDED) if one in found), Verdict.HOLDS)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What measures a claim: a spec under ``experiments/`` and the settings (``--set``) of each mode.
+
+    Attributes:
+        quick: changes for two cores and a few minutes; None where that cannot be had.
+        full: changes for as long as it takes.
+    """
+
+    spec: str
+    quick: tuple[str, ...] | None
+    full: tuple[str, ...]
+
+    def settings(self, full: bool) -> tuple[str, ...] | None:
+        """The changes of a mode; None where it has no such experiment."""
+        return self.full if full else self.quick
+
+
+Runs: TypeAlias = Mapping[str, Run]
+"""By spec, the run of each experiment that there is."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper claims.
+
+    Attributes:
+        name: ``PAPER.CLAIM``.
+        says: the claim, in our words.
+        where: section, figure or table.
+        decide: the finding, from the runs of its experiments; one whose run is missing is not decided.
+        assumes: what the paper leaves open and is taken here.
+    """
+
+    name: str
+    says: str
+    where: str
+    decide: Callable[[Runs], Finding]
+    experiments: tuple[Experiment, ...] = ()
+    assumes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper and its claims."""
+
+    name: str
+    title: str
+    claims: tuple[Claim, ...]
+
+
+def number(value: float, unit: str = "") -> str:
+    """``1.78 T_F``, ``56.4 %``, ``12``: three digits, of per cents one behind the point."""
+    if not np.isfinite(value):
+        return "unknown"
+    digits = f"{value:.1f}" if unit == "%" else f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{digits} {unit}".strip()
+
+
+def stated(value: Stated, unit: str = "") -> str:
+    """A paper's value, or its range; that of an interval, too."""
+    if value is None:
+        return "-"
+    if isinstance(value, tuple) and np.isinf(value[1]):
+        return f"{number(value[0], unit)} or more" if np.isfinite(value[0]) else "unknown"
+    if isinstance(value, tuple):
+        low, high = (number(one, unit).removesuffix(unit).strip() for one in value)
+        return f"{low} to {high} {unit}".strip()
+    return number(value, unit)

@@ -1,0 +1,112 @@
+"""From runs to samples of one number: only what VALID trials measured, and why the others do not count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis import metrics
+from analysis.recorded import Run, Trial
+from analysis.statistics import Interval, median
+
+Values = npt.NDArray[np.float64]
+FEWEST_TRIALS = 3
+"""From so many repeats on, a sample is a trial's median; of fewer, its iterations are taken, and whatever disturbs a
+whole trial disturbs them together: their interval can be too narrow."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Samples of one number.
+
+    Attributes:
+        samples: one a trial, or one an iteration, as ``of`` says.
+        valid, trials: how many trials they are from, and how many there should be.
+        doubts: why the others do not count, a sentence each.
+    """
+
+    samples: tuple[float, ...]
+    of: str
+    valid: int
+    trials: int
+    doubts: tuple[str, ...] = ()
+    fitted: Interval | None = None
+    """Of a number that is no median of samples, its interval."""
+
+    @cached_property
+    def interval(self) -> Interval | None:
+        """The median and its 95 % interval; None where there are no two samples."""
+        if self.fitted is not None:
+            return self.fitted
+        return median(self.samples) if len(self.samples) > 1 else None
+
+
+def measure(run: Run | None, arms: Sequence[str], values: Callable[..., Values], batch: int | None = None) -> Measured:
+    """``values`` of the trials of ``arms`` with the same repeat, from all repeats in which each is VALID.
+
+    Args:
+        arms: labels; ``values`` is given a trial of each, in this order, and returns one number an iteration.
+        batch: of each; None takes the first that the run has.
+    """
+    if run is None:
+        return Measured((), "iterations", 0, 0, ("it was not run",))
+    batch = run.batches[0] if batch is None and run.batches else batch
+    asked = run.resolved.get("repeats") or 1
+    repeats = range(asked if isinstance(asked, int) else 1 + max((one.repeat for one in run.trials), default=0))
+    found, doubts, valid = [], [], 0
+    for repeat in repeats:
+        trials = [_trial(run, label, batch, repeat) for label in arms]
+        why = [reason for label, trial in zip(arms, trials, strict=True) if (reason := _why_not(label, trial))]
+        doubts += why
+        valid += sum(trial is not None and trial.valid for trial in trials)
+        if not why:
+            found.append(values(*trials))
+    enough = len(found) >= FEWEST_TRIALS
+    samples = [float(np.median(one)) for one in found] if enough else [float(x) for one in found for x in one]
+    of = "trials" if enough else "iterations"
+    return Measured(tuple(samples), of, valid, len(repeats) * len(arms), tuple(doubts))
+
+
+def _trial(run: Run, label: str, batch: int | None, repeat: int) -> Trial | None:
+    wanted = (label, batch, repeat)
+    return next((one for one in run.trials if (one.label, one.batch, one.repeat) == wanted), None)
+
+
+def _why_not(label: str, trial: Trial | None) -> str:
+    if trial is None:
+        return f"{label}: was not run"
+    if not trial.done:
+        return f"{label}: failed: {(trial.error or 'for no known reason').splitlines()[0]}"
+    reasons = ", ".join(check.name for check in trial.reasons)
+    return "" if trial.valid else f"{label}: INVALID ({reasons})"
+
+
+def gst_s(trial: Trial) -> Values:
+    """GST (s) of each iteration after the warm-up."""
+    assert trial.samples is not None  # it is VALID, so it has them
+    return np.asarray(metrics.gst_s(trial.samples, trial.warmup), np.float64)
+
+
+def iteration_s(trial: Trial) -> Values:
+    """How long (s) each iteration after the warm-up took, from the end of the one before: what a job of many iterations
+    takes is their sum."""
+    assert trial.samples is not None
+    ends = trial.samples.groupby("iteration")["end_s"].max().to_numpy(float)
+    took: Values = np.diff(ends, prepend=float(trial.samples["start_s"].min()))
+    return took[trial.warmup :]
+
+
+def reduction(base: Trial, new: Trial) -> Values:
+    """By how many per cent ``new`` takes less time than ``base``, iteration by iteration."""
+    less: Values = 100 * (1 - iteration_s(new) / iteration_s(base))
+    return less
+
+
+def speed_up(base: Trial, new: Trial) -> Values:
+    """Throughput of ``new`` over that of ``base``, of the same batch, iteration by iteration."""
+    times: Values = iteration_s(base) / iteration_s(new)
+    return times

@@ -1,0 +1,76 @@
+"""A page a paper: one HTML file that needs no network. The same findings, the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from markupsafe import Markup
+
+from analysis.pages import source, template
+from analysis.papers.claim import Claim, Finding, Paper, Row, Verdict, number, stated
+from analysis.papers.picture import picture
+
+_CLASS = {Verdict.HOLDS: "good", Verdict.FAILS: "bad", Verdict.UNDECIDED: "open"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number as text; ``ours`` has its interval, ``from_what`` its samples and trials."""
+
+    name: str
+    paper: str
+    theory: str
+    ours: str
+    between: str
+    from_what: str
+    doubt: str
+
+
+def render(paper: Paper, found: Sequence[tuple[Claim, Finding]], mode: str, folders: Mapping[str, str]) -> str:
+    """The page of a paper's claims, ``mode`` being quick or full; ``folders`` are those of the runs, by spec."""
+    return template("analysis.papers", "paper.html").render(
+        paper=paper,
+        found=found,
+        mode=mode,
+        folders=folders,
+        style=source("analysis.papers", "paper.css"),
+        counts=counts(found),
+        line=_line,
+        pictures=_pictures,
+        css=_CLASS,
+    )
+
+
+def counts(found: Sequence[tuple[Claim, Finding]]) -> str:
+    """``5 claims hold, 1 fails, 1 not decided``."""
+    verdicts = [finding.verdict for _, finding in found]
+    words = {
+        Verdict.HOLDS: ("holds", "hold"),
+        Verdict.FAILS: ("fails", "fail"),
+        Verdict.UNDECIDED: ("not decided",) * 2,
+    }
+    told = [
+        f"{count} {one if count == 1 else several}"
+        for verdict, (one, several) in words.items()
+        if (count := verdicts.count(verdict))
+    ]
+    return f"Of {len(found)} claim{'' if len(found) == 1 else 's'}, {', '.join(told)}"
+
+
+def _line(row: Row) -> Line:
+    theory = "-" if row.theory is None else number(row.theory, row.unit)
+    if row.ours is None:
+        return Line(row.name, stated(row.paper, row.unit), theory, "modelled", "", "", "")
+    interval, ours = row.interval, row.ours
+    here = "-" if interval is None else number(interval.value, row.unit)
+    between = "" if interval is None else stated((interval.low, interval.high), row.unit)
+    counted = f"{len(ours.samples)} {ours.of}, {ours.valid} of {ours.trials} trials VALID" if ours.trials else "not run"
+    return Line(row.name, stated(row.paper, row.unit), theory, here, between, counted, "; ".join(ours.doubts))
+
+
+def _pictures(finding: Finding) -> list[Markup]:
+    """One for each unit, of rows that follow each other."""
+    groups = [picture(list(rows)) for _, rows in groupby(finding.rows, key=lambda row: row.unit)]
+    return [Markup(svg) for svg in groups if svg]

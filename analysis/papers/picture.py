@@ -1,0 +1,99 @@
+"""A claim's numbers as a picture: for each, the paper's value or range, theory's, and ours with its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+
+from analysis.papers.claim import Row, number, stated
+
+_NAME_PX, _PLOT_PX, _ROW_PX, _AXIS_PX = 300, 420, 26, 30
+_PAD_PX = 12
+INK, PAPER, OURS = "currentColor", "#c77d18", "#2b6cb0"
+
+
+def picture(rows: Sequence[Row]) -> str:
+    """An SVG of the rows, which have one unit; nothing where fewer than two of them have a number."""
+    shown = [row for row in rows if _numbers(row)]
+    if len(shown) < 2:
+        return ""
+    values = [value for row in shown for value in _numbers(row)]
+    low, high = min(0.0, *values), max(values)
+    high = high if high > low else low + 1
+
+    def x(value: float) -> float:
+        return _NAME_PX + _PAD_PX + (_PLOT_PX - 2 * _PAD_PX) * (min(value, high) - low) / (high - low)
+
+    height = _ROW_PX * len(shown) + _AXIS_PX
+    unit = shown[0].unit
+    label = f"paper, theory and here, in {unit or 'numbers'}"
+    parts = [
+        f'<svg class="numbers" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_NAME_PX + _PLOT_PX} {height}" '
+        f'role="img" aria-label="{escape(label)}" font-size="12" fill="currentColor">'
+    ]
+    parts += [_grid(x(tick), height, number(tick, unit)) for tick in _ticks(low, high)]
+    for i, row in enumerate(shown):
+        parts += _marks(row, _ROW_PX * (i + 0.5), x)
+    return "\n".join([*parts, "</svg>"])
+
+
+def _grid(at: float, height: int, text: str) -> str:
+    return (
+        f'<line x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="{height - _AXIS_PX + 4}" stroke="{INK}" opacity="0.15"/>'
+        f'<text x="{at:.1f}" y="{height - 10}" text-anchor="middle" opacity="0.7">{escape(text)}</text>'
+    )
+
+
+def _marks(row: Row, y: float, x: Callable[[float], float]) -> list[str]:
+    parts = [f'<text x="{_NAME_PX}" y="{y + 4:.1f}" text-anchor="end">{escape(_short(row.name))}</text>']
+    tip = f"paper {stated(row.paper, row.unit)}"
+    if isinstance(row.paper, tuple):
+        left, right = (x(limit) for limit in row.paper)
+        parts.append(
+            f'<rect x="{left:.1f}" y="{y - 7:.1f}" width="{right - left:.1f}" height="14" fill="{PAPER}" '
+            'opacity="0.25">'
+            f"<title>{escape(tip)}</title></rect>"
+        )
+    elif row.paper is not None:
+        at = x(row.paper)
+        parts.append(
+            f'<path d="M{at:.1f} {y - 8:.1f}l6 8l-6 8l-6 -8z" fill="{PAPER}"><title>{escape(tip)}</title></path>'
+        )
+    if row.theory is not None:
+        at = x(row.theory)
+        parts.append(
+            f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{y - 9:.1f}" y2="{y + 9:.1f}" stroke="{INK}" stroke-width="2">'
+            f"<title>{escape(f'theory {number(row.theory, row.unit)}')}</title></line>"
+        )
+    found = row.interval if row.ours is not None else None
+    if found is not None:
+        if math.isfinite(found.low) and math.isfinite(found.high):
+            parts.append(
+                f'<line x1="{x(found.low):.1f}" x2="{x(found.high):.1f}" y1="{y:.1f}" y2="{y:.1f}" stroke="{OURS}" '
+                'stroke-width="2.5"/>'
+            )
+        parts.append(
+            f'<circle cx="{x(found.value):.1f}" cy="{y:.1f}" r="4.5" fill="{OURS}">'
+            f"<title>{escape(f'here {number(found.value, row.unit)}')}</title></circle>"
+        )
+    return parts
+
+
+def _numbers(row: Row) -> list[float]:
+    """What of a row has a place on the axis."""
+    paper = row.paper if isinstance(row.paper, tuple) else (row.paper,)
+    found = row.interval
+    ours = [] if found is None else [found.value, found.low, found.high]
+    return [value for value in (*paper, row.theory, *ours) if value is not None and math.isfinite(value)]
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """About five round numbers."""
+    step = 10 ** math.floor(math.log10((high - low) / 4))
+    step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= 5)
+    return [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 46 else f"{name[:43]}..."

@@ -1,0 +1,261 @@
+"""A run as it was recorded, in typed values: a run directory's experiment, its trials, and what each has measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Setting: TypeAlias = tuple[int, tuple[tuple[str, str], ...]]
+"""Batch, and the names and values (as JSON) of what a sweep varies."""
+Place: TypeAlias = tuple[str, Setting]
+"""A cell by its arm's label and its setting."""
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The numbers of one trial; None where it did not get so far."""
+
+    jct_s: float | None = None
+    compute_s: float | None = None
+    sync_s: float | None = None
+    straggler_wait_s: float | None = None
+    gst_median_s: float | None = None
+    gst_uncertainty_s: float | None = None
+    """By how much it may be off, where hosts have clocks of their own."""
+    gst_p95_s: float | None = None
+    gst_theory_s: float | None = None
+    gst_ratio: float | None = None
+    throughput_sps: float | None = None
+    wire_bytes: float | None = None
+    wire_bytes_theory: float | None = None
+    algbw_bps: float | None = None
+    busbw_bps: float | None = None
+    staleness_median: float | None = None
+    """How many updates of others an update of an asynchronous scheme missed; None of a synchronous scheme."""
+    staleness_p95: float | None = None
+    staleness_max: float | None = None
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How good the trained weights are, and whether they are those of single-process SGD; or, of a profile, how many
+    elements of its sums were looked at, and how many were wrong."""
+
+    test_accuracy: float | None = None
+    test_loss: float | None = None
+    weights_error: float | None = None
+    weights_equal: bool | None = None
+    reference: str | None = None
+    checked_elements: int | None = None
+    wrong_elements: int | None = None
+    curve: list[list[float]] | None = None
+    """(iteration, share of the test set that is classified right after it), of the training that the weights equal."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One reason to believe a trial, or not to: ``value`` against ``limit``, both in ``unit``."""
+
+    name: str
+    ok: bool
+    value: float | None = None
+    limit: float | None = None
+    unit: str = ""
+    detail: str = ""
+    asked: bool = False
+    """The trial was to be like that: told, not judged."""
+
+
+@dataclass(frozen=True)
+class LinkCount:
+    """What the kernel counted at the egress of one directed link, None where the lab does not make the link and cannot
+    count, and what theory says it should be."""
+
+    link: int
+    source: str
+    target: str
+    rate_bps: float
+    bytes: int | None
+    drops: int | None
+    theory_bytes: float | None
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that was done to a trial; times in seconds from its start, None where that did not come."""
+
+    kind: str
+    what: str
+    planned_s: float | None = None
+    begun_s: float | None = None
+    done_s: float | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What a trial did when nodes had died: with iteration ``first`` ``world`` workers went on, ``recovered_s`` seconds
+    later the next iteration was done. ``called_s`` is when it was noticed, in seconds from the trial's start."""
+
+    without: list[str]
+    first: int
+    world: int
+    scheme: str
+    called_s: float
+    recovered_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial. ``samples`` has a row for each (rank, iteration); None for a trial that left none."""
+
+    id: str
+    label: str
+    topology: str
+    scheme: str
+    batch: int
+    repeat: int
+    iterations: int
+    world: int
+    done: bool
+    error: str | None
+    metrics: Metrics
+    accuracy: Accuracy
+    verdict: str | None
+    checks: tuple[Check, ...]
+    links: tuple[LinkCount, ...]
+    events: tuple[Event, ...]
+    recoveries: tuple[Recovery, ...]
+    started: str
+    duration_s: float | None
+    samples: pd.DataFrame | None
+    point: dict[str, Any] = field(default_factory=dict)
+    """By the names of swept fields, their values in base units; empty where nothing is swept."""
+    at: str = ""
+    """The point for people: ``rate=100 Mbit/s``."""
+    warmup: int = 0
+    """Iterations at its start that statistics of GST leave out."""
+
+    @cached_property
+    def setting(self) -> Setting:
+        """What it has in common with the trials of other arms that it is compared with."""
+        return self.batch, tuple((key, json.dumps(value, sort_keys=True)) for key, value in sorted(self.point.items()))
+
+    @cached_property
+    def gst_s(self) -> pd.Series[float] | None:
+        """GST (s) of each iteration after the warm-up; None where there are no samples."""
+        from analysis import metrics  # here, for it loads pandas
+
+        return None if self.samples is None else metrics.gst_s(self.samples, self.warmup)
+
+    @cached_property
+    def waits_s(self) -> pd.DataFrame | None:
+        """float64[iterations, ranks], as :func:`analysis.metrics.waits_s`; None where there are no samples."""
+        from analysis import metrics
+
+        return None if self.samples is None else metrics.waits_s(self.samples, self.warmup)
+
+    @cached_property
+    def staleness(self) -> pd.Series[int] | None:
+        """Of each update, as :func:`analysis.metrics.staleness`; None where there are no samples, or no updates."""
+        from analysis import metrics
+
+        return None if self.samples is None else metrics.staleness(self.samples, self.warmup)
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether its workers did not wait for sums."""
+        return self.metrics.staleness_max is not None
+
+    @property
+    def means(self) -> str:
+        """The scheme on the topology, where the label does not say that already; else nothing."""
+        what = f"{self.scheme} on {self.topology}"
+        return "" if self.label == what else what
+
+    @property
+    def valid(self) -> bool:
+        """Whether it finished and every fidelity check passed."""
+        return self.done and self.verdict == "VALID"
+
+    @property
+    def reasons(self) -> tuple[Check, ...]:
+        """The checks that did not pass."""
+        return tuple(check for check in self.checks if not check.ok)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What ratios are relative to (:func:`analysis.cell.references`): the first arm's name, and by cell its reference,
+    for those that have one."""
+
+    name: str
+    of: Mapping[Place, Place]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory, or several as one. ``labels`` names the arms in the spec's order; ``trials`` are by batch,
+    repeat, then arm; ``planned`` is how many trials the spec asks for, None where the resolved spec does not say."""
+
+    path: Path
+    name: str
+    spec: str
+    resolved: dict[str, Any]
+    environment: dict[str, Any]
+    labels: tuple[str, ...]
+    trials: tuple[Trial, ...]
+    planned: int | None = None
+    parts: tuple[Run, ...] = ()
+    """The runs that it puts side by side, where it is not one alone."""
+    reference: Reference | None = None
+    """Where a report calls arms and settings otherwise than the spec; else ratios are relative to the first label."""
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """The sub-minibatch sizes (samples per worker and iteration) that trials used, ascending."""
+        return tuple(dict.fromkeys(trial.batch for trial in self.trials))
+
+    @property
+    def finished(self) -> tuple[Trial, ...]:
+        """The trials that ran to their end, VALID or not."""
+        return tuple(trial for trial in self.trials if trial.done)
+
+    @property
+    def first(self) -> str:
+        """The name of the spec's first arm, which ratios are relative to."""
+        return self.reference.name if self.reference else self.labels[0]
+
+    def reference_of(self, label: str, setting: Setting) -> Place | None:
+        """The first arm's cell that a cell's ratios are relative to, there or not."""
+        return self.reference.of.get((label, setting)) if self.reference else (self.labels[0], setting)
+
+    def first_arm(self, trial: Trial) -> Trial | None:
+        """The finished trial of the spec's first arm that a trial's ratios are relative to: of the same repeat."""
+        place = self.reference_of(trial.label, trial.setting)
+        return self._finished_at.get((place, trial.repeat)) if place else None
+
+    @cached_property
+    def _finished_at(self) -> dict[tuple[Place, int], Trial]:
+        return {((trial.label, trial.setting), trial.repeat): trial for trial in self.finished}
+
+    @property
+    def played(self) -> tuple[str, float, float] | None:
+        """The published model that was played back, its scale, and the links' rate before it; None if none was."""
+        work = workload_of(self.resolved)
+        rate_bps = (self.resolved.get("links") or {}).get("rate_bps")
+        if work.get("kind") != "profile" or rate_bps is None:
+            return None
+        return str(work.get("model")), float(work.get("scale") or 1), float(rate_bps)
+
+
+def workload_of(resolved: dict[str, Any]) -> dict[str, Any]:
+    workload = resolved.get("workload")
+    return workload if isinstance(workload, dict) else {}

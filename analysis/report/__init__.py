@@ -1,0 +1,41 @@
+"""A run, or several side by side, as a page (HTML), as Markdown or as a LaTeX table. The same runs, the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from analysis.load import load
+from analysis.recorded import Run
+from analysis.report.beside import beside
+from analysis.report.points import apart
+from testbed.files import write_bytes
+
+FORMATS = {"html": "report.html", "md": "report.md", "latex": "report.tex"}
+"""What a report can be written as, and what the file in the run directory is then called."""
+_MODULES = {"html": "page", "md": "markdown", "latex": "latex"}
+
+
+def text(run_dirs: Sequence[Path], form: str = "html") -> str:
+    """The report of one run, or of several side by side.
+
+    Raises:
+        OutputError: one is not a run directory, or a file of it is damaged.
+    """
+    runs = [load(path) for path in run_dirs]
+    render: Callable[[Run], str] = import_module(f"analysis.report.{_MODULES[form]}").render
+    return render(apart(runs[0] if len(runs) == 1 else beside(runs)))
+
+
+def write(run_dirs: Path | Sequence[Path], out: Path | None = None, form: str = "html") -> Path:
+    """Write a report atomically, into the run's directory where ``out`` does not say another file; return its path.
+
+    Raises:
+        OutputError: as :func:`text`, or the report cannot be written.
+        DiskFullError: no room is left.
+    """
+    paths = [run_dirs] if isinstance(run_dirs, Path) else list(run_dirs)
+    path = out or paths[0] / FORMATS[form]
+    write_bytes(path, text(paths, form).encode())
+    return path

@@ -1,0 +1,294 @@
+"""Trials by what they have in common: a cell is one arm at one setting, with its repeats.
+
+A setting is a batch and a point of the sweep, if there is one. What is drawn side by side has the same setting but for
+one numeric part of it, the axis.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import inf, isfinite
+from statistics import median
+from typing import Any
+
+from analysis import statistics
+from analysis.cell import pairs as cell_pairs
+from analysis.recorded import Place, Run, Setting, Trial
+from analysis.statistics import Interval
+from testbed.errors import SpecError
+from testbed.units import RATE, SIZE, TIME, Unit, rate_bps, size_bytes, time_s
+
+BATCH = "batch"
+_QUANTITIES: tuple[tuple[Unit, Callable[[object], float]], ...] = ((RATE, rate_bps), (TIME, time_s), (SIZE, size_bytes))
+LEAST_BATCHES = 3
+"""From so many batch sizes on they are an axis; two stand beside each other."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One arm at one setting: its repeats, finished or not."""
+
+    label: str
+    setting: Setting
+    trials: tuple[Trial, ...]
+
+    @property
+    def place(self) -> Place:
+        return self.label, self.setting
+
+    @property
+    def batch(self) -> int:
+        return self.setting[0]
+
+    @cached_property
+    def point(self) -> dict[str, str]:
+        """What a sweep varies, as text."""
+        return {key: as_text(json.loads(value)) for key, value in self.setting[1]}
+
+    @cached_property
+    def finished(self) -> tuple[Trial, ...]:
+        return tuple(trial for trial in self.trials if trial.done)
+
+    @property
+    def valid(self) -> bool:
+        """Whether its numbers can be believed."""
+        return any(trial.valid for trial in self.finished)
+
+    @cached_property
+    def counted(self) -> tuple[Trial, ...]:
+        """The trials that its numbers are from: the VALID ones, or, where there are none, all that finished."""
+        return tuple(trial for trial in self.finished if trial.valid) or self.finished
+
+    @cached_property
+    def typical(self) -> Trial | None:
+        """The trial in the middle by JCT: what is drawn where only one can be."""
+        ordered = sorted(self.counted, key=lambda trial: (trial.metrics.jct_s or 0.0, trial.repeat))
+        return ordered[(len(ordered) - 1) // 2] if ordered else None
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether its workers did not wait for sums."""
+        return any(trial.is_asynchronous for trial in self.finished)
+
+    @property
+    def world(self) -> int:
+        return self.trials[0].world
+
+    @property
+    def verdict(self) -> str:
+        """``VALID``, ``2 of 3 VALID``, ``INVALID``, ``FAILED`` or ``not judged``."""
+        valid = sum(trial.valid for trial in self.trials)
+        if valid:
+            return "VALID" if valid == len(self.trials) else f"{valid} of {len(self.trials)} VALID"
+        if not self.finished:
+            return "FAILED"
+        return "INVALID" if any(trial.verdict for trial in self.finished) else "not judged"
+
+    def median(self, name: str) -> Interval | None:
+        """Of a metric over the repeats, with its interval; None where no trial has it."""
+        return interval(self._values(name))
+
+    def middle(self, name: str) -> float | None:
+        """The same without the interval, which takes a thousand times as long."""
+        values = self._values(name)
+        return float(median(values)) if values else None
+
+    def _values(self, name: str) -> list[float]:
+        values = [getattr(trial.metrics, name) for trial in self.counted]
+        return [value for value in values if value is not None]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A numeric part of the settings, to be drawn along the x axis."""
+
+    key: str
+    title: str
+    at: Callable[[Cell], float]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells that are drawn together, in the arms' order; ``title`` says what they have in common."""
+
+    title: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A run as its questions see it: the cells with a finished trial, and how they are drawn together."""
+
+    run: Run
+    cells: tuple[Cell, ...]
+    along: Axis | None
+    groups: tuple[Group, ...]
+
+    @cached_property
+    def settings(self) -> tuple[tuple[Cell, ...], ...]:
+        """The cells of each setting, which are compared with each other."""
+        found: dict[Setting, list[Cell]] = {}
+        for cell in self.cells:
+            found.setdefault(cell.setting, []).append(cell)
+        return tuple(map(tuple, found.values()))
+
+    def having(self, wanted: Callable[[Cell], object]) -> list[Group]:
+        """The groups with those of their cells for which it is true, less groups without any."""
+        found = [Group(group.title, tuple(cell for cell in group.cells if wanted(cell))) for group in self.groups]
+        return [group for group in found if group.cells]
+
+    def first(self, cell: Cell) -> Cell | None:
+        """The first arm's cell that a cell's ratios are relative to."""
+        return self._by_place.get(self.run.reference_of(*cell.place))
+
+    @cached_property
+    def _by_place(self) -> dict[Place | None, Cell]:
+        return {cell.place: cell for cell in self.cells}
+
+
+def study(run: Run) -> Study:
+    """The run's cells in order, and the groups that figures have a panel for."""
+    finished = tuple(cell for cell in cells(run) if cell.finished)
+    along = axis(run)
+    return Study(run, finished, along, tuple(groups(finished, along)))
+
+
+def pairs(first: Cell, cell: Cell, name: str) -> list[tuple[float, float]]:
+    """A metric of both cells' trials, repeat by repeat (:func:`analysis.cell.pairs`)."""
+    one, other = (((t.repeat, t.valid, getattr(t.metrics, name)) for t in each.finished) for each in (first, cell))
+    return [(base, mine) for base, mine in cell_pairs(one, other) if base and mine]
+
+
+def interval(values: Iterable[float]) -> Interval | None:
+    """The median with its bootstrap interval, worked out once for the same values."""
+    known = tuple(values)
+    return _median(known) if known else None
+
+
+def is_known(found: Interval | None) -> bool:
+    """Whether there is more than one sample behind it."""
+    return found is not None and found.high < float("inf")
+
+
+def cells(run: Run) -> tuple[Cell, ...]:
+    """Every arm at every setting that has a trial, by setting, then in the arms' order."""
+    found: dict[tuple[Setting, str], list[Trial]] = {}
+    for trial in run.trials:
+        found.setdefault((trial.setting, trial.label), []).append(trial)
+    rank = {setting: i for i, setting in enumerate(_ordered({setting for setting, _ in found}))}
+    place = {label: i for i, label in enumerate(run.labels)}
+    keys = sorted(found, key=lambda key: (rank[key[0]], place[key[1]]))
+    return tuple(Cell(label, setting, tuple(found[setting, label])) for setting, label in keys)
+
+
+def axis(run: Run) -> Axis | None:
+    """What to draw along x: of a sweep's numeric settings the one with the most values, else batches if there are many.
+
+    None where arms are compared at one setting after another.
+    """
+    swept: dict[str, list[str]] = {}
+    for setting in {trial.setting for trial in run.trials}:
+        for key, value in setting[1]:
+            swept.setdefault(key, []).append(value)
+    scales = {key: (len(set(values)), _scale(set(values))) for key, values in sorted(swept.items())}
+    usable = [(count, key, scale) for key, (count, scale) in scales.items() if scale is not None and count > 1]
+    if usable:
+        _, key, scale = max(usable, key=lambda one: one[0])
+        return Axis(
+            key, f"{key} ({scale.unit})" if scale.unit else key, lambda cell: scale.of[dict(cell.setting[1])[key]]
+        )
+    if len([batch for batch in run.batches if batch]) >= LEAST_BATCHES:
+        return Axis(BATCH, "batch per worker", lambda cell: float(cell.batch))
+    return None
+
+
+def groups(found: Sequence[Cell], along: Axis | None) -> list[Group]:
+    """The cells whose settings differ at most along the axis, together."""
+    by_rest: dict[tuple[Any, ...], list[Cell]] = {}
+    for cell in found:
+        by_rest.setdefault(_rest(cell, along), []).append(cell)
+    if along is not None:  # the cells of an arm after each other, for they are a line
+        place = {label: i for i, label in enumerate(dict.fromkeys(cell.label for cell in found))}
+        for members in by_rest.values():
+            members.sort(key=lambda cell: (place[cell.label], along.at(cell)))
+    return [Group(title(members[0], along), tuple(members)) for members in by_rest.values()]
+
+
+def title(cell: Cell, along: Axis | None = None) -> str:
+    """What a cell's group is called: its setting without the axis."""
+    drawn = along.key if along else None
+    words = [f"Batch {cell.batch} per worker"] if cell.batch and drawn != BATCH else []
+    words += [f"{key} {value}" for key, value in cell.point.items() if key != drawn]
+    return ", ".join(words) or ("Every setting" if along else "The command")
+
+
+def _rest(cell: Cell, along: Axis | None) -> tuple[Any, ...]:
+    key = along.key if along else None
+    return (None if key == BATCH else cell.batch, *((name, value) for name, value in cell.setting[1] if name != key))
+
+
+@cache
+def _median(values: tuple[float, ...]) -> Interval:
+    return statistics.median(values)
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Numbers for the values of a setting (as JSON), in one unit."""
+
+    unit: str
+    of: dict[str, float]
+
+
+@cache
+def _number(text: str) -> tuple[float, Unit | None] | None:
+    """A JSON value as a number, or as a quantity in its base unit."""
+    value = json.loads(text)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value), None
+    with suppress(ValueError, TypeError):
+        return (float(value), None) if isinstance(value, str) and isfinite(float(value)) else None
+    for unit, read in _QUANTITIES:
+        with suppress(SpecError):
+            return read(value), unit
+    return None
+
+
+def rank(value: str) -> tuple[float, str]:
+    """What values of a setting are in the order of: numbers and quantities by what they are, others after them."""
+    number = _number(json.dumps(value))
+    return (number[0] if number else inf, value)
+
+
+def _scale(values: Iterable[str]) -> _Scale | None:
+    """Numbers or quantities of one kind, in the largest unit in which all are 1 or more; None if they are neither."""
+    known = {value: _number(value) for value in values}
+    kinds = {number[1].noun if number[1] else "" for number in known.values() if number}
+    if len(kinds) != 1 or None in known.values():
+        return None
+    numbers = {value: number[0] for value, number in known.items() if number}
+    unit = next(number[1] for number in known.values() if number)
+    if unit is None:
+        return _Scale("", numbers)
+    least = min((number for number in numbers.values() if number > 0), default=1.0)
+    name = max((name for name in unit.factors if unit.factors[name] <= least), key=unit.factors.__getitem__, default="")
+    name = name or min(unit.factors, key=unit.factors.__getitem__)
+    return _Scale(name, {value: number / unit.factors[name] for value, number in numbers.items()})
+
+
+def _ordered(settings: Iterable[Setting]) -> list[Setting]:
+    """By batch, then by the sweep's values, numbers as numbers."""
+
+    def key(setting: Setting) -> tuple[Any, ...]:
+        return setting[0], *((name, *rank(as_text(json.loads(value)))) for name, value in setting[1])
+
+    return sorted(settings, key=key)
+
+
+def as_text(value: Any) -> str:
+    """A value as one would write it in a spec."""
+    return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else json.dumps(value)

@@ -1,0 +1,49 @@
+"""In what runs that stand side by side differ: their specs and what they ran on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from analysis.recorded import Run
+from analysis.report.settings import flat
+
+SPEC_ASIDE = frozenset({"schema", "folder", "overrides"})
+"""What says how the spec was given, not what it asks for."""
+ENVIRONMENT_ASIDE = frozenset({"schema", "lab", "seed"})
+"""What is there for each trial, or in the spec."""
+ABSENT = "–"
+
+Difference = tuple[str, tuple[str, ...]]
+"""A setting and what it is in each run."""
+
+
+def of_specs(runs: Sequence[Run]) -> tuple[Difference, ...]:
+    """Settings in which the specs differ; arms that have the same label by what they differ in, others as a whole."""
+    arms = [_arms(run) for run in runs]
+    several = {label for label in set().union(*arms) if sum(label in one for one in arms) > 1}
+    return _different([_settings(run, own, several) for run, own in zip(runs, arms, strict=True)])
+
+
+def of_environments(runs: Sequence[Run]) -> tuple[Difference, ...]:
+    """What differs of machines, kernels and packages."""
+    known = [{key: value for key, value in run.environment.items() if key not in ENVIRONMENT_ASIDE} for run in runs]
+    return _different([dict(flat(one)) for one in known])
+
+
+def _arms(run: Run) -> dict[str, Mapping[str, Any]]:
+    return {str(arm.get("label")): arm for arm in run.resolved.get("arms") or ()}
+
+
+def _settings(run: Run, arms: Mapping[str, Mapping[str, Any]], several: Collection[str]) -> dict[str, str]:
+    found = {key: value for key, value in run.resolved.items() if key not in SPEC_ASIDE | {"arms"}}
+    for label, arm in arms.items():
+        own = {key: value for key, value in arm.items() if key != "label"}
+        found[f"arm {label}"] = own if label in several else f"{arm.get('scheme')} on {arm.get('topology')}"
+    return dict(flat(found, nothing="none"))
+
+
+def _different(settings: Sequence[Mapping[str, Any]]) -> tuple[Difference, ...]:
+    names = dict.fromkeys(name for one in settings for name in one)
+    found = [(name, tuple(one.get(name, ABSENT) for one in settings)) for name in names]
+    return tuple((name, values) for name, values in found if len(set(values)) > 1)

@@ -1,0 +1,78 @@
+"""The report as Markdown, as GitHub shows it: what is in doubt first, then the table and what is seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from analysis.recorded import Run
+from analysis.report import differences, tables, words
+from analysis.report.questions import answered
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~$&@])")
+_LEADING = re.compile(r"^(\d*)(?:([.)])(?=\s|$)|([-+])(?=[\s-]|$))")
+"""What begins a list, or a list in a list, or a line across the page."""
+
+
+def render(run: Run) -> str:
+    """The text; whatever comes from the run is escaped."""
+    parts = [f"# {escape(run.name)}", *_doubts(run), f"**{escape(words.finding(run))}** {escape(words.counts(run))}"]
+    parts += [escape(words.scale(run))] if words.scale(run) else []
+    parts += _differences(run)
+    parts.append(_table(tables.summary(run)))
+    for question in answered(run):
+        said = [*question.seen, *(f"{panel.caption}: {panel.seen}" for panel in question.panels if panel.seen)]
+        parts.append(f"## {escape(question.asked)}\n\n{_list(said)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def escape(text: str) -> str:
+    """Text in which nothing is markup, on one line."""
+    return _LEADING.sub(r"\1\\\2\3", _SPECIAL.sub(r"\\\1", " ".join(text.split())))
+
+
+def _doubts(run: Run) -> list[str]:
+    troubles = tables.troubles(run)
+    lead = [words.doubts(run)] if words.doubts(run) else []
+    lead += [] if words.is_believable(run) else ["What is said below is not to be believed."]
+    said = [f"> **{escape(line)}**" for line in lead if line]
+    parts = ["\n>\n".join(said)] if said else []
+    if troubles:
+        listed = [f"{name}: {verdict}. {' '.join(reasons)}".strip() for name, verdict, reasons in troubles]
+        parts.append(f"## Failed and INVALID trials\n\n{_list(listed)}")
+    return parts
+
+
+def _differences(run: Run) -> list[str]:
+    names = [part.name for part in run.parts]
+    parts = []
+    for title, found in (
+        ("Specs", differences.of_specs(run.parts)),
+        ("Environments", differences.of_environments(run.parts)),
+    ):
+        if found:
+            rows = [[name, *values] for name, values in found]
+            parts.append(f"## {title} differ in\n\n{_rows(['setting', *names], rows, left=len(names) + 1)}")
+    return parts
+
+
+def _table(table: tables.Table) -> str:
+    rows = [
+        [row.name, *(f"{value.text} ({value.note})" if value.note else value.text for value in row.values)]
+        for row in table.rows
+    ]
+    return _rows(table.columns, rows)
+
+
+def _rows(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    marks = [":--" if i < left else "--:" for i in range(len(columns))]
+    lines = [_row(map(escape, columns)), _row(marks), *(_row(map(escape, row)) for row in rows)]
+    return "\n".join(lines)
+
+
+def _row(texts: Iterable[str]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def _list(items: Iterable[str]) -> str:
+    return "\n".join(f"- {escape(item)}" for item in items)

@@ -1,0 +1,41 @@
+"""The report as one page that needs no network, for laptop, phone and paper."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from analysis.pages import source, template
+from analysis.recorded import Run
+from analysis.report import differences, plot, settings, tables, words
+from analysis.report.questions import answered
+
+
+def render(run: Run) -> str:
+    """The page. Whatever comes from the run is escaped."""
+    questions = answered(run)
+    return template("analysis.report", "report.html").render(
+        run=run,
+        finding=words.finding(run),
+        believable=words.is_believable(run),
+        doubts=words.doubts(run),
+        counts=words.counts(run),
+        scale=words.scale(run),
+        colours={label: plot.colour(run, label) for label in run.labels},
+        spec_differences=differences.of_specs(run.parts),
+        environment_differences=differences.of_environments(run.parts),
+        summary=tables.summary(run),
+        troubles=tables.troubles(run),
+        questions=questions,
+        bandwidths=tables.bandwidths(run),
+        trials=tables.trials(run),
+        checks=tables.checks(run),
+        events=settings.events(run),
+        environment=settings.environment(run),
+        labs=settings.labs(run),
+        specs=[(part.name, part.spec) for part in run.parts or (run,) if part.spec],
+        plotly=Markup(get_plotlyjs()) if any(panel.figure for q in questions for panel in q.panels) else None,
+        markup=Markup,
+        style=source("analysis.report", "report.css"),
+        script=source("analysis.report", "report.js"),
+    )

@@ -1,0 +1,309 @@
+"""What figures have in common: colours, axes, and the marks for a row or a line an arm, as Plotly describes them.
+
+Text and grid lines take their colours from the page's style sheet, so that light, dark and print need no second figure.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, groupby
+from typing import Any
+
+from analysis.recorded import Run
+from analysis.report import words
+from analysis.report.cells import Axis, Cell, Group
+from analysis.report.question import Key, Panel, column, rounded
+
+Trace = dict[str, Any]
+Figure = dict[str, Any]
+
+PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8f6b3d", "#7a68b3", "#9aa02c")
+"""Okabe and Ito's colours, which colour-blind readers tell apart, without the red that means INVALID here."""
+DASHES = {
+    "solid": "",
+    "dash": "7 4",
+    "dot": "2 3",
+    "dashdot": "7 3 2 3",
+    "longdash": "12 4",
+    "longdashdot": "12 3 2 3",
+}
+"""Plotly's names and SVG's lengths; six to eight colours: together they tell 24 arms apart."""
+COMPUTE = "#a7aeb8"
+INVALID = "#d9453a"
+THEORY = "4 3"
+
+_ROW_PX = 46
+_LINES_PX = 320
+_MARGIN = {"l": 8, "r": 12, "t": 8, "b": 44}
+_LABEL_WIDTH = 20
+_ROOM = 0.06
+_ROOM_FOR_TEXT = 1.3
+"""The axis of a bar chart is this much longer than its longest bar, at whose end there is a number."""
+
+
+def colour(run: Run, label: str) -> str:
+    """The colour of an arm, the same everywhere."""
+    return PALETTE[run.labels.index(label) % len(PALETTE)]
+
+
+def dash(run: Run, label: str) -> str:
+    """The dash of an arm's line, in Plotly's terms."""
+    return tuple(DASHES)[run.labels.index(label) % len(DASHES)]
+
+
+def dashes(run: Run) -> tuple[Key, ...]:
+    """A legend of the arms' lines."""
+    return tuple(Key(label, colour(run, label), DASHES[dash(run, label)]) for label in run.labels)
+
+
+def legend(run: Run, along: Axis | None) -> tuple[Key, ...]:
+    """Lines have to say whose they are; rows have it beside them."""
+    return dashes(run) if along else ()
+
+
+def identity(cell: Cell, along: Axis | None) -> dict[str, Any]:
+    """The columns that every table of cells begins with."""
+    point: dict[str, Any] = dict(cell.point)
+    if along and along.key in point:
+        point = {(along.title if key == along.key else key): value for key, value in point.items()}
+        point[along.title] = along.at(cell)
+    batch = {"batch": cell.batch} if cell.batch else {}
+    return {
+        "arm": cell.label,
+        **batch,
+        **point,
+        "workers": cell.world,
+        "trials": len(cell.counted),
+        "verdict": cell.verdict,
+    }
+
+
+def axis_column(along: Axis) -> str:
+    """The column of :func:`identity` that has the axis's numbers."""
+    return "batch" if along.key == "batch" else along.title
+
+
+def panels(
+    name: str, groups: Sequence[Group], draw: Callable[[Group, int], Figure], what: str = ""
+) -> tuple[Panel, ...]:
+    """A panel for each group; ``draw`` is told with which row of the table, a row for each cell, the group begins.
+
+    ``what`` is drawn stands in its caption, where a group has several panels.
+    """
+    starts = accumulate((len(group.cells) for group in groups), initial=0)
+    captions = [f"{group.title}: {what}" if what else group.title for group in groups]
+    drawn = [draw(group, start) for group, start in zip(groups, starts, strict=False)]  # the last is where it ends
+    return tuple(Panel(f"{name}-{i}", *one) for i, one in enumerate(zip(captions, drawn, strict=True)))
+
+
+def bar(rows: tuple[int, int], y: int, value: str, shade: str, valid: bool, what: str, **more: Any) -> Trace:
+    """One part of a row's bar, hatched where its numbers are not to be believed."""
+    hatch = {"shape": "/", "fillmode": "overlay", "fgcolor": "#ffffff", "fgopacity": 0.7, "solidity": 0.35}
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "width": 0.62,
+        "rows": list(rows),
+        "x": column(value),
+        "y": [y],
+        "marker": {"color": shade, "pattern": {} if valid else hatch},
+        "customdata": {"columns": ["arm"]},
+        "hovertemplate": f"%{{customdata[0]}}<br>{what} %{{x:.4g}} s<extra></extra>",
+        **more,
+    }
+
+
+def number(seconds: float, end: float, y: int) -> Trace:
+    """A row's time in words, beyond the end of its bar and interval."""
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "x": [rounded(end)],
+        "y": [y],
+        "text": [f"  {words.seconds(seconds)}"],
+        "textposition": "middle right",
+        "hoverinfo": "skip",
+        "cliponaxis": False,
+    }
+
+
+def dot(rows: tuple[int, int], y: int, value: str, shade: str, valid: bool, what: str) -> Trace:
+    """A row's value as a mark with its interval."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "rows": list(rows),
+        "x": column(value),
+        "y": [y],
+        "error_x": error(value),
+        "marker": {"color": shade, "size": 10, "symbol": "circle" if valid else "x"},
+        "customdata": {"columns": ["arm"]},
+        "hovertemplate": f"%{{customdata[0]}}<br>{what} %{{x:.3f}}<extra></extra>",
+    }
+
+
+def lines(run: Run, group: Group, first: int, along: Axis, value: str, what: str) -> list[Trace]:
+    """A line an arm over the axis, with intervals; rows of the table begin with ``first``."""
+    traces: list[Trace] = []
+    start = first
+    for label, members in groupby(group.cells, key=lambda cell: cell.label):
+        cells = list(members)
+        rows = [start, start + len(cells)]
+        start += len(cells)
+        traces.append(
+            {
+                "type": "scatter",
+                "name": text(label),
+                "mode": "lines+markers",
+                "rows": rows,
+                "x": column(axis_column(along)),
+                "y": column(value),
+                "error_y": error(value),
+                "line": {"color": colour(run, label), "dash": dash(run, label), "width": 2},
+                "marker": {"size": 7, "symbol": ["circle" if cell.valid else "x" for cell in cells]},
+                "customdata": {"columns": ["arm", "verdict"]},
+                "hovertemplate": f"%{{customdata[0]}} (%{{customdata[1]}})<br>{what} %{{y:.4g}}<extra></extra>",
+            }
+        )
+    return traces
+
+
+def theory_lines(run: Run, group: Group, first: int, along: Axis, value: str) -> list[Trace]:
+    """What theory says, as a thin dashed line in each arm's colour."""
+    traces = lines(run, group, first, along, value, "theory")
+    for trace in traces:
+        del trace["error_y"], trace["marker"], trace["name"]
+        trace |= {"mode": "lines", "line": trace["line"] | {"dash": "4px,3px", "width": 1}}
+    return traces
+
+
+def error(value: str) -> dict[str, Any]:
+    """The interval around a column's values, from the columns beside it."""
+    return {
+        "type": "data",
+        "array": column(f"{value}_high", minus=value),
+        "arrayminus": column(value, minus=f"{value}_low"),
+        "thickness": 1.5,
+        "width": 4,
+    }
+
+
+def rows_figure(
+    traces: Sequence[Trace],
+    cells: Sequence[Cell],
+    x_title: str,
+    span: tuple[float, float],
+    *,
+    shapes: Sequence[Any] = (),
+) -> Figure:
+    """A figure with a row for each cell, the first on top, over the span of values."""
+    count = len(cells)
+    ticks = [tick(cell.label, "" if cell.valid else cell.verdict) for cell in cells]
+    layout = {
+        "barmode": "stack",
+        "xaxis": {"title": {"text": x_title}, "range": [rounded(value) for value in span], "nticks": 7},
+        "yaxis": {
+            "tickvals": list(range(count)),
+            "ticktext": ticks,
+            "range": [count - 0.5, -0.5],
+            "showgrid": False,
+        },
+        "shapes": list(shapes),
+    }
+    return finished(traces, layout, _ROW_PX * count + _MARGIN["t"] + _MARGIN["b"])
+
+
+def lines_figure(
+    traces: Sequence[Trace],
+    x_title: str,
+    y_title: str,
+    *,
+    x_from_0: bool = False,
+    y_from_0: bool = True,
+    shapes: Sequence[Any] = (),
+) -> Figure:
+    """A figure of lines over their axes, which may have to begin at 0."""
+    modes = {True: "tozero", False: "normal"}
+    layout = {
+        "xaxis": {"title": {"text": text(x_title)}, "rangemode": modes[x_from_0]},
+        "yaxis": {"title": {"text": y_title}, "rangemode": modes[y_from_0]},
+        "shapes": list(shapes),
+    }
+    return finished(traces, layout, _LINES_PX)
+
+
+def finished(traces: Sequence[Trace], layout: dict[str, Any], height: int) -> Figure:
+    """What all figures share."""
+    shared = {
+        "height": height,
+        "margin": _MARGIN,
+        "showlegend": False,
+        "dragmode": False,
+        "hovermode": "closest",
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif", "size": 13},
+        "hoverlabel": {"align": "left"},
+    }
+    for name in ("xaxis", "yaxis"):
+        axis = layout.get(name, {})
+        axis |= {"automargin": True, "zeroline": False, "gridcolor": "#dfe3e8"}
+        axis["ticklabelstandoff"] = 5  # else the two zeros of an origin touch
+        if "title" in axis:
+            axis["title"] |= {"standoff": 10, "font": {"size": 12}}
+        layout[name] = axis
+    nameless = {"showlegend": False}  # a legend is only in what is downloaded; the page has its own
+    return {"data": [trace if "name" in trace else trace | nameless for trace in traces], "layout": layout | shared}
+
+
+def upright(x: float, y0: float, y1: float, dashes: str = "4px,3px", width: float = 2) -> dict[str, Any]:
+    """A vertical line in a figure's own units."""
+    x = float(f"{x:.6g}")
+    return {"type": "line", "x0": x, "x1": x, "y0": y0, "y1": y1, "line": {"dash": dashes, "width": width}}
+
+
+def level(y: float) -> dict[str, Any]:
+    """A dashed line across the figure."""
+    line = {"dash": "4px,3px", "width": 1}
+    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line}
+
+
+def from_zero(values: Iterable[float | None], room: float = _ROOM_FOR_TEXT) -> tuple[float, float]:
+    """An axis from 0 to beyond the largest value."""
+    return 0.0, room * max((value for value in values if value is not None), default=0.0) or 1.0
+
+
+def around(values: Iterable[float | None], least: float = 0.01) -> tuple[float, float]:
+    """An axis from below the smallest to beyond the largest value."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    low, high = min(known, default=0.0), max(known, default=1.0)
+    room = max(_ROOM * (high - low), least)
+    return low - room, high + room
+
+
+def tick(label: str, mark: str = "") -> str:
+    """A row's label in at most two lines, with a mark in red below."""
+    lines = [text(line) for line in _wrapped(label)]
+    return "<br>".join(lines + ([f'<b><span style="color:{INVALID}">{mark}</span></b>'] if mark else []))
+
+
+def text(label: str) -> str:
+    """Plotly reads labels as HTML; a label from a spec is text."""
+    return html.escape(label)
+
+
+def faint(shade: str) -> str:
+    """A colour to fill what has a border of it."""
+    red, green, blue = (int(shade[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.18)"
+
+
+def _wrapped(label: str) -> list[str]:
+    """At most two lines, which may also break after a comma or bracket: names of topologies have no spaces."""
+    breakable = re.sub(r"([,(])(?=\S)", "\\1\v", label)
+    lines = textwrap.wrap(breakable, _LABEL_WIDTH, max_lines=2, placeholder=" …", replace_whitespace=False)
+    return [line.replace("\v", "") for line in lines]

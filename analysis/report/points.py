@@ -1,0 +1,82 @@
+"""Points of a sweep for people: short names, values with their units, and arms that alone sweep a field told apart.
+
+An arm has no value of a field that only others sweep. What all arms have is a setting at which they can be compared;
+what only some have says which arm it is: ``ps`` with ``servers`` 1 and 4 are two. What an arm is compared with does not
+depend on what it is called (:func:`analysis.cell.references`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+from analysis.cell import references
+from analysis.recorded import Place, Reference, Run, Trial
+from analysis.report.cells import as_text, rank
+
+BETWEEN, IS = ", ", "="
+"""How a trial's ``at`` is written: ``rate=100 Mbit/s, hosts=4``."""
+
+
+def worded(trial: Trial) -> dict[str, str]:
+    """The point by short names, its values as text: ``{"rate": "100 Mbit/s"}``; by whole names where there are none."""
+    pieces = trial.at.split(BETWEEN)
+    pairs = [piece.partition(IS)[::2] for piece in pieces]
+    if len(pairs) == len(trial.point) and all(IS in piece for piece in pieces):
+        return dict(pairs)
+    return {name: as_text(value) for name, value in trial.point.items()}
+
+
+def apart(run: Run) -> Run:
+    """The run with its points in words, and with arms by what they alone sweep as well."""
+    if not any(trial.point for trial in run.trials):
+        return run
+    fields: dict[str, set[str]] = {}
+    for trial in run.trials:
+        fields.setdefault(trial.label, set()).update(worded(trial))
+    shared = set.intersection(*fields.values())
+    trials = tuple(_apart(trial, shared) for trial in run.trials)
+    new: dict[str, dict[str, list[tuple[float, str]]]] = {}
+    for before, after in zip(run.trials, trials, strict=True):
+        new.setdefault(before.label, {})[after.label] = [rank(value) for value in _split(before, shared)[0].values()]
+    order = {label: sorted(new[label], key=new[label].__getitem__) if label in new else [label] for label in run.labels}
+    return replace(
+        run,
+        trials=trials,
+        labels=tuple(label for labels in order.values() for label in labels),
+        resolved=run.resolved | {"arms": [one for arm in run.resolved.get("arms") or () for one in _arms(arm, order)]},
+        reference=_reference(run, trials),
+    )
+
+
+def _reference(run: Run, trials: Sequence[Trial]) -> Reference:
+    """What ratios are relative to, found by what the spec calls arms and points, in the words of ``trials``."""
+    first = run.labels[0]
+    places: dict[Place, Trial] = {}
+    for before, after in zip(run.trials, trials, strict=True):
+        places.setdefault((after.label, after.setting), before)
+    cells, names = list(places.values()), list(places)
+    found = references(cells, first)
+    pairs = {name: names[i] for name, i in zip(names, found.of, strict=True) if i is not None}
+    there = next((cell for cell in cells if cell.label == first and found.own.items() <= cell.point.items()), None)
+    named = dict(zip(there.point, worded(there).items(), strict=False)) if there else {}
+    return Reference(", ".join([first, *(" ".join(named[field]) for field in found.own)]), pairs)
+
+
+def _apart(trial: Trial, shared: Collection[str]) -> Trial:
+    own, rest = _split(trial, shared)
+    label = ", ".join([trial.label, *(f"{name} {value}" for name, value in own.items())])
+    return replace(trial, label=label, point=rest, at="")
+
+
+def _split(trial: Trial, shared: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """What its arm alone sweeps, and what all do."""
+    known = worded(trial)
+    own = {name: value for name, value in known.items() if name not in shared}
+    return own, {name: value for name, value in known.items() if name in shared}
+
+
+def _arms(arm: dict[str, Any], order: dict[str, list[str]]) -> list[dict[str, Any]]:
+    """What the spec says of an arm, under each of its labels."""
+    return [arm | {"label": label} for label in order.get(str(arm.get("label")), [str(arm.get("label"))])]

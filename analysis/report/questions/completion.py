@@ -1,0 +1,200 @@
+"""How long did the jobs take, and how much faster was each arm than the first?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from analysis.report import plot, words
+from analysis.report.cells import Cell, Group, Study, interval, is_known, pairs
+from analysis.report.question import Key, Panel, Question, column
+from analysis.statistics import Interval
+
+JCT_DEFINED = (
+    "JCT runs from the moment the first worker starts its first iteration to the moment the last worker ends its "
+    "last. Compute is the part of each iteration until the last worker has its gradient, synchronisation the rest."
+)
+UPDATES = (
+    " Of arms whose workers do not wait for each other, synchronisation is the time from a worker's gradients to newer "
+    "weights, on average over the workers, and compute the rest."
+)
+COMMAND_DEFINED = (
+    "JCT of a command runs from the moment its first rank is started to the moment its last rank has ended, start-up "
+    "included."
+)
+SPEED_DEFINED = (
+    "Time of the first arm over the arm's, of trials with the same setting and repeat, which ran one after the other; "
+    "their median. Only pairs of VALID trials count where there are any."
+)
+
+
+def jct(study: Study) -> Question | None:
+    """JCT by batch and scheme, with what of it is synchronisation."""
+    timed = [cell for cell in study.cells if cell.middle("jct_s")]
+    if not timed:
+        return None
+    rows = [_jct_row(study, cell) for group in study.groups for cell in group.cells]
+    frame = pd.DataFrame(rows)
+    longest = plot.from_zero(frame["jct_s"])
+    is_split = frame["compute_s"].notna().any()
+    updates = UPDATES if any(cell.is_asynchronous for cell in timed) else ""
+    parts = (Key("compute", plot.COMPUTE),) if is_split and not study.along else ()
+    return Question(
+        "jct",
+        "How long did the jobs take?",
+        frame,
+        plot.panels("jct", study.groups, lambda group, start: _jct_figure(study, group, start, frame, longest)),
+        (*_jct_seen(study), *words.about_intervals(timed)),
+        f"{JCT_DEFINED if is_split else COMMAND_DEFINED}{updates} {words.INTERVALS}",
+        (*parts, *plot.legend(study.run, study.along)),
+    )
+
+
+def _jct_row(study: Study, cell: Cell) -> dict[str, Any]:
+    middle = {name: cell.middle(name) for name in ("compute_s", "sync_s")}
+    return plot.identity(cell, study.along) | words.columns("jct_s", cell.median("jct_s")) | middle
+
+
+def _jct_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, span: tuple[float, float]) -> plot.Figure:
+    if study.along:
+        traces = plot.lines(study.run, group, start, study.along, "jct_s", "JCT, s:")
+        return plot.lines_figure(traces, study.along.title, "JCT (s)")
+    traces = []
+    for y, cell in enumerate(group.cells):
+        row, shade = (start + y, start + y + 1), plot.colour(study.run, cell.label)
+        value = cell.median("jct_s")
+        if value is None:
+            continue
+        rest: dict[str, Any] = {"error_x": plot.error("jct_s")} if is_known(value) else {}
+        if pd.notna(frame["compute_s"].iloc[row[0]]):
+            traces.append(plot.bar(row, y, "compute_s", plot.COMPUTE, cell.valid, "compute"))
+            rest["x"] = column("jct_s", minus="compute_s")
+        what = "synchronisation" if "x" in rest else "JCT"
+        traces.append(plot.bar(row, y, "jct_s", shade, cell.valid, what, **rest))
+        traces.append(plot.number(value.value, value.high if is_known(value) else value.value, y))
+    return plot.rows_figure(traces, group.cells, "JCT (s)", span)
+
+
+def _jct_seen(study: Study) -> list[str]:
+    """Which arm finished first, of the VALID ones if any is, and how much of each arm's time is synchronisation."""
+    settings = [[cell for cell in members if cell.middle("jct_s")] for members in study.settings]
+    best = [(min([c for c in cells if c.valid] or cells, key=_jct_of), cells) for cells in settings if cells]
+    if len(best) > words.MOST_NAMED:
+        return [f"Of {len(best)} settings {words.counted([cell.label for cell, _ in best], 'finished first in')}."]
+    return [_first_of(study, cell, cells) for cell, cells in best]
+
+
+def _jct_of(cell: Cell) -> float:
+    found = cell.middle("jct_s")
+    assert found is not None  # callers left the others out
+    return found
+
+
+def _first_of(study: Study, best: Cell, cells: list[Cell]) -> str:
+    first, found = study.first(best), best.median("jct_s")
+    over = first.middle("jct_s") if first and first is not best else None
+    against = f", {words.ratio(_jct_of(best) / over)} of {first.label}" if over and first else ""
+    shares = [(sync / _jct_of(cell), cell) for cell in cells if (sync := cell.middle("sync_s")) is not None]
+    share = f" Synchronisation is {words.each(shares, '{:.0%} of JCT'.format)}." if shares else ""
+    time = words.seconds(_jct_of(best)) + words.between(found, words.seconds)
+    lead = f"{best.label} finished first, in {time}{against}" if len(cells) > 1 else f"{best.label}: JCT is {time}"
+    return f"{words.where(best)}{lead}.{share}"
+
+
+def speed_up(study: Study) -> Question | None:
+    """How many times as fast as the first arm, for JCT and for GST."""
+    others = study.having(lambda cell: _ratio(study, cell, "jct_s"))
+    if not others:
+        return None
+    compared = [cell for group in others for cell in group.cells]
+    frame = pd.DataFrame([_speed_row(study, cell) for cell in compared])
+    panels, start = [], 0
+    for i, group in enumerate(others):
+        for kind, title in (("jct", "JCT"), ("gst", "GST")):
+            rows = frame.iloc[start : start + len(group.cells)]
+            if rows[f"{kind}_speed_up"].notna().any():
+                figure = _speed_figure(study, group, start, rows, kind, title)
+                panels.append(Panel(f"speed-{kind}-{i}", f"{group.title}: {title}", figure))
+        start += len(group.cells)
+    return Question(
+        "speed-up",
+        f"How much faster than the first arm, {study.run.first}?",
+        frame,
+        tuple(panels),
+        (*_speed_seen(study, compared), *words.about_intervals(compared)),
+        f"{SPEED_DEFINED} {words.INTERVALS}",
+        plot.legend(study.run, study.along),
+    )
+
+
+def _pairs(study: Study, cell: Cell, name: str) -> list[tuple[float, float]]:
+    """A metric of the first arm's trials and of the cell's; none for the first arm itself."""
+    first = study.first(cell)
+    return [] if first is None or first is cell else pairs(first, cell, name)
+
+
+def _ratio(study: Study, cell: Cell, name: str) -> Interval | None:
+    return interval(base / mine for base, mine in _pairs(study, cell, name))
+
+
+def _speed_row(study: Study, cell: Cell) -> dict[str, Any]:
+    found = {"jct": _ratio(study, cell, "jct_s"), "gst": _ratio(study, cell, "gst_median_s")}
+    paired = {"pairs": len(_pairs(study, cell, "jct_s"))}
+    speeds = [words.columns(f"{kind}_speed_up", value) for kind, value in found.items()]
+    return plot.identity(cell, study.along) | paired | speeds[0] | speeds[1]
+
+
+def _speed_figure(study: Study, group: Group, start: int, rows: pd.DataFrame, kind: str, title: str) -> plot.Figure:
+    name, axis = f"{kind}_speed_up", f"{title}: times as fast as {plot.text(study.run.first)}"
+    if study.along:
+        traces = plot.lines(study.run, group, start, study.along, name, "times as fast:")
+        return plot.lines_figure(traces, study.along.title, axis, y_from_0=False, shapes=[plot.level(1.0)])
+    traces = []
+    for y, cell in enumerate(group.cells):
+        shade = plot.colour(study.run, cell.label)
+        traces.append(plot.dot((start + y, start + y + 1), y, name, shade, cell.valid, "times as fast:"))
+    columns = [rows[name], rows[f"{name}_low"], rows[f"{name}_high"]]
+    span = plot.around([1.0, *(value for values in columns for value in values)], least=0.05)
+    one = plot.upright(1.0, -0.5, len(group.cells) - 0.5)
+    return plot.rows_figure(traces, group.cells, axis, span, shapes=[one])
+
+
+def _speed_seen(study: Study, compared: list[Cell]) -> list[str]:
+    """Each arm's speed-up, or of many settings the range of each arm's; and which are not told apart from none."""
+    by_label: dict[str, list[tuple[Cell, Interval]]] = {}
+    for cell in compared:
+        found = _ratio(study, cell, "jct_s")
+        assert found is not None  # callers left the others out
+        by_label.setdefault(cell.label, []).append((cell, found))
+    if len(by_label) > words.MOST_NAMED:
+        every = [one for found_in in by_label.values() for one in found_in]
+        best, most = max(every, key=lambda one: one[1].value)
+        sentences = [f"The largest speed-up of JCT is that of {words.in_cell(best)}: {_times(most)}."]
+    else:
+        sentences = [_speeds(study, label, found_in) for label, found_in in by_label.items()]
+    same = [
+        cell for cells in by_label.values() for cell, found in cells if is_known(found) and found.low <= 1 <= found.high
+    ]
+    if not same:
+        return sentences
+    whose = (
+        words.listed(map(words.in_cell, same)) if len(same) <= words.MOST_NAMED else f"{len(same)} of {len(compared)}"
+    )
+    return [*sentences, f"The interval of {whose} includes 1×: no difference is shown."]
+
+
+def _speeds(study: Study, label: str, found_in: list[tuple[Cell, Interval]]) -> str:
+    if len(found_in) > words.MOST_NAMED:
+        values = [found.value for _, found in found_in]
+        span = f"{words.ratio(min(values))} to {words.ratio(max(values))}"
+        return f"{label} is {span} as fast, at {len(found_in)} settings."
+    if len(study.settings) == 1:
+        return f"{label} is {_times(found_in[0][1])} as fast."
+    return (
+        f"{label} is {words.listed(f'{_times(found)} as fast at {words.setting(cell)}' for cell, found in found_in)}."
+    )
+
+
+def _times(found: Interval) -> str:
+    return words.ratio(found.value) + words.between(found, words.ratio)

@@ -1,0 +1,236 @@
+"""How soon was the model as good, and how did loss and accuracy go?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from analysis import metrics
+from analysis.recorded import Trial
+from analysis.report import plot, words
+from analysis.report.cells import Cell, Group, Study, interval
+from analysis.report.question import Panel, Question, column
+
+SAME_LOSS = 1e-3
+"""Losses of two arms that differ by less than this, relatively, are called the same."""
+MOST_POINTS = 200
+"""Points of a line; of more iterations they are evenly spaced."""
+MOST_PANELS = 12
+
+GOAL_DEFINED = (
+    "Accuracy is the share of the test set that is classified right by the weights after an iteration; these were "
+    "found with single-process SGD over the same global batches, and count only for trials whose final weights equal "
+    "its own. The goal at a setting is the highest accuracy that every trial with an accuracy reached there; time "
+    "counts from the trial's start to the end of the last worker's iteration."
+)
+ROUNDS = (
+    " For iterations, arms whose workers do not wait for each other have rounds: as many updates, one after the other, "
+    "as there are workers. Their accuracy is found with a single process that makes the same updates in the same order."
+)
+LOSS_DEFINED = (
+    "Loss is the training loss (cross-entropy) of an iteration's batch, mean over the workers, at the moment the last "
+    "worker ends that iteration; time counts from the trial's start. Of several repeats the one in the middle by JCT "
+    "is drawn."
+)
+
+
+def loss_curve(trial: Trial) -> pd.DataFrame | None:
+    """By iteration, ``time_s``, when the last worker ended it, and ``loss``, the mean over the workers; None where
+    there is no loss, as in profiles."""
+    if trial.samples is None or trial.samples.empty:
+        return None
+    samples = metrics.rounds(trial.samples)
+    samples = samples.assign(loss=pd.to_numeric(samples["loss"], errors="coerce"))
+    curve = pd.DataFrame(
+        {"time_s": _ends_s(trial.samples), "loss": samples.groupby("iteration")["loss"].mean()}
+    ).dropna()
+    return None if curve.empty else curve
+
+
+def accuracy_curve(trial: Trial) -> pd.DataFrame | None:
+    """By iteration, ``time_s`` as :func:`loss_curve` and ``accuracy``; None where it is not known."""
+    known = trial.accuracy
+    if trial.samples is None or not known.curve or not known.weights_equal:
+        return None
+    by_iteration = pd.Series({int(iteration): share for iteration, share in known.curve}, dtype=float)
+    curve = pd.DataFrame({"time_s": _ends_s(trial.samples), "accuracy": by_iteration}).dropna()
+    return None if curve.empty else curve
+
+
+def _ends_s(samples: pd.DataFrame) -> pd.Series[float]:
+    ends: pd.Series[float] = metrics.rounds(samples).groupby("iteration")["end_s"].max()
+    return ends - float(samples["start_s"].min())
+
+
+def accuracy(study: Study) -> Question | None:
+    """Time to accuracy of each cell, with intervals."""
+    reached: dict[int, tuple[float, list[float]]] = {}
+    for members in study.settings:
+        reached |= _reached(members)
+    groups = study.having(lambda cell: id(cell) in reached)
+    if not groups:
+        return None
+    cells = [cell for group in groups for cell in group.cells]
+    rows = [_time_row(study, cell, *reached[id(cell)]) for cell in cells]
+    frame = pd.DataFrame(rows)
+    span = plot.from_zero(frame["time_s"])
+    return Question(
+        "accuracy",
+        "How soon was the model as accurate?",
+        frame,
+        plot.panels("accuracy", groups, lambda group, start: _time_figure(study, group, start, frame, span)),
+        (*_accuracy_seen(cells, rows), *words.about_intervals(cells)),
+        f"{GOAL_DEFINED}{_about_rounds(cells)} {words.INTERVALS}",
+        plot.legend(study.run, study.along),
+    )
+
+
+def _about_rounds(cells: Sequence[Cell]) -> str:
+    return ROUNDS if any(cell.is_asynchronous for cell in cells) else ""
+
+
+def _reached(cells: Sequence[Cell]) -> dict[int, tuple[float, list[float]]]:
+    """By cell of a setting that has accuracies, the highest that all of them reached, and when each repeat did (s)."""
+    found = {
+        id(cell): [curve for trial in cell.counted if (curve := accuracy_curve(trial)) is not None] for cell in cells
+    }
+    best = [float(curve["accuracy"].max()) for curves in found.values() for curve in curves]
+    if not best:
+        return {}
+    goal = min(best)
+    return {
+        key: (goal, [float(curve.loc[curve["accuracy"] >= goal, "time_s"].iloc[0]) for curve in curves])
+        for key, curves in found.items()
+        if curves
+    }
+
+
+def _time_row(study: Study, cell: Cell, goal: float, times_s: Sequence[float]) -> dict[str, Any]:
+    return plot.identity(cell, study.along) | {"goal": goal} | words.columns("time_s", interval(times_s))
+
+
+def _time_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, span: tuple[float, float]) -> plot.Figure:
+    title = "time to the goal (s)"
+    if study.along:
+        traces = plot.lines(study.run, group, start, study.along, "time_s", "goal reached, s:")
+        return plot.lines_figure(traces, study.along.title, title)
+    traces = []
+    for y, cell in enumerate(group.cells):
+        row = frame.iloc[start + y]
+        has = pd.notna(row["time_s_high"])
+        more = {"error_x": plot.error("time_s")} if has else {}
+        shade = plot.colour(study.run, cell.label)
+        traces.append(
+            plot.bar((start + y, start + y + 1), y, "time_s", shade, cell.valid, "goal reached after", **more)
+        )
+        traces.append(plot.number(float(row["time_s"]), float(row["time_s_high" if has else "time_s"]), y))
+    return plot.rows_figure(traces, group.cells, title, span)
+
+
+def _accuracy_seen(cells: Sequence[Cell], rows: Sequence[dict[str, Any]]) -> list[str]:
+    by_setting: dict[Any, list[tuple[float, Cell, float]]] = {}
+    for cell, row in zip(cells, rows, strict=True):
+        by_setting.setdefault(cell.setting, []).append((row["time_s"], cell, row["goal"]))
+    if len(by_setting) > words.MOST_NAMED:
+        first = [min(found, key=lambda one: one[0])[1].label for found in by_setting.values()]
+        return [f"Of {len(by_setting)} settings {words.counted(first, 'was there first in')}."]
+    return [
+        f"{words.where(found[0][1])}{found[0][2]:.1%} was reached after "
+        f"{words.each([(time, cell) for time, cell, _ in found], words.seconds)}."
+        for found in by_setting.values()
+    ]
+
+
+def loss(study: Study) -> Question | None:
+    """Loss over time: a panel for each of the first settings, with a line an arm."""
+    shown = [[(cell, curve) for cell in cells if (curve := _typical(cell)) is not None] for cells in study.settings]
+    shown = [curves for curves in shown if curves]
+    if not shown:
+        return None
+    tables, panels, start = [], [], 0
+    for i, curves in enumerate(shown[:MOST_PANELS]):
+        traces = []
+        for cell, curve in curves:
+            table = _thinned(curve)
+            known = {key: value for key, value in plot.identity(cell, None).items() if key != "trials"}
+            tables.append(table.reset_index().assign(**known)[[*known, "iteration", "time_s", "loss"]])
+            traces.append(_line(study, cell, (start, start + len(table))))
+            start += len(table)
+        figure = plot.lines_figure(
+            traces, "seconds since the trial's start", "training loss (cross-entropy)", x_from_0=True
+        )
+        panels.append(Panel(f"loss-{i}", words.where(curves[0][0]).removesuffix(": ") or "Every arm", figure))
+    more = f" Drawn are the first {MOST_PANELS} of {len(shown)} settings." if len(shown) > MOST_PANELS else ""
+    return Question(
+        "loss",
+        "How did the loss fall?",
+        pd.concat(tables, ignore_index=True),
+        tuple(panels),
+        tuple(_loss_seen(shown)),
+        f"{LOSS_DEFINED}{_about_rounds([cell for curves in shown for cell, _ in curves])}{more}",
+        plot.dashes(study.run),
+    )
+
+
+def _typical(cell: Cell) -> pd.DataFrame | None:
+    return None if cell.typical is None else loss_curve(cell.typical)
+
+
+def _thinned(curve: pd.DataFrame) -> pd.DataFrame:
+    if len(curve) <= MOST_POINTS:
+        return curve
+    return curve.iloc[[round(i * (len(curve) - 1) / (MOST_POINTS - 1)) for i in range(MOST_POINTS)]]
+
+
+def _line(study: Study, cell: Cell, rows: tuple[int, int]) -> plot.Trace:
+    look = {"color": plot.colour(study.run, cell.label), "dash": plot.dash(study.run, cell.label), "width": 2}
+    return {
+        "type": "scatter",
+        "name": plot.text(cell.label),
+        "mode": "lines",
+        "rows": list(rows),
+        "x": column("time_s"),
+        "y": column("loss"),
+        "line": look,
+        "customdata": {"columns": ["arm", "iteration"]},
+        "hovertemplate": "%{customdata[0]}<br>iteration %{customdata[1]}, %{x:.2f} s: loss %{y:.4f}<extra></extra>",
+    }
+
+
+def _loss_seen(shown: Sequence[Sequence[tuple[Cell, pd.DataFrame]]]) -> list[str]:
+    """At each setting whether the arms went through the same losses, and when each reached what all reached.
+
+    Without computing time there are no steps either, and too few iterations do not help: then nothing was reached.
+    """
+    sentences = [_fallen(curves) for curves in shown[: words.MOST_NAMED]]
+    left = len(shown) - len(sentences)
+    return [*sentences, f"{left} more settings are not told here."] if left > 0 else sentences
+
+
+def _fallen(curves: Sequence[tuple[Cell, pd.DataFrame]]) -> str:
+    where = words.where(curves[0][0])
+    same = _same_losses([curve["loss"] for _, curve in curves])
+    stuck = [cell.label for cell, curve in curves if not _falls(curve["loss"])]
+    if stuck:
+        whose = f" of {words.listed(stuck)}" if len(stuck) < min(len(curves), words.MOST_NAMED) else ""
+        return f"{where}{same}the loss{whose} did not fall."
+    goal = max(float(curve["loss"].min()) for _, curve in curves)
+    times = [(float(curve.loc[curve["loss"] <= goal, "time_s"].iloc[0]), cell) for cell, curve in curves]
+    begin = float(curves[0][1]["loss"].iloc[0])
+    return f"{where}{same}from {begin:#.3g} down to {goal:#.3g} it took {words.each(times, words.seconds)}."
+
+
+def _falls(losses: pd.Series[float]) -> bool:
+    return bool(losses.min() < (1 - SAME_LOSS) * losses.iloc[0])
+
+
+def _same_losses(losses: Sequence[pd.Series[float]]) -> str:
+    if len(losses) < 2:
+        return ""
+    first = losses[0]
+    same = all(
+        len(other) == len(first) and ((other - first).abs() <= SAME_LOSS * first.abs()).all() for other in losses
+    )
+    return "every arm went through the same losses; " if same else "the arms went through different losses; "

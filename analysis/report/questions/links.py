@@ -1,0 +1,99 @@
+"""Which links carried how much?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from analysis.recorded import LinkCount, Trial
+from analysis.report import words
+from analysis.report.cells import Study
+from analysis.report.question import Panel, Question
+from testbed.errors import TestbedError
+from testbed.units import size_text
+from topologies.build import build
+from topologies.draw import svg
+
+MOST_PANELS = 12
+MOST_LINKS = 6000
+"""Directed links in all drawings together: a drawing of a link takes 300 bytes of the page."""
+DEFINED = (
+    "Bytes are those that the kernel counted at the egress of each direction of each link while the trial trained, "
+    "headers included. One scale of colours for all drawings: one of each network and scheme, at the first setting "
+    "that has it, of the trial in the middle by JCT."
+)
+
+
+def bytes_per_link(study: Study) -> Question | None:
+    """One drawing for each network and scheme, all on one scale of colours."""
+    found: dict[tuple[str, str], Trial] = {}
+    for cell in study.cells:
+        if cell.typical and cell.typical.links:
+            found.setdefault((cell.typical.topology, cell.typical.scheme), cell.typical)
+    if not found:
+        return None
+    shown = _fitting(list(found.values()))
+    highest = max(link.bytes or 0 for trial in shown for link in trial.links)
+    panels = [_panel(i, trial, highest) for i, trial in enumerate(shown)]
+    left = len(found) - len(shown)
+    more = f" Drawn are the first {len(shown)} of {len(found)}." if left else ""
+    return Question("links", "Which links carried how much?", _table(shown), tuple(panels), (), DEFINED + more)
+
+
+def _fitting(trials: Sequence[Trial]) -> list[Trial]:
+    """As many as there is room for, the first always."""
+    shown: list[Trial] = []
+    links = 0
+    for trial in trials[:MOST_PANELS]:
+        links += len(trial.links)
+        if shown and links > MOST_LINKS:
+            break
+        shown.append(trial)
+    return shown
+
+
+def _table(shown: Sequence[Trial]) -> pd.DataFrame:
+    rows: list[dict[str, Any]] = []
+    for trial in shown:
+        known = {"arm": trial.label, "topology": trial.topology, "scheme": trial.scheme, "batch": trial.batch}
+        rows += [
+            known
+            | {"from": link.source, "to": link.target, "rate_bps": link.rate_bps, "bytes": link.bytes}
+            | {"theory_bytes": link.theory_bytes, "drops": link.drops}
+            for link in trial.links
+        ]
+    return pd.DataFrame(rows).astype({"bytes": "Int64", "drops": "Int64", "theory_bytes": float})
+
+
+def _panel(i: int, trial: Trial, highest: int) -> Panel:
+    title = words.name(trial) + (f": {trial.means}" if trial.means else "")
+    picture, problem = "", ""
+    try:
+        topology = build(trial.topology, rate_bps=int(trial.links[0].rate_bps))
+        values: dict[int, float] = {link.link: link.bytes for link in trial.links if link.bytes is not None}
+        picture = svg(topology, values, label="bytes per link", as_text=size_text, highest=highest)
+    except TestbedError as error:  # a user's own network whose file is elsewhere now, or one too large to draw
+        problem = f"Not drawn: {error.problem}."
+    return Panel(f"links-{i}", title, picture=picture, problem=problem, seen=seen(trial.links))
+
+
+def seen(links: Sequence[LinkCount]) -> str:
+    """Busiest link, how even the load is, the whole, what was dropped, and what was not counted."""
+    counted = [(link, link.bytes) for link in links if link.bytes is not None]
+    others = len(links) - len(counted)
+    silent = f" Links between switches, {others} of {len(links)}, are not counted in this lab." if others else ""
+    if not counted:
+        return silent.strip()
+    busiest, most = max(counted, key=lambda one: one[1])
+    total = sum(count for _, count in counted)
+    drops = sum(link.drops or 0 for link, _ in counted)
+    theory = busiest.theory_bytes
+    against = f", {words.ratio(most / theory)} what theory says" if theory else ""
+    even = words.ratio(most * len(counted) / total) if total else "no"
+    dropped = f"{drops:,} packets were dropped" if drops else "nothing was dropped"
+    return (
+        f"The busiest link, {busiest.source} to {busiest.target}, carried {words.amount(most)}{against}; that is "
+        f"{even} the mean link. All links together carried {words.amount(total)}; {dropped}.{silent}"
+    )

@@ -1,0 +1,132 @@
+"""How stale were the updates of arms whose workers do not wait for each other?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TypeAlias
+
+import pandas as pd
+
+from analysis.report import plot, words
+from analysis.report.cells import Cell, Group, Study
+from analysis.report.question import Panel, Question, column
+
+Counts: TypeAlias = "pd.Series[int]"
+
+DEFINED = (
+    "An update's staleness is how many updates of other workers the server applied between the weights that it was "
+    "computed on and itself; a synchronous arm has none and is not drawn."
+)
+CURVES = "The curve says which share of the updates missed at most so many, of all repeats together."
+
+
+def distribution(study: Study) -> Question | None:
+    """Of each asynchronous arm, the share of updates that were at most so stale; over an axis, their medians."""
+    groups = study.having(lambda cell: _updates(cell) is not None)
+    if not groups:
+        return None
+    cells = [cell for group in groups for cell in group.cells]
+    frame, panels, how = _along(study, groups, cells) if study.along else _curves(study, groups, cells)
+    warmup = max(trial.warmup for cell in cells for trial in cell.counted)
+    left_out = f" Each worker's updates during the warm-up ({warmup}) are left out." if warmup else ""
+    return Question(
+        "staleness",
+        "How stale were updates?",
+        frame,
+        panels,
+        tuple(_seen(cells)),
+        f"{DEFINED} {how}{left_out}",
+        tuple(key for key in plot.dashes(study.run) if key.label in {cell.label for cell in cells}),
+    )
+
+
+def _updates(cell: Cell) -> Counts | None:
+    """By staleness, how many updates of all repeats had it; None of a synchronous arm."""
+    found = [trial.staleness for trial in cell.counted if trial.staleness is not None]
+    return pd.concat(found).value_counts().sort_index() if found else None
+
+
+def _known(cell: Cell) -> Counts:
+    found = _updates(cell)
+    assert found is not None  # others were left out
+    return found
+
+
+def _along(study: Study, groups: Sequence[Group], cells: Sequence[Cell]) -> tuple[pd.DataFrame, tuple[Panel, ...], str]:
+    """A line an arm of medians over the axis."""
+    along = study.along
+    assert along is not None  # or the caller had taken the curves
+
+    def medians(group: Group, start: int) -> plot.Figure:
+        traces = plot.lines(study.run, group, start, along, "staleness", "median staleness:")
+        return plot.lines_figure(traces, along.title, "median staleness (updates missed)")
+
+    rows = [
+        plot.identity(cell, along)
+        | words.columns("staleness", cell.median("staleness_median"))
+        | {name: cell.middle(name) for name in ("staleness_p95", "staleness_max")}
+        for cell in cells
+    ]
+    return pd.DataFrame(rows), plot.panels("staleness", groups, medians), words.INTERVALS
+
+
+def _curves(
+    study: Study, groups: Sequence[Group], cells: Sequence[Cell]
+) -> tuple[pd.DataFrame, tuple[Panel, ...], str]:
+    """A curve an arm: which share of its updates was at most so stale."""
+    tables = [_curve(study, cell) for cell in cells]
+    ends = [0, *accumulate(map(len, tables))]
+    spans = {id(cell): (ends[i], ends[i + 1]) for i, cell in enumerate(cells)}
+
+    def curves(group: Group, _: int) -> plot.Figure:
+        traces = [_line(study, cell, spans[id(cell)]) for cell in group.cells]
+        return plot.lines_figure(traces, "updates of others that an update missed", "share of updates", x_from_0=True)
+
+    return pd.concat(tables, ignore_index=True), plot.panels("staleness", groups, curves), CURVES
+
+
+def _curve(study: Study, cell: Cell) -> pd.DataFrame:
+    counts = _known(cell)
+    table = pd.DataFrame({"staleness": counts.index, "updates": counts.to_numpy()})
+    table["share_at_most"] = table["updates"].cumsum() / table["updates"].sum()
+    known = plot.identity(cell, study.along)
+    return table.assign(**known)[[*known, *table]]
+
+
+def _line(study: Study, cell: Cell, rows: tuple[int, int]) -> plot.Trace:
+    shade, dash = plot.colour(study.run, cell.label), plot.dash(study.run, cell.label)
+    return {
+        "type": "scatter",
+        "name": plot.text(cell.label),
+        "mode": "lines+markers",
+        "rows": list(rows),
+        "x": column("staleness"),
+        "y": column("share_at_most"),
+        "line": {"color": shade, "dash": dash, "width": 2, "shape": "hv"},
+        "marker": {"size": 6, "color": shade, "symbol": "circle" if cell.valid else "x"},
+        "customdata": {"columns": ["arm", "verdict"]},
+        "hovertemplate": "%{customdata[0]} (%{customdata[1]})<br>%{y:.1%} of the updates missed at most %{x}"
+        "<extra></extra>",
+    }
+
+
+def _seen(cells: Sequence[Cell]) -> list[str]:
+    """Medians, and which arm has the most stale update."""
+    middles = [(_quantile(cell, 0.5), cell) for cell in cells]
+    told = [f"{value:g} for {words.in_cell(cell)}" for value, cell in middles]
+    if len(told) > words.MOST_NAMED:
+        (least, few), *_, (most, many) = sorted(middles, key=lambda one: one[0])
+        told = [f"{least:g} for {words.in_cell(few)} to {most:g} for {words.in_cell(many)}"]
+    worst = max(cells, key=lambda cell: int(_known(cell).index.max()))
+    return [
+        f"Half of the updates missed at most {words.listed(told)}.",
+        f"The most stale update is one of {words.in_cell(worst)}: it missed {_known(worst).index.max()} others, where "
+        f"95 % of its arm's missed at most {_quantile(worst, 0.95):g}.",
+    ]
+
+
+def _quantile(cell: Cell, share: float) -> float:
+    """The least staleness that this share of the updates does not exceed."""
+    counts = _known(cell)
+    return float(counts.index[counts.cumsum() >= share * counts.sum()].min())

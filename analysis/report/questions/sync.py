@@ -1,0 +1,212 @@
+"""How near is synchronisation to what the links allow?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from analysis.report import plot, words
+from analysis.report.cells import Cell, Group, Study
+from analysis.report.question import Key, Panel, Question, column
+
+MOST_POINTS = 6000
+"""Iterations of all trials that are drawn as a point each; of more than that, quantiles."""
+QUANTILES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
+DEFINED = (
+    "GST of an iteration runs from the moment the last worker has its gradient to the moment the last worker has the "
+    "sum. Theory is the least time that the busiest link needs for its bytes, at the rate that packet headers leave "
+    "for payload."
+)
+
+
+UPDATES = (
+    " Of arms whose workers do not wait for each other, each update has a GST of its own: from a worker's gradient to "
+    "newer weights, without the time for which these were held back because the worker was too far ahead. Theory is "
+    "then what the fastest way to the server and back takes when nobody else sends."
+)
+
+
+def about_updates(cells: Sequence[Cell]) -> str:
+    """What GST is where nobody waits for a sum; empty where all do."""
+    return UPDATES if any(cell.is_asynchronous for cell in cells) else ""
+
+
+def against_theory(study: Study) -> Question | None:
+    """GST against theory: every iteration where there is no axis, medians along it else."""
+    groups = study.having(is_measured)
+    if not groups:
+        return None
+    cells = [cell for group in groups for cell in group.cells]
+    if study.along:
+        frame, panels, how = _along(study, groups, cells)
+    else:
+        frame, panels, how = _spread(study, groups, cells)
+    warmup = max(trial.warmup for cell in cells for trial in cell.counted)
+    left_out = f" Iterations of the warm-up ({warmup} a trial) are left out." if warmup else ""
+    theory = (Key("theory", "", plot.THEORY),) if any(cell.middle("gst_theory_s") for cell in cells) else ()
+    return Question(
+        "gst",
+        "How near is synchronisation to what the links allow?",
+        frame,
+        tuple(panels),
+        tuple(_seen(cells)),
+        f"{DEFINED}{about_updates(cells)} {how}{left_out}",
+        (*plot.legend(study.run, study.along), *theory),
+    )
+
+
+def is_measured(cell: Cell) -> bool:
+    """Whether it has GST; commands have none."""
+    return cell.middle("gst_median_s") is not None
+
+
+def _along(study: Study, groups: Sequence[Group], cells: Sequence[Cell]) -> tuple[pd.DataFrame, Sequence[Panel], str]:
+    """A line an arm over the axis, with its theory."""
+    along = study.along
+    assert along is not None  # or the caller had taken the boxes
+
+    def seconds(group: Group, start: int) -> plot.Figure:
+        traces = plot.lines(study.run, group, start, along, "gst_s", "GST, s:")
+        traces += plot.theory_lines(study.run, group, start, along, "gst_theory_s")
+        return plot.lines_figure(traces, along.title, "GST (s)")
+
+    def over_theory(group: Group, start: int) -> plot.Figure:
+        traces = plot.lines(study.run, group, start, along, "gst_over_theory", "GST / theory:")
+        return plot.lines_figure(traces, along.title, "GST / theory", y_from_0=False, shapes=[plot.level(1.0)])
+
+    frame = pd.DataFrame([row(cell, plot.identity(cell, along)) for cell in cells])
+    panels = plot.panels("gst", groups, seconds, "seconds")
+    if frame["gst_over_theory"].notna().any():
+        panels += plot.panels("gst-ratio", groups, over_theory, "over theory")
+    return frame, panels, words.INTERVALS
+
+
+def row(cell: Cell, known: dict[str, Any]) -> dict[str, Any]:
+    """The medians of GST, its theory and its ratio to that, after what is ``known`` of the cell."""
+    gst, over = cell.median("gst_median_s"), cell.median("gst_ratio")
+    least = {"gst_theory_s": cell.middle("gst_theory_s")}
+    return known | words.columns("gst_s", gst) | least | words.columns("gst_over_theory", over)
+
+
+def _spread(study: Study, groups: Sequence[Group], cells: Sequence[Cell]) -> tuple[pd.DataFrame, Sequence[Panel], str]:
+    """A box an arm; with points, unless there are too many."""
+    total = sum(len(trial.gst_s) for cell in cells for trial in cell.counted if trial.gst_s is not None)
+    make = _iterations if total <= MOST_POINTS else _quantiles
+    tables = [make(study, cell) for cell in cells]
+    frame = pd.concat(tables, ignore_index=True)
+    ends = [0, *pd.Series([len(table) for table in tables]).cumsum().tolist()]
+    panels, first = [], 0
+    for i, group in enumerate(groups):
+        rows = [(ends[first + y], ends[first + y + 1]) for y in range(len(group.cells))]
+        part = frame.iloc[rows[0][0] : rows[-1][1]]
+        panels.append(Panel(f"gst-{i}", f"{group.title}: seconds", _boxes(study, group, rows, part, "gst_s")))
+        if part["gst_over_theory"].notna().any():
+            figure = _boxes(study, group, rows, part, "gst_over_theory")
+            panels.append(Panel(f"gst-ratio-{i}", f"{group.title}: over theory", figure))
+        first += len(group.cells)
+    box = (
+        "the middle half of them"
+        if make is _iterations
+        else "the middle half of the iterations, its whiskers 90 % of them"
+    )
+    how = f"Each point is an iteration, each box {box}." if make is _iterations else f"Each box is {box}."
+    return frame, panels, how
+
+
+def _iterations(study: Study, cell: Cell) -> pd.DataFrame:
+    """A row for each iteration of each repeat."""
+    rows = []
+    for trial in cell.counted:
+        if trial.gst_s is None:
+            continue
+        theory = trial.metrics.gst_theory_s
+        known = _known(study, cell) | {"repeat": trial.repeat + 1}
+        rows += [
+            known | {"iteration": i, "gst_s": value, "gst_theory_s": theory, "gst_over_theory": _over(value, theory)}
+            for i, value in trial.gst_s.items()
+        ]
+    return pd.DataFrame(rows)
+
+
+def _quantiles(study: Study, cell: Cell) -> pd.DataFrame:
+    """One row: quantiles of all iterations of all repeats."""
+    values = pd.concat([trial.gst_s for trial in cell.counted if trial.gst_s is not None])
+    least = cell.middle("gst_theory_s")
+    row = _known(study, cell) | {"iterations": len(values), "gst_theory_s": least}
+    row |= {f"gst_s_{name}": float(values.quantile(share)) for name, share in QUANTILES.items()}
+    row |= {f"gst_over_theory_{name}": _over(row[f"gst_s_{name}"], least) for name in QUANTILES}
+    return pd.DataFrame([row | {"gst_s": row["gst_s_p50"], "gst_over_theory": row["gst_over_theory_p50"]}])
+
+
+def _known(study: Study, cell: Cell) -> dict[str, Any]:
+    known = plot.identity(cell, study.along)
+    return {key: value for key, value in known.items() if key != "trials"}
+
+
+def _over(value: float, theory: float | None) -> float | None:
+    return value / theory if theory else None
+
+
+def _boxes(study: Study, group: Group, rows: Sequence[tuple[int, int]], part: pd.DataFrame, name: str) -> plot.Figure:
+    traces, shapes = [], []
+    relative = name == "gst_over_theory"
+    for y, (cell, span) in enumerate(zip(group.cells, rows, strict=True)):
+        shade = plot.colour(study.run, cell.label)
+        traces.append(_box(span, y, name, shade, "iteration" in part))
+        theory = cell.middle("gst_theory_s")
+        if theory:
+            shapes.append(plot.upright(1.0 if relative else theory, y - 0.42, y + 0.42))
+    drawn = [name] if "iteration" in part else [f"{name}_p5", f"{name}_p95"]
+    values = [*part[drawn].to_numpy().ravel(), *(shape["x0"] for shape in shapes)]
+    ends = plot.around(values) if relative else (0.0, plot.around(values, least=0.0)[1] or 1.0)
+    return plot.rows_figure(traces, group.cells, "GST / theory" if relative else "GST (s)", ends, shapes=shapes)
+
+
+def _box(rows: tuple[int, int], y: int, name: str, shade: str, points: bool) -> plot.Trace:
+    """A box of one point an iteration, or of quantiles."""
+    shared = {
+        "type": "box",
+        "orientation": "h",
+        "rows": list(rows),
+        "width": 0.55,
+        "line": {"color": shade, "width": 1.5},
+        "fillcolor": plot.faint(shade),
+    }
+    if not points:
+        ends = {"lowerfence": "p5", "q1": "p25", "median": "p50", "q3": "p75", "upperfence": "p95"}
+        return shared | {"y": [y], "hoverinfo": "x"} | {key: column(f"{name}_{end}") for key, end in ends.items()}
+    return shared | {
+        "x": column(name),
+        "y0": y,
+        "boxpoints": "all",
+        "jitter": 0.7,
+        "pointpos": 0,
+        "marker": {"color": shade, "size": 5, "opacity": 0.7},
+        "hoveron": "points",
+        "customdata": {"columns": ["arm", "repeat", "iteration"]},
+        "hovertemplate": "%{customdata[0]}<br>repeat %{customdata[1]}, "
+        "iteration %{customdata[2]}: %{x:.4f}<extra></extra>",
+    }
+
+
+def _seen(cells: Sequence[Cell]) -> list[str]:
+    """How near the medians are to theory, and which cell spreads most."""
+    near = [(found, cell) for cell in cells if (found := cell.middle("gst_ratio")) is not None]
+    wide = [
+        (p95 / middle, cell)
+        for cell in cells
+        if (middle := cell.middle("gst_median_s")) and (p95 := cell.middle("gst_p95_s")) is not None
+    ]
+    sentences = []
+    if near:
+        low, high = min(near, key=lambda row: row[0]), max(near, key=lambda row: row[0])
+        span = words.span(value for value, _ in near)
+        farthest = high[1] if high[0] * low[0] >= 1 else low[1]
+        far = f", farthest from it {words.in_cell(farthest)}" if " to " in span else ""
+        sentences.append(f"{'Medians are' if len(near) > 1 else 'The median is'} {span} what theory says{far}.")
+    if wide:
+        spread, cell = max(wide, key=lambda row: row[0])
+        sentences.append(f"{words.in_cell(cell)} varies most: its 95th percentile is {words.ratio(spread)} its median.")
+    return sentences

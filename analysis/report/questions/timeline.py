@@ -1,0 +1,305 @@
+"""What happened when: iterations and what was done to a trial over its time; each worker's phases (a Gantt chart)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from analysis import metrics
+from analysis.recorded import Trial
+from analysis.report import plot, words
+from analysis.report.cells import Cell, Study
+from analysis.report.question import Key, Panel, Question, column, rounded
+
+MOST_PANELS = 12
+MOST_WORKERS = 32
+"""Rows of a chart; of more workers, evenly spaced ones are drawn."""
+ITERATIONS = 3
+AROUND = 2
+"""Iterations before that in which the first event is, and after it."""
+MOST_LINES = 40
+"""Events that have a line each; more have a mark only."""
+
+PHASES = (
+    ("computing", "start_s", "ready_s", plot.COMPUTE),
+    ("waiting for others' gradients", "ready_s", "all_ready_s", "#e69f00"),
+    ("synchronising", "all_ready_s", "sum_s", "#0072b2"),
+    ("optimiser's step", "sum_s", "end_s", "#009e73"),
+)
+"""What a worker does from one moment to the next, and its colour."""
+EVENT = "#b5179e"
+EVENTS_DEFINED = (
+    "Each point is an iteration, at its end: how long it took since the one before had ended (of the last worker), "
+    "and how much of that was synchronisation (GST). Perturbations are those that the spec asks for, at the moment at "
+    "which they were in effect; rounds in which the survivors of dead nodes agreed are marked, too."
+)
+ROUNDS = (
+    " Where workers do not wait for each other, an iteration is a round of as many updates as there are workers, and "
+    "its GST the median of theirs."
+)
+HELD = (
+    " Workers that do not wait for each other's gradients are drawn as waiting for as long as the server held newer "
+    "weights back; their rows begin and end with the rounds that are drawn."
+)
+GANTT_DEFINED = (
+    "One trial of each arm, in the middle by JCT. A worker waits from its own gradient to the last worker's; with "
+    "overlap it may send meanwhile. Synchronising is the time until it has the whole sum."
+)
+
+
+def iterations(study: Study) -> Question | None:
+    """Iterations over the time of each cell to which something was done."""
+    shown = [(cell, cell.typical) for cell in study.cells if cell.typical and _happened(cell.typical)]
+    shown = [(cell, trial) for cell, trial in shown if trial.samples is not None]
+    if not shown:
+        return None
+    tables, panels, start = [], [], 0
+    for i, (cell, trial) in enumerate(shown[:MOST_PANELS]):
+        table, events = _course(trial), _events_table(trial)
+        rows = [start, start + len(table), start + len(table) + len(events)]
+        start = rows[2]
+        known = {key: value for key, value in plot.identity(cell, None).items() if key not in ("trials", "workers")}
+        tables.append(pd.concat([table, events], ignore_index=True).assign(**known))
+        panels.append(Panel(f"events-{i}", words.name(trial), _course_figure(table, events, rows)))
+    frame = pd.concat(tables, ignore_index=True)
+    first = [name for name in frame if name not in _COURSE]
+    more = f" Drawn are the first {MOST_PANELS} of {len(shown)}." if len(shown) > MOST_PANELS else ""
+    legend = (Key("iteration", _ITERATION, ""), Key("its GST", _GST, "4 3"), Key("perturbation", EVENT))
+    return Question(
+        "events",
+        "What did the perturbations do?",
+        frame[[*first, *_COURSE]],
+        tuple(panels),
+        tuple(_effect(cell, trial) for cell, trial in shown[: words.MOST_NAMED]),
+        EVENTS_DEFINED + (ROUNDS if any(cell.is_asynchronous for cell, _ in shown) else "") + more,
+        legend,
+    )
+
+
+_ITERATION, _GST = "#0072b2", "#009e73"
+_COURSE = ("iteration", "time_s", "iteration_s", "gst_s", "event")
+
+
+def _happened(trial: Trial) -> list[tuple[float, str]]:
+    """When (s from its start) and what, of events that came about, and of rounds after deaths."""
+    events = [(event.done_s, f"{event.kind}: {event.what}") for event in trial.events if event.done_s is not None]
+    rounds = [
+        (abs(one.called_s), f"{one.world} workers go on with iteration {one.first}, without {', '.join(one.without)}")
+        for one in trial.recoveries
+        if one.without
+    ]
+    return sorted(events + rounds)
+
+
+def _course(trial: Trial) -> pd.DataFrame:
+    """A row for each iteration: when the last worker ended it, how long it took, and its GST."""
+    assert trial.samples is not None  # callers left the others out
+    samples = metrics.rounds(trial.samples)
+    ends = samples.groupby("iteration")["end_s"].max()
+    gst_s = metrics.gst_s(samples).groupby(level=0).median()
+    origin = float(trial.samples["start_s"].min())
+    took = ends.diff().fillna(ends - origin)
+    table = pd.DataFrame({"time_s": ends - origin, "iteration_s": took, "gst_s": gst_s})
+    return table.reset_index().assign(event="")
+
+
+def _events_table(trial: Trial) -> pd.DataFrame:
+    rows = [{"time_s": time_s, "event": what} for time_s, what in _happened(trial)]
+    return pd.DataFrame(rows, columns=list(_COURSE)).astype({"event": object})
+
+
+def _course_figure(table: pd.DataFrame, events: pd.DataFrame, rows: Sequence[int]) -> plot.Figure:
+    top = 1.1 * float(table["iteration_s"].max())
+    traces = [
+        _course_line(rows[0], rows[1], "iteration_s", "iteration", {"color": _ITERATION, "width": 2}),
+        _course_line(rows[0], rows[1], "gst_s", "GST", {"color": _GST, "width": 2, "dash": "4px,3px"}),
+        {
+            "type": "scatter",
+            "name": "perturbation",
+            "mode": "markers",
+            "rows": [rows[1], rows[2]],
+            "x": column("time_s"),
+            "y": [rounded(top)] * len(events),
+            "marker": {"symbol": "triangle-down", "size": 10, "color": EVENT},
+            "customdata": {"columns": ["event"]},
+            "hovertemplate": "%{x:.2f} s<br>%{customdata[0]}<extra></extra>",
+        },
+    ]
+    lines = [_mark(time_s, 0.0, top) for time_s in events["time_s"]] if len(events) <= MOST_LINES else []
+    return plot.lines_figure(traces, "seconds since the trial's start", "seconds", x_from_0=True, shapes=lines)
+
+
+def _course_line(start: int, end: int, name: str, what: str, line: dict[str, Any]) -> plot.Trace:
+    return {
+        "type": "scatter",
+        "name": what,
+        "mode": "lines+markers",
+        "rows": [start, end],
+        "x": column("time_s"),
+        "y": column(name),
+        "line": line,
+        "marker": {"size": 6},
+        "customdata": {"columns": ["iteration"]},
+        "hovertemplate": f"iteration %{{customdata[0]}}, ended at %{{x:.2f}} s<br>{what} %{{y:.4g}} s<extra></extra>",
+    }
+
+
+def _mark(time_s: float, low: float, high: float) -> dict[str, Any]:
+    shape = plot.upright(time_s, low, high, width=1.5)
+    shape["line"]["color"] = EVENT
+    return shape
+
+
+def _effect(cell: Cell, trial: Trial) -> str:
+    """How long iterations took before the first event and from then on."""
+    table, first = _course(trial), _happened(trial)[0][0]
+    before, after = (table.loc[chosen, "iteration_s"] for chosen in (table["time_s"] < first, table["time_s"] >= first))
+    count = len(_happened(trial))
+    events = (
+        f"{words.in_cell(cell)}: {count} {'event' if count == 1 else 'events'}, the first at {words.seconds(first)}."
+    )
+    if before.empty or after.empty:
+        return f"{events} The median iteration took {words.seconds(float(table['iteration_s'].median()))}."
+    slowest = int(table["iteration"].to_numpy()[table["time_s"] >= first][int(after.to_numpy().argmax())])
+    longest = f"the longest, iteration {slowest}, {words.seconds(float(after.max()))}"
+    return (
+        f"{events} The median iteration took {words.seconds(float(before.median()))} before, and "
+        f"{words.seconds(float(after.median()))} from then on; {longest}."
+    )
+
+
+def gantt(study: Study) -> Question | None:
+    """What each worker did in a few iterations, of each arm at the first setting."""
+    shown = [(cell, cell.typical) for cell in (study.settings[0] if study.settings else ()) if cell.typical]
+    shown = [(cell, trial) for cell, trial in shown if trial.samples is not None]
+    if not shown:
+        return None
+    tables, panels, start = [], [], 0
+    for i, (cell, trial) in enumerate(shown[:MOST_PANELS]):
+        table, said = _phases(trial)
+        known: dict[str, Any] = {"arm": cell.label, "repeat": trial.repeat + 1}
+        tables.append(table.assign(**known)[[*known, *table]])
+        caption = f"{words.name(trial)}: {said}"
+        panels.append(Panel(f"gantt-{i}", caption, _gantt_figure(trial, table, start)))
+        start += len(table)
+    more = f" Drawn are the first {MOST_PANELS} of {len(shown)} arms." if len(shown) > MOST_PANELS else ""
+    where = words.setting(shown[0][0])
+    here = f" Drawn at {where}." if len(study.settings) > 1 else ""
+    marks = (Key("perturbation", EVENT),) if any(_happened(trial) for _, trial in shown) else ()
+    return Question(
+        "gantt",
+        "What did each worker do when?",
+        pd.concat(tables, ignore_index=True),
+        tuple(panels),
+        (_shares(shown),),
+        f"{GANTT_DEFINED}{HELD if any(cell.is_asynchronous for cell, _ in shown) else ''}{here}{more}",
+        (*(Key(name, shade) for name, _, _, shade in PHASES), *marks),
+    )
+
+
+def _phases(trial: Trial) -> tuple[pd.DataFrame, str]:
+    """Moments (s from its start) of some workers in some iterations, and which those are."""
+    samples = trial.samples
+    assert samples is not None  # callers left the others out
+    in_rounds = metrics.rounds(samples)
+    first, last = _window(trial, in_rounds)
+    ranks = sorted(samples["rank"].unique())
+    step = -(-len(ranks) // MOST_WORKERS)
+    chosen = samples[in_rounds["iteration"].between(first, last).reindex(samples.index)].copy()
+    if trial.is_asynchronous:
+        chosen["all_ready_s"] = chosen["ready_s"] + chosen["held_s"]
+    else:
+        chosen["all_ready_s"] = chosen.groupby("iteration")["ready_s"].transform("max")
+    chosen = chosen[chosen["rank"].isin(ranks[::step])]
+    origin = float(samples["start_s"].min())
+    moments = ["start_s", "ready_s", "all_ready_s", "sum_s", "end_s"]
+    chosen[moments] = chosen[moments] - origin
+    names = chosen["name"] if "name" in chosen else chosen["rank"].map("rank {}".format)
+    table = chosen.assign(worker=names)[["rank", "worker", "iteration", *moments]]
+    of = int(in_rounds["iteration"].max()) + 1
+    noun = "round" if trial.is_asynchronous else "iteration"
+    which = f"{noun} {first}" if first == last else f"{noun}s {first} to {last}"
+    all_of = f"all {of} {noun}s" if (first, last) == (0, of - 1) else f"{which} of {of}"
+    every = f", one worker in {step}" if step > 1 else ""
+    return table.reset_index(drop=True), f"{all_of}{every}"
+
+
+def _window(trial: Trial, samples: pd.DataFrame) -> tuple[int, int]:
+    """First and last iteration to draw: around the first event, or right after the warm-up."""
+    last = int(samples["iteration"].max())
+    events = _happened(trial)
+    if events:
+        ends = samples.groupby("iteration")["end_s"].max() - samples["start_s"].min()
+        after = ends[ends >= events[0][0]]
+        middle = int(after.index[0]) if len(after) else last
+        return max(0, middle - AROUND), min(last, middle + AROUND)
+    first = min(trial.warmup, max(0, last - ITERATIONS + 1))
+    return first, min(last, first + ITERATIONS - 1)
+
+
+def _gantt_figure(trial: Trial, table: pd.DataFrame, start: int) -> plot.Figure:
+    ranks = sorted(table["rank"].unique().tolist())
+    step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
+    begin, end = float(table["start_s"].min()), float(table["end_s"].max())
+    events = [(time_s, what) for time_s, what in _happened(trial) if begin <= time_s <= end]
+    traces = [_phase(start, start + len(table), step, *phase) for phase in PHASES]
+    names = dict(zip(table["rank"].tolist(), table["worker"].tolist(), strict=True))
+    low, high = ranks[0] - 1.2 * step, ranks[-1] + 0.6 * step
+    if events:
+        traces.append(_happenings(events, low + 0.3 * step))
+    layout = {
+        "barmode": "overlay",
+        "xaxis": {"title": {"text": "seconds since the trial's start"}, "range": [rounded(begin), rounded(end)]},
+        "yaxis": {
+            "tickvals": ranks,
+            "ticktext": [plot.text(str(names[rank])) for rank in ranks],
+            "range": [rounded(high), rounded(low)],
+            "showgrid": False,
+        },
+        "shapes": [_mark(time_s, rounded(low) or 0.0, rounded(high) or 0.0) for time_s, _ in events[:MOST_LINES]],
+    }
+    return plot.finished(traces, layout, 90 + 18 * len(ranks))
+
+
+def _phase(start: int, end: int, step: int, name: str, begins: str, ends: str, shade: str) -> plot.Trace:
+    return {
+        "type": "bar",
+        "name": name,
+        "orientation": "h",
+        "rows": [start, end],
+        "base": column(begins),
+        "x": column(ends, minus=begins),
+        "y": column("rank"),
+        "width": 0.8 * step,
+        "marker": {"color": shade, "line": {"width": 0}},
+        "customdata": {"columns": ["worker", "iteration", begins]},
+        "hovertemplate": "%{customdata[0]}, iteration %{customdata[1]}<br>"
+        f"{name}: %{{x:.4f}} s from %{{customdata[2]:.3f}} s<extra></extra>",
+    }
+
+
+def _happenings(events: Sequence[tuple[float, str]], y: float) -> plot.Trace:
+    return {
+        "type": "scatter",
+        "name": "perturbation",
+        "mode": "markers",
+        "x": [rounded(time_s) for time_s, _ in events],
+        "y": [rounded(y)] * len(events),
+        "text": [plot.text(what) for _, what in events],
+        "marker": {"symbol": "triangle-down", "size": 10, "color": EVENT},
+        "hovertemplate": "%{x:.2f} s<br>%{text}<extra></extra>",
+    }
+
+
+def _shares(shown: Sequence[tuple[Cell, Trial]]) -> str:
+    """How much of a worker's time is waiting for others' gradients, over the whole trial."""
+    shares = []
+    for cell, trial in shown:
+        samples, waited = trial.samples, trial.waits_s
+        assert samples is not None
+        assert waited is not None
+        counted = samples[samples["iteration"] >= trial.warmup]
+        shares.append((float(waited.sum().sum() / (counted["end_s"] - counted["start_s"]).sum()), cell))
+    return f"Of their time, workers wait for others' gradients {words.each(shares, '{:.1%}'.format)}."

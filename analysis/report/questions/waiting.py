@@ -1,0 +1,95 @@
+"""How long did workers wait for the slowest one?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from analysis.report import plot, words
+from analysis.report.cells import Cell, Group, Study
+from analysis.report.question import Key, Question
+
+DEFINED = (
+    "From a worker's own gradient to the last worker's, per iteration: the mean over all workers, and that of the "
+    "worker that waited longest. GST begins when the last worker has its gradient, so this is not part of it; it is "
+    "part of the compute time. Of several repeats the one in the middle by JCT is shown."
+)
+UPDATES = (
+    " Where workers do not wait for each other's gradients, it is for how long the server held newer weights back, "
+    "because the worker was too far ahead, or because no iteration was left to begin."
+)
+LONGEST = "#1d2228"
+
+
+def waits(study: Study) -> Question | None:
+    """Mean and longest mean wait of each cell."""
+    groups = study.having(_has_samples)
+    if not groups:
+        return None
+    rows = [plot.identity(cell, study.along) | _waits(cell) for group in groups for cell in group.cells]
+    frame = pd.DataFrame(rows)
+    cells = [cell for group in groups for cell in group.cells]
+    mark = () if study.along else (Key("longest mean wait of a worker", LONGEST),)
+    return Question(
+        "waits",
+        "How long did workers wait for the slowest one?",
+        frame,
+        plot.panels("waits", groups, lambda group, start: _figure(study, group, start, frame)),
+        tuple(_seen(cells, rows)),
+        DEFINED + (UPDATES if any(cell.is_asynchronous for cell in cells) else ""),
+        (*plot.legend(study.run, study.along), *mark),
+    )
+
+
+def _has_samples(cell: Cell) -> bool:
+    return cell.typical is not None and cell.typical.samples is not None
+
+
+def _waits(cell: Cell) -> dict[str, Any]:
+    assert cell.typical is not None  # others were left out
+    waited = cell.typical.waits_s
+    assert waited is not None
+    by_rank = waited.mean()
+    longest = {
+        "wait_s": float(by_rank.mean()),
+        "wait_longest_s": float(by_rank.max()),
+        "waited_longest": f"rank {by_rank.idxmax()}",
+    }
+    if cell.is_asynchronous:  # its workers are not in the same iteration together
+        return longest | {"slowest_most_often": None, "slowest_in_share": None}
+    slowest = waited.idxmin(axis=1).value_counts()
+    often = {"slowest_most_often": f"rank {slowest.index[0]}", "slowest_in_share": float(slowest.iloc[0] / len(waited))}
+    return longest | often
+
+
+def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot.Figure:
+    if study.along:
+        traces = plot.lines(study.run, group, start, study.along, "wait_s", "mean wait, s:")
+        for trace in traces:
+            del trace["error_y"]
+        return plot.lines_figure(traces, study.along.title, "mean wait (s)")
+    traces = []
+    for y, cell in enumerate(group.cells):
+        row = (start + y, start + y + 1)
+        shade = plot.colour(study.run, cell.label)
+        traces.append(plot.bar(row, y, "wait_s", shade, cell.valid, "mean wait"))
+        longest = plot.dot(row, y, "wait_longest_s", LONGEST, True, "longest mean wait, s:")
+        longest |= {"customdata": {"columns": ["arm", "waited_longest"]}, "marker": {"color": LONGEST, "size": 8}}
+        longest["hovertemplate"] = "%{customdata[0]}<br>%{customdata[1]} waited longest: %{x:.4g} s<extra></extra>"
+        del longest["error_x"]
+        traces.append(longest)
+    return plot.rows_figure(traces, group.cells, "wait (s)", plot.from_zero(frame["wait_longest_s"], room=1.08))
+
+
+def _seen(cells: Sequence[Cell], rows: Sequence[dict[str, Any]]) -> list[str]:
+    most = max(range(len(rows)), key=lambda i: rows[i]["wait_s"])
+    found = rows[most]
+    where = (
+        f", where {found['slowest_most_often']} was the slowest in {found['slowest_in_share']:.0%} of the iterations"
+        if found["slowest_most_often"]
+        else ""
+    )
+    waited = words.seconds(found["wait_s"])
+    return [f"Workers waited longest in {words.in_cell(cells[most])}: {waited} on average{where}."]

@@ -1,0 +1,135 @@
+"""How does synchronisation grow with the number of workers?"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from analysis.recorded import Run
+from analysis.report import plot, words
+from analysis.report.cells import Cell, Study
+from analysis.report.question import Key, Panel, Question, column
+from analysis.report.questions import sync
+
+
+def against_workers(study: Study) -> Question | None:
+    """GST against N: a line for each scheme that ran with several numbers of workers."""
+    series = _series(study)
+    if not series:
+        return None
+    cells = [cell for members in series.values() for cell in members]
+    rows = [
+        sync.row(cell, {"series": name, **plot.identity(cell, None)})
+        for name, members in series.items()
+        for cell in members
+    ]
+    traces: list[plot.Trace] = []
+    start = 0
+    for i, (name, members) in enumerate(series.items()):
+        traces += _worker_lines(name, i, start, members)
+        start += len(members)
+    figure = plot.lines_figure(traces, "workers (N)", "GST (s)")
+    keys = tuple(Key(name, *_look(i)) for i, name in enumerate(series))
+    return Question(
+        "gst-workers",
+        "How does synchronisation grow with the number of workers?",
+        pd.DataFrame(rows),
+        (Panel("gst-workers-0", "GST against N", figure),),
+        tuple(_growth(name, members) for name, members in series.items()),
+        f"{sync.DEFINED}{sync.about_updates(cells)} {words.INTERVALS}",
+        (*keys, Key("theory", "", plot.THEORY)),
+    )
+
+
+def _series(study: Study) -> dict[str, list[Cell]]:
+    """By name, the cells that differ in their number of workers and in nothing else that they are called by."""
+    disturbed = _perturbations(study.run)
+    found: dict[tuple[Any, ...], list[Cell]] = {}
+    for cell in filter(sync.is_measured, study.cells):
+        trial = cell.trials[0]
+        family = trial.topology.partition("(")[0]
+        rest = tuple(item for item in cell.setting[1] if _number_in(item[1]) != cell.world)
+        key = (_without(trial.scheme, cell.world), family, disturbed.get(cell.label, ""), cell.batch, rest)
+        found.setdefault(key, []).append(cell)
+    lines = {key: sorted(cells, key=lambda cell: cell.world) for key, cells in found.items()}
+    lines = {key: cells for key, cells in lines.items() if len({cell.world for cell in cells}) == len(cells) > 1}
+    several = len({key[3:] for key in lines}) > 1
+    return {_called(key, cells, several): cells for key, cells in lines.items()}
+
+
+def _called(key: tuple[Any, ...], cells: Sequence[Cell], several: bool) -> str:
+    """What labels have in common once N is left out, or else the scheme and the kind of network."""
+    labels = {_without(cell.label, cell.world) for cell in cells}
+    name = labels.pop() if len(labels) == 1 else f"{key[0]} on {key[1]}" + (f", {key[2]}" if key[2] else "")
+    shown = {item[0] for item in key[4]}
+    point = [f"{name} {value}" for name, value in cells[0].point.items() if name in shown]
+    setting = ", ".join(([f"batch {cells[0].batch}"] if cells[0].batch else []) + point)
+    return f"{name} ({setting})" if several and setting else name
+
+
+def _perturbations(run: Run) -> dict[str, str]:
+    """By arm's label, what the spec does to it in particular, in short."""
+    found = {}
+    for arm in run.resolved.get("arms") or ():
+        told = json.dumps(arm.get("perturb") or [], sort_keys=True)
+        found[str(arm.get("label"))] = "" if told == "[]" else re.sub(r'["{}\[\]]', "", told)
+    return found
+
+
+def _number_in(text: str) -> int | None:
+    return int(text) if text.isdigit() else None
+
+
+def _without(text: str, world: int) -> str:
+    """A name with N for the number of workers."""
+    return re.sub(rf"(?<![\w.]){world}(?![\w.])", "N", text)
+
+
+def _look(i: int) -> tuple[str, str]:
+    names = tuple(plot.DASHES)
+    return plot.PALETTE[i % len(plot.PALETTE)], plot.DASHES[names[i % len(names)]]
+
+
+def _worker_lines(name: str, i: int, start: int, members: Sequence[Cell]) -> list[plot.Trace]:
+    shade = _look(i)[0]
+    dash = tuple(plot.DASHES)[i % len(plot.DASHES)]
+    rows = [start, start + len(members)]
+    measured = {
+        "type": "scatter",
+        "name": plot.text(name),
+        "mode": "lines+markers",
+        "rows": rows,
+        "x": column("workers"),
+        "y": column("gst_s"),
+        "error_y": plot.error("gst_s"),
+        "line": {"color": shade, "dash": dash, "width": 2},
+        "marker": {"size": 7, "symbol": ["circle" if cell.valid else "x" for cell in members]},
+        "customdata": {"columns": ["series", "verdict"]},
+        "hovertemplate": "%{customdata[0]} (%{customdata[1]})<br>N = %{x}: %{y:.4g} s<extra></extra>",
+    }
+    theory = {
+        "type": "scatter",
+        "mode": "lines",
+        "rows": rows,
+        "x": column("workers"),
+        "y": column("gst_theory_s"),
+        "line": {"color": shade, "dash": "4px,3px", "width": 1},
+        "customdata": {"columns": ["series"]},
+        "hovertemplate": "%{customdata[0]}, theory<br>N = %{x}: %{y:.4g} s<extra></extra>",
+    }
+    return [measured, theory]
+
+
+def _growth(name: str, members: Sequence[Cell]) -> str:
+    few, many = members[0], members[-1]
+    first, last = few.middle("gst_median_s"), many.middle("gst_median_s")
+    assert first is not None  # cells that were not measured are in no series
+    assert last is not None
+    least, most = few.middle("gst_theory_s"), many.middle("gst_theory_s")
+    theory = f"; theory says {words.ratio(most / least)}" if least and most else ""
+    grown = f"{words.ratio(last / first)} the time with {many.world} workers that it takes with {few.world}"
+    return f"{name}: {grown}{theory}."

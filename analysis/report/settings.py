@@ -1,0 +1,107 @@
+"""What a run depended on besides its spec, as lists of names and values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from analysis.recorded import Event, Recovery, Run
+from analysis.report import words
+from testbed.units import size_text
+
+Pairs = tuple[tuple[str, str], ...]
+
+MOST_TRIALS, MOST_EVENTS, MOST_NAMES = 24, 60, 8
+"""What a page lists: trials to which something was done, events of each, trials with the same network."""
+_APART = ("schema", "lab", "packages", "sysctls")
+
+
+def environment(run: Run) -> tuple[tuple[str, Pairs], ...]:
+    """The machine, its kernel's settings and the packages, each as (name, value) pairs."""
+    known = run.environment
+    machine = {key: value for key, value in known.items() if key not in _APART}
+    if isinstance(machine.get("memory_bytes"), int):
+        machine["memory"] = size_text(machine.pop("memory_bytes"))
+    parts = (("Machine", machine), ("Kernel settings", known.get("sysctls")), ("Packages", known.get("packages")))
+    return tuple((title, tuple(flat(value))) for title, value in parts if value)
+
+
+def events(run: Run) -> tuple[tuple[str, Pairs], ...]:
+    """What was done to each trial while it ran: when, what, and how late where that is to be seen; and how the others
+    went on when nodes had died."""
+    found = []
+    for trial in run.trials:
+        told = (*map(_event, trial.events), *map(_recovery, trial.recoveries))
+        left = len(told) - MOST_EVENTS
+        told = (*told[:MOST_EVENTS], ("more", f"{left} events, in the trial's JSON")) if left > 0 else told
+        found += [(words.name(trial), told)] if told else []
+    left = len(found) - MOST_TRIALS
+    more = ((f"{left} more trials", (("more", "in the trials' JSON"),)),) if left > 0 else ()
+    return (*found[:MOST_TRIALS], *more)
+
+
+def _recovery(one: Recovery) -> tuple[str, str]:
+    lost = ", ".join(one.without)
+    how_long = "none was left" if one.recovered_s is None else f"done after {one.recovered_s:.2f} s"
+    what = f"{one.world} workers go on with iteration {one.first} ({how_long}) by {one.scheme}"
+    return _moment(one.called_s), f"without {lost}, {what}" if lost else f"nobody had moved: {what}"
+
+
+def _event(event: Event) -> tuple[str, str]:
+    if event.error is not None:
+        return _moment(event.planned_s), f"{event.kind}: {event.what} (failed: {event.error})"
+    if event.planned_s is None or event.done_s is None:
+        return "never", f"{event.kind}: {event.what} (the trial ended first)"
+    late_s = event.done_s - event.planned_s
+    return _moment(event.planned_s), f"{event.kind}: {event.what} (in effect after {late_s * 1e3:.1f} ms)"
+
+
+def _moment(time_s: float | None) -> str:
+    return "not known" if time_s is None else f"{abs(time_s):.2f} s"
+
+
+def labs(run: Run) -> tuple[tuple[str, Pairs], ...]:
+    """What the kernel said each trial's network was; trials whose networks were the same share an entry."""
+    alike: dict[Pairs, list[str]] = {}
+    for trial, lab in (run.environment.get("lab") or {}).items():
+        if lab:
+            alike.setdefault(_lab(lab), []).append(trial)
+    return tuple((_some(trials), pairs) for pairs, trials in alike.items())
+
+
+def _some(names: list[str]) -> str:
+    left = len(names) - MOST_NAMES
+    return ", ".join(names) if left <= 0 else f"{', '.join(names[:MOST_NAMES])} and {left} more"
+
+
+def _lab(lab: Mapping[str, Any]) -> Pairs:
+    """Its settings; a sysctl is given as each value and at how many nodes it is."""
+    rest = {key: value for key, value in lab.items() if key != "sysctls"}
+    nodes = {
+        name: ", ".join(f"{value} (at {count})" for value, count in values.items())
+        for name, values in (lab.get("sysctls") or {}).items()
+    }
+    return (*flat(rest), *flat(nodes))
+
+
+def flat(value: Mapping[str, Any], prefix: str = "", nothing: str = "not known") -> Iterator[tuple[str, str]]:
+    """Nested settings as (dotted name, text) pairs; None is ``nothing``."""
+    for key, inner in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(inner, Mapping):
+            yield from flat(inner, f"{name}.", nothing)
+        elif isinstance(inner, list) and inner and all(isinstance(item, Mapping) for item in inner):
+            for i, item in enumerate(inner):
+                yield from flat(item, f"{name}.{i}.", nothing)
+        else:
+            yield name, _text(inner, nothing)
+
+
+def _text(value: Any, nothing: str) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return nothing
+    if isinstance(value, list):
+        return ", ".join(_text(one, nothing) for one in value) or "none"
+    return f"{value:,}" if isinstance(value, int) else " ".join(str(value).split())

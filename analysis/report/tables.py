@@ -1,0 +1,279 @@
+"""The report's tables: values as text with their units settled, one unit a column so that a column can be compared.
+
+The page, Markdown and LaTeX are written from the same tables. What no row has is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from analysis.recorded import Check, Place, Run, Trial
+from analysis.report import words
+from analysis.report.cells import Cell, as_text, cells, is_known, pairs
+from analysis.statistics import Interval
+from testbed.units import rate_text, size_text
+
+NONE = words.UNKNOWN
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value: ``number`` is what it is sorted by, ``note`` is said beside it in small print, ``state`` is empty,
+    ``good`` or ``bad``."""
+
+    text: str
+    number: float | None = None
+    note: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell or trial: ``label`` is its arm, ``means`` what that stands for, ``state`` empty, ``invalid`` or
+    ``failed``."""
+
+    label: str
+    name: str
+    values: tuple[Value, ...]
+    means: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under one line of column names, the first of which is the arm's."""
+
+    name: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def summary(run: Run) -> Table:
+    """Arms side by side: a row for each arm at each setting, medians of its repeats."""
+    found = cells(run)
+    several = any(len(cell.trials) > 1 for cell in found)
+    by_place = {cell.place: cell for cell in found}
+    makers = [*_settings(found), *([_TRIALS] if several else []), _FIDELITY, *_results(run, by_place)]
+    caption = "A row for each arm at each setting" + (
+        ": medians of its trials, and their 95 % intervals." if several else "."
+    )
+    rows = [Row(c.label, c.label, tuple(m.of(c) for m in makers), c.trials[0].means, _state(c)) for c in found]
+    return _without_empty(Table("summary", caption, ("Arm", *(maker.title for maker in makers)), tuple(rows)))
+
+
+def _state(cell: Cell) -> str:
+    return "" if cell.valid else "invalid" if cell.finished else "failed"
+
+
+@dataclass(frozen=True)
+class _Column:
+    title: str
+    of: Callable[[Cell], Value]
+
+
+def _settings(found: Sequence[Cell]) -> list[_Column]:
+    """Batch, and a column for each setting that a sweep varies."""
+    keys = dict.fromkeys(key for cell in found for key in cell.point)
+    batch = [_Column("Batch", lambda cell: Value(str(cell.batch) if cell.batch else NONE, cell.batch))]
+    return batch + [_Column(key, lambda cell, key=key: _point(cell, key)) for key in keys]  # type: ignore[misc]
+
+
+def _point(cell: Cell, key: str) -> Value:
+    value = cell.trials[0].point.get(key)
+    number = float(value) if isinstance(value, int | float) else None
+    return Value(NONE if value is None else as_text(value), number)
+
+
+_FIDELITY = _Column(
+    "Fidelity", lambda cell: Value(cell.verdict, float(cell.valid), state="good" if cell.valid else "bad")
+)
+_TRIALS = _Column("Trials", lambda cell: Value(str(len(cell.trials)), len(cell.trials)))
+
+
+def _results(run: Run, found: Mapping[Place, Cell]) -> list[_Column]:
+    jct, gst = (_Time(_values(found.values(), name)) for name in ("jct_s", "gst_median_s"))
+
+    def speed_up(cell: Cell) -> Value:
+        """The median of pairs, as in the figure of it."""
+        place = run.reference_of(*cell.place)
+        first = found.get(place) if place else None
+        speeds = [base / mine for base, mine in pairs(first, cell, "jct_s")] if first else []
+        return Value(words.ratio(median(speeds)), median(speeds)) if speeds else Value(NONE)
+
+    return [
+        _Column(f"JCT, {jct.unit}", lambda cell: _value(cell.median("jct_s"), jct.text)),
+        _Column("Speed-up", speed_up),
+        _Column(f"GST, {gst.unit}", lambda cell: _gst(cell, gst)),
+        _middle(f"GST p95, {gst.unit}", "gst_p95_s", gst.text),
+        _middle(f"GST theory, {gst.unit}", "gst_theory_s", gst.text),
+        _Column("GST / theory", lambda cell: _value(cell.median("gst_ratio"), "{:.3f}".format)),
+        _middle("Samples/s", "throughput_sps", "{:,.0f}".format),
+        _Column("Staleness", _staleness),
+        _Column("Test accuracy", _accuracy),
+        _Column("Weights", _weights),
+    ]
+
+
+def _values(found: Iterable[Cell], name: str) -> Iterable[float | None]:
+    return (cell.middle(name) for cell in found)
+
+
+def _middle(title: str, name: str, as_text: Callable[[float], str]) -> _Column:
+    """A metric's median without its interval, which others say more of."""
+
+    def of(cell: Cell) -> Value:
+        found = cell.middle(name)
+        return Value(NONE) if found is None else Value(as_text(found), found)
+
+    return _Column(title, of)
+
+
+def _value(found: Interval | None, as_text: Callable[[float], str]) -> Value:
+    if found is None:
+        return Value(NONE)
+    note = f"{as_text(found.low)} to {as_text(found.high)}" if is_known(found) else ""
+    return Value(as_text(found.value), found.value, note)
+
+
+def _gst(cell: Cell, unit: _Time) -> Value:
+    """With what hosts' clocks leave open, where they have clocks of their own."""
+    found = _value(cell.median("gst_median_s"), unit.text)
+    off = cell.middle("gst_uncertainty_s")
+    clocks = [] if off is None else [f"± {off * 1e3:.2g} ms by clocks"]
+    return Value(found.text, found.number, ", ".join([*([found.note] if found.note else []), *clocks]))
+
+
+def _staleness(cell: Cell) -> Value:
+    """The median, and how far it goes; nothing of a synchronous scheme."""
+    found, most = cell.middle("staleness_median"), cell.middle("staleness_max")
+    if found is None or most is None:
+        return Value(NONE)
+    return Value(f"{found:g}", found, f"at most {most:g}")
+
+
+def _accuracy(cell: Cell) -> Value:
+    known = [t.accuracy.test_accuracy for t in cell.counted if t.accuracy.test_accuracy is not None]
+    return Value(NONE) if not known else Value(f"{min(known):.1%}", min(known))
+
+
+def _weights(cell: Cell) -> Value:
+    """The worst of the repeats."""
+    found = [_trial_weights(trial) for trial in cell.finished]
+    bad = [value for value in found if value.state == "bad"]
+    return next(iter(bad or found), Value(NONE))
+
+
+def _trial_weights(trial: Trial) -> Value:
+    wrong, checked = trial.accuracy.wrong_elements, trial.accuracy.checked_elements
+    if wrong is not None and checked is not None:
+        text = "sums right" if not wrong else f"{wrong:,} wrong"
+        return Value(text, wrong, f"of {checked:,}", "bad" if wrong else "good")
+    error, equal = trial.accuracy.weights_error, trial.accuracy.weights_equal
+    note = "" if error is None else f"off by {error:.1g}"
+    if equal is None:
+        return Value(NONE, note=note)
+    return Value("equal", 0.0, note, "good") if equal else Value("DIFFER", 1.0, note, "bad")
+
+
+def bandwidths(run: Run) -> Table:
+    """What the times mean as rates, and the bytes that were sent: a row for each arm at each setting."""
+    found = [cell for cell in cells(run) if cell.finished]
+    makers = [
+        *_settings(found),
+        _middle("Algorithm bandwidth", "algbw_bps", rate_text),
+        _middle("Bus bandwidth, ring-equivalent", "busbw_bps", rate_text),
+        _middle("Sent by all workers", "wire_bytes", size_text),
+        _middle("Theory", "wire_bytes_theory", size_text),
+        _Column("Sent / theory", _over_theory),
+    ]
+    rows = [Row(c.label, c.label, tuple(m.of(c) for m in makers), state=_state(c)) for c in found]
+    caption = "Times as rates, as nccl-tests define them."
+    return _without_empty(Table("bandwidths", caption, ("Arm", *(maker.title for maker in makers)), tuple(rows)))
+
+
+def _over_theory(cell: Cell) -> Value:
+    sent, theory = cell.middle("wire_bytes"), cell.middle("wire_bytes_theory")
+    if sent is None or not theory:
+        return Value(NONE)
+    return Value(words.ratio(sent / theory), sent / theory)
+
+
+def checks(run: Run) -> Table:
+    """Every fidelity check of every finished trial, a column a check."""
+    by_name = {check.name: check for trial in run.finished for check in trial.checks}
+    limits = {name: NONE if check.limit is None else f"{check.limit:g} {check.unit}" for name, check in by_name.items()}
+    columns = ("Trial", *(f"{name} (limit {limits[name].strip()})" for name in by_name))
+    rows = []
+    for trial in run.finished:
+        own = {check.name: check for check in trial.checks}
+        values = tuple(_check(own.get(name)) for name in by_name)
+        rows.append(Row(trial.label, words.name(trial), values, state="" if trial.valid else "invalid"))
+    return Table("checks", "A trial is VALID when every check is within its limit.", columns, tuple(rows))
+
+
+def _check(check: Check | None) -> Value:
+    if check is None:
+        return Value(NONE)
+    text = "not measured" if check.value is None else f"{check.value:.3g}"
+    return Value(text, check.value, "as asked for" if check.asked else "", "" if check.ok else "bad")
+
+
+def trials(run: Run) -> Table:
+    """Every trial by itself: what the medians are of."""
+    jct, gst = (_Time(getattr(t.metrics, name) for t in run.trials) for name in ("jct_s", "gst_median_s"))
+    columns = ("Trial", f"JCT, {jct.unit}", f"GST, {gst.unit}", f"GST p95, {gst.unit}", "GST / theory", "Fidelity")
+    rows = [Row(t.label, words.name(t), _trial(t, jct, gst), state=_trial_state(t)) for t in run.trials]
+    return _without_empty(Table("trials", "Every trial.", columns, tuple(rows)))
+
+
+def _trial(trial: Trial, jct: _Time, gst: _Time) -> tuple[Value, ...]:
+    m = trial.metrics
+    verdict = (trial.verdict or "not judged") if trial.done else "FAILED"
+    return (
+        Value(jct.text(m.jct_s), m.jct_s),
+        Value(gst.text(m.gst_median_s), m.gst_median_s),
+        Value(gst.text(m.gst_p95_s), m.gst_p95_s),
+        Value(NONE if m.gst_ratio is None else f"{m.gst_ratio:.3f}", m.gst_ratio),
+        Value(verdict, float(trial.valid), state="good" if trial.valid else "bad"),
+    )
+
+
+def _trial_state(trial: Trial) -> str:
+    return "" if trial.valid else "invalid" if trial.done else "failed"
+
+
+def troubles(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+    """(trial, ``FAILED`` or its verdict, reasons) of each trial that failed or is not VALID."""
+    return tuple(
+        (words.name(trial), "FAILED", (trial.error or "it left no reason",))
+        if not trial.done
+        else (words.name(trial), trial.verdict or "not judged", tuple(map(_reason, trial.reasons)))
+        for trial in run.trials
+        if not trial.valid
+    )
+
+
+def _reason(check: Check) -> str:
+    return f"{check.name}: {check.detail or f'{check.value} {check.unit}, limit {check.limit}'}"
+
+
+def _without_empty(table: Table) -> Table:
+    """Without the columns in which no row has anything."""
+    kept = [i for i in range(len(table.columns) - 1) if any(row.values[i].text != NONE for row in table.rows)]
+    rows = (Row(r.label, r.name, tuple(r.values[i] for i in kept), r.means, r.state) for r in table.rows)
+    return Table(table.name, table.caption, (table.columns[0], *(table.columns[i + 1] for i in kept)), tuple(rows))
+
+
+class _Time:
+    """One unit for a column of times: seconds, or milliseconds where all are short."""
+
+    def __init__(self, values: Iterable[float | None]) -> None:
+        longest = max((value for value in values if value is not None), default=1.0)
+        self.unit, self._factor = ("s", 1.0) if longest >= 0.05 else ("ms", 1e3)
+        self._digits = 3 if longest * self._factor < 10 else 2
+
+    def text(self, value: float | None) -> str:
+        return NONE if value is None else f"{value * self._factor:,.{self._digits}f}"

@@ -1,0 +1,182 @@
+"use strict";
+
+// Data stands in the page once for each question: its columns, and its figures, whose traces name columns.
+
+const questions = new Map();
+
+function question(name) {
+  if (!questions.has(name)) {
+    const source = document.querySelector(`script[data-question="${name}"]`);
+    const { columns, figures } = JSON.parse(source.textContent);
+    for (const [key, column] of Object.entries(columns)) {
+      if (!Array.isArray(column)) columns[key] = column.at.map((i) => column.of[i]);
+    }
+    questions.set(name, { columns, figures });
+  }
+  return questions.get(name);
+}
+
+// Plotly reads texts as HTML; what comes from a spec is text.
+const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+const text = (value) => (typeof value === "string" ? value.replace(/[&<>"]/g, (letter) => ENTITIES[letter]) : value);
+const minus = (a, b) => (a === null || b === null ? null : a - b);
+
+function filled(value, columns, [from, to]) {
+  if (Array.isArray(value) || typeof value !== "object" || value === null) return value;
+  const part = (name) => columns[name].slice(from, to).map(text);
+  if (value.column !== undefined) {
+    if (value.minus === undefined) return part(value.column);
+    const less = part(value.minus);
+    return part(value.column).map((number, i) => minus(number, less[i]));
+  }
+  if (value.columns !== undefined) {
+    const parts = value.columns.map(part);
+    return parts[0].map((_, i) => parts.map((one) => one[i]));
+  }
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, filled(inner, columns, [from, to])]));
+}
+
+function figure(plot) {
+  const { columns, figures } = question(plot.closest("figure").dataset.question);
+  const { data, layout } = figures[plot.id];
+  const traces = data.map(({ rows, ...trace }) => filled(trace, columns, rows ?? [0, 0]));
+  return { data: traces, layout: structuredClone(layout) };
+}
+
+const config = {
+  responsive: true,
+  displayModeBar: false,
+};
+
+function draw(plot) {
+  if (plot.dataset.drawn) return;
+  plot.dataset.drawn = "yes";
+  const { data, layout } = figure(plot);
+  Plotly.newPlot(plot, data, layout, config);
+}
+
+const plots = document.querySelectorAll(".plot");
+const watcher = new IntersectionObserver(
+  (entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      watcher.unobserve(target);
+      draw(target);
+    }
+  },
+  { rootMargin: "300px" },
+);
+for (const plot of plots) watcher.observe(plot);
+
+// Every figure as SVG, and its data as CSV.
+
+function save(name, type, content) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([content], { type }));
+  link.download = `${document.body.dataset.name}-${name}`.replace(/[^\w.-]+/g, "-");
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+function csv(name) {
+  const { columns } = question(name);
+  const names = Object.keys(columns);
+  const quoted = (value) => {
+    const words = value === null ? "" : String(value);
+    return /[",\r\n]/.test(words) ? `"${words.replaceAll('"', '""')}"` : words;
+  };
+  const rows = columns[names[0]].map((_, i) => names.map((one) => quoted(columns[one][i])).join(","));
+  return [names.map(quoted).join(","), ...rows, ""].join("\r\n");
+}
+
+async function svg(holder) {
+  const plot = holder.querySelector(".plot");
+  if (!plot) return new XMLSerializer().serializeToString(holder.querySelector("svg"));
+  const { data, layout } = figure(plot);
+  Object.assign(layout, { paper_bgcolor: "#ffffff", width: plot.clientWidth });
+  if (data.some((trace) => trace.name)) {
+    const LEGEND_PX = 40;
+    Object.assign(layout, { showlegend: true, height: layout.height + LEGEND_PX });
+    layout.legend = { orientation: "h", y: 1, yanchor: "bottom" };
+    layout.margin = { ...layout.margin, t: layout.margin.t + LEGEND_PX };
+  }
+  const size = { format: "svg", width: layout.width, height: layout.height };
+  const url = await Plotly.toImage({ data, layout }, size);
+  return decodeURIComponent(url.slice(url.indexOf(",") + 1));
+}
+
+function button(words, label, act) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = words;
+  made.setAttribute("aria-label", label);
+  made.addEventListener("click", act);
+  return made;
+}
+
+for (const holder of document.querySelectorAll("figure")) {
+  const { question: name, panel } = holder.dataset;
+  const caption = holder.querySelector("figcaption");
+  const taken = document.createElement("span");
+  taken.className = "take";
+  if (holder.querySelector(".plot, svg")) {
+    const act = async () => save(`${panel}.svg`, "image/svg+xml", await svg(holder));
+    taken.append(button("SVG", `Download ${caption.textContent} as SVG`, act));
+  }
+  const act = () => save(`${name}.csv`, "text/csv", csv(name));
+  taken.append(button("CSV", `Download the data of ${caption.textContent} as CSV`, act));
+  holder.prepend(taken);
+}
+
+// Tables sort by a column at a click on its name; again, and they sort the other way.
+
+function sort(table, column, header) {
+  const body = table.tBodies[0];
+  const up = header.getAttribute("aria-sort") !== "ascending";
+  for (const other of table.tHead.rows[0].cells) other.setAttribute("aria-sort", "none");
+  header.setAttribute("aria-sort", up ? "ascending" : "descending");
+  const rows = [...body.rows].map((row) => {
+    const cell = row.cells[column];
+    const number = cell.dataset.number;
+    return { row, number: number === undefined ? null : Number(number), words: cell.textContent.trim() };
+  });
+  rows.sort((a, b) => {
+    if (a.number !== null && b.number !== null) return up ? a.number - b.number : b.number - a.number;
+    if (a.number !== null || b.number !== null) return a.number === null ? 1 : -1; // what is not known comes last
+    return (up ? 1 : -1) * a.words.localeCompare(b.words, "en", { numeric: true });
+  });
+  body.append(...rows.map(({ row }) => row));
+}
+
+for (const table of document.querySelectorAll("table.sortable")) {
+  [...table.tHead.rows[0].cells].forEach((header, column) => {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.append(...header.childNodes);
+    made.addEventListener("click", () => sort(table, column, header));
+    header.append(made);
+    header.setAttribute("aria-sort", "none");
+  });
+}
+
+// Plotly draws for the window's width; paper has another one, and nothing on paper can be unfolded.
+const PAPER_PX = 690;
+const folded = new Set();
+
+addEventListener("beforeprint", () => {
+  for (const details of document.querySelectorAll("details:not([open])")) {
+    folded.add(details);
+    details.open = true;
+  }
+  for (const plot of plots) {
+    draw(plot);
+    const columns = Math.min(2, plot.closest(".figures").childElementCount);
+    Plotly.relayout(plot, { width: PAPER_PX / columns - 10 });
+  }
+});
+
+addEventListener("afterprint", () => {
+  for (const details of folded) details.open = false;
+  folded.clear();
+  for (const plot of plots) Plotly.relayout(plot, { width: null, autosize: true });
+});

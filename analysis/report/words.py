@@ -1,0 +1,239 @@
+"""What the numbers of a run say, in sentences. Every sentence is computed from the run; plain text, not HTML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
+
+from analysis.recorded import Run, Setting, Trial
+from analysis.report.cells import Cell, as_text, is_known
+from analysis.statistics import Interval
+from testbed.units import rate_text, size_text, time_text
+
+UNKNOWN = "–"
+INTERVALS = "Of several repeats the median is shown, with its 95 % interval (bootstrap)."
+MOST_NAMED = 4
+"""Sentences name at most so many trials one by one."""
+
+
+def finding(run: Run) -> str:
+    """The run in one sentence: the arm that synchronised fastest, against the first arm."""
+    if not run.finished:
+        return "No trial finished, so there is nothing to compare."
+    ratios = _gst_ratios(run)
+    if not ratios:
+        return _alone(run.finished)
+    label = min(ratios, key=lambda name: median([gst for gst, _ in ratios[name]]))
+    gst = span(gst for gst, _ in ratios[label])
+    jct = span(jct for _, jct in ratios[label])
+    first = run.first
+    if median([value for value, _ in ratios[label]]) >= 0.995:
+        return f"No arm synchronised faster than {first}; {label} came closest with {gst} its time."
+    return f"{label} took {gst} the synchronisation time of {first}, and {jct} its job completion time."
+
+
+def is_believable(run: Run) -> bool:
+    """Whether the finding rests on a VALID trial, or on two where it compares."""
+    if not run.finished:
+        return True
+    pairs = [(trial, run.first_arm(trial)) for trial in run.finished]
+    compared = [trial.valid and first.valid for trial, first in pairs if first and first is not trial]
+    return any(compared) if compared else any(trial.valid for trial in run.finished)
+
+
+def doubts(run: Run) -> str | None:
+    """Which trials are not to be believed, or None where all are."""
+    invalid = [name(trial) for trial in run.finished if not trial.valid]
+    if not invalid:
+        return None
+    if len(invalid) == len(run.finished):
+        return "No finished trial is VALID: comparisons mean nothing."
+    if len(invalid) > MOST_NAMED:
+        return f"{len(invalid)} trials are INVALID: comparisons with them mean nothing."
+    verb, them = ("is", "it") if len(invalid) == 1 else ("are", "them")
+    return f"{listed(invalid)} {verb} INVALID: comparisons with {them} mean nothing."
+
+
+def counts(run: Run) -> str:
+    """How many trials there are of which verdict, and how many of those planned are missing."""
+    valid = sum(trial.valid for trial in run.trials)
+    failed = sum(not trial.done for trial in run.trials)
+    invalid = len(run.trials) - valid - failed
+    parts = [f"{valid} VALID"] + [f"{n} {word}" for n, word in ((invalid, "INVALID"), (failed, "failed")) if n]
+    plural = "trial" if len(run.trials) == 1 else "trials"
+    text = f"{len(run.trials)} {plural}: {', '.join(parts)}."
+    missing = (run.planned or 0) - len(run.trials)
+    return f"{text} {missing} of {run.planned} planned have not run." if missing > 0 else text
+
+
+def scale(run: Run) -> str:
+    """What was played back instead of training, and how its times are to be read; empty where models were trained."""
+    told = [_scale(part) for part in run.parts or [run]]
+    if len(set(told)) == 1:
+        return told[0]
+    return " ".join(f"{part.name}: {text}" for part, text in zip(run.parts, told, strict=True) if text)
+
+
+def _scale(run: Run) -> str:
+    if run.played is None:
+        return ""
+    model, scale, rate_bps = run.played
+    if (run.resolved.get("sweep") or {}).keys() & {"workload.model", "workload.scale", "links.rate"}:
+        return (
+            "Nothing was trained: random values as large as gradients were summed, and the sums checked. Scale divides "
+            "gradients and links' rates alike, so times are those of whole models; bytes and rates below are the lab's."
+        )
+    what = f"Nothing was trained: random values as large as {model}'s gradient were summed, and the sums checked."
+    if scale == 1:
+        return what
+    return (
+        f"{what} Scale is {scale:g}: gradient and links have 1/{scale:g} of their bytes and rates, so times are those "
+        f"of the whole model over links of {_unbroken(rate_text(rate_bps))}; bytes and rates below are the lab's."
+    )
+
+
+def name(trial: Trial) -> str:
+    """A trial among all of the run; a command has no batch."""
+    words = [f"batch {trial.batch}"] if trial.batch else []
+    where = ", ".join([*words, *(f"{key} {as_text(value)}" for key, value in trial.point.items())])
+    return f"{arm(trial)} at {where}" if where else arm(trial)
+
+
+def arm(trial: Trial) -> str:
+    """A trial among those of its batch."""
+    return f"{trial.label} (repeat {trial.repeat + 1})" if trial.repeat else trial.label
+
+
+def ratio(value: float) -> str:
+    """``0.50×``."""
+    return f"{value:.2f}×"
+
+
+def listed(items: Iterable[str]) -> str:
+    """``a, b and c``."""
+    *most, last = items
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _gst_ratios(run: Run) -> dict[str, list[tuple[float, float]]]:
+    """GST and JCT over the first arm's at each setting, by label: the median of pairs of VALID trials, or of any pairs
+    where none is VALID."""
+    pairs = []
+    for trial in run.finished:
+        first = run.first_arm(trial)
+        mine, theirs = trial.metrics, first.metrics if first else None
+        if theirs is None or first is trial or mine.gst_median_s is None or mine.jct_s is None:
+            continue
+        if theirs.gst_median_s and theirs.jct_s:
+            both = trial.valid and bool(first and first.valid)
+            over = mine.gst_median_s / theirs.gst_median_s, mine.jct_s / theirs.jct_s
+            pairs.append((both, trial.label, trial.setting, *over))
+    believed = [pair for pair in pairs if pair[0]] or pairs
+    repeats: dict[tuple[str, Setting], list[tuple[float, float]]] = {}
+    for _, label, setting, gst_ratio, jct_ratio in believed:
+        repeats.setdefault((label, setting), []).append((gst_ratio, jct_ratio))
+    ratios: dict[str, list[tuple[float, float]]] = {}
+    for (label, _), found in repeats.items():
+        ratios.setdefault(label, []).append((median([gst for gst, _ in found]), median([jct for _, jct in found])))
+    return ratios
+
+
+def _alone(trials: Sequence[Trial]) -> str:
+    """The finding where no two arms can be compared."""
+    trial = next((trial for trial in trials if trial.valid), trials[0])
+    if trial.metrics.gst_median_s is None and trial.metrics.jct_s is not None:
+        return _fastest_job(trials)
+    if trial.metrics.gst_median_s is None:
+        return f"{name(trial)} finished; there is nothing to compare it with."
+    against = "" if trial.metrics.gst_ratio is None else f", {ratio(trial.metrics.gst_ratio)} what theory says"
+    return f"{name(trial)} synchronised in {seconds(trial.metrics.gst_median_s)} (median){against}."
+
+
+def _fastest_job(trials: Sequence[Trial]) -> str:
+    """The finding about commands: the job that took least, of the VALID ones if any is."""
+    timed = [(t.metrics.jct_s, t) for t in trials if t.metrics.jct_s is not None]
+    time, best = min([row for row in timed if row[1].valid] or timed, key=lambda row: row[0])
+    beside = [f"{arm(t)} {seconds(jct)}" for jct, t in timed if t is not best]
+    others = f"; {listed(beside)}" if 0 < len(beside) <= MOST_NAMED else ""
+    return f"{arm(best)} took {seconds(time)}{others}."
+
+
+def each(values: Sequence[tuple[float, Cell]], as_text: Callable[[float], str]) -> str:
+    """Every cell's value, or, of many, only the least and the greatest."""
+    if len(values) <= MOST_NAMED:
+        return listed(f"{as_text(value)} for {cell.label}" for value, cell in values)
+    (low, least), *_, (high, greatest) = sorted(values, key=lambda row: row[0])
+    return f"{as_text(low)} for {least.label} to {as_text(high)} for {greatest.label}"
+
+
+def counted(labels: Sequence[str], did: str) -> str:
+    """Who did it how often, the most often first: ``A finished first in 3 and B in 1``."""
+    often = Counter(labels).most_common()
+    first, *rest = [f"{label} {did if i == 0 else 'in'} {count}" for i, (label, count) in enumerate(often)]
+    return listed([first, *rest])
+
+
+def setting(cell: Cell) -> str:
+    """``batch 16, links.rate 100 Mbit/s``."""
+    words = [f"batch {cell.batch}"] if cell.batch else []
+    return ", ".join([*words, *(f"{key} {value}" for key, value in cell.point.items())])
+
+
+def where(cell: Cell) -> str:
+    """The setting at the beginning of a sentence."""
+    text = setting(cell)
+    return f"{text[0].upper()}{text[1:]}: " if text else ""
+
+
+def in_cell(cell: Cell) -> str:
+    """A cell among all of the run."""
+    text = setting(cell)
+    return f"{cell.label} at {text}" if text else cell.label
+
+
+def between(found: Interval | None, as_text: Callable[[float], str]) -> str:
+    """The interval in brackets; nothing where there is none."""
+    return f" ({as_text(found.low)} to {as_text(found.high)})" if found and is_known(found) else ""
+
+
+def columns(name: str, found: Interval | None) -> dict[str, float | None]:
+    """A value and the ends of its interval as a table's columns."""
+    ends = (found.low, found.high) if found and is_known(found) else (None, None)
+    return {name: found.value if found else None, f"{name}_low": ends[0], f"{name}_high": ends[1]}
+
+
+def about_intervals(cells: Sequence[Cell]) -> list[str]:
+    """That there are none, where there was one repeat; or for which there are none."""
+    alone = [cell for cell in cells if len(cell.counted) < 2]
+    if not alone:
+        return []
+    if len(alone) == len(cells):
+        return ["Each was measured once, so there are no intervals."]
+    if len(alone) > MOST_NAMED:
+        return [f"{len(alone)} of {len(cells)} were measured once and have no interval."]
+    return [
+        f"{listed(map(in_cell, alone))} {'was' if len(alone) == 1 else 'were'} measured once, so without an interval."
+    ]
+
+
+def seconds(value: float) -> str:
+    """A measured time with its unit, to stay on one line."""
+    return _unbroken(time_text(value, measured=True))
+
+
+def amount(count: float) -> str:
+    """Bytes with their unit, to stay on one line."""
+    return _unbroken(size_text(count))
+
+
+def _unbroken(quantity: str) -> str:
+    """A number and its unit, to stay on one line."""
+    return quantity.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def span(values: Iterable[float]) -> str:
+    """``0.50×``, or ``0.50× to 0.52×`` where the two differ as written."""
+    ordered = sorted(values)
+    low, high = ratio(ordered[0]), ratio(ordered[-1])
+    return low if low == high else f"{low} to {high}"

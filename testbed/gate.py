@@ -1,0 +1,116 @@
+"""The gate: an experiment is run, compared with a baseline, and what looks slower is measured once more.
+
+``run --baseline`` and the pytest plugin go through here; ``analysis/compare.py`` says what is judged how.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis import compare_output, conditions
+from analysis.compare import REPEATS, Comparison, compare, least_repeats
+from analysis.measured import METRICS, RERUN, Side, describe, read, write_baseline
+from testbed import environment
+from testbed.errors import IncomparableError
+from testbed.files import write_bytes
+from testbed.lab.base import Lab
+from testbed.run import Announce, Experiment
+from testbed.rundir import resolved
+from testbed.spec import Source, load
+
+COMPARISON = "comparison"
+"""Name of the files in the run's directory, with the endings of :data:`WRITTEN`."""
+WRITTEN: Mapping[str, Callable[[Comparison], str]] = {
+    "md": compare_output.markdown,
+    "xml": compare_output.junit,
+    "json": lambda found: json.dumps(compare_output.as_json(found), indent=2, ensure_ascii=False) + "\n",
+}
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a run is held against, and how strictly."""
+
+    baseline: Side
+    thresholds: Mapping[str, float]
+    allowed: Collection[str] = ()
+
+    def prepared(self, spec: Path, overrides: list[str]) -> list[str]:
+        """The overrides with which a run can decide: with enough repeats, where the spec leaves them to us.
+
+        Raises:
+            IncomparableError: conditions would differ that are not allowed to, so nothing needs to run.
+            SpecError, UsageError, OutputError: the spec cannot be used.
+        """
+        source = load(spec, overrides)
+        now = environment.describe(source.spec, environment.congestion_control(source.spec))
+        new = describe(source.name, resolved(source), now)
+        labels = dict.fromkeys(cell.label for cell in self.baseline.cells)
+        conditions.check(self.baseline, new, [(label, label) for label in labels], self.allowed)
+        return overrides if "repeats" in source.spec.model_fields_set else [*overrides, f"repeats={REPEATS}"]
+
+    def settle(
+        self, run: Path, source: Source, open_lab: Callable[[], Lab] | None, announce: Announce
+    ) -> tuple[Comparison, bool]:
+        """Compare a finished run with the baseline, measure again what is suspicious, and write down what was found,
+        in every format; and whether a trial of those measured again failed.
+
+        Raises:
+            IncomparableError: nothing can be compared.
+            TestbedError: as :class:`testbed.run.Experiment`.
+        """
+        failed = False
+        new = read(run, again=False)
+        found = self._judge(new)
+        if found.suspicious:
+            ids = {trial.id for trial in new.trials if trial.cell in found.suspicious}
+            failed = _measure_again(ids, run / RERUN, source, open_lab, announce)
+            found = self._judge(read(run))
+        for ending, write in WRITTEN.items():
+            write_bytes(run / f"{COMPARISON}.{ending}", write(found).encode())
+        return found, failed
+
+    def _judge(self, new: Side) -> Comparison:
+        return compare(self.baseline, new, thresholds=self.thresholds, allowed=self.allowed)
+
+
+def _measure_again(
+    ids: Collection[str], out: Path, source: Source, open_lab: Callable[[], Lab] | None, announce: Announce
+) -> bool:
+    """Run those trials once more; whether one failed."""
+    if (out / "resolved.json").exists():  # the run was cut off in the middle of this
+        experiment = Experiment.resumed(out, source, open_lab, ids)
+    else:
+        experiment = Experiment.new(source, out, open_lab, only=ids)
+    with experiment:
+        return experiment.go(announce).failed
+
+
+def make_baseline(run: Path, out: Path) -> dict[str, Any]:
+    """Make a baseline of a run, and say what it holds, with a note where it could not decide anything.
+
+    Raises:
+        IncomparableError: the run has no VALID trial.
+        OutputError: it is damaged, or ``out`` cannot be written.
+    """
+    side = read(run, iterations=True)
+    valid = {cell: sum(one.cell == cell and one.verdict == "VALID" for one in side.trials) for cell in side.cells}
+    if not any(valid.values()):
+        raise IncomparableError(
+            f"{run} has no VALID trial, and a baseline without any would decide nothing",
+            fix="testbed report RUN says why trials are INVALID or FAILED",
+        )
+    write_baseline(side, out)
+    needed = least_repeats(len(METRICS) * len(side.cells))
+    few = [cell for cell, count in valid.items() if count < needed]
+    note = f"{len(few)} of {len(valid)} cells have fewer than the {needed} VALID trials that a decision needs"
+    return {
+        "cells": len(valid),
+        "trials": len(side.trials),
+        "valid": sum(valid.values()),
+        "note": f"{note}: run with --set repeats={REPEATS}" if few else "",
+    }

@@ -1,0 +1,38 @@
+"""How busy the CPUs of the hosts are while a trial runs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from types import TracebackType
+
+from testbed.errors import LabError
+from testbed.lab.baremetal.fleet import Fleet
+from testbed.monitor import CpuLog
+
+
+class FleetMonitor:
+    """As :class:`testbed.monitor.Monitor`, of the hosts; ``log`` is that of the one that was least idle."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def __enter__(self) -> FleetMonitor:
+        self._fleet.logs.clear()
+        self._fleet.ask("watch", on=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(LabError):  # who is lost is told of elsewhere
+            self._fleet.ask("watch", on=False)
+
+    @property
+    def log(self) -> CpuLog:
+        return min(self._fleet.logs.values(), key=_idle, default=CpuLog())
+
+
+def _idle(log: CpuLog) -> float:
+    """Idle share over all of a log."""
+    total_s = log.total_s[-1] - log.total_s[0]
+    return (log.idle_s[-1] - log.idle_s[0]) / total_s if total_s else 1.0

@@ -1,0 +1,54 @@
+"""Round trips of small packets between hosts, of which one sends and the other sends back."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections.abc import Sequence
+
+PATIENCE_S = 1.0
+"""For one that does not come back."""
+
+
+class Echoes:
+    """Sends packets back that come to some addresses, while the selector's owner calls what is registered there."""
+
+    def __init__(self, selector: selectors.BaseSelector) -> None:
+        self._selector = selector
+        self._sockets: list[socket.socket] = []
+
+    def listen(self, addresses: Sequence[str]) -> list[int]:
+        """At these addresses, and no others any more; the port at each."""
+        for sock in self._sockets:
+            self._selector.unregister(sock)
+            sock.close()
+        self._sockets = []
+        for address in addresses:
+            sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            sock.bind((address, 0))
+            sock.setblocking(False)
+            self._selector.register(sock, selectors.EVENT_READ, lambda sock=sock: sock.sendto(*sock.recvfrom(2048)))
+            self._sockets.append(sock)
+        return [sock.getsockname()[1] for sock in self._sockets]
+
+
+def ping(local: str, remote: str, port: int, count: int) -> list[float]:
+    """Round trips (s) of those packets that came back."""
+    found: list[float] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind((local, 0))
+        sock.connect((remote, port))
+        sock.settimeout(PATIENCE_S)
+        for number in range(count):
+            sent_s = time.monotonic()
+            try:
+                sock.send(number.to_bytes(64, "big"))
+                while int.from_bytes(sock.recv(64), "big") != number:
+                    pass  # an earlier one, that came late
+            except OSError:
+                if not found:
+                    break  # one that is not there answers none of them
+                continue
+            found.append(time.monotonic() - sent_s)
+    return found

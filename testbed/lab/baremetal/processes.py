@@ -1,0 +1,223 @@
+"""What the agent of a host starts there: forked workers, programs, bursts; and what is told of them.
+
+All of it runs as the user of the SSH session; only the agent has root's rights, if the inventory gives any.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from testbed.errors import HostError
+from testbed.lab.netns.processes import exit_with, is_stopped
+from testbed.perturb.follower import Growth
+
+PIECE_BYTES = 1 << 20
+
+
+@dataclass
+class Child:
+    """A process that was started: a worker has a ``node`` and is told of when it ends, with its ``outputs``."""
+
+    started_s: float
+    node: int | None = None
+    run: int | None = None
+    followed: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+class Processes:
+    """Processes below a working directory; files are named relative to it."""
+
+    def __init__(self, work: Path) -> None:
+        self._work = work
+        self._children: dict[int, Child] = {}
+        self._followed: dict[str, Growth] = {}
+
+    @property
+    def followed(self) -> bool:
+        """Whether there are files to look at."""
+        return bool(self._followed)
+
+    def below(self, name: str) -> Path:
+        """Where a file is."""
+        return self._work / name
+
+    def room_for(self, name: str) -> Path:
+        """Where a file is to be, in a directory that is the user's."""
+        path = self.below(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.give(path.parent)
+        return path
+
+    def give(self, path: Path) -> None:
+        """To the user whose processes are to use it, with the directories above it, up to ours."""
+        user = session_user()
+        while user and path != self._work.parent:
+            os.chown(path, int(user["user"]), int(user["group"]))
+            path = path.parent
+
+    def follow(self, name: str) -> None:
+        """Tell of what a file grows by from now on."""
+        self._followed[name] = Growth(self.below(name))
+
+    def worker(
+        self, body: Callable[[], int], log: str, node: int, followed: Sequence[str], outputs: Sequence[str]
+    ) -> None:
+        """Fork one: ``body`` in a process of its own."""
+        for name in followed:
+            self.below(name).unlink(missing_ok=True)
+            self.follow(name)
+        started_s = time.monotonic()
+        pid = self._fork(body, self.room_for(log))
+        self._children[pid] = Child(started_s, node=node, followed=tuple(followed), outputs=tuple(outputs))
+
+    def beside(self, body: Callable[[], int], log: str, followed: str, keep: int | None = None) -> int:
+        """Fork what runs beside the workers; its PID. Of our files it can ``keep`` one open."""
+        pid = self._fork(body, self.room_for(log), keep)
+        self.follow(followed)
+        self._children[pid] = Child(time.monotonic(), run=pid, followed=(followed,))
+        return pid
+
+    def signal(self, number: int, pid: int | None) -> None:
+        """Signal one program's session, or all."""
+        self.reap()
+        for one in list(self._children) if pid is None else [pid]:
+            with suppress(ProcessLookupError):
+                os.killpg(one, number)
+
+    def kill_workers(self) -> None:
+        """End every worker; nobody is told."""
+        self.reap()
+        for pid in [pid for pid, child in self._children.items() if child.node is not None]:
+            self._end(pid)
+
+    def kill_all(self) -> None:
+        """End everything, and tell of nothing any more."""
+        for pid in list(self._children):
+            self._end(pid)
+        self._followed.clear()
+
+    def stopped(self) -> list[int]:
+        """Nodes whose worker was stopped by a signal."""
+        self.reap()
+        workers = {pid: child.node for pid, child in self._children.items() if child.node is not None}
+        return [node for pid, node in workers.items() if is_stopped(pid)]
+
+    def reap(self) -> None:
+        """Collect who has ended, and tell of it."""
+        for pid in list(self._children):
+            done, raw = os.waitpid(pid, os.WNOHANG)
+            if done:
+                self._ended(pid, os.waitstatus_to_exitcode(raw))
+
+    def tell_growth(self) -> None:
+        """Tell of what files have grown by."""
+        for name in self._followed:
+            self._tell_growth(name)
+
+    def _tell_growth(self, name: str) -> None:
+        data = self._followed[name].new()
+        if data:
+            tell(grown=name, data=base64.b64encode(data).decode())
+
+    def _tell_whole(self, name: str) -> None:
+        with suppress(FileNotFoundError), self.below(name).open("rb") as file:
+            while data := file.read(PIECE_BYTES):
+                tell(grown=name, data=base64.b64encode(data).decode())
+
+    def _fork(self, body: Callable[[], int], log: Path, keep: int | None = None) -> int:
+        """A child that leads a session, writes into ``log``, and exits with the body's result."""
+        pid = os.fork()
+        if pid == 0:
+
+            def there() -> int:
+                _take_files(log, 2 if keep is None else keep)
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                _become_user()
+                return body()
+
+            exit_with(there)
+        return pid
+
+    def _ended(self, pid: int, status: int) -> None:
+        child, ended_s = self._children.pop(pid), time.monotonic()
+        for name in child.followed:
+            self._tell_growth(name)
+            del self._followed[name]
+        if child.node is not None:
+            for name in child.outputs:
+                self._tell_whole(name)
+            tell(exit=child.node, status=status, started_s=child.started_s, ended_s=ended_s)
+        else:
+            tell(ended=child.run, status=status)
+
+    def _end(self, pid: int) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # before it leads a session
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        for name in self._children.pop(pid).followed:
+            self._followed.pop(name, None)
+
+
+def program(words: Sequence[str], environment: Mapping[str, str], folder: str) -> Callable[[], NoReturn]:
+    """What becomes that program.
+
+    Raises:
+        HostError: the folder is not there.
+    """
+    if not Path(folder).is_dir():
+        raise HostError(f"it has no directory {folder}", fix="put there what the command needs, at the same place")
+
+    def run() -> NoReturn:
+        os.chdir(folder)
+        os.environ.update(environment)
+        try:
+            os.execvp(words[0], list(words))
+        except OSError as error:
+            raise OSError(error.errno, f"cannot start {words[0]} in {folder}: {error.strerror}") from None
+
+    return run
+
+
+def session_user() -> dict[str, Any]:
+    """As :mod:`subprocess` wants it: the user of the session, where sudo has made root of it."""
+    if "SUDO_UID" not in os.environ or os.geteuid():
+        return {}
+    return {"user": int(os.environ["SUDO_UID"]), "group": int(os.environ["SUDO_GID"]), "extra_groups": []}
+
+
+def _become_user() -> None:
+    user = session_user()
+    if user:
+        os.setgroups([])
+        os.setgid(user["group"])
+        os.setuid(user["user"])
+
+
+def _take_files(log: Path, kept: int) -> None:
+    """Write into ``log``, read nothing, lead a session, and close all others but one."""
+    null, output = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.setsid()
+    for fd, number in ((null, 0), (output, 1), (output, 2)):
+        os.dup2(fd, number)
+    os.closerange(3, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def tell(**fields: Any) -> None:
+    """Write one line to the controller."""
+    sys.stdout.write(json.dumps(fields) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,159 @@
+"""One run of parts of it, which ran on several machines: every trial once, each part's environment by its name."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed import environment
+from testbed.errors import OutputError, UsageError
+from testbed.files import named_errors, read_json
+from testbed.run import Run
+from testbed.rundir import MADE, RunDirectory, check_idle, source_of
+from testbed.sizing import Planned, Record
+
+ITS_OWN = ("part", "planned", "folder")
+"""What resolved.json of parts may differ in."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What became of merging: the run, the trials that none of the parts has finished, and, of trials that are in
+    several, whose was kept."""
+
+    run: Run
+    missing: list[str]
+    kept: dict[str, Path]
+
+
+def merged(parts: Sequence[Path], out: Path) -> Merged:
+    """Make the run directory ``out`` of parts, which stay as they are.
+
+    Raises:
+        UsageError: a part is given twice. OutputError: one is no run directory, is still being written or damaged, they
+        are of different experiments, hold a
+            trial with different settings, or ``out`` cannot be made.
+        SpecError: the spec is not taken by this version.
+    """
+    _check_parts(parts)
+    records = {part: _records(part) for part in parts}
+    chosen = _chosen(records)
+    # Files that the spec names are looked for in its folder, which may be on one of the machines only.
+    source = source_of(next((one for one in parts if Path(read_json(one / MADE)["folder"]).is_dir()), parts[0]))
+    planned = Planned(source)
+    by_id = {trial: record for trial, (_, record) in chosen.items()}
+    while planned.another_round(by_id, lambda trial: trial.id in by_id):
+        pass
+    _check_identities(planned, chosen)
+    directory = RunDirectory.create(out, source, len(planned.trials))
+    try:
+        for trial, (part, _) in chosen.items():
+            _copy(part, out, trial)
+        directory.save_environment(environment.together(_environments(parts)))
+        found = planned.sorted(by_id)
+        directory.save_table(found)
+    finally:
+        directory.close()
+    missing = [one.id for one in planned.trials if by_id.get(one.id, {"status": ""})["status"] != "done"]
+    several = [trial for trial in chosen if sum(trial in one for one in records.values()) > 1]
+    run = Run(out, source.spec.arms[0].title, found, planned.loose(by_id))
+    return Merged(run, missing, {trial: chosen[trial][0] for trial in several})
+
+
+def _check_parts(parts: Sequence[Path]) -> None:
+    first = parts[0]
+    for i, part in enumerate(parts):
+        if not (part / MADE).is_file():
+            raise OutputError(f"{part}: is not a run directory (it has no {MADE})", fix="give what testbed run wrote")
+        if part.resolve() in [one.resolve() for one in parts[:i]]:
+            raise UsageError(f"{part} is given twice", fix="give each part once")
+        check_idle(part)
+        _check_same(first, part)
+
+
+def _check_same(first: Path, other: Path) -> None:
+    """
+    Raises:
+        OutputError: they are not parts of one experiment; names what differs.
+    """
+    ours, theirs = read_json(first / MADE), read_json(other / MADE)
+    for key in sorted((ours.keys() | theirs.keys()) - set(ITS_OWN)):
+        if ours.get(key) != theirs.get(key):
+            raise OutputError(
+                f"{first} and {other} are of different experiments: {key} is {_short(ours.get(key))} and "
+                f"{_short(theirs.get(key))}",
+                fix="give parts of one spec; testbed report RUN RUN --out FILE puts others side by side",
+            )
+
+
+def _records(part: Path) -> dict[str, Record]:
+    found = (read_json(path) for path in sorted((part / "trials").glob("*.json")))
+    return {str(record["id"]): record for record in found}
+
+
+def _chosen(records: Mapping[Path, Mapping[str, Record]]) -> dict[str, tuple[Path, Record]]:
+    """By trial, the part it is taken from: the first that has it, or the first in which it was done.
+
+    Raises:
+        OutputError: two have it, run with different settings.
+    """
+    found: dict[str, tuple[Path, Record]] = {}
+    for part, of in records.items():
+        for trial, record in of.items():
+            other, known = found.setdefault(trial, (part, record))
+            if known["identity"] != record["identity"]:
+                raise OutputError(
+                    f"{other} and {part} both hold {trial}, run with different settings",
+                    fix="see what differs in files that the spec names, and remove the one that is wrong",
+                )
+            if known["status"] != "done" and record["status"] == "done":
+                found[trial] = (part, record)
+    return found
+
+
+def _check_identities(planned: Planned, chosen: Mapping[str, tuple[Path, Record]]) -> None:
+    """
+    Raises:
+        OutputError: a trial is not of this experiment, or ran with other settings than it has here.
+    """
+    ours = {trial.id: trial for trial in planned.trials}
+    for trial, (part, record) in chosen.items():
+        if trial not in ours:
+            raise OutputError(f"{part} holds {trial}, which the spec does not have", fix=f"remove it from {part}")
+        if ours[trial].identity != record["identity"]:
+            raise OutputError(
+                f"{part} holds {trial}, run with other settings than the spec gives here",
+                fix="have the same version of testbed, and of files that the spec names, on all machines",
+            )
+
+
+def _environments(parts: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """By the parts' names, theirs; a part that was merged itself has several."""
+    names = [part.resolve().name for part in parts]
+    unique = len(set(names)) == len(names)
+    found: dict[str, dict[str, Any]] = {}
+    for part, name in zip(parts, names, strict=True):
+        path = part / "env.json"
+        known = read_json(path) if path.exists() else {}
+        who = name if unique else str(part)
+        own = environment.apart(known, who)
+        found |= own if len(own) == 1 else {f"{who}/{inner}": one for inner, one in own.items()}
+    return found
+
+
+def _copy(part: Path, out: Path, trial: str) -> None:
+    with named_errors(out):
+        shutil.copy2(part / "trials" / f"{trial}.json", out / "trials")
+        samples = part / "samples" / f"{trial}.parquet"
+        if samples.exists():
+            shutil.copy2(samples, out / "samples")
+        if (part / "logs" / trial).is_dir():
+            shutil.copytree(part / "logs" / trial, out / "logs" / trial)
+
+
+def _short(value: object, most: int = 200) -> str:
+    text = str(value)
+    return text if len(text) <= most else f"{text[:most]}..."

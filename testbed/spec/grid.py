@@ -1,0 +1,292 @@
+"""From settings with swept fields to cells: every point at which every arm is measured, each with a whole spec.
+
+Fields outside of arms give the grid. A field inside of an arm makes variants of that arm alone; where arms sweep a
+field of the same name, such as ``hosts`` of their topologies, they meet at equal values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from pathlib import Path as FilePath
+from typing import Any
+
+from pydantic import ValidationError
+
+from testbed.errors import SpecError
+from testbed.spec.axes import Axis, Finder, Plain, Value
+from testbed.spec.explain import Path, explain, place, together
+from testbed.spec.model import LONGEST_LABEL, Arm, Command, Spec
+from testbed.spec.where import Condition, condition
+
+MOST_CELLS = 20_000
+"""Points times arms times batches, before conditions: all are looked at before the first trial runs."""
+MOST_TRIALS = 10_000
+"""At ten seconds each, more than a day."""
+ENOUGH = 100
+"""Points to look at once a mistake is found, to know whether it is one of all points."""
+BATCH, LABEL = "workload.batch", "label"
+"""What conditions may name besides swept fields."""
+Assignment = tuple[Value, ...]
+_SHORT = re.compile(r"[^.]+(\.\d+)*$")
+"""The last word of a field's name, with the number of which it is: ``pace.16``."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One arm at one point with one batch size: what is measured ``repeats`` times.
+
+    Attributes:
+        spec: the whole spec at this point, but for fields that the arm itself sweeps.
+        arm: with its own swept fields at this point.
+        number: which one of the spec's arms that is.
+        batch: 0 where the workload is a command.
+        point: by name, each swept field's value in base units.
+        written: by name, the same as the spec has it.
+    """
+
+    spec: Spec
+    arm: Arm
+    number: int
+    batch: int
+    point: Mapping[str, Plain]
+    written: Mapping[str, str]
+
+    @property
+    def at(self) -> str:
+        """The point for people: ``rate=100 Mbit/s, hosts=4``; empty where nothing is swept."""
+        return point_text(self.written)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells of an experiment, by point, batch and arm, and the fields that are swept."""
+
+    cells: tuple[Cell, ...]
+    axes: tuple[Axis, ...]
+
+    @property
+    def spec(self) -> Spec:
+        """The spec at the first point; what is not swept is the same in all."""
+        return self.cells[0].spec
+
+    @property
+    def values(self) -> dict[str, list[Plain]]:
+        """By name, the values of each swept field in base units, in the order written."""
+        found: dict[str, dict[Plain, None]] = {}
+        for axis in self.axes:
+            found.setdefault(axis.name, {}).update({value.plain: None for value in axis.values})
+        return {name: list(values) for name, values in found.items()}
+
+
+def point_text(written: Mapping[str, str]) -> str:
+    """Values by the last words of their fields' names, or by the whole names where these are the same."""
+    return ", ".join(point_words(written, "="))
+
+
+def point_words(written: Mapping[str, str], between: str = "") -> list[str]:
+    """The same one by one."""
+    short = [_SHORT.search(name)[0] for name in written]  # type: ignore[index]  # it matches every name
+    names = short if len(set(short)) == len(short) else list(written)
+    return [f"{name}{between}{value}" for name, value in zip(names, written.values(), strict=True)]
+
+
+def grid(settings: dict[object, object], name: str, overridden: Sequence[Path], folder: FilePath) -> Grid:
+    """Check the settings of a spec, at every point if some of its fields are swept.
+
+    Raises:
+        SpecError: they make no sense; every mistake is listed.
+    """
+    finder = Finder(name, overridden, folder)
+    axes = finder.find(settings)
+    if finder.problems:
+        raise together(finder.problems)
+    return _Grid(settings, axes, name, overridden).made()
+
+
+def at_point(error: SpecError, at: str) -> SpecError:
+    """The error with the point at which it is, if there is one."""
+    if not at:
+        return error
+    return SpecError(f"{error.problem} (at {at})", fix=f"{error.fix}; or leave such points out with where")
+
+
+@dataclass
+class _Noted:
+    """A mistake, the first point at which it was made, and at how many."""
+
+    error: SpecError
+    at: str
+    count: int = 0
+
+
+class _Grid:
+    def __init__(
+        self, settings: dict[object, object], axes: Sequence[Axis], name: str, overridden: Sequence[Path]
+    ) -> None:
+        self._settings, self._name, self._overridden = settings, name, overridden
+        self._axes = axes
+        self._shared = [axis for axis in axes if axis.arm is None]
+        arms = settings.get("arms")
+        self._own = [
+            [axis for axis in axes if axis.arm == i] for i in range(len(arms) if isinstance(arms, list) else 0)
+        ]
+        self._problems: dict[str, _Noted] = {}
+        self._checked = 0
+
+    def made(self) -> Grid:
+        self._check_size()
+        conditions = self._conditions()
+        cells: list[Cell] = []
+        for values in product(*(axis.values for axis in self._shared)):
+            shared = {axis.name: value.plain for axis, value in zip(self._shared, values, strict=True)}
+            spec = self._spec(values) if self._holds(conditions, shared) else None
+            cells += self._cells(spec, values, conditions) if spec else []
+            if self._problems and self._checked >= ENOUGH:
+                break
+        if self._problems:
+            raise together(self._told())
+        if not cells:
+            problem = f"{place(('where',), self._name, self._overridden)}: no point of the grid is left"
+            raise SpecError(problem, fix="loosen the conditions, or add values")
+        self._check_trials(cells)
+        return Grid(tuple(cells), tuple(self._axes))
+
+    def _spec(self, values: Assignment) -> Spec | None:
+        """The spec at one point; every arm's own fields have their first values."""
+        settings = deepcopy(self._settings) if self._axes else self._settings
+        for axis, value in zip(self._shared, values, strict=True):
+            axis.put(settings, value)
+        for axis in (axis for own in self._own for axis in own):
+            axis.put(settings, axis.values[0])
+        self._checked += 1
+        try:
+            spec = Spec.model_validate(settings)
+        except ValidationError as error:
+            self._note(explain(error, self._name, self._overridden), self._text(self._shared, values))
+            return None
+        arms = [
+            self._labelled(arm, i) if own else arm
+            for i, (arm, own) in enumerate(zip(spec.arms, self._own, strict=True))
+        ]
+        return spec.model_copy(update={"arms": arms}) if self._axes else spec
+
+    def _labelled(self, arm: Arm, number: int) -> Arm:
+        """An arm that sweeps its network or scheme is called as it is written, at all points."""
+        written = self._settings["arms"][number]  # type: ignore[index]  # it has axes, so it is there
+        texts = {
+            key: re.sub(r",\s+", ",", str(written.get(key, "")).replace("'", "")) for key in ("topology", "scheme")
+        }
+        title = arm.model_copy(update=texts).title
+        return arm.model_copy(
+            update={"label": title if len(title) <= LONGEST_LABEL else f"{title[: LONGEST_LABEL - 1]}…"}
+        )
+
+    def _cells(self, spec: Spec, values: Assignment, conditions: Sequence[Condition]) -> Iterator[Cell]:
+        shared = list(zip(self._shared, values, strict=True))
+        batches = [0] if isinstance(spec.workload, Command) else spec.workload.batch
+        variants = [self._variants(spec, i) for i in range(len(spec.arms))]
+        for batch in batches:
+            for number, arm, own in ((number, *one) for number, many in enumerate(variants) for one in many):
+                point = {axis.name: value for axis, value in (*shared, *own)}
+                plain = {name: value.plain for name, value in point.items()}
+                known = plain | {LABEL: arm.title} | ({BATCH: batch} if batch else {})
+                if self._holds(conditions, known):
+                    yield Cell(spec, arm, number, batch, plain, {name: str(value) for name, value in point.items()})
+
+    def _variants(self, spec: Spec, number: int) -> list[tuple[Arm, list[tuple[Axis, Value]]]]:
+        """An arm at each point of its own fields."""
+        own = self._own[number]
+        if not own:
+            return [(spec.arms[number], [])]
+        found = []
+        for values in product(*(axis.values for axis in own)):
+            settings: Any = {"arms": {number: deepcopy(self._settings["arms"][number])}}  # type: ignore[index]
+            settings["arms"][number]["label"] = spec.arms[number].label
+            for axis, value in zip(own, values, strict=True):
+                axis.put(settings, value)
+            try:
+                arm = Arm.model_validate(settings["arms"][number])
+            except ValidationError as error:
+                at = ("arms", number)
+                self._note(explain(error, self._name, self._overridden, at), self._text(own, values))
+                continue
+            found.append((arm, list(zip(own, values, strict=True))))
+        return found
+
+    def _conditions(self) -> list[Condition]:
+        """Those that can be read; what is no text is left to the schema."""
+        known = list(dict.fromkeys([*(axis.name for axis in self._axes), BATCH, LABEL]))
+        texts: Any = self._settings.get("where", [])
+        found = []
+        for i, text in enumerate(texts if isinstance(texts, list) else [texts]):
+            try:
+                found += [condition(text, known)] if isinstance(text, str) else []
+            except SpecError as error:
+                self._note([self._at_condition(i, error)])
+        return found
+
+    def _holds(self, conditions: Sequence[Condition], known: Mapping[str, Plain]) -> bool:
+        for i, one in enumerate(conditions):
+            try:
+                if not one.holds(known):
+                    return False
+            except SpecError as error:
+                told = self._at_condition(i, error)
+                self._problems.setdefault(f"where.{i}", _Noted(told, ""))  # once, whatever the values
+                return False
+        return True
+
+    def _at_condition(self, number: int, error: SpecError) -> SpecError:
+        where = place(("where", number), self._name, self._overridden)
+        return SpecError(f"{where}: {error.problem}", fix=error.fix)
+
+    def _note(self, errors: Sequence[SpecError], at: str = "") -> None:
+        """Keep each mistake once, with the first point at which it is made."""
+        for error in errors:
+            noted = self._problems.setdefault(error.problem, _Noted(error, at))
+            noted.count += 1
+
+    def _told(self) -> list[SpecError]:
+        """The mistakes; one that is made at some points only says at which."""
+        return [
+            at_point(noted.error, noted.at) if noted.count < self._checked else noted.error
+            for noted in self._problems.values()
+        ]
+
+    def _text(self, axes: Sequence[Axis], values: Assignment) -> str:
+        return point_text({axis.name: str(value) for axis, value in zip(axes, values, strict=True)})
+
+    def _check_size(self) -> None:
+        """
+        Raises:
+            SpecError: the grid has too many points to look at each.
+        """
+        work = self._settings.get("workload")
+        batches = work.get("batch") if isinstance(work, dict) else None
+        variants = sum(prod(len(axis.values) for axis in own) for own in self._own)
+        count = (
+            variants
+            * prod(len(axis.values) for axis in self._shared)
+            * (len(batches) if isinstance(batches, list) else 1)
+        )
+        if count > MOST_CELLS:
+            lengths = ", ".join(f"{axis.name} has {len(axis.values)}" for axis in self._axes)
+            raise SpecError(
+                f"{self._name}: {count:,} combinations of arms, batches and swept fields, and {MOST_CELLS:,} are the "
+                f"most{lengths and f' ({lengths})'}",
+                fix="give fewer values, or make several experiments of it",
+            )
+
+    def _check_trials(self, cells: Sequence[Cell]) -> None:
+        count = len(cells) * cells[0].spec.least_repeats
+        if count > MOST_TRIALS:
+            raise SpecError(
+                f"{self._name}: {count:,} trials ({len(cells):,} cells, {cells[0].spec.least_repeats} repeats), and "
+                f"{MOST_TRIALS:,} are the most",
+                fix="give fewer values or repeats, leave some out with where, or make several experiments of it",
+            )

@@ -1,0 +1,73 @@
+"""Only VALID trials count, the others say why, and a number is what its trials say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analysis.papers.evidence import gst_s, iteration_s, measure, reduction, speed_up
+
+from .made_up import ITERATIONS, WARMUP, Times, run, trial
+
+FAST, SLOW = Times(0.1), Times(0.3)
+
+
+def test_times_leave_out_the_warm_up() -> None:
+    one = trial("a", 1, FAST)
+    assert len(gst_s(one)) == len(iteration_s(one)) == ITERATIONS - WARMUP
+    assert gst_s(one) == pytest.approx(0.1, rel=0.01)
+    assert iteration_s(one) == pytest.approx(0.2, rel=0.01)
+    assert iteration_s(replace(one, warmup=0))[0] == pytest.approx(2.0, rel=0.01)
+
+
+def test_ratios() -> None:
+    slow, fast = trial("slow", 1, SLOW), trial("fast", 1, FAST)
+    assert reduction(slow, fast) == pytest.approx(50)
+    assert speed_up(slow, fast) == pytest.approx(2)
+    assert reduction(fast, slow) == pytest.approx(-100)
+
+
+def test_iterations_are_samples_of_one_trial() -> None:
+    found = measure(run([trial("a", 1, FAST)]), ["a"], gst_s)
+    assert (len(found.samples), found.of, found.valid, found.trials) == (ITERATIONS - WARMUP, "iterations", 1, 1)
+    assert found.interval
+    assert found.interval.low <= 0.1 <= found.interval.high
+
+
+def test_medians_are_samples_of_three() -> None:
+    found = measure(run([trial("a", 1, FAST, repeat=r) for r in range(3)]), ["a"], gst_s)
+    assert (len(found.samples), found.of, found.valid, found.trials) == (3, "trials", 3, 3)
+
+
+def test_a_batch_is_taken_or_the_first() -> None:
+    both = run([trial("a", 1, FAST), trial("a", 2, SLOW)])
+    assert np.median(measure(both, ["a"], gst_s, 2).samples) == pytest.approx(0.3, rel=0.01)
+    assert np.median(measure(both, ["a"], gst_s).samples) == pytest.approx(0.1, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("other", "doubt"),
+    [
+        (trial("b", 1, FAST, verdict="INVALID"), "b: INVALID (CPU headroom)"),
+        (trial("b", 1, FAST, done=False), "b: failed: h0 died"),
+        (trial("c", 1, FAST), "b: was not run"),
+    ],
+)
+def test_what_does_not_count(other: object, doubt: str) -> None:
+    found = measure(run([trial("a", 1, FAST), other]), ["a", "b"], reduction)  # type: ignore[list-item]
+    assert (found.samples, found.doubts, found.valid, found.trials) == ((), (doubt,), 1, 2)
+    assert found.interval is None
+
+
+def test_a_repeat_counts_where_all_of_its_trials_do() -> None:
+    trials = [trial("a", 1, FAST, repeat=r) for r in range(4)] + [trial("b", 1, SLOW, repeat=r) for r in range(3)]
+    trials.append(trial("b", 1, SLOW, repeat=3, verdict="INVALID"))
+    found = measure(run(trials), ["b", "a"], reduction)
+    assert (len(found.samples), found.valid, found.trials) == (3, 7, 8)
+    assert found.doubts == ("b: INVALID (CPU headroom)",)
+
+
+def test_no_run() -> None:
+    assert measure(None, ["a"], gst_s).doubts == ("it was not run",)

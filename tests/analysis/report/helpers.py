@@ -1,0 +1,24 @@
+"""Runs with other trials or numbers, and what a report answers to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from analysis.recorded import Run
+from analysis.report.question import Question
+from analysis.report.questions import answered
+
+
+def with_metrics(run: Run, trial_id: str, **values: float | None) -> Run:
+    """``run`` with some metrics of one trial changed."""
+    changed = (replace(t, metrics=replace(t.metrics, **values)) if t.id == trial_id else t for t in run.trials)
+    return replace(run, trials=tuple(changed))
+
+
+def only(run: Run, *trial_ids: str) -> Run:
+    return replace(run, trials=tuple(trial for trial in run.trials if trial.id in trial_ids))
+
+
+def answer(run: Run, name: str) -> Question:
+    """The run's answer to a question that it has data for."""
+    return next(question for question in answered(run) if question.name == name)

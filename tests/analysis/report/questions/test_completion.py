@@ -1,0 +1,127 @@
+"""JCT and speed-ups, against the trials that they are from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analysis.recorded import Run
+from analysis.report import tables
+from analysis.report.questions import answered
+
+from ..helpers import answer, only, with_metrics
+
+BOTH = "ps-b16", "bml-b16"
+
+
+def test_of_many_trials_only_the_extremes_are_named(run: Run) -> None:
+    first = with_metrics(only(run, "ps-b16"), "ps-b16", jct_s=10.0).trials[0]
+    labels = tuple(f"arm {n}" for n in range(1, 6))
+    many = tuple(
+        replace(first, label=label, metrics=replace(first.metrics, sync_s=float(n), jct_s=10.0))
+        for n, label in enumerate(labels, 1)
+    )
+    sentence, _ = answer(replace(run, trials=many, labels=labels), "jct").seen
+    assert sentence.endswith(" Synchronisation is 10% of JCT for arm 1 to 50% of JCT for arm 5.")
+
+
+def test_jct_tells_the_first_and_the_shares(run: Run) -> None:
+    run = with_metrics(only(run, *BOTH), "ps-b16", jct_s=10.0, sync_s=4.0)
+    run = with_metrics(run, "bml-b16", jct_s=8.0, sync_s=2.0)
+    assert answer(run, "jct").seen == (
+        "Batch 16: BML on BCube finished first, in 8.00\u00a0s, 0.80× of PS on fat-tree. "
+        "Synchronisation is 40% of JCT for PS on fat-tree and 25% of JCT for BML on BCube.",
+        "Each was measured once, so there are no intervals.",
+    )
+
+
+def test_an_invalid_trial_does_not_finish_first_before_a_valid_one(run: Run) -> None:
+    run = with_metrics(only(run, *BOTH), "ps-b16", jct_s=10.0, sync_s=4.0)
+    run = with_metrics(run, "bml-b16", jct_s=8.0, sync_s=2.0)
+    doubtful = tuple(replace(t, verdict="INVALID") if t.id == "bml-b16" else t for t in run.trials)
+    question = answer(replace(run, trials=doubtful), "jct")
+    assert question.seen[0].startswith("Batch 16: PS on fat-tree finished first, in 10.0\u00a0s. ")
+    assert question.frame["verdict"].tolist() == ["VALID", "INVALID"]
+    hatched = [bool(trace["marker"]["pattern"]) for trace in question.panels[0].figure["data"] if "marker" in trace]
+    assert hatched == [False, False, True, True]
+
+
+def test_medians_of_repeats_have_intervals(sweep: Run) -> None:
+    question = answer(sweep, "jct")
+    row = question.frame[(question.frame["arm"] == "BML on BCube") & (question.frame["batch"] == 16)].iloc[0]
+    slowest = [trial for trial in sweep.trials if trial.batch == 16 and trial.point == {"rate": "50 Mbit/s"}]
+    times = [trial.metrics.jct_s for trial in slowest if trial.label == "BML on BCube"]
+    assert row["trials"] == 3
+    assert row["rate (Mbit/s)"] == 50
+    assert row["jct_s"] == pytest.approx(np.median([time for time in times if time]))
+    assert row["jct_s_low"] < row["jct_s"] < row["jct_s_high"]
+    assert not [sentence for sentence in question.seen if "once" in sentence]
+
+
+def test_a_sweep_has_a_line_an_arm_and_a_panel_a_batch(sweep: Run) -> None:
+    question = answer(sweep, "jct")
+    assert [panel.caption for panel in question.panels] == ["Batch 16 per worker", "Batch 64 per worker"]
+    assert [trace["name"] for trace in question.panels[0].figure["data"]] == list(sweep.labels)
+    for panel in question.panels:
+        for trace in panel.figure["data"]:
+            part = question.frame.iloc[slice(*trace["rows"])]
+            assert part["rate (Mbit/s)"].tolist() == [50, 100, 200]
+            assert part["arm"].nunique() == 1
+    assert question.seen == ("Of 6 settings BML on BCube finished first in 6.",)
+
+
+def test_speed_ups_are_of_pairs(sweep: Run) -> None:
+    frame = answer(sweep, "speed-up").frame
+    row = frame[(frame["arm"] == "Ring on fat-tree") & (frame["rate (Mbit/s)"] == 100)].iloc[0]
+    at = [trial for trial in sweep.trials if trial.batch == 16 and trial.point == {"rate": "100 Mbit/s"}]
+    base, mine = ([t.metrics.jct_s or 0 for t in at if t.label == f"{name} on fat-tree"] for name in ("PS", "Ring"))
+    assert row["pairs"] == 3
+    assert row["jct_speed_up"] == pytest.approx(np.median(np.divide(base, mine)))
+    assert row["jct_speed_up_low"] <= row["jct_speed_up"] <= row["jct_speed_up_high"]
+    assert set(frame["batch"]) == {16}  # at 64 the first arm failed
+
+
+def test_the_summary_has_the_same_speed_ups(sweep: Run) -> None:
+    """PS slowed down with the machine in one round of three, in which Ring ran before: medians would say another."""
+    at = sweep.trials[0].setting
+    jct = {"PS on fat-tree": (10.0, 20.0, 40.0), "Ring on fat-tree": (5.0, 40.0, 20.0), "BML on BCube": (5.0, 5.0, 5.0)}
+    trials = tuple(
+        replace(t, metrics=replace(t.metrics, jct_s=jct[t.label][t.repeat])) for t in sweep.trials if t.setting == at
+    )
+    told = replace(sweep, trials=trials)
+    frame = answer(told, "speed-up").frame
+    table = tables.summary(told)
+    place = table.columns.index("Speed-up") - 1
+    shown = {row.label: row.values[place].text for row in table.rows}
+    assert shown == {"PS on fat-tree": "1.00×", "Ring on fat-tree": "2.00×", "BML on BCube": "4.00×"}
+    assert frame.set_index("arm")["jct_speed_up"].to_dict() == {"Ring on fat-tree": 2.0, "BML on BCube": 4.0}
+
+
+def test_pairs_of_valid_trials_count_alone(sweep: Run) -> None:
+    broken = [
+        replace(trial, verdict="INVALID", metrics=replace(trial.metrics, jct_s=1e-3))
+        for trial in sweep.trials
+        if trial.repeat == 1
+    ]
+    doubtful = tuple(broken + [trial for trial in sweep.trials if trial.repeat != 1])
+    frame = answer(replace(sweep, trials=doubtful), "speed-up").frame
+    assert set(frame["pairs"]) == {2}
+    assert frame["jct_speed_up"].max() < 3
+
+
+def test_an_interval_with_1_in_it_shows_no_difference(sweep: Run) -> None:
+    jct = {("PS on fat-tree", 0): 10.0, ("PS on fat-tree", 1): 11.0, ("Ring on fat-tree", 0): 10.5}
+    at = sweep.trials[0].setting
+    some = [t for t in sweep.trials if t.setting == at and t.repeat < 2 and t.label != "BML on BCube"]
+    trials = tuple(replace(t, metrics=replace(t.metrics, jct_s=jct.get((t.label, t.repeat), 10.5))) for t in some)
+    assert answer(replace(sweep, trials=trials), "speed-up").seen == (
+        "Ring on fat-tree is 1.00× (0.95× to 1.05×) as fast.",
+        "The interval of Ring on fat-tree at batch 16, rate 50 Mbit/s includes 1×: no difference is shown.",
+    )
+
+
+def test_one_arm_is_compared_with_nothing(run: Run) -> None:
+    alone = replace(only(run, "ps-b16"), labels=("PS on fat-tree",))
+    assert "speed-up" not in [question.name for question in answered(alone)]

@@ -1,0 +1,76 @@
+"""Time to accuracy, and losses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from analysis.recorded import Run, Trial
+from analysis.report.questions import answered, learning
+
+from ..helpers import answer, only
+
+BOTH = "ps-b16", "bml-b16"
+
+
+def test_loss_tells_when_each_arm_reached_what_all_reached(run: Run) -> None:
+    (sentence,) = answer(only(run, *BOTH), "loss").seen
+    assert sentence.startswith("Batch 16: every arm went through the same losses; from 2.30 down to 0.273 it took ")
+
+
+def test_other_losses_are_told_apart(run: Run) -> None:
+    def halve(samples: Any) -> Any:
+        return samples.assign(loss=samples["loss"] / 2)
+
+    trials = tuple(replace(t, samples=halve(t.samples)) if t.id == "bml-b16" else t for t in run.trials)
+    sentence = answer(replace(run, trials=trials), "loss").seen[0]
+    assert "the arms went through different losses" in sentence
+
+
+def test_a_loss_that_does_not_fall_reaches_nothing(run: Run) -> None:
+    def stay(trial: Trial) -> Trial:
+        assert trial.samples is not None
+        return replace(trial, samples=trial.samples.assign(loss=2.3 + 1e-4 * trial.samples["iteration"]))
+
+    both = only(run, *BOTH)
+    some = replace(both, trials=tuple(stay(t) if t.id == "bml-b16" else t for t in both.trials))
+    assert answer(some, "loss").seen == (
+        "Batch 16: the arms went through different losses; the loss of BML on BCube did not fall.",
+    )
+    every = replace(both, trials=tuple(map(stay, both.trials)))
+    assert answer(every, "loss").seen == ("Batch 16: every arm went through the same losses; the loss did not fall.",)
+
+
+def test_losses_that_are_not_numbers_give_no_curve(run: Run) -> None:
+    trial = run.trials[0]
+    assert trial.samples is not None
+    assert learning.loss_curve(replace(trial, samples=trial.samples.assign(loss=None))) is None
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learning, "MOST_POINTS", 5)
+    assert answer(only(run, "ps-b16"), "loss").frame["iteration"].tolist() == [0, 5, 10, 14, 19]
+
+
+def test_time_to_the_accuracy_that_all_reached(run: Run) -> None:
+    def stops_early(trial: Trial) -> Trial:
+        return replace(trial, accuracy=replace(trial.accuracy, curve=[[0, 0.1], [10, 0.5], [19, 0.4]]))
+
+    run = only(run, *BOTH)
+    ps, bml = run.trials
+    question = answer(replace(run, trials=(stops_early(ps), bml)), "accuracy")
+    assert question.frame["goal"].tolist() == [0.5, 0.5]
+    expected = [learning.accuracy_curve(ps), learning.accuracy_curve(bml)]
+    assert expected[0] is not None
+    assert expected[1] is not None
+    # BML's was 0.931 - 0.8 * 0.8**i at every second iteration i: from the fourth on it is 0.5 and more.
+    times = [expected[0].loc[10, "time_s"], expected[1].loc[4, "time_s"]]
+    assert question.frame["time_s"].tolist() == pytest.approx(times)
+    assert question.seen[0].startswith("Batch 16: 50.0% was reached after ")
+
+
+def test_accuracy_that_is_not_the_trials_own_is_not_used(run: Run) -> None:
+    trials = tuple(replace(t, accuracy=replace(t.accuracy, weights_equal=False)) for t in run.trials)
+    assert "accuracy" not in [question.name for question in answered(replace(run, trials=trials))]

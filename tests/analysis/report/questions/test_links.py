@@ -1,0 +1,56 @@
+"""Bytes per link."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from analysis.recorded import LinkCount, Run
+from analysis.report.questions import links
+
+from ..helpers import answer, only
+
+
+def test_links_tell_the_busiest_and_the_drops() -> None:
+    counted = [
+        LinkCount(0, "h0", "s0", 1e9, 3 * 2**20, 0, 2 * 2**20),
+        LinkCount(1, "s0", "h0", 1e9, 1 * 2**20, 2, None),
+    ]
+    assert links.seen(counted) == (
+        "The busiest link, h0 to s0, carried 3\u00a0MiB, 1.50× what theory says; that is 1.50× the mean link. "
+        "All links together carried 4\u00a0MiB; 2 packets were dropped."
+    )
+
+
+def test_links_that_are_not_counted_are_told_of(run: Run) -> None:
+    counted = LinkCount(0, "h0", "leaf0", 1e9, 3 * 2**20, 0, 3 * 2**20)
+    silent = LinkCount(1, "leaf0", "spine0", 1e9, None, None, 6 * 2**20)
+    assert links.seen([counted, silent]) == (
+        "The busiest link, h0 to leaf0, carried 3\u00a0MiB, 1.00× what theory says; that is 1.00× the mean link. "
+        "All links together carried 3\u00a0MiB; nothing was dropped. "
+        "Links between switches, 1 of 2, are not counted in this lab."
+    )
+    assert links.seen([silent]) == "Links between switches, 1 of 1, are not counted in this lab."
+    trials = tuple(replace(trial, links=(*trial.links[:-1], silent)) for trial in only(run, "bml-b16").trials)
+    columns = json.loads(answer(replace(run, trials=trials), "links").json())["columns"]
+    assert columns["bytes"][-2:] == [trials[0].links[-2].bytes, None]
+
+
+def test_one_drawing_for_each_network_and_scheme(run: Run) -> None:
+    question = answer(run, "links")
+    assert [panel.caption for panel in question.panels] == [
+        "PS on fat-tree at batch 16: ps on star(hosts=9)",
+        "Ring on fat-tree at batch 16: ring on star(hosts=9)",
+        "BML on BCube at batch 16: bml on bcube(n=3,k=2)",
+    ]
+    assert len(question.frame) == 18 + 18 + 36
+    assert question.frame["bytes"].tolist()[:2] == [link.bytes for link in run.trials[0].links[:2]]
+
+
+def test_a_page_has_room_for_some(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "MOST_LINKS", 40)
+    question = answer(run, "links")
+    assert len(question.panels) == 2
+    assert question.defined.endswith("Drawn are the first 2 of 3.")

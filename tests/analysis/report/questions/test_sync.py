@@ -1,0 +1,84 @@
+"""GST against theory and against the number of workers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from analysis.recorded import Run, Trial
+from analysis.report.questions import answered, sync
+
+from ..helpers import answer, only, with_metrics
+
+
+def test_gst_tells_the_span_and_the_widest(run: Run) -> None:
+    run = only(run, "ps-b16", "bml-b16")
+    run = with_metrics(run, "ps-b16", gst_ratio=1.01, gst_median_s=0.2, gst_p95_s=0.21)
+    run = with_metrics(run, "bml-b16", gst_ratio=1.04, gst_median_s=0.1, gst_p95_s=0.15)
+    assert answer(run, "gst").seen == (
+        "Medians are 1.01× to 1.04× what theory says, farthest from it BML on BCube at batch 16.",
+        "BML on BCube at batch 16 varies most: its 95th percentile is 1.50× its median.",
+    )
+
+
+def test_every_iteration_after_the_warm_up_is_a_point(run: Run) -> None:
+    frame = answer(only(run, "bml-b16"), "gst").frame
+    assert frame["iteration"].tolist() == list(range(1, 20))
+    assert frame["gst_over_theory"].tolist() == pytest.approx((frame["gst_s"] / 0.0974).tolist())
+
+
+def test_of_too_many_iterations_quantiles_are_drawn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "MOST_POINTS", 10)
+    question = answer(run, "gst")
+    (trial,) = (trial for trial in run.trials if trial.id == "bml-b16")
+    assert trial.gst_s is not None
+    row = question.frame[(question.frame["arm"] == trial.label) & (question.frame["batch"] == 16)].iloc[0]
+    assert (row["iterations"], row["gst_s_p75"]) == (19, pytest.approx(trial.gst_s.quantile(0.75)))
+    assert {trace["type"] for panel in question.panels for trace in panel.figure["data"]} == {"box"}
+
+
+def test_gst_against_n_is_drawn_where_a_scheme_ran_with_several(run: Run) -> None:
+    assert "gst-workers" not in [question.name for question in answered(run)]
+    first = next(trial for trial in run.trials if trial.id == "ring-b16")
+
+    def with_workers(world: int, gst_s: float, label: str) -> Trial:
+        metrics = replace(first.metrics, gst_median_s=gst_s, gst_theory_s=gst_s / 1.25)
+        topology = f"star(hosts={world})"
+        return replace(first, id=label, label=label, world=world, topology=topology, metrics=metrics)
+
+    trials = (
+        *(with_workers(n, 0.1 * n, f"{n} workers") for n in (8, 4)),
+        *(with_workers(n, 0.2 * n, f"{n} workers, 5 ms") for n in (4, 8)),
+        with_workers(4, 0.3, "alone"),
+    )
+    arms = [
+        {"label": trial.label, "perturb": [{"kind": "jitter"}] if "ms" in trial.label else []}
+        for trial in trials
+        if trial.label != "alone"
+    ]
+    arms.append({"label": "alone", "perturb": [{"kind": "hog"}]})
+    labels = tuple(trial.label for trial in trials)
+    question = answer(replace(run, trials=trials, labels=labels, resolved={"arms": arms}), "gst-workers")
+    assert question.frame["series"].tolist() == ["N workers"] * 2 + ["N workers, 5 ms"] * 2
+    assert question.frame["workers"].tolist() == [4, 8, 4, 8]
+    assert question.seen[0] == ("N workers: 2.00× the time with 8 workers that it takes with 4; theory says 2.00×.")
+
+
+def test_a_sweep_over_hosts_is_one_series(run: Run) -> None:
+    first = next(trial for trial in run.trials if trial.id == "ring-b16")
+    trials = tuple(
+        replace(first, id=str(n), world=n, topology=f"star(hosts={n})", point={"hosts": n}) for n in (2, 4, 16)
+    )
+    question = answer(replace(run, trials=trials, labels=(first.label,)), "gst-workers")
+    assert question.frame["workers"].tolist() == [2, 4, 16]
+    assert [key.label for key in question.legend] == ["Ring on fat-tree", "theory"]
+
+
+def test_a_sweep_has_seconds_and_ratios_along_its_axis(sweep: Run) -> None:
+    question = answer(sweep, "gst")
+    assert [panel.caption for panel in question.panels] == [
+        f"Batch {batch} per worker: {what}" for what in ("seconds", "over theory") for batch in (16, 64)
+    ]
+    assert question.frame["rate (Mbit/s)"].tolist()[:3] == [50, 100, 200]
+    assert question.frame["gst_theory_s"].tolist()[:3] == pytest.approx([0.7792, 0.3896, 0.1948])

@@ -1,0 +1,94 @@
+"""Iterations and events over time, and the Gantt chart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from analysis import metrics
+from analysis.recorded import Event, Recovery, Run, Trial
+from analysis.report.questions import answered, timeline
+
+from ..helpers import answer, only
+
+EVENTS = (
+    Event("rate", "h0 at 20 Mbit/s", planned_s=5.0, begun_s=5.001, done_s=5.002),
+    Event("kill", "h4", planned_s=6.0, begun_s=6.0, done_s=6.01),
+    Event("kill", "h5"),
+)
+RECOVERY = Recovery(without=["h4"], first=12, world=7, scheme="rina", called_s=6.2, recovered_s=1.0)
+
+
+@pytest.fixture
+def disturbed(run: Run) -> Run:
+    trials = (replace(t, events=EVENTS, recoveries=(RECOVERY,)) if t.id == "bml-b16" else t for t in run.trials)
+    return replace(run, trials=tuple(trials))
+
+
+def test_events_stand_at_the_moment_at_which_they_were_in_effect(disturbed: Run) -> None:
+    question = answer(disturbed, "events")
+    events = question.frame[question.frame["event"] != ""]
+    assert events["time_s"].tolist() == [5.002, 6.01, 6.2]
+    assert events["event"].tolist()[::2] == [
+        "rate: h0 at 20 Mbit/s",
+        "7 workers go on with iteration 12, without h4",
+    ]
+    course = question.frame[question.frame["event"] == ""]
+    samples = next(trial.samples for trial in disturbed.trials if trial.id == "bml-b16")
+    assert samples is not None
+    assert course["iteration_s"].sum() == pytest.approx(metrics.jct_s(samples))
+    (panel,) = question.panels
+    assert panel.caption == "BML on BCube at batch 16"
+    assert [shape["x0"] for shape in panel.figure["layout"]["shapes"]] == [5.002, 6.01, 6.2]
+    assert question.seen[0].startswith("BML on BCube at batch 16: 3 events, the first at 5.00\u00a0s. The median ")
+
+
+def test_nothing_is_asked_of_trials_that_nothing_was_done_to(run: Run) -> None:
+    assert "events" not in [question.name for question in answered(run)]
+
+
+def test_the_chart_has_a_few_iterations_after_the_warm_up(run: Run) -> None:
+    question = answer(run, "gantt")
+    assert [panel.caption for panel in question.panels][2] == "BML on BCube at batch 16: iterations 1 to 3 of 20"
+    frame = question.frame[question.frame["arm"] == "BML on BCube"]
+    assert sorted(set(frame["iteration"])) == [1, 2, 3]
+    assert len(frame) == 3 * 9
+    moments = frame[["start_s", "ready_s", "all_ready_s", "sum_s", "end_s"]].to_numpy()
+    assert (moments[:, 1:] >= moments[:, :-1]).all()
+    assert (frame.groupby("iteration")["ready_s"].max() == frame.groupby("iteration")["all_ready_s"].first()).all()
+
+
+def test_the_chart_is_around_the_first_event(disturbed: Run) -> None:
+    question = answer(disturbed, "gantt")
+    panel = question.panels[2]
+    samples = next(trial.samples for trial in disturbed.trials if trial.id == "bml-b16")
+    assert samples is not None
+    during = int(samples.groupby("iteration")["end_s"].max().searchsorted(5.002))
+    assert panel.caption.endswith(f"iterations {during - 2} to {during + 2} of 20")
+    phases = [phase[0] for phase in timeline.PHASES]
+    assert [trace["name"] for trace in panel.figure["data"]] == [*phases, "perturbation"]
+    assert panel.figure["layout"]["shapes"][0]["x0"] == 5.002
+
+
+def test_of_many_workers_some_are_drawn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline, "MOST_WORKERS", 4)
+    question = answer(only(run, "ps-b16"), "gantt")
+    assert sorted(set(question.frame["rank"])) == [0, 3, 6]
+    assert question.panels[0].caption.endswith("iterations 1 to 3 of 20, one worker in 3")
+
+
+def test_waiting_is_told_as_a_share(run: Run) -> None:
+    def wait(trial: Trial) -> Trial:
+        """Rank 0 is ready 3 s into iterations of 10 s, the others from their start."""
+        assert trial.samples is not None
+        samples = trial.samples.copy()
+        samples["start_s"] = 10.0 * samples["iteration"]
+        samples["ready_s"] = samples["start_s"] + 3.0 * (samples["rank"] == 0)
+        samples["sum_s"] = samples["end_s"] = samples["start_s"] + 10.0
+        return replace(trial, samples=samples)
+
+    only_one = only(run, "ps-b16")
+    question = answer(replace(only_one, trials=(wait(only_one.trials[0]),)), "gantt")
+    share = f"{8 / 9 * 0.3:.1%}"
+    assert question.seen == (f"Of their time, workers wait for others' gradients {share} for PS on fat-tree.",)

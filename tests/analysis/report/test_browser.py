@@ -1,0 +1,142 @@
+"""report.html in a real browser: nothing complains, everything is drawn and nothing sticks out, on laptop and phone."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from analysis import report
+from benchmarks.chromium import EXECUTABLE, Chromium
+
+pytestmark = pytest.mark.skipif(EXECUTABLE is None, reason="needs the Debian package chromium")
+
+SIZES = {"laptop": (1366, 900), "phone": (390, 844)}
+DRAWN = "document.querySelectorAll('.plot > .plot-container').length"
+PLOTS = "document.querySelectorAll('.plot').length"
+WIDTH = "document.documentElement.scrollWidth"
+ROWS = "[...document.querySelectorAll('#summary tbody tr')].map((row) => row.cells[{column}].childNodes[0].textContent)"
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("chromium")
+
+
+@pytest.fixture(scope="module")
+def browser(profile: Path) -> Iterator[Chromium]:
+    with Chromium(profile) as one:
+        yield one
+
+
+@pytest.fixture
+def page(browser: Chromium, run_dir: Path) -> Iterator[Chromium]:
+    """The made-up run's report at a laptop's size; the test fails if the browser complains or asks for more."""
+    browser.complaints.clear()
+    browser.requests.clear()
+    browser.size(*SIZES["laptop"])
+    browser.open(report.write(run_dir).as_uri())
+    yield browser
+    assert browser.complaints == []
+    assert [address for address in browser.requests if not address.startswith(("file:", "blob:", "data:"))] == []
+
+
+def wait_for(browser: Chromium, script: str) -> None:
+    until = time.monotonic() + 20
+    while not browser.run(script):
+        assert time.monotonic() < until, script
+        time.sleep(0.05)
+
+
+def see_everything(browser: Chromium) -> None:
+    """Scroll through the page, as a reader does."""
+    browser.run("for (const one of document.querySelectorAll('details')) one.open = true")
+    for i in range(browser.run(PLOTS)):
+        browser.run(f"document.querySelectorAll('.plot')[{i}].scrollIntoView()")
+        wait_for(browser, f"document.querySelectorAll('.plot')[{i}].querySelector('.plot-container') !== null")
+
+
+def test_figures_are_drawn_when_they_come_into_sight(page: Chromium) -> None:
+    page.run("document.querySelector('.plot').scrollIntoView()")
+    wait_for(page, f"{DRAWN} > 0")
+    assert page.run(DRAWN) < page.run(PLOTS)
+    see_everything(page)
+    assert page.run(DRAWN) == page.run(PLOTS) == 17
+    assert page.run("document.querySelectorAll('.plot .point, .plot .js-line, .plot .box').length") > 300
+    assert page.run("document.querySelectorAll('.drawings svg[role=img]').length") == 3
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_nothing_sticks_out(page: Chromium, run_dir: Path, size: str) -> None:
+    width, height = SIZES[size]
+    page.size(width, height, phone=size == "phone")
+    page.open((run_dir / "report.html").as_uri())
+    see_everything(page)
+    assert page.run(WIDTH) <= width
+    beyond = (
+        "[...document.querySelectorAll('.plot svg')].filter((one) => one.getBoundingClientRect().right > innerWidth)"
+    )
+    assert page.run(f"{beyond}.length") == 0
+
+
+def test_tables_sort_by_the_keyboard_too(page: Chromium) -> None:
+    titles = page.run("[...document.querySelectorAll('#summary thead th')].map((one) => one.textContent)")
+    column = titles.index("JCT, s")
+    header = f"document.querySelectorAll('#summary thead th')[{column}]"
+    page.run(f"{header}.querySelector('button').focus()")
+    page.press("Enter")
+    assert page.run(f"{header}.getAttribute('aria-sort')") == "ascending"
+    *known, last = page.run(ROWS.format(column=column))
+    assert [float(text) for text in known] == sorted(float(text) for text in known)
+    assert last == "–"  # the trial that failed
+    page.press("Enter")
+    assert page.run(f"{header}.getAttribute('aria-sort')") == "descending"
+    again = page.run(ROWS.format(column=column))
+    assert [float(text) for text in again[:-1]] == sorted((float(text) for text in known), reverse=True)
+    assert again[-1] == "–"
+
+
+def test_figures_and_their_data_can_be_downloaded(page: Chromium, tmp_path: Path) -> None:
+    page.save_downloads(tmp_path)
+    for panel in ("gst-0", "links-0"):
+        page.run(f"document.querySelector('[data-panel=\"{panel}\"] .take button').click()")
+        path = tmp_path / f"quickstart-{panel}.svg"
+        wait_until_there(path)
+        assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
+    page.run("document.querySelector('[data-panel=\"gst-0\"] .take button:last-child').click()")
+    wait_until_there(tmp_path / "quickstart-gst.csv")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "quickstart-gst.csv").read_text())))
+    assert len(rows) == 5 * 19
+    assert rows[0]["arm"] == "PS on fat-tree"
+    assert float(rows[0]["gst_s"]) == pytest.approx(0.2, rel=0.1)
+
+
+def wait_until_there(path: Path) -> None:
+    until = time.monotonic() + 20
+    while not path.exists() or not path.stat().st_size:
+        assert time.monotonic() < until, path
+        time.sleep(0.05)
+
+
+def test_paper_has_every_figure(page: Chromium) -> None:
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    assert page.run(DRAWN) == page.run(PLOTS)
+    assert page.run("document.querySelectorAll('details:not([open])').length") == 0
+    page.run("dispatchEvent(new Event('afterprint'))")
+
+
+def test_a_sweep_with_labels_like_markup(browser: Chromium, swept: Path) -> None:
+    for path in (swept / "trials").glob("bml-*.json"):
+        path.write_text(path.read_text().replace("BML on BCube", "<img src=x onerror=alert(1)>&lt;b>"))
+    browser.complaints.clear()
+    browser.size(*SIZES["phone"], phone=True)
+    browser.open(report.write(swept).as_uri())
+    see_everything(browser)
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    assert browser.complaints == []
+    assert browser.run(WIDTH) <= SIZES["phone"][0]

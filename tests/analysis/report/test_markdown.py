@@ -1,0 +1,71 @@
+"""The report as Markdown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from analysis.recorded import Run
+from analysis.report import markdown
+
+
+def test_doubts_come_first_then_the_finding_and_the_table(run: Run) -> None:
+    text = markdown.render(run)
+    places = [
+        text.index(words)
+        for words in (
+            "# quickstart",
+            "> **Ring on fat-tree at batch 64 is INVALID: comparisons with it mean nothing.**",
+            "- PS on fat-tree at batch 64: FAILED. h3: worker ended with status -9",
+            "- Ring on fat-tree at batch 64: INVALID. cpu: share of both cores",
+            "**BML on BCube took 0.50×",
+            "| Arm | Batch | Fidelity | JCT, s |",
+            "## How long did the jobs take?",
+            "- Batch 16: BML on BCube finished first",
+        )
+    ]
+    assert places == sorted(places)
+
+
+def test_the_table_is_one_that_github_shows(sweep: Run) -> None:
+    lines = [line for line in markdown.render(sweep).splitlines() if line.startswith("|")]
+    assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
+    assert set(lines[1]) == set("|:- ")
+    assert len(lines) == 2 + 3 * 2 * 3
+
+
+def test_intervals_follow_medians(sweep: Run) -> None:
+    lines = markdown.render(sweep).splitlines()
+    row = next(line for line in lines if line.startswith("| BML on BCube | 16 | 100 Mbit/s"))
+    jct = row.split("|")[6].strip()
+    value, low, high = (float(word) for word in jct.replace("(", "").replace(")", "").replace("to ", "").split())
+    assert low <= value <= high
+
+
+def test_a_finding_that_is_not_to_be_believed_says_so_first(run: Run) -> None:
+    trials = tuple(replace(trial, verdict="INVALID") for trial in run.trials)
+    text = markdown.render(replace(run, trials=trials))
+    assert text.splitlines()[2:5] == [
+        "> **No finished trial is VALID: comparisons mean nothing.**",
+        ">",
+        "> **What is said below is not to be believed.**",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a|b*c_d`e", r"a\|b\*c\_d\`e"),
+        ("[link](http://x)", r"\[link\](http://x)"),
+        ("<script>&amp;", r"\<script\>\&amp;"),
+        ("two\nlines\r\nand  spaces", "two lines and spaces"),
+        ("- no list", r"\- no list"),
+        ("12. no list", r"12\. no list"),
+        ("12.5 s, -3, 1-2", "12.5 s, -3, 1-2"),
+        ("---", r"\---"),
+        ("@somebody #12 $x$ ~~no~~", r"\@somebody \#12 \$x\$ \~\~no\~\~"),
+    ],
+)
+def test_nothing_in_a_text_is_markup(text: str, shown: str) -> None:
+    assert markdown.escape(text) == shown

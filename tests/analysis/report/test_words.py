@@ -1,0 +1,105 @@
+"""The sentences, against the numbers they are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from analysis.load import load
+from analysis.recorded import Run
+from analysis.report import words
+from analysis.report.cells import interval
+from analysis.statistics import Interval
+
+from .helpers import only, with_metrics
+
+Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
+
+
+def test_the_finding_names_the_fastest_arm_against_the_first(run: Run) -> None:
+    run = with_metrics(run, "ps-b16", gst_median_s=0.2, jct_s=10.0)
+    run = with_metrics(run, "bml-b16", gst_median_s=0.1, jct_s=8.5)
+    assert words.finding(run) == (
+        "BML on BCube took 0.50× the synchronisation time of PS on fat-tree, and 0.85× its job completion time."
+    )
+
+
+def test_the_finding_gives_a_span_over_batches(run_dir: Path, edit: Edit) -> None:
+    for batch, gst in ((16, 0.1), (64, 0.11)):
+        for scheme, seconds in (("ps", 0.2), ("bml", gst)):
+            metrics = {"gst_median_s": seconds, "jct_s": 10 * seconds}
+            edit(
+                run_dir / "trials" / f"{scheme}-b{batch}.json",
+                lambda trial, metrics=metrics: trial.update(
+                    status="done", fidelity={"verdict": "VALID", "checks": []}, metrics=metrics
+                ),
+            )
+    (run_dir / "samples" / "ps-b64.parquet").write_bytes((run_dir / "samples" / "bml-b64.parquet").read_bytes())
+    assert words.finding(load(run_dir)) == (
+        "BML on BCube took 0.50× to 0.55× the synchronisation time of PS on fat-tree, "
+        "and 0.50× to 0.55× its job completion time."
+    )
+
+
+def test_the_finding_says_so_when_nothing_was_faster(run: Run) -> None:
+    run = with_metrics(only(run, "ps-b16", "ring-b16"), "ps-b16", gst_median_s=0.1)
+    run = with_metrics(run, "ring-b16", gst_median_s=0.102)
+    assert words.finding(run) == (
+        "No arm synchronised faster than PS on fat-tree; Ring on fat-tree came closest with 1.02× its time."
+    )
+
+
+def test_the_finding_prefers_valid_trials(run: Run) -> None:
+    doubtful = tuple(replace(t, verdict="INVALID") if t.id == "bml-b16" else t for t in run.trials)
+    run = with_metrics(replace(run, trials=doubtful), "bml-b16", gst_median_s=1e-6)
+    assert "BML" not in words.finding(run)
+
+
+def test_a_single_arm_is_held_against_theory(run: Run) -> None:
+    run = with_metrics(only(run, "bml-b64"), "bml-b64", gst_median_s=0.1, gst_ratio=1.03)
+    assert (
+        words.finding(run) == "BML on BCube at batch 64 synchronised in 0.100\u00a0s (median), 1.03× what theory says."
+    )
+
+
+def test_a_run_without_a_finished_trial(run: Run) -> None:
+    run = only(run, "ps-b64")
+    assert words.finding(run) == "No trial finished, so there is nothing to compare."
+
+
+def test_counts_and_doubts(run: Run) -> None:
+    assert words.counts(run) == "6 trials: 4 VALID, 1 INVALID, 1 failed."
+    assert words.doubts(run) == "Ring on fat-tree at batch 64 is INVALID: comparisons with it mean nothing."
+    assert words.counts(only(run, "ps-b16")) == "1 trial: 1 VALID. 5 of 6 planned have not run."
+    assert words.doubts(only(run, "ps-b16")) is None
+    assert words.doubts(only(run, "ring-b64")) == "No finished trial is VALID: comparisons mean nothing."
+
+
+def test_a_finding_rests_on_valid_trials(run: Run) -> None:
+    assert words.is_believable(run)  # at batch 16 both are VALID
+    assert not words.is_believable(only(run, "ring-b64"))
+    invalid = tuple(replace(trial, verdict="INVALID") if trial.id == "ps-b16" else trial for trial in run.trials)
+    assert not words.is_believable(replace(run, trials=invalid))
+    assert words.is_believable(only(run, "ps-b64"))  # it says that nothing finished
+
+
+def test_repeats_are_told_apart(run: Run) -> None:
+    assert words.name(replace(run.trials[0], repeat=1)) == "PS on fat-tree (repeat 2) at batch 16"
+
+
+def test_a_sweeps_trials_are_named_by_their_point(run: Run) -> None:
+    trial = replace(run.trials[0], point={"links.rate": "50 Mbit/s", "hosts": 4})
+    assert words.name(trial) == "PS on fat-tree at batch 16, links.rate 50 Mbit/s, hosts 4"
+
+
+def test_who_did_it_how_often() -> None:
+    assert words.counted(["a", "b", "a"], "won") == "a won 2 and b in 1"
+    assert words.counted(["a"], "won") == "a won 1"
+
+
+def test_an_interval_is_said_where_there_is_one() -> None:
+    assert words.between(Interval(1.0, 0.9, 1.2), words.ratio) == " (0.90× to 1.20×)"
+    assert words.between(interval([1.0]), words.ratio) == ""
+    assert words.columns("x", interval([1.0])) == {"x": 1.0, "x_low": None, "x_high": None}

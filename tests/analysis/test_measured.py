@@ -1,0 +1,182 @@
+"""Run directories and baselines as sides of a comparison."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.cell import Cell
+from analysis.load import load
+from analysis.measured import SWEPT, conditions, read, replaced, write_baseline
+from testbed.errors import OutputError
+
+from .conftest import ITERATIONS, WARMUP, write_run
+from .sides import RING, about, side
+
+Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
+
+
+def test_a_run_says_what_each_trial_measured(run_dir: Path) -> None:
+    found = read(run_dir)
+    assert found.experiment == "quickstart"
+    assert [one.verdict for one in found.trials] == ["VALID"] * 3 + ["FAILED", "INVALID", "VALID"]
+    first = found.trials[0]
+    assert (first.cell, first.repeat, first.gst_s) == (Cell("PS on fat-tree", 16), 0, ())
+    record = json.loads((run_dir / "trials" / "ps-b16.json").read_text())["metrics"]
+    assert first.values == {
+        "gst": record["gst_median_s"],
+        "jct": record["jct_s"],
+        "throughput": record["throughput_sps"],
+    }
+    assert found.trials[3].values == {}
+    assert found.conditions["cpu.model"] == "AMD EPYC"
+    assert found.conditions["packages.torch"] == "2.13.0+cpu"
+    assert "packages.pandas" not in found.conditions
+    assert "workload.batch" not in found.conditions
+    assert found.arms["PS on fat-tree"]["scheme"] == "ps"
+
+
+def test_a_baseline_holds_what_its_run_does(run_dir: Path, tmp_path: Path) -> None:
+    whole = read(run_dir, iterations=True)
+    write_baseline(whole, tmp_path / "baseline.json")
+    found = read(tmp_path / "baseline.json")
+    assert found.conditions == whole.conditions
+    assert found.arms == whole.arms
+    for kept, one in zip(found.trials, whole.trials, strict=True):
+        assert (kept.id, kept.cell, kept.repeat, kept.verdict) == (one.id, one.cell, one.repeat, one.verdict)
+        assert kept.values == pytest.approx(one.values, rel=1e-6)
+        assert kept.gst_s == pytest.approx(one.gst_s, rel=1e-6)
+    assert len(found.trials[0].gst_s) == ITERATIONS - WARMUP
+
+
+def test_a_baseline_is_text_that_a_person_can_compare(run_dir: Path, tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    write_baseline(read(run_dir, iterations=True), path)
+    first = path.read_bytes()
+    write_baseline(read(path), path)
+    assert path.read_bytes() == first  # what was read is written the same
+    lines = first.decode().splitlines()
+    assert sum('"verdict"' in line for line in lines) == 6  # a line a trial
+    keys = [line.split('"')[1] for line in lines if line.startswith(' "')]
+    assert keys == sorted(keys) == ["arms", "baseline", "cells", "conditions", "schema"]
+
+
+def test_what_was_measured_again_counts_alone(run_dir: Path) -> None:
+    again = write_run(run_dir / "rerun")
+    for path in (again / "trials").glob("*"):
+        if path.stem not in ("ring-b64", "bml-b64"):
+            path.unlink()
+    found = read(run_dir)
+    assert found.again == {Cell("Ring on fat-tree", 64), Cell("BML on BCube", 64)}
+    assert len(found.trials) == 6
+    assert read(run_dir, again=False).again == frozenset()
+    shutil.rmtree(again)
+    assert read(run_dir).again == frozenset()
+
+
+def test_cells_are_replaced_whole() -> None:
+    ps = Cell("PS", 16)
+    first = side("a", {RING: about(0.2), ps: about(0.1)})
+    found = replaced(first, side("a", {RING: about(0.3, count=4)}))
+    assert [sum(one.cell == cell for one in found.trials) for cell in (RING, ps)] == [4, 10]
+
+
+def test_conditions_are_flat_and_leave_out_what_has_no_effect() -> None:
+    environment = {
+        "kernel": "6.18",
+        "cpu": {"model": "EPYC", "cores": 2},
+        "packages": {"numpy": "2.4", "rich": "15"},
+        "sysctls": {"net.ipv4.tcp_rmem": "4096", "net.ipv4.tcp_available_congestion_control": "reno"},
+        "lab": {
+            "a": {
+                "devices": {"cpu": 2},
+                "impaired_by": "netem",
+                "hosts": {"h0": {"host": "n1", "kernel": "6.1", "pid": 7}},
+            },
+            "b": {},
+        },
+    }
+    spec = {"schema": 1, "lab": "netns", "workload": {"batch": [1], "compute": {"mode": "none"}}, "docker": {"cpus": 1}}
+    found = conditions(environment, spec)
+    assert found == {
+        "cpu.cores": 2,
+        "cpu.model": "EPYC",
+        "devices": "cpu",
+        "hosts.h0.cores": None,
+        "hosts.h0.host": "n1",
+        "hosts.h0.kernel": "6.1",
+        "hosts.h0.python": None,
+        "impaired_by": "netem",
+        "kernel": "6.18",
+        "lab": "netns",
+        "packages.numpy": "2.4",
+        "schema": 1,
+        "sysctls.net.ipv4.tcp_rmem": "4096",
+        "workload.compute.mode": "none",
+    }
+    assert list(found) == sorted(found)
+    assert conditions(environment, spec | {"lab": "docker"})["docker.cpus"] == 1
+    assert "impaired_by" not in conditions(environment | {"lab": {}}, spec)
+
+
+def test_what_is_swept_is_each_cells_own() -> None:
+    spec = {"schema": 1, "lab": "netns", "links": {"rate_bps": 1, "mtu": 1500}, "sweep": {"links.rate": [1, 2]}}
+    assert conditions({}, spec) == {"lab": "netns", "links.mtu": 1500, "links.rate_bps": SWEPT, "schema": 1}
+    cells = [
+        Cell.of("ring", 16, {"links.rate": rate}, at)
+        for rate, at in ((1e8, "rate=100 Mbit/s"), (1e8, "rate=0.1 Gbit/s"))
+    ]
+    assert cells[0] == cells[1]
+    assert str(cells[0]) == "ring, batch 16, rate=100 Mbit/s"
+    assert str(Cell.of("ring", 0, {"links.mtu": 1500})) == "ring, links.mtu=1500"
+
+
+def test_parts_of_a_merged_run_each_have_a_say() -> None:
+    parts = {"a": {"kernel": "6.1", "cpu": {"cores": 2}}, "b": {"kernel": "6.2", "cpu": {"cores": 2}}}
+    found = conditions({"python": "3.11", "parts": parts}, {"schema": 1})
+    assert found == {"cpu.cores": 2, "kernel": "6.1 or 6.2", "python": "3.11", "schema": 1}
+
+
+def test_points_do_not_depend_on_the_order_of_their_settings() -> None:
+    one, other = (Cell.of("ring", 16, point) for point in ({"b": 1, "a": "x"}, {"a": "x", "b": 1}))
+    assert one == other == Cell("ring", 16, (("a", "x"), ("b", "1")))
+    assert Cell.of("ring", 16, None) == Cell.of("ring", 16, {}) == Cell("ring", 16)
+
+
+def test_runs_are_read_without_their_samples(run_dir: Path) -> None:
+    shutil.rmtree(run_dir / "samples")
+    assert len(read(run_dir).trials) == 6
+    assert all(trial.samples is None for trial in load(run_dir, samples=False).trials)
+    with pytest.raises(OutputError, match="missing"):
+        read(run_dir, iterations=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[]", "damaged, holds no JSON object"),
+        ("{", "damaged, not JSON"),
+        ('{"schema": 1, "name": "x"}', "is not a baseline"),
+        ('{"schema": 2, "baseline": "x"}', "schema 2; this version of testbed reads up to 1"),
+        ('{"schema": 1, "baseline": "x"}', "damaged (KeyError: 'conditions')"),
+        ('{"schema": 1, "baseline": "x", "conditions": {}, "arms": {}, "cells": [7]}', "damaged (TypeError"),
+    ],
+)
+def test_what_is_no_baseline_is_refused(text: str, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text(text)
+    with pytest.raises(OutputError) as error:
+        read(path)
+    assert problem in error.value.problem
+    assert error.value.fix
+
+
+def test_a_damaged_trial_of_a_run_is_named(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "trials" / "ps-b16.json", lambda one: one.pop("label"))
+    with pytest.raises(OutputError, match=r"ps-b16.json: damaged, 'label' is missing"):
+        read(run_dir)

@@ -1,0 +1,64 @@
+"""Trials in a real lab without a run around them: in this process, one after another in a lab and before a referee that
+all its tests share, so that neither is started, and imports PyTorch, once for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from testbed.environment import congestion_control
+from testbed.execute import Outcome, execute
+from testbed.lab.base import Launch
+from testbed.lab.netns import NetnsLab
+from testbed.referee import Referee
+from testbed.spec import read
+from testbed.trials import trials
+
+
+class Bench:
+    """Where they run."""
+
+    def __init__(self, referee: Referee) -> None:
+        self._referee = referee
+        self._lab: NetnsLab | None = None
+
+    @property
+    def lab(self) -> NetnsLab:
+        """What the next trial runs in, or the one that goes on."""
+        self._lab = self._lab or NetnsLab()
+        return self._lab
+
+    def run(self, spec: str, folder: Path, tick: Callable[[int], None] = lambda _: None) -> list[Outcome]:
+        """What became of each trial of a spec whose directory is ``folder``; logs are there, too.
+
+        ``tick`` is told how many iterations a trial has done.
+        """
+        found = []
+        for trial in trials(read(spec, "spec.yaml", folder)):
+            lab, outcome = self.lab, None
+            try:
+                outcome = execute(trial, lab, self._referee, folder, congestion_control(trial.spec), tick)
+            finally:
+                if outcome is None or outcome.record["status"] == "failed":
+                    self.close()
+            found.append(outcome)
+        return found
+
+    def strike_first(self, node: int, number: int, patch: pytest.MonkeyPatch) -> None:
+        """Send a node's process a signal as soon as the next trial's are started."""
+        lab = self.lab
+        launch = lab.launch
+
+        def struck(workers: Sequence[Launch]) -> None:
+            launch(workers)
+            lab.signal(node, number)
+
+        patch.setattr(lab, "launch", struck)
+
+    def close(self) -> None:
+        """End the lab, if there is one."""
+        lab, self._lab = self._lab, None
+        if lab is not None:
+            lab.close()

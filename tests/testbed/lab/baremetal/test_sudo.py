@@ -1,0 +1,97 @@
+"""Hosts where we log in as an ordinary user, who becomes root by sudo; and a network on them that is held."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testbed.lab.baremetal.rehearsal import SUDOER, Rehearsal
+from testbed.lab.baremetal.snapshot import Snapshot
+
+from .conftest import hosts, make, skip_without_hosts
+
+pytestmark = pytest.mark.lab
+
+SPEC = """\
+name: small
+links: {rate: 200 Mbit/s}
+workload: {model: lenet5, dataset: digits, batch: [2], iterations: 3, compute: none}
+arms: [{topology: star(hosts=2), scheme: gloo}]
+timeout: 20 s
+"""
+
+
+@pytest.fixture(scope="module")
+def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
+    """Two hosts, reached as a user with sudo."""
+    skip_without_hosts()
+    if shutil.which("sudo") is None:
+        pytest.skip("this machine has no sudo")
+    with Rehearsal(tmp_path_factory.mktemp("sudo"), hosts=2) as two:
+        two.write_inventory(
+            lambda hosts: [one.update(ansible_user=SUDOER, ansible_become=True) for one in hosts.values()]
+        )
+        yield two
+
+
+@pytest.fixture(scope="module")
+def unprepared(rehearsal: Rehearsal) -> list[Snapshot]:
+    """What the hosts were like before the first test."""
+    return [rehearsal.snapshot(host) for host in range(2)]
+
+
+def call(rehearsal: Rehearsal, *words: str) -> str:
+    """What a command of ours on these hosts says."""
+    done = rehearsal.testbed(*words, "--inventory", str(rehearsal.inventory), "--json")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.usefixtures("unprepared")
+def test_an_ordinary_user_with_sudo_is_enough(rehearsal: Rehearsal, tmp_path: Path) -> None:
+    assert hosts(rehearsal, "prepare") > 0
+    assert hosts(rehearsal, "prepare") == 0
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    records = json.loads(call(rehearsal, "run", str(tmp_path / "spec.yaml"), "--out", str(tmp_path / "run")))["trials"]
+    assert records[0]["status"] == "done", records[0]["error"]
+    assert records[0]["accuracy"]["weights_equal"]
+
+
+def test_a_network_on_machines_is_held_and_undone(rehearsal: Rehearsal, tmp_path: Path) -> None:
+    make(rehearsal, prepared=True)
+    before = [rehearsal.snapshot(host) for host in range(2)]
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    words = ["up", str(tmp_path / "spec.yaml"), "--inventory", str(rehearsal.inventory)]
+    environment = {**os.environ, "TESTBED_UP": tmp_path.name}
+    command = rehearsal.command([sys.executable, "-m", "testbed", *words])
+    held = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    assert held.stdout
+    try:
+        assert held.stdout.readline() == "star(hosts=2) is up: hosts h0 to h1, 1 switch\n"
+        pinged = rehearsal.testbed("exec", "h0", "--", "ping", "-c", "1", "h1", env=environment)
+        assert pinged.returncode == 0, pinged.stdout + pinged.stderr
+        assert "1 received" in pinged.stdout
+        assert rehearsal.testbed("exec", "h1", "--", "sh", "-c", "exit 7", env=environment).returncode == 7
+        assert "htb" in "".join(rehearsal.snapshot(0)["qdiscs"])
+    finally:
+        os.killpg(held.pid, signal.SIGTERM)  # as Ctrl-C, which who calls us may ignore
+        rest = held.communicate(timeout=30)[0]
+    assert rest.endswith("the lab is gone\n")
+    for host in range(2):
+        found = rehearsal.differs(host, before[host])
+        assert [line for line in found if "__pycache__" not in line] == [], "what Python keeps is in our directory"
+
+
+def test_an_ordinary_user_resets_hosts_to_what_they_were(rehearsal: Rehearsal, unprepared: list[Snapshot]) -> None:
+    make(rehearsal, prepared=True)
+    assert hosts(rehearsal, "reset") == 2
+    for host in range(2):
+        assert rehearsal.differs(host, unprepared[host]) == []

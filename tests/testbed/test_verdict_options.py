@@ -1,0 +1,57 @@
+"""Options of commands that compare, and the exit codes of what they find."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed import exits
+from testbed.errors import UsageError
+from testbed.verdict_options import exit_code, pairs, wanted
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "accept", "code"),
+    [
+        (["same", "better"], False, exits.OK),
+        (["same", "inconclusive"], False, exits.UNDECIDED),
+        (["same", "inconclusive"], True, exits.OK),
+        (["worse", "inconclusive"], True, exits.REGRESSION),
+    ],
+)
+def test_exit_codes(verdicts: list[str], accept: bool, code: int) -> None:
+    class Found:
+        def of(self, verdict: str) -> list[str]:
+            return [one for one in verdicts if one == verdict]
+
+    assert exit_code(Found(), accept) == code  # type: ignore[arg-type]
+
+
+def test_thresholds() -> None:
+    assert wanted([]) == {"gst": 0.03, "jct": 0.03, "throughput": 0.03}
+    assert wanted(["5%"]) == {"gst": 0.05, "jct": 0.05, "throughput": 0.05}
+    assert wanted(["5 %", "gst=0.01"], ["gst", "jct"]) == {"gst": 0.01, "jct": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "metrics", "problem"),
+    [
+        (["gts=5%"], [], "--threshold: there is no metric 'gts'"),
+        (["gst=5"], [], "--threshold gst=5: '5' is not a share of a whole"),
+        (["gst="], [], "--threshold gst=: '' is not a share"),
+        (["0"], [], "--threshold 0: no two measurements are the same"),
+        ([], ["GST"], "--metric: there is no metric 'GST'"),
+    ],
+)
+def test_thresholds_with_a_mistake(thresholds: list[str], metrics: list[str], problem: str) -> None:
+    with pytest.raises(UsageError) as error:
+        wanted(thresholds, metrics)
+    assert error.value.problem == problem
+    assert error.value.fix
+
+
+def test_pairs_of_arms() -> None:
+    assert pairs([]) is None
+    assert pairs(["PS=ring", "PS=tree=1"]) == [("PS", "ring"), ("PS", "tree=1")]
+    for text in ("PS", "=ring", "PS="):
+        with pytest.raises(UsageError, match="is not two labels"):
+            pairs([text])

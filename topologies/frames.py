@@ -1,0 +1,59 @@
+"""What belongs together in a picture of a network: racks, pods, groups, rows, and circuits that make a ring."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from topologies.model import Topology
+
+_ROWS = {
+    "star": {0: "hosts", 1: "switch"},
+    "fat_tree": {0: "hosts", 1: "edge", 2: "aggregation", 3: "core"},
+    "spine_leaf": {0: "hosts", 1: "leaf", 2: "spine"},
+}
+
+
+def row_name(topology: Topology, level: int) -> str:
+    """What the nodes of a level are called: a fat-tree's ``edge``, a BCube's ``level 0``."""
+    if level == 0:
+        return "hosts"
+    if topology.family == "bcube":
+        return f"level {level - 1}"  # its own count, from 0
+    return _ROWS.get(topology.family, {}).get(level, f"level {level}")
+
+
+def frames(topology: Topology) -> dict[str, list[int]]:
+    """By label, the nodes of each rack, pod or dragonfly group; empty where there is one at most."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for i in range(len(topology.nodes)):
+        label = _frame(topology, i)
+        if label:
+            found[label].append(i)
+    return dict(found) if len(found) > 1 else {}
+
+
+def _frame(topology: Topology, i: int) -> str:
+    node = topology.nodes[i]
+    size = topology.params.get({"fat_tree": "k", "dragonfly": "a"}.get(topology.family, ""))
+    if topology.family == "fat_tree" and isinstance(size, int):
+        half = size // 2
+        if node.level == 2:
+            return f"pod {(i - topology.host_count - size * half) // half}"
+        return "" if node.rack is None else f"pod {node.rack // half}"
+    if topology.family == "dragonfly" and isinstance(size, int):
+        routers = len(topology.switches)
+        router = i - topology.host_count if node.kind == "switch" else i // (topology.host_count // routers)
+        return f"group {router // size}"
+    return "" if node.rack is None else f"rack {node.rack}"
+
+
+def rings(topology: Topology) -> list[str]:
+    """For each interface of a server behind patch panels, what its circuits are part of; a ring takes two of them."""
+    assert topology.panels is not None
+    degree = topology.panels.degree
+    given = topology.params.get("rings", () if "circuits" in topology.params else (1,))
+    names: list[str] = []
+    for ring in given if isinstance(given, list | tuple) else ():
+        name = f"ring of stride {ring}" if isinstance(ring, int) else f"ring {len(names) // 2 + 1}"
+        names += [name, name]
+    return [*names, *(f"panel {i}" for i in range(len(names), degree))][:degree]

@@ -1,0 +1,146 @@
+"""What a network costs: its switch ports, NICs, transceivers, cables and patch panels, from a table of prices.
+
+The table that comes with us is TopoOpt's Table 3, "the lowest available prices in official retailer websites"; a user's
+own replaces it. Servers themselves are not in it, nor is power.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from topologies.model import Topology
+
+
+@dataclass(frozen=True)
+class PortPrices:
+    """Of a port of one rate, in dollars."""
+
+    nic: float
+    switch_port: float
+    transceiver: float
+    """Of one end of a cable; 0 where the cable has them already."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices in dollars.
+
+    Attributes:
+        source: where they are from.
+        ports: by rate (bit/s), at least one. A port of a rate between two is one of the faster kind, and one faster
+            than all is several of the fastest.
+        cable: of one cable between two ports, and of each fibre into a patch panel.
+        panel_port, circuit_switch_port: of a port of a patch panel, and of one that optical circuit switches have.
+        look_ahead_switch: of the 1x2 switch that look-ahead gives an interface.
+    """
+
+    source: str
+    ports: Mapping[int, PortPrices]
+    cable: float
+    panel_port: float
+    circuit_switch_port: float
+    look_ahead_switch: float
+
+
+TOPOOPT = Prices(
+    source="TopoOpt, Table 3; cables of 500 m at 30 cents, the mean of section 5.2",
+    ports={
+        10 * 10**9: PortPrices(nic=180, switch_port=87, transceiver=20),
+        25 * 10**9: PortPrices(nic=185, switch_port=144, transceiver=39),
+        40 * 10**9: PortPrices(nic=376, switch_port=144, transceiver=39),
+        100 * 10**9: PortPrices(nic=660, switch_port=225, transceiver=99),
+        200 * 10**9: PortPrices(nic=790, switch_port=450, transceiver=198),
+    },
+    cable=0.30 * 500,
+    panel_port=100,
+    circuit_switch_port=520,
+    look_ahead_switch=25,
+)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One kind of part: how many, at what price each."""
+
+    name: str
+    count: int
+    price: float
+
+    @property
+    def total(self) -> float:
+        return self.count * self.price
+
+
+def bill(topology: Topology, prices: Prices = TOPOOPT) -> tuple[Item, ...]:
+    """What a network is made of, in the order of :class:`Prices`; kinds of which there are none are left out.
+
+    Every end of a link has a transceiver but at a patch panel, which is passive.
+    """
+    counts: Counter[tuple[str, float]] = Counter()
+    for link in topology.links:
+        rate_bps, parallel = _part(link.rate_bps, prices)
+        each, gbps = prices.ports[rate_bps], f"{rate_bps / 1e9:g} Gbit/s"
+        for node in (link.a, link.b):
+            kind = topology.nodes[node].kind
+            if kind == "panel":
+                continue
+            name, price = ("NIC", each.nic) if kind == "host" else ("switch port", each.switch_port)
+            counts[f"{name} {gbps}", price] += parallel
+            counts[f"transceiver {gbps}", each.transceiver] += parallel
+        counts["cable", prices.cable] += parallel * _sides(topology, link.a, link.b)
+    if topology.panels is not None:
+        counts.update(_optics(topology, prices))
+    order = ("NIC", "switch port", "transceiver", "cable")
+    found = [Item(name, count, price) for (name, price), count in counts.items()]
+    return tuple(sorted(found, key=lambda item: (_place(item.name, order), item.price)))
+
+
+def _place(name: str, order: tuple[str, ...]) -> int:
+    return next((i for i, word in enumerate(order) if name.startswith(word)), len(order))
+
+
+def _part(rate_bps: int, prices: Prices) -> tuple[int, int]:
+    """The rate of the parts that carry ``rate_bps``, and how many side by side."""
+    fitting = [rate for rate in prices.ports if rate >= rate_bps]
+    if fitting:
+        return min(fitting), 1
+    fastest = max(prices.ports)
+    return fastest, math.ceil(rate_bps / fastest)
+
+
+def _sides(topology: Topology, *ends: int) -> int:
+    """Cables of a link: two where it leads to a panel with look-ahead, one to each side's panel."""
+    has_panel = any(topology.nodes[end].kind == "panel" for end in ends)
+    return len(topology.panels.sides) if topology.panels and has_panel else 1
+
+
+def _optics(topology: Topology, prices: Prices) -> dict[tuple[str, float], int]:
+    """Ports of panels, or of circuit switches, whose technology they are; and the 1x2 switches of look-ahead."""
+    assert topology.panels is not None
+    panels = topology.panels
+    passive = topology.params.get("technology", "patch_panel") == "patch_panel"
+    ports = ("patch panel port", prices.panel_port) if passive else ("circuit switch port", prices.circuit_switch_port)
+    interfaces, sides = panels.servers * panels.degree, len(panels.sides)
+    switches = {("1x2 switch", prices.look_ahead_switch): interfaces} if sides > 1 else {}
+    return {ports: interfaces * sides, **switches}
+
+
+def total(items: tuple[Item, ...]) -> float:
+    """Dollars of all of them."""
+    return sum(item.total for item in items)
+
+
+def describe_cost(topology: Topology, prices: Prices = TOPOOPT) -> dict[str, Any]:
+    """The bill, ready for JSON."""
+    items = bill(topology, prices)
+    whole = total(items)
+    return {
+        "source": prices.source,
+        "items": [{"item": i.name, "count": i.count, "each": i.price, "total": i.total} for i in items],
+        "total": whole,
+        "per_host": whole / topology.host_count,
+    }

@@ -1,0 +1,129 @@
+"""One thread, many connections: an epoll loop that reads and writes whatever can be read and written.
+
+Blocking calls in a fixed order deadlock or idle, and a thread a connection fights for the interpreter lock. Here every
+connection is non-blocking and edge-triggered; a step moves what can move, and sleeps in the kernel only when that is
+nothing. What messages are and what follows from them is the subclass's.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from socket import IPPROTO_TCP, TCP_CONGESTION
+from types import TracebackType
+from typing import Self
+
+from testbed.errors import TrialTimeoutError
+from workloads.sync.connection import Connection
+
+_GONE = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
+_EDGE = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
+
+
+class Loop(ABC):
+    """Moves messages over ``connections``, each served in their order once a turn; ``name`` is this node's."""
+
+    def __init__(self, name: str, connections: Sequence[Connection]) -> None:
+        self._name = name
+        self._connections = connections
+        self._by_descriptor = {connection.sock.fileno(): connection for connection in connections}
+        self._epoll = select.epoll()
+        for descriptor in self._by_descriptor:
+            self._epoll.register(descriptor, _EDGE)
+
+    @property
+    def congestion_control(self) -> str:
+        """What the kernel really gave (a name of at most 16 bytes); empty for a node without neighbours."""
+        names = {
+            connection.sock.getsockopt(IPPROTO_TCP, TCP_CONGESTION, 16).rstrip(b"\0").decode()
+            for connection in self._connections
+        }
+        return " ".join(sorted(names))
+
+    @property
+    def wire_bytes(self) -> int:
+        """Bytes handed to TCP so far, headers included."""
+        return sum(connection.sent_bytes for connection in self._connections)
+
+    def poll(self, timeout_s: float) -> None:
+        """Move what there is, and wait for more, until ``timeout_s`` have passed; 0 makes one pass.
+
+        Raises:
+            WorkerError: a neighbour is gone.
+        """
+        end = time.monotonic() + timeout_s
+        self._step(timeout_s)
+        while (left := end - time.monotonic()) > 0:
+            self._step(left)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._epoll.close()
+        for connection in self._connections:
+            connection.sock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @abstractmethod
+    def _take(self, connection: Connection) -> bool:
+        """Read the connection's next header, or more of its payload; returns whether anything came."""
+
+    @abstractmethod
+    def _awaited(self) -> str:
+        """What this waits for, for an error: "for chunks from h1"."""
+
+    def _sending(self) -> bool:
+        return any(connection.sending for connection in self._connections)
+
+    def _until(self, done: Callable[[], bool], timeout_s: float) -> None:
+        """Loop until ``done``.
+
+        Raises:
+            TrialTimeoutError: nothing has moved for ``timeout_s``.
+            WorkerError: a neighbour is gone.
+        """
+        moved_s = time.monotonic()
+        while not done():
+            left_s = moved_s + timeout_s - time.monotonic()
+            if self._step(max(0.0, left_s)):
+                moved_s = time.monotonic()
+            elif left_s <= 0:
+                raise TrialTimeoutError(
+                    f"{self._name} made no progress for {timeout_s:g} s; it waits {self._awaited()}",
+                    fix="see why they stopped, or raise the timeout",
+                )
+
+    def _step(self, timeout_s: float) -> bool:
+        """Move what can move now, waiting up to ``timeout_s`` if that is nothing; returns whether anything moved."""
+        moved = self._move()
+        for descriptor, events in self._epoll.poll(0.0 if moved else self._patience_s(timeout_s)):
+            connection = self._by_descriptor[descriptor]
+            if events & ~select.EPOLLOUT:
+                connection.readable = True
+            if events & select.EPOLLOUT:
+                connection.writable = True
+            if events & _GONE:
+                connection.hung_up = True
+        return self._move() or moved
+
+    def _patience_s(self, timeout_s: float) -> float:
+        """How much of ``timeout_s`` may be slept."""
+        return timeout_s
+
+    def _move(self) -> bool:
+        """Read and write once on each connection that lets us; returns whether anything moved."""
+        moved = False
+        for connection in self._connections:
+            if connection.readable and not connection.held and self._take(connection):
+                moved = True
+            if connection.writable and connection.sending and connection.flush():
+                moved = True
+        return moved
