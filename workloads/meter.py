@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,25 +32,33 @@ class Meter:
     """Reads moments; construct it in the process to be measured, after it has done some work.
 
     ``counts_waits`` is False where the kernel does not count run-queue waits: the files are missing, or say 0 for a
-    process that has slept and been woken many times. Threads that start later are not counted.
+    process that has slept and been woken many times. Threads that start later are not counted; of one that has ended,
+    what it had waited when it was last read.
     """
 
     def __init__(self, tasks: Path = TASKS) -> None:
-        self._files = [os.open(file, os.O_RDONLY | os.O_CLOEXEC) for file in sorted(tasks.glob("*/schedstat"))]
-        self.counts_waits = self._waited_ns() > 0
+        self._waited_ns: dict[int, int] = {}
+        """Of each thread's open file, what it last said."""
+        for path in sorted(tasks.glob("*/schedstat")):
+            with suppress(FileNotFoundError):  # ended since it was listed
+                self._waited_ns[os.open(path, os.O_RDONLY | os.O_CLOEXEC)] = 0
+        self.counts_waits = self._read_ns() > 0
         if not self.counts_waits:
             self.close()
 
-    def _waited_ns(self) -> int:
-        return sum(int(os.pread(file, 100, 0).split()[1]) for file in self._files)
+    def _read_ns(self) -> int:
+        for file in self._waited_ns:
+            with suppress(ProcessLookupError):  # the thread has ended
+                self._waited_ns[file] = int(os.pread(file, 100, 0).split()[1])
+        return sum(self._waited_ns.values())
 
     def now(self) -> Moment:
         """This moment; costs a few microseconds."""
-        wait = self._waited_ns() / 1e9 if self.counts_waits else None
+        wait = self._read_ns() / 1e9 if self.counts_waits else None
         return Moment(time.monotonic(), time.process_time(), wait)
 
     def close(self) -> None:
         """Give the files back."""
-        for file in self._files:
+        for file in self._waited_ns:
             os.close(file)
-        self._files.clear()
+        self._waited_ns.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -26,6 +27,22 @@ def test_sleeping_is_not() -> None:
     time.sleep(0.1)
     cpu_s, _ = meter.now().since(begin)
     assert cpu_s < 0.05
+    meter.close()
+
+
+def test_a_thread_may_end() -> None:
+    """What it has waited stays counted, so that waits never shrink."""
+    end = threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    meter = Meter()
+    begin = meter.now()
+    end.set()
+    thread.join()
+    while Path(f"/proc/self/task/{thread.native_id}").exists():  # Python's thread ends before the kernel's
+        time.sleep(0.001)
+    _, wait_s = meter.now().since(begin)
+    assert wait_s is None or wait_s >= 0
     meter.close()
 
 
