@@ -20,6 +20,7 @@ from testbed.errors import MissingToolError
 from testbed.results import COLUMNS
 from testbed.run import Experiment
 from testbed.spec import Source
+from tests.patience import until
 from topologies.model import Topology
 
 from .conftest import PROFILE, SPEC
@@ -289,10 +290,7 @@ def test_nothing_is_left_after_kill_9(start) -> None:
     assert len(others) > 5
     run.process.kill()
     run.process.communicate()
-    end = time.monotonic() + 10
-    while not all_gone(others) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert all_gone(others)
+    until(lambda: all_gone(others))
 
 
 def test_a_full_disk_ends_the_run_with_a_message(tmp_path: Path) -> None:

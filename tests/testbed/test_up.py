@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from testbed import up
 from testbed.errors import MissingToolError, UsageError
 from testbed.lab.mininet.lab import check_installed
+from tests.patience import PATIENCE_S, until
 from topologies.build import build
 
 from .conftest import SPEC, Called
@@ -49,7 +49,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess
 
 def execute(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, "exec", *arguments], input=given, capture_output=True, text=True, timeout=30, check=False
+        [*COMMAND, "exec", *arguments], input=given, capture_output=True, text=True, timeout=60, check=False
     )
 
 
@@ -72,12 +72,12 @@ def test_commands_run_on_nodes_with_the_callers_input_output_and_status(held: su
 @pytest.mark.lab
 def test_a_second_lab_is_refused_and_ctrl_c_takes_the_first_down(held: subprocess.Popen[str], tmp_path: Path) -> None:
     second = subprocess.run(
-        [*COMMAND, "up", "spec.yaml"], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+        [*COMMAND, "up", "spec.yaml"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
     assert second.returncode == 2
     assert second.stderr == "error: a lab is up already\n  fix: end the other testbed up with Ctrl-C first\n"
     held.send_signal(signal.SIGINT)
-    out, _ = held.communicate(timeout=10)
+    out, _ = held.communicate(timeout=PATIENCE_S)
     assert held.returncode == 0
     assert out.endswith("the lab is gone\n")
     assert execute("h0", "--", "true").stderr.startswith("error: no lab is up\n")
@@ -86,10 +86,10 @@ def test_a_second_lab_is_refused_and_ctrl_c_takes_the_first_down(held: subproces
 @pytest.mark.lab
 def test_a_command_ends_with_its_caller_and_the_address_with_the_lab(held: subprocess.Popen[str]) -> None:
     caller = subprocess.Popen([*COMMAND, "exec", "h0", "--", "sleep", "4321"], stdin=subprocess.DEVNULL)
-    wait_for(lambda: "4321" in execute("h0", "--", "pgrep", "-fa", "^sleep").stdout)
+    until(lambda: "4321" in execute("h0", "--", "pgrep", "-fa", "^sleep").stdout)
     caller.kill()
     caller.wait()
-    wait_for(lambda: "4321" not in execute("h0", "--", "pgrep", "-fa", "^sleep").stdout)
+    until(lambda: "4321" not in execute("h0", "--", "pgrep", "-fa", "^sleep").stdout)
     held.kill()
     held.communicate()
     assert execute("h0", "--", "true").stderr.startswith("error: no lab is up\n")
@@ -99,19 +99,12 @@ def test_a_command_ends_with_its_caller_and_the_address_with_the_lab(held: subpr
 def test_a_lab_whose_process_dies_is_not_held_any_longer(held: subprocess.Popen[str]) -> None:
     (launcher,) = map(int, Path(f"/proc/{held.pid}/task/{held.pid}/children").read_text().split())
     os.kill(launcher, signal.SIGKILL)
-    _, said = held.communicate(timeout=10)
+    _, said = held.communicate(timeout=PATIENCE_S)
     assert held.returncode == 1
     assert said == (
         "error: the lab's process ended (SIGKILL), and everything in the lab with it\n  fix: start the lab again\n"
     )
     assert execute("h0", "--", "true").stderr.startswith("error: no lab is up\n")
-
-
-def wait_for(reached) -> None:
-    end = time.monotonic() + 10
-    while not reached():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 @pytest.mark.lab

@@ -84,7 +84,7 @@ def test_a_trial_that_does_not_go_on_fails_at_once(job: Callable[..., Job]) -> N
     began = time.monotonic()
     with pytest.raises(NeighbourError, match="lost the connection to h7"):
         failover.rejoin(dataclasses.replace(job(0), failover=None), 4, ERROR)
-    assert time.monotonic() - began < 0.1
+    assert time.monotonic() - began < job(0).timeout_s / 2
 
 
 def test_a_generation_is_called_off_by_a_file(job: Callable[..., Job], tmp_path: Path) -> None:

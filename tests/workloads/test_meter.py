@@ -24,9 +24,9 @@ def test_busy_time_is_cpu_time() -> None:
 def test_sleeping_is_not() -> None:
     meter = Meter()
     begin = meter.now()
-    time.sleep(0.1)
+    time.sleep(0.5)
     cpu_s, _ = meter.now().since(begin)
-    assert cpu_s < 0.05
+    assert cpu_s < 0.25
     meter.close()
 
 

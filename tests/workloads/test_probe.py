@@ -35,7 +35,7 @@ def test_every_nic_reports_what_arrived() -> None:
         assert one.rate_bps > 10**7
         window_bytes = one.rate_bps / 8 * 0.3 * (1 - SETTLE)
         assert one.bytes > 0.8 * window_bytes
-    assert 0.3 <= took < 0.3 + GRACE_S
+    assert 0.3 <= took < 0.3 + 2 * GRACE_S
 
 
 def test_the_rate_is_that_of_the_window() -> None:
@@ -78,7 +78,7 @@ def test_a_source_that_never_sends_is_zero_and_bounded() -> None:
     with socket.create_server((probe.remote, probe.send_port)), Bursts([probe]) as bursts:
         begin = time.monotonic()
         (found,) = bursts.run()
-        assert time.monotonic() - begin < 0.1 + GRACE_S + 0.5
+        assert time.monotonic() - begin < 0.1 + 2 * GRACE_S
     assert (found.rate_bps, found.bytes) == (0, 0)
 
 
@@ -86,7 +86,7 @@ def test_no_probes_take_no_time() -> None:
     with Bursts([]) as bursts:
         begin = time.monotonic()
         assert bursts.run() == []
-        assert time.monotonic() - begin < 0.5
+        assert time.monotonic() - begin < GRACE_S
 
 
 def test_a_target_that_does_not_listen_is_named() -> None:

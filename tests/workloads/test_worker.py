@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import torch
 
 from testbed.jobs import inner_nodes
 from tests import ports
+from tests.patience import until
 from topologies.addressing import plan
 from topologies.build import build as build_topology
 from workloads import accelerated, training, worker
@@ -330,9 +330,7 @@ def test_links_are_probed_before_training(cluster: Cluster) -> None:
 def test_a_killed_peer_is_named(cluster: Cluster) -> None:
     cluster.write("star(hosts=3)", "ring", training=dataclasses.replace(TRAINING, iterations=100_000))
     cluster.start()
-    deadline = time.monotonic() + 20
-    while not of("iteration", cluster.lines(1)) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: of("iteration", cluster.lines(1)))
     os.kill(cluster.pids[1], signal.SIGKILL)
     assert cluster.wait() == {0: 1, 1: -signal.SIGKILL, 2: 1}
     for node in (0, 2):
@@ -347,9 +345,7 @@ def test_a_killed_peer_is_named(cluster: Cluster) -> None:
 def test_sigterm_ends_a_worker_at_once(cluster: Cluster) -> None:
     cluster.write("star(hosts=2)", "ring", training=dataclasses.replace(TRAINING, iterations=100_000))
     cluster.start()
-    deadline = time.monotonic() + 20
-    while not of("iteration", cluster.lines(0)) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: of("iteration", cluster.lines(0)))
     for pid in cluster.pids.values():
         os.kill(pid, signal.SIGTERM)
     assert cluster.wait() == {0: -signal.SIGTERM, 1: -signal.SIGTERM}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +13,7 @@ import pytest
 
 from analysis import report
 from benchmarks.chromium import EXECUTABLE, Chromium
+from tests.patience import until
 
 pytestmark = pytest.mark.skipif(EXECUTABLE is None, reason="needs the Debian package chromium")
 
@@ -46,24 +47,18 @@ def page(browser: Chromium, run_dir: Path) -> Iterator[Chromium]:
     assert [address for address in browser.requests if not address.startswith(("file:", "blob:", "data:"))] == []
 
 
-def wait_for(browser: Chromium, script: str) -> None:
-    until = time.monotonic() + 20
-    while not browser.run(script):
-        assert time.monotonic() < until, script
-        time.sleep(0.05)
-
-
 def see_everything(browser: Chromium) -> None:
     """Scroll through the page, as a reader does."""
     browser.run("for (const one of document.querySelectorAll('details')) one.open = true")
     for i in range(browser.run(PLOTS)):
         browser.run(f"document.querySelectorAll('.plot')[{i}].scrollIntoView()")
-        wait_for(browser, f"document.querySelectorAll('.plot')[{i}].querySelector('.plot-container') !== null")
+        drawn = f"document.querySelectorAll('.plot')[{i}].querySelector('.plot-container') !== null"
+        until(partial(browser.run, drawn))
 
 
 def test_figures_are_drawn_when_they_come_into_sight(page: Chromium) -> None:
     page.run("document.querySelector('.plot').scrollIntoView()")
-    wait_for(page, f"{DRAWN} > 0")
+    until(lambda: page.run(f"{DRAWN} > 0"))
     assert page.run(DRAWN) < page.run(PLOTS)
     see_everything(page)
     assert page.run(DRAWN) == page.run(PLOTS) == 17
@@ -106,21 +101,18 @@ def test_figures_and_their_data_can_be_downloaded(page: Chromium, tmp_path: Path
     for panel in ("gst-0", "links-0"):
         page.run(f"document.querySelector('[data-panel=\"{panel}\"] .take button').click()")
         path = tmp_path / f"quickstart-{panel}.svg"
-        wait_until_there(path)
+        until(partial(written, path))
         assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
     page.run("document.querySelector('[data-panel=\"gst-0\"] .take button:last-child').click()")
-    wait_until_there(tmp_path / "quickstart-gst.csv")
+    until(partial(written, tmp_path / "quickstart-gst.csv"))
     rows = list(csv.DictReader(io.StringIO((tmp_path / "quickstart-gst.csv").read_text())))
     assert len(rows) == 5 * 19
     assert rows[0]["arm"] == "PS on fat-tree"
     assert float(rows[0]["gst_s"]) == pytest.approx(0.2, rel=0.1)
 
 
-def wait_until_there(path: Path) -> None:
-    until = time.monotonic() + 20
-    while not path.exists() or not path.stat().st_size:
-        assert time.monotonic() < until, path
-        time.sleep(0.05)
+def written(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
 
 
 def test_paper_has_every_figure(page: Chromium) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from testbed.lab.base import Exit, Launch, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
+from tests.patience import until
 from topologies.build import build
 
 pytestmark = pytest.mark.lab
@@ -52,10 +53,8 @@ def test_the_congestion_control_of_every_node_is_set_and_read_back(lab: NetnsLab
 def ended(lab: NetnsLab, launches: list[Launch]) -> list[Exit]:
     found: list[Exit] = []
     lab.launch(launches)
-    limit = time.monotonic() + 20
-    while len(found) < len(launches) and time.monotonic() < limit:
-        found += lab.exits()
-        time.sleep(0.01)
+    while len(found) < len(launches):
+        found += until(lab.exits)
     return found
 
 

@@ -30,7 +30,7 @@ def lab() -> Iterator[NetnsLab]:
 @pytest.mark.lab
 def test_an_idle_lab_is_as_asked_for(lab: NetnsLab) -> None:
     found = measure(LEAF_SPINE, lab, LinkSettings())
-    assert all(trip["median_s"] < 0.001 for trip in found.round_trips)
+    assert all(trip["median_s"] < 0.005 for trip in found.round_trips)
     assert len(found.rates) == len(plan_of(LEAF_SPINE, LinkSettings()).bursts)
     for rate in found.rates:
         assert rate["rate_bps"] == pytest.approx(rate["asked_bps"] * GOODPUT, rel=0.05)
@@ -64,7 +64,7 @@ def test_round_trips_do_not_wait_for_each_other(lab: NetnsLab) -> None:
     many = lab.calibrate(ways * 10, ())
     assert many.pings == PINGS
     assert {len(times) for times in many.round_trips_s} == {PINGS}
-    assert statistics.median(map(statistics.median, many.round_trips_s)) < 0.0005
+    assert statistics.median(map(statistics.median, many.round_trips_s)) < 0.002
 
 
 def test_bursts_run_together_as_far_as_one_core_moves_them() -> None:

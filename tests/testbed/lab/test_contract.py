@@ -17,6 +17,7 @@ import pytest
 from testbed.errors import LabError, MissingToolError, PrivilegeError
 from testbed.lab.base import Burst, Exit, Lab, Launch, LinkChange, LinkSettings, Program, Way
 from testbed.lab.choice import opener
+from tests.patience import PATIENCE_S, until
 from topologies.addressing import plan
 from topologies.build import build
 from topologies.model import Topology
@@ -27,7 +28,6 @@ from ..fake_lab import FakeLab
 pytestmark = pytest.mark.lab
 
 RATE_BPS = 100_000_000
-PATIENCE_S = 30.0
 LABS: dict[str, Callable[[], Lab]] = {
     "fake": FakeLab,
     "netns": lambda: opener("netns")(),
@@ -90,19 +90,14 @@ def shell(script: str, folder: Path, **environment: str) -> Program:
 
 def ended(lab: Lab, count: int) -> list[Exit]:
     """The first ``count`` workers that end."""
-    deadline, found = time.monotonic() + PATIENCE_S, list[Exit]()
+    found = list[Exit]()
     while len(found) < count:
-        assert time.monotonic() < deadline, found
-        found += lab.exits()
-        time.sleep(0.02)
+        found += until(lab.exits)
     return found
 
 
 def until_written(path: Path) -> str:
-    deadline = time.monotonic() + PATIENCE_S
-    while not (path.exists() and path.read_text().endswith("\n")):
-        assert time.monotonic() < deadline, path
-        time.sleep(0.01)
+    until(lambda: path.exists() and path.read_text().endswith("\n"))
     return path.read_text()
 
 
@@ -152,10 +147,7 @@ def test_a_stopped_worker_is_named_and_goes_on(lab: Lab, tmp_path: Path) -> None
     lab.launch([Launch(1, "", str(log), shell("mkfifo go; echo ready; read line <go; exit 3", tmp_path))])
     until_written(log)
     lab.signal(1, signal.SIGSTOP)
-    deadline = time.monotonic() + PATIENCE_S
-    while lab.stopped() != [1]:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: lab.stopped() == [1])
     lab.signal(1, signal.SIGCONT)
     assert lab.execute(1, ["sh", "-c", f"echo >{go}"], PATIENCE_S).status == 0
     assert [(one.node, one.status) for one in ended(lab, 1)] == [(1, 3)]
@@ -302,10 +294,7 @@ def test_what_runs_ends_with_its_owner_even_if_that_is_killed(opening: str, tmp_
     finally:
         owner.kill()
         owner.wait()
-    deadline = time.monotonic() + PATIENCE_S
-    while running(seconds):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not running(seconds))
 
 
 def running(word: str) -> list[Path]:

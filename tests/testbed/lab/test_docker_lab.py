@@ -22,6 +22,7 @@ from testbed.lab.docker import daemon, image
 from testbed.lab.docker.daemon import Daemon, Marked
 from testbed.lab.docker.lab import DockerLab
 from testbed.lab.docker.limits import Containers
+from tests.patience import until
 from topologies.build import build
 from topologies.model import Topology
 
@@ -56,10 +57,8 @@ def ours(lab: DockerLab) -> list[Marked]:
 
 def ended(lab: DockerLab, count: int) -> list[Exit]:
     found: list[Exit] = []
-    deadline = time.monotonic() + 20
-    while len(found) < count and time.monotonic() < deadline:
-        found += lab.exits()
-        time.sleep(0.01)
+    while len(found) < count:
+        found += until(lab.exits)
     return sorted(found, key=lambda one: one.node)
 
 
@@ -132,10 +131,7 @@ def test_programs_report_how_they_ended(lab: DockerLab, tmp_path: Path) -> None:
     lab.launch([launch(0, "sleep 100"), launch(1, "sleep 100"), launch(2, "kill -STOP $$")])
     lab.signal(0, signal.SIGKILL)
     assert [(one.node, one.status) for one in ended(lab, 1)] == [(0, -signal.SIGKILL)]
-    deadline = time.monotonic() + 5
-    while lab.stopped() != [2] and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert lab.stopped() == [2]
+    assert until(lab.stopped) == [2]
     lab.kill()
     assert lab.exits() == []
     assert lab.execute(1, ["ps", "-eo", "comm"], 5).stdout.count("sleep") == 0
@@ -199,10 +195,7 @@ def test_what_a_killed_harness_had_made_is_gone(testbed: Callable[..., Called]) 
     assert sum(one.owner.pid == held.pid for one in Daemon().marked()) == 3
     held.kill()
     held.wait()
-    deadline = time.monotonic() + 10
-    while {one.id for one in Daemon().marked()} - before and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert {one.id for one in Daemon().marked()} - before == set()
+    until(lambda: not {one.id for one in Daemon().marked()} - before)
     assert held.pid not in [left["owner_pid"] for left in json.loads(testbed("clean", "--json").out)["left"]]
 
 

@@ -16,6 +16,7 @@ from testbed.errors import LabError
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns import lab as lab_module
+from tests.patience import until
 from topologies.build import build
 
 pytestmark = pytest.mark.lab
@@ -80,10 +81,7 @@ def test_a_lab_whose_process_stands_still_is_given_up() -> None:
             lab._ask("counters", timeout_s=0.5)
         with pytest.raises(LabError):
             lab.counters()
-    deadline = time.monotonic() + 5
-    while Path(f"/proc/{sandbox}").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not Path(f"/proc/{sandbox}").exists()
+    until(lambda: not Path(f"/proc/{sandbox}").exists())
 
 
 @pytest.mark.parametrize("also_the_sandbox", [False, True])

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import LabError
-from testbed.lab.base import Exit, Launch, LinkChange, LinkSettings, Program
+from testbed.lab.base import Launch, LinkChange, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
+from tests.patience import until
 from topologies.build import build
 from topologies.model import Topology
 
@@ -128,8 +129,7 @@ def test_a_program_beside_the_workers_has_its_environment_and_takes_signals(lab:
     up(lab, "star(hosts=2)")
     program = Program(("sh", "-c", "echo $COLOUR $(pwd) $(hostname); sleep 60"), {"COLOUR": "blue"}, str(tmp_path))
     here, there = (lab.start(host, program, str(tmp_path / f"{host}.log")) for host in (0, 1))
-    while not (tmp_path / "0.log").read_text().endswith("\n"):
-        time.sleep(0.01)
+    until(lambda: (tmp_path / "0.log").read_text().endswith("\n"))
     assert (tmp_path / "0.log").read_text() == f"blue {tmp_path} h0\n"
     lab.signal(0, signal.SIGKILL)
     assert here.wait() == -signal.SIGKILL
@@ -300,11 +300,7 @@ def test_a_closed_lab_says_so() -> None:
 def test_workers_report_how_they_ended(lab: NetnsLab, tmp_path: Path) -> None:
     up(lab, "star(hosts=2)")
     lab.launch([Launch(1, str(tmp_path / "none.json"), str(tmp_path / "h1.log"))])
-    deadline = time.monotonic() + 20
-    exits: list[Exit] = []
-    while not exits and time.monotonic() < deadline:
-        exits = lab.exits()
-        time.sleep(0.02)
+    exits = until(lab.exits)
     assert [(exit.node, exit.status) for exit in exits] == [(1, 1)]
     assert 0 < exits[0].started_s < exits[0].ended_s < time.monotonic()
     assert lab.exits() == []

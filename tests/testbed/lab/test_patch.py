@@ -94,8 +94,8 @@ def test_what_stays_is_not_disturbed_and_what_moves_is_dark_meanwhile(lab: Netns
     assert len(heard_s[staying]) == 100
     for address in (going, coming):  # h3 was three circuits away, by way of those that moved, and is one away
         silences_s = sorted(later - earlier for earlier, later in pairwise(heard_s[address]))
-        assert 0.39 < silences_s[-1] < 0.8, "dark for 0.4 s"
-        assert silences_s[-2] < 0.2, "once"
+        assert 0.39 < silences_s[-1] < 1.0, "dark for 0.4 s"
+        assert silences_s[-2] < 0.35, "once"
     assert hops(lab, 0, coming) == 1
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
@@ -21,6 +20,7 @@ from testbed.perturb.conductor import Conductor, Record
 from testbed.perturb.patching import Patching
 from testbed.perturb.schedule import schedule
 from testbed.spec.perturb import Circuits
+from tests.patience import until
 from topologies.addressing import plan
 from topologies.build import build
 from topologies.model import Topology
@@ -53,7 +53,7 @@ def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path)
         Conductor(schedule(moves, topology, 1, 1.0, LinkSettings()), lab, {}, tmp_path, patching) as conductor,
     ):
         conductor.begin()
-        time.sleep(0.8)
+        until(lambda: [record.done_s is None for record in conductor.records] == [False] * 3)
     assert [record.what for record in conductor.records] == [words(move) for move in moves]
     first, second, third = conductor.records
     assert first.planned_s <= first.begun_s <= first.done_s - 0.1
@@ -80,9 +80,7 @@ def test_a_process_asks_and_its_traffic_takes_the_new_circuit(tmp_path: Path) ->
             request = json.dumps({"kind": "request", "rings": OTHER})
             program = Program((sys.executable, str(ASK), str(samples), address, request), {}, str(tmp_path))
             lab.launch([Launch(0, "", str(log), program)])
-            end = time.monotonic() + 20
-            while not lab.exits() and time.monotonic() < end:
-                time.sleep(0.02)
+            until(lab.exits)
         assert log.read_text().split() == ["ttl=63", "ttl=64"]
     (record,) = patching.records
     assert record.error is None
@@ -101,7 +99,7 @@ def test_a_request_that_cannot_be_is_recorded(tmp_path: Path, line: dict[str, An
     samples, lab = tmp_path / "h0.jsonl", FakeLab()
     with Patching(lab, panels(), [samples]) as patching:
         samples.write_text(json.dumps({"kind": "request", **line}) + "\n" + '{"kind": "requ')
-        time.sleep(0.2)
+        until(lambda: [record.error for record in patching.records if record.error])
     assert [record.error for record in patching.records] == [error]
     assert lab.notes == []
 

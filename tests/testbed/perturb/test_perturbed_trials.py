@@ -65,7 +65,7 @@ def test_a_slower_link_shows_in_the_synchronisations_that_it_hits(run: Run) -> N
     begin, end = record["events"]
     for event in (begin, end):
         assert event["error"] is None
-        assert 0 <= event["begun_s"] - event["planned_s"] < 0.3  # a busy machine; benchmarks look closer
+        assert 0 <= event["begun_s"] - event["planned_s"] < 1.0  # a busy machine; benchmarks look closer
     last = samples.groupby("iteration")[["ready_s", "sum_s"]].max()
     gst_s = (last["sum_s"] - last["ready_s"]).tolist()
     assert min(gst_s[1:3]) > 1.8 * max(gst_s[0], gst_s[3])

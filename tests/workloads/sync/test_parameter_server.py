@@ -75,7 +75,7 @@ def test_everyone_gets_the_sum_of_what_the_server_applied(
     def member(node: int, sockets: Mapping[int, socket]) -> object:
         if node == 3:
             return serve(made, node, sockets, 3 * ITERATIONS)
-        return work(made, node, sockets, slow_s=0.02 if node == 0 else 0.0)
+        return work(made, node, sockets, slow_s=0.1 if node == 0 else 0.0)
 
     found = on_every_node(made, [0, 1, 2, 3], member)
     assert isinstance(found[3], Server), found
@@ -89,7 +89,7 @@ def test_everyone_gets_the_sum_of_what_the_server_applied(
         assert len(found[0]) < ITERATIONS < max(len(found[1]), len(found[2]))  # the slow one did less
     if scheme == "ssp(staleness=0)":
         assert [len(found[rank]) for rank in range(3)] == [ITERATIONS] * 3
-        assert max(one["held_s"] for one in found[1]) > 0.01 > max(one["held_s"] for one in found[0])
+        assert sum(one["held_s"] for one in found[1]) > 0.1 > sum(one["held_s"] for one in found[0])
 
 
 def test_a_worker_that_ends_is_named(forest: Callable[[str, int], Forest], on_every_node: Run) -> None:
@@ -182,7 +182,7 @@ def test_a_silent_worker_is_named_after_the_timeout(forest: Callable[[str, int],
             if node == 1:
                 client.start(0)
                 client.wait(5)
-            time.sleep(1)
+            time.sleep(2)
             return None
         with Server("h2", made, sockets, zeros, lambda _: None, 3) as server:
             server.barrier(5)

@@ -10,12 +10,14 @@ from collections.abc import Callable
 import pytest
 
 from testbed.errors import NeighbourError, PrivilegeError, TrialTimeoutError, WorkerError
+from tests import ports
 from topologies.model import Topology
 from workloads.job import Peer
 from workloads.sync.schemes import build
 from workloads.sync.transport import connect
 
 NAMES = ["h0", "h1", "h2", "s0"]
+PORTS = ports.blocks(1)
 
 
 def test_each_socket_leads_to_its_peer(
@@ -40,15 +42,18 @@ def test_nobody_answers() -> None:
 
 
 def test_nobody_knocks() -> None:
+    port = next(PORTS)
     with pytest.raises(TrialTimeoutError, match="no connection came from h0, h1"):
-        connect(2, [Peer(peer, "127.0.0.1", "127.0.0.1", 29399) for peer in (0, 1)], NAMES, "reno", 0.2)
+        connect(2, [Peer(peer, "127.0.0.1", "127.0.0.1", port) for peer in (0, 1)], NAMES, "reno", 0.2)
 
 
 def test_a_stranger_knocks() -> None:
+    port = next(PORTS)
+
     def knock() -> None:
         for _ in range(200):
             try:
-                with socket.create_connection(("127.0.0.1", 29398)) as sock:
+                with socket.create_connection(("127.0.0.1", port)) as sock:
                     sock.sendall(b"GET ")
                 return
             except ConnectionRefusedError:
@@ -57,15 +62,17 @@ def test_a_stranger_knocks() -> None:
     stranger = threading.Thread(target=knock)
     stranger.start()
     with pytest.raises(WorkerError, match=r"from 127.0.0.1 said b'GET ', which is none of h0"):
-        connect(1, [Peer(0, "127.0.0.1", "127.0.0.1", 29398)], NAMES, "reno", 10.0)
+        connect(1, [Peer(0, "127.0.0.1", "127.0.0.1", port)], NAMES, "reno", 10.0)
     stranger.join(10)
 
 
 def test_a_neighbour_that_comes_and_goes() -> None:
+    port = next(PORTS)
+
     def knock() -> None:
         for _ in range(200):
             try:
-                socket.create_connection(("127.0.0.1", 29396)).close()
+                socket.create_connection(("127.0.0.1", port)).close()
                 return
             except ConnectionRefusedError:
                 time.sleep(0.02)
@@ -73,12 +80,12 @@ def test_a_neighbour_that_comes_and_goes() -> None:
     passer_by = threading.Thread(target=knock)
     passer_by.start()
     with pytest.raises(NeighbourError, match=r"a connection from 127.0.0.1 ended at once"):
-        connect(1, [Peer(0, "127.0.0.1", "127.0.0.1", 29396)], NAMES, "reno", 10.0)
+        connect(1, [Peer(0, "127.0.0.1", "127.0.0.1", port)], NAMES, "reno", 10.0)
     passer_by.join(10)
 
 
-@pytest.mark.parametrize(("node", "port"), [(0, 29394), (2, 29395)])  # they may run at once, and are not to meet
-def test_waiting_can_be_called_off(node: int, port: int) -> None:
+@pytest.mark.parametrize("node", [0, 2])
+def test_waiting_can_be_called_off(node: int) -> None:
     """By who dials a neighbour that does not answer, and by who waits for one that does not come."""
     began = time.monotonic()
 
@@ -87,7 +94,7 @@ def test_waiting_can_be_called_off(node: int, port: int) -> None:
             raise NeighbourError("h7 has died")
 
     with pytest.raises(NeighbourError, match="h7 has died"):
-        connect(node, [Peer(1, "127.0.0.1", "127.0.0.1", port)], NAMES, "reno", 20.0, called_off)
+        connect(node, [Peer(1, "127.0.0.1", "127.0.0.1", next(PORTS))], NAMES, "reno", 20.0, called_off)
     assert time.monotonic() - began < 5
 
 

@@ -16,6 +16,7 @@ import pytest
 from analysis.load import load
 from testbed.lab.baremetal.rehearsal import CLOCK_STEP_S, Rehearsal
 from testbed.lab.baremetal.rehearse import main
+from tests.patience import until
 
 from .conftest import skip_without_hosts
 
@@ -97,10 +98,7 @@ def shapers(rehearsal: Rehearsal, host: int) -> str:
 
 
 def await_unshaped(rehearsal: Rehearsal, timeout_s: float) -> None:
-    end = time.monotonic() + timeout_s
-    while any("htb" in shapers(rehearsal, host) for host in range(3)):
-        assert time.monotonic() < end
-        time.sleep(0.2)
+    until(lambda: not any("htb" in shapers(rehearsal, host) for host in range(3)), timeout_s)
 
 
 def test_a_killed_harness_leaves_no_host_shaped_nothing_running_and_what_it_wrote_until_told(

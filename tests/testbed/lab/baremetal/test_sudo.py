@@ -83,7 +83,7 @@ def test_a_network_on_machines_is_held_and_undone(rehearsal: Rehearsal, tmp_path
         assert "htb" in "".join(rehearsal.snapshot(0)["qdiscs"])
     finally:
         os.killpg(held.pid, signal.SIGTERM)  # as Ctrl-C, which who calls us may ignore
-        rest = held.communicate(timeout=30)[0]
+        rest = held.communicate(timeout=60)[0]
     assert rest.endswith("the lab is gone\n")
     for host in range(2):
         found = rehearsal.differs(host, before[host])
