@@ -17,7 +17,7 @@ from topologies.addressing import Addresses, plan
 from topologies.model import Topology
 from workloads.job import Compute, Failover, Job, Meeting, Peer, Probe, StepJitter, Training
 from workloads.probe import SETTLE
-from workloads.sync import codec
+from workloads.sync import codec, libraries
 from workloads.sync.flows import neighbours, pairs
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import survives
@@ -115,8 +115,7 @@ def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[s
     if agent:
         files.agent.write_text(f'#!/bin/sh\nexec {shlex.join(agent)} "$@"\n')
         files.agent.chmod(0o755)
-    library = trial.network.forest.library
-    torch = isinstance(trial.training, Training) or (library is not None and library.name == "gloo")
+    torch = isinstance(trial.training, Training) or libraries.imports_torch(trial.network.forest.library)
     launches = []
     for job in jobs(trial, files, congestion_control):
         path = files.work / f"{job.name}.json"

@@ -36,6 +36,11 @@ def require(library: Library | None) -> None:
         raise MissingToolError(f"scheme openmpi needs {MPI4PY[0]}, which is not installed", fix=MPI4PY[1])
 
 
+def imports_torch(library: Library | None) -> bool:
+    """Whether ranks have a use for PyTorch even where they train nothing."""
+    return library is not None and library.name == "gloo"
+
+
 def connect(job: Job, library: Library, table: ChunkTable, gradient: NDArray[np.float32]) -> Gloo | OpenMpi:
     """Join the library's group of ranks; the imports are here for our own schemes need neither.
 
