@@ -59,13 +59,12 @@ class Accelerator:
         release: Callable[[int], None],
         poll: Callable[[float], None],
     ) -> None:
-        """Unless the mode is real, computes once: what ``none`` repeats, and so that page faults miss no first pace."""
+        """Computes once: what ``none`` repeats, and so that page faults, or the start of a GPU, are of no iteration."""
         self._replica, self._compute, self._rank, self._world = replica, compute, rank, world
         self._layered, self._release = layered, release
         self._wait = poll if layered else time.sleep
         replica.on_ready = lambda _bucket: None  # that of an earlier generation's may be there still
-        if compute.mode != "real":
-            self._loss = replica.compute(*replica.samples(0, rank, world))
+        self._loss = replica.compute(*replica.samples(0, rank, world))
         self._repeated = replica.gradient.copy() if compute.mode == "none" else None
         self._due = np.ones(1)
         if layered:

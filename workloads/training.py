@@ -240,12 +240,16 @@ def warm_up(model_name: str = "lenet5", dataset: str = "digits", batch: int = 16
     """Do once, in a process that will fork workers, what each worker would else do for itself.
 
     Imports, data, and oneDNN's generated kernels are then shared. One thread only: a forked child has none of its
-    parent's threads, and would wait for them.
+    parent's threads, and would wait for them. Where PyTorch is built for GPUs, a backward pass would start a thread for
+    each that it finds, after which PyTorch refuses to compute in a child.
     """
     use_one_thread()
     net = model(model_name)
     replica = Replica(Training(model_name, dataset, batch, 1, 0.0, 0.0, seed))
-    replica.compute(*replica.samples(0, 0, 1))
+    if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
+        replica.evaluate()
+    else:
+        replica.compute(*replica.samples(0, 0, 1))
     _made_before_the_fork[net.name, seed] = replica.weights
     del replica
     gc.collect()

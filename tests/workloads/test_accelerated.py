@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -101,6 +104,37 @@ def test_workers_take_gpus_in_turn_and_only_to_compute_in_real_time(monkeypatch:
     assert device_for(Compute("none"), 0) is None
     assert accelerated.name(None) == accelerated.name(DEVICE) == "cpu"
     assert type(replica_on(None, SETTINGS)) is Replica
+
+
+A_GPU_IS_THERE = """
+import os, sys, torch
+from torch.utils import backend_registration
+
+class Guard(backend_registration._DummyDeviceGuard):
+    def device_count(self):
+        return 1
+
+backend_registration._setup_privateuseone_for_python_backend(device_guard=Guard())
+torch.backends.cuda.is_built = lambda: sys.argv[1] == "built"
+from workloads import training
+from workloads.job import Training
+
+training.warm_up()
+if os.fork() == 0:
+    replica = training.Replica(Training("lenet5", "digits", 4, 3, 0.05, 0.9, 1))
+    replica.compute(*replica.samples(0, 0, 1))
+    print("computed", flush=True)
+    os._exit(0)
+os.wait()
+"""
+"""PyTorch with a device that counts as one, and can do nothing: what forked children may compute then."""
+
+
+@pytest.mark.parametrize(("built", "said"), [("built", "computed"), ("not built", "Unable to handle autograd")])
+def test_workers_are_forked_where_there_is_a_gpu(root: Path, built: str, said: str) -> None:
+    command = [sys.executable, "-c", A_GPU_IS_THERE, built]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120, check=False)
+    assert said in done.stdout + done.stderr
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU that PyTorch sees")

@@ -98,7 +98,8 @@ class Agent:
             return
         *lines, self._input = (self._input + data).split(b"\n")
         for line in lines:
-            self._answer(json.loads(line))
+            if line.startswith(b"{"):  # else it is a password that sudo did not ask for
+                self._answer(json.loads(line))
 
     def _answer(self, request: dict[str, Any]) -> None:
         number, name = request.pop("id"), request.pop("do")

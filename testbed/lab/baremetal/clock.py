@@ -8,6 +8,7 @@ last exchanges the one with the shortest round trip counts; clocks that drift ap
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -30,17 +31,23 @@ class Clock:
     """One host's clock against ours."""
 
     exchanges: deque[Exchange] = field(default_factory=deque)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Exchanges come in one thread, and samples, whose times they move, in another."""
 
     def add(self, asked_s: float, said_s: float, answered_s: float) -> None:
         """Note an exchange: our clock, theirs, ours."""
-        self.exchanges.append(Exchange(answered_s, (asked_s + answered_s) / 2 - said_s, (answered_s - asked_s) / 2))
-        while answered_s - self.exchanges[0].at_s > REMEMBERED_S:
-            self.exchanges.popleft()
+        one = Exchange(answered_s, (asked_s + answered_s) / 2 - said_s, (answered_s - asked_s) / 2)
+        with self._lock:
+            self.exchanges.append(one)
+            while answered_s - self.exchanges[0].at_s > REMEMBERED_S:
+                self.exchanges.popleft()
 
     def best(self) -> Exchange:
         """What is known now. Raises ValueError before the first exchange."""
-        now_s = self.exchanges[-1].at_s if self.exchanges else 0.0
-        return min(self.exchanges, key=lambda one: one.uncertainty_s + DRIFT * (now_s - one.at_s))
+        with self._lock:
+            known = tuple(self.exchanges)
+        now_s = known[-1].at_s if known else 0.0
+        return min(known, key=lambda one: one.uncertainty_s + DRIFT * (now_s - one.at_s))
 
     def local_s(self, their_s: float) -> float:
         """A moment of the host's clock on ours."""

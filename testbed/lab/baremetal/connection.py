@@ -129,8 +129,12 @@ class Connection:
         Raises:
             LabError: the host refused, which it says why; or it is gone, or slow.
         """
+        return self._answered(answer, timeout_s)[0]
+
+    def _answered(self, answer: Future[tuple[Any, float, float]], timeout_s: float) -> tuple[Any, float, float]:
+        """The result, when it was asked for, and when it came. Raises LabError as :meth:`end` does."""
         try:
-            return answer.result(timeout_s)[0]
+            return answer.result(timeout_s)
         except FutureTimeoutError:
             raise LabError(
                 f"{self.name}: no answer for {timeout_s:g} s", fix="see whether it is overloaded, or the network lost"
@@ -142,7 +146,7 @@ class Connection:
 
     def exchange(self) -> None:
         """Compare the clocks once. Raises LabError."""
-        said_s, asked_s, answered_s = self.begin("time").result(ANSWER_TIMEOUT_S)
+        said_s, asked_s, answered_s = self._answered(self.begin("time"), ANSWER_TIMEOUT_S)
         self.clock.add(asked_s, said_s, answered_s)
 
     def put(self, name: str, content: bytes, mode: int = 0o644) -> Future[tuple[Any, float, float]]:
@@ -166,6 +170,12 @@ class Connection:
         self._errors.close()
 
     def _read(self) -> None:
+        try:
+            self._listen()
+        finally:  # whatever ended it, nobody is to wait for an answer
+            self._ended()
+
+    def _listen(self) -> None:
         for line in self._out:
             answered_s = time.monotonic()
             try:
@@ -180,7 +190,6 @@ class Connection:
                     answer.set_result((message["result"], asked_s, answered_s))
             else:
                 self._on_event(self, message)
-        self._ended()
 
     def _ended(self) -> None:
         with suppress(subprocess.TimeoutExpired):

@@ -162,7 +162,7 @@ class Fleet:
     def _compare(self) -> None:
         while not self._stop.wait(COMPARE_S):
             for one in self.connections:
-                with suppress(LabError, TimeoutError):  # who is lost is told of elsewhere
+                with suppress(LabError):  # who is lost is told of elsewhere
                     one.exchange()
 
 

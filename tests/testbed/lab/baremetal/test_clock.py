@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +46,21 @@ def test_a_recent_exchange_is_preferred_to_one_that_was_a_little_quicker() -> No
     clock.add(10.0, 5.0, 10.0002)
     clock.add(35.0, 29.9, 35.0004)
     assert clock.best().at_s == 35.0004
+
+
+def test_exchanges_come_while_another_thread_asks() -> None:
+    clock = Clock()
+    clock.add(0.0, 0.0, 0.0)
+
+    def exchange() -> None:
+        for i in range(5000):
+            clock.add(0.05 * i, 0.05 * i, 0.05 * i + 0.001)
+
+    with ThreadPoolExecutor(1) as other:
+        exchanging = other.submit(exchange)
+        while not exchanging.done():
+            clock.best()
+        exchanging.result()
 
 
 def test_before_the_first_exchange_nothing_is_known() -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,10 +37,15 @@ def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     if shutil.which("sudo") is None:
         pytest.skip("this machine has no sudo")
     with Rehearsal(tmp_path_factory.mktemp("sudo"), hosts=2) as two:
-        two.write_inventory(
-            lambda hosts: [one.update(ansible_user=SUDOER, ansible_become=True) for one in hosts.values()]
-        )
+        two.write_inventory(as_sudoer)
         yield two
+
+
+def as_sudoer(hosts: dict[str, dict[str, Any]]) -> None:
+    """One of them with a password for sudo, which does not ask for it."""
+    for one in hosts.values():
+        one.update(ansible_user=SUDOER, ansible_become=True)
+    next(iter(hosts.values()))["ansible_become_password"] = "nobody asks for it"
 
 
 @pytest.fixture(scope="module")
