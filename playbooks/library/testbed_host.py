@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import array
 import fcntl
+import ipaddress
 import os
 import platform
 import re
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -39,8 +42,10 @@ PACKAGES = ("numpy", "torch", "sklearn")
 """What workers import, beside our code."""
 PACKAGES_FROM = "site-packages/testbed.pth"
 """Says where they are, if not in the virtual environment; below its lib/pythonX.Y."""
+MARK = ".testbed"
+"""In a directory of ours, from the first file on."""
 SYS = Path("/sys/class/net")
-SIOCGIFADDR = 0x8915
+SIOCGIFCONF = 0x8912
 
 
 def main():
@@ -55,6 +60,7 @@ def main():
     module = AnsibleModule(argument_spec=options, supports_check_mode=True)
     asked = module.params
     refuse_python(module)
+    refuse_others_home(module, asked["home"])
     refuse_disk(module, asked["home"], asked["needs_bytes"])
     refuse_clock(module, asked["wall_clock_s"])
     refuse_unprepared(module, asked["home"], asked["digest"])
@@ -73,6 +79,16 @@ def refuse_python(module):
         module.fail_json(
             msg=f"its Python is {platform.python_version()} ({sys.executable}); testbed needs 3.11 or newer",
             fix="install a newer one there, and name it as ansible_python_interpreter",
+        )
+
+
+def refuse_others_home(module, home):
+    """What is there and not ours would be taken for ours once our mark is beside it, and removed by reset."""
+    path = Path(home)
+    if path.exists() and not (path.is_dir() and ((path / MARK).exists() or not any(path.iterdir()))):
+        module.fail_json(
+            msg=f"{home} is there already, and testbed did not make it",
+            fix="set testbed_home to a directory that does not exist yet",
         )
 
 
@@ -95,7 +111,7 @@ def refuse_clock(module, wall_clock_s):
 
 def refuse_unprepared(module, home, digest):
     if digest and digest not in code(home):
-        other = Path(home, ".testbed").exists()
+        other = Path(home, MARK).exists()
         module.fail_json(
             msg=f"it is prepared with other code than the controller's ({digest})" if other else "it is not prepared",
             fix="testbed hosts prepare --inventory FILE",
@@ -104,14 +120,19 @@ def refuse_unprepared(module, home, digest):
 
 def refuse_nics(module, names):
     ssh = ssh_address()
+    carriers = carry_ssh(ssh)
+    if names and carriers is None:
+        module.fail_json(
+            msg=f"none of its NICs has the address of the SSH connection, {ssh}, so that it may be any of them",
+            fix="reach the host at an address of its own, and name the training NICs in the inventory",
+        )
     for name in names:
         if not (SYS / name).exists():
             module.fail_json(
                 msg=f"there is no NIC {name}",
                 fix=f"correct its nics in the inventory; it has {', '.join(sorted(one.name for one in SYS.iterdir()))}",
             )
-
-        if ssh is not None and address(name) == ssh:
+        if name in carriers:
             module.fail_json(
                 msg=f"{name} carries the SSH connection, and is not to be shaped",
                 fix="name the training NICs in the inventory, and leave the management NIC alone",
@@ -124,19 +145,39 @@ def ssh_address():
     while pid > 1:
         for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
             if variable.startswith(b"SSH_CONNECTION="):
-                return variable.split(b"=")[1].split()[2].decode()
+                return variable.split(b"=")[1].split()[2].decode().partition("%")[0]
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     return None
 
 
-def address(name):
-    """A NIC's first IPv4 address, if it has one (netdevice(7))."""
+def carry_ssh(ssh):
+    """NICs that an SSH connection to this address uses, those below a bridge or a VLAN included; None if unknown."""
+    if ssh is None:
+        return set()
+    found = [name for name, one in addresses() if one == ipaddress.ip_address(ssh)]
+    return {lower for name in found for lower in [name, *below(name)]} or None
+
+
+def addresses():
+    """Interfaces and their addresses: IPv4 (netdevice(7)), then IPv6 (proc(5))."""
+    room = array.array("B", bytes(64 * 1024))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        try:
-            answer = fcntl.ioctl(sock, SIOCGIFADDR, name.encode().ljust(40, b"\0"))
-        except OSError:
-            return None
-    return socket.inet_ntoa(answer[20:24])
+        asked = struct.pack("iP", len(room), room.buffer_info()[0])
+        (length, _) = struct.unpack("iP", fcntl.ioctl(sock, SIOCGIFCONF, asked))
+    for start in range(0, length, 40):
+        name = room[start : start + 16].tobytes().partition(b"\0")[0].decode().partition(":")[0]
+        yield name, ipaddress.ip_address(room[start + 20 : start + 24].tobytes())
+    for line in (read(Path("/proc/net/if_inet6")) or "").splitlines():
+        address, *_, name = line.split()
+        yield name, ipaddress.ip_address(bytes.fromhex(address))
+
+
+def below(name):
+    """What an interface's packets go through below it."""
+    for path in (SYS / name).glob("lower_*"):
+        lower = path.name.removeprefix("lower_")
+        yield lower
+        yield from below(lower)
 
 
 def facts(home, names):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from testbed.errors import HostError
 from testbed.lab.baremetal.wanted import IFB, ROOT_HANDLE, Wanted, shape
 from testbed.lab.netns import panel, rtnetlink, shaping
 from testbed.lab.netns.netlink import NetlinkError, RouteSocket
@@ -98,17 +100,49 @@ def ifb_of(netlink: RouteSocket, name: str) -> str:
     return f"{IFB}{indices(netlink)[name]}"
 
 
-def ssh_interface(addresses: Mapping[str, str]) -> str | None:
-    """The interface that the SSH connection of this process's session uses; ``addresses`` are interfaces by address.
+def ssh_interfaces(addresses: Mapping[str, str]) -> set[str]:
+    """Interfaces that the SSH connection of this process's session uses, those below a bridge or a VLAN included; none
+    if there is no such connection. ``addresses`` are interfaces by IPv4 address.
 
-    sudo drops the variable that says so, but the session's processes above it have it.
+    Raises:
+        HostError: no interface has the connection's address.
     """
+    address = _ssh_address()
+    if address is None:
+        return set()
+    name = {**addresses, **_of_ipv6()}.get(address)
+    if name is None:
+        raise HostError(
+            f"none of its NICs has the address of the SSH connection, {address}, so that it may be any of them",
+            fix="reach the host at an address of its own, and name the training NICs in the inventory",
+        )
+    return {name, *_below(name)}
+
+
+def _of_ipv6() -> dict[str, str]:
+    """Interfaces by IPv6 address (proc(5))."""
+    path = Path("/proc/net/if_inet6")  # not there where IPv6 is not
+    lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+    return {str(ipaddress.ip_address(bytes.fromhex(address))): name for address, *_, name in lines}
+
+
+def _below(name: str) -> Iterator[str]:
+    """What an interface's packets go through below it."""
+    for path in Path("/sys/class/net", name).glob("lower_*"):
+        lower = path.name.removeprefix("lower_")
+        yield lower
+        yield from _below(lower)
+
+
+def _ssh_address() -> str | None:
+    """Our address of the SSH connection: sudo drops the variable that says so, but the session's processes above it
+    have it."""
     pid = os.getpid()
     while pid > 1:
         with suppress(OSError):
             for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                 if variable.startswith(b"SSH_CONNECTION="):
-                    return addresses.get(variable.split(b"=")[1].split()[2].decode())
+                    return variable.split(b"=")[1].split()[2].decode().partition("%")[0]
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     return None
 

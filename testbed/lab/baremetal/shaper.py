@@ -8,7 +8,7 @@ Egress is shaped on the NIC; what arrives goes through an ifb, whose egress is s
 Addresses that come from the topology's plan are added beside those that the NIC has, with a route and a neighbour for
 each peer: with two NICs in one network, ARP would answer for either.
 
-Usage: ``python -m testbed.lab.baremetal.shaper wait``
+Usage: ``python -m testbed.lab.baremetal.shaper wait SINCE``
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import json
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -78,9 +79,9 @@ def undo(owner: str | None = None, *, check: bool = False) -> bool:
         return True
 
 
-def wait() -> None:
-    """Undo everything once the deadline has passed; returns when there is nothing to undo."""
-    while (found := undoing.state()) is not None:
+def wait(since: float) -> None:
+    """Undo what was done at that time once the deadline has passed; returns when it is undone, and by whomever."""
+    while (found := undoing.state()) is not None and found.since == since:
         if undoing.expired():
             with undoing.lock(), RouteSocket() as netlink:
                 if (found := undoing.state()) is not None and undoing.expired():
@@ -110,7 +111,7 @@ def _check(wanted: Wanted, netlink: RouteSocket, ours: set[str]) -> None:
     names = {one.index: one.name for one in links.values()}
     listed = [rtnetlink.read_address(body) for body in netlink.dump(rtnetlink.list_addresses())]
     by_address = {address: names[index] for index, address, _ in listed}
-    ssh = readback.ssh_interface(by_address)
+    carriers = readback.ssh_interfaces(by_address)
     qdiscs = [shaping.read_qdisc(body) for body in netlink.dump(shaping.list_qdiscs())]
     for nic in wanted.nics:
         if nic.name not in links:
@@ -118,7 +119,7 @@ def _check(wanted: Wanted, netlink: RouteSocket, ours: set[str]) -> None:
                 f"there is no NIC {nic.name}",
                 fix=f"correct its nics in the inventory; it has {', '.join(sorted(links))}",
             )
-        if nic.name == ssh:
+        if nic.name in carriers:
             raise HostError(
                 f"{nic.name} carries the SSH connection, and is not to be shaped",
                 fix="name the training NICs in the inventory, and leave the management NIC alone",
@@ -252,4 +253,4 @@ def _named(nic: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    wait()
+    wait(float(sys.argv[2]))

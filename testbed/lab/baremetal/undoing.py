@@ -21,7 +21,7 @@ from typing import Any
 STATE = Path("/run/testbed")
 SYSTEMD = Path("/run/systemd/system")
 WAITER = "testbed.lab.baremetal.shaper"
-"""The module that, called with ``wait``, undoes in time."""
+"""The module that, called with ``wait`` and :attr:`State.since`, undoes in time."""
 
 
 @dataclass
@@ -91,7 +91,9 @@ def _write(path: Path, content: str) -> None:
 
 def arm() -> None:
     """Start what undoes in time, as a unit of systemd where that runs: a session's end does not end it there."""
-    words = [sys.executable, "-P", "-m", WAITER, "wait"]
+    found = state()
+    assert found is not None  # written down before anything was changed
+    words = [sys.executable, "-P", "-m", WAITER, "wait", repr(found.since)]
     path = f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}"
     if SYSTEMD.exists():
         words = ["systemd-run", "--quiet", "--collect", f"--setenv={path}", *words]
@@ -108,7 +110,7 @@ def arm() -> None:
 
 
 def disarm() -> None:
-    """End it, if the process of that number is one of these still; one of systemd's sees that nothing is left."""
+    """End it, if the process of that number is one of these still; systemd's sees by itself that all is undone."""
     with suppress(OSError, ValueError):
         pid = int((STATE / "waiter").read_text())
         if WAITER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():

@@ -191,14 +191,13 @@ def test_rates_and_queues_change_while_it_is_up(lab: Lab) -> None:
 
 def test_down_ends_what_runs(lab: Lab, tmp_path: Path) -> None:
     up(lab)
-    log, mark = tmp_path / "log", tmp_path / "mark"
-    script = f"echo ready; sleep 1.5; touch {mark}"
-    lab.launch([Launch(0, "", str(log), shell(script, tmp_path))])
+    log, seconds = tmp_path / "log", unlike_any()
+    lab.launch([Launch(0, "", str(log), shell(f"echo ready; exec sleep {seconds}", tmp_path))])
     until_written(log)
+    until(lambda: running(seconds))
     lab.down()
-    time.sleep(2)
+    until(lambda: not running(seconds))
     up(lab)
-    assert lab.execute(0, ["test", "-e", str(mark)], PATIENCE_S).status == 1
 
 
 def test_after_close_it_says_that_it_has_ended(lab: Lab) -> None:
@@ -284,17 +283,22 @@ if __name__ == "__main__":
 
 
 def test_what_runs_ends_with_its_owner_even_if_that_is_killed(opening: str, tmp_path: Path) -> None:
-    seconds = f"7{time.time_ns() % 10**8}"  # by which the worker is found
+    seconds = unlike_any()
     log, script = tmp_path / "log", tmp_path / "owner.py"
     script.write_text(OWNER.format(opening=opening, folder=str(tmp_path), log=str(log), seconds=seconds))
     owner = subprocess.Popen([sys.executable, str(script)], env=os.environ | {"PYTHONPATH": str(Path.cwd())})
     try:
         until_written(log)
-        assert running(seconds)
+        until(lambda: running(seconds))
     finally:
         owner.kill()
         owner.wait()
     until(lambda: not running(seconds))
+
+
+def unlike_any() -> str:
+    """Seconds to sleep, by which the process that does is found."""
+    return f"7{time.time_ns() % 10**8}"
 
 
 def running(word: str) -> list[Path]:

@@ -60,24 +60,29 @@ def test_what_is_drawn_by_chance_is_the_same_again(run: Run) -> None:
     assert set(drawn[0]["factor"]) == {1.0, 1.5}
 
 
+def gst_of(record: dict[str, Any], samples: pd.DataFrame) -> tuple[list[float], list[float]]:
+    """GST of the iterations that a change lasted for and of those that it left alone; a busy machine makes it late."""
+    begin, end = record["events"]
+    assert [begin["error"], end["error"]] == [None, None]
+    assert all(event["begun_s"] >= event["planned_s"] for event in (begin, end))
+    last = samples.groupby("iteration")[["ready_s", "sum_s"]].max() - samples["start_s"].min()
+    gst_s = last["sum_s"] - last["ready_s"]
+    hit = (last["ready_s"] > begin["done_s"]) & (last["sum_s"] < end["begun_s"])
+    free = (last["sum_s"] < begin["begun_s"]) | (last["ready_s"] > end["done_s"])
+    return gst_s[hit].tolist(), gst_s[free].tolist()
+
+
 def test_a_slower_link_shows_in_the_synchronisations_that_it_hits(run: Run) -> None:
     record, samples = run("{kind: rate, links: h0, share: 25 %, at: iteration 1, until: iteration 3}")
-    begin, end = record["events"]
-    for event in (begin, end):
-        assert event["error"] is None
-        assert 0 <= event["begun_s"] - event["planned_s"] < 1.0  # a busy machine; benchmarks look closer
-    last = samples.groupby("iteration")[["ready_s", "sum_s"]].max()
-    gst_s = (last["sum_s"] - last["ready_s"]).tolist()
-    assert min(gst_s[1:3]) > 1.8 * max(gst_s[0], gst_s[3])
+    hit_s, free_s = gst_of(record, samples)
+    assert min(hit_s) > 1.8 * max(free_s)
 
 
 def test_a_delay_for_a_while_shows_in_the_synchronisations_that_it_hits(run: Run) -> None:
     impaired = "{kind: impair, links: h0, delay: 100 ms, at: iteration 1, until: iteration 3}"
     record, samples = run(impaired)
-    assert [event["error"] for event in record["events"]] == [None, None]
-    last = samples.groupby("iteration")[["ready_s", "sum_s"]].max()
-    gst_s = (last["sum_s"] - last["ready_s"]).tolist()
-    assert min(gst_s[1:3]) > max(gst_s[0], gst_s[3]) + 0.1
+    hit_s, free_s = gst_of(record, samples)
+    assert min(hit_s) > max(free_s) + 0.1
     assert record["accuracy"]["weights_equal"]
 
 
@@ -91,9 +96,9 @@ def test_flows_that_compete_are_counted_and_not_taken_for_the_schemes(run: Run, 
 
 
 def test_a_frozen_host_holds_all_up_and_nothing_is_lost(run: Run) -> None:
-    record, _ = run("{kind: freeze, hosts: h2, at: 600 ms, until: 1600 ms}")
+    record, _ = run("{kind: freeze, hosts: h2, at: 600 ms, until: 2800 ms}")
     assert record["accuracy"]["weights_equal"]
-    assert record["metrics"]["jct_s"] > 4 * 0.4 + 0.8
+    assert record["metrics"]["jct_s"] > 2.8  # 4 iterations take 2 s
 
 
 def test_who_is_killed_is_named(run: Run) -> None:

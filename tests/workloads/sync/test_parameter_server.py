@@ -89,7 +89,7 @@ def test_everyone_gets_the_sum_of_what_the_server_applied(
         assert len(found[0]) < ITERATIONS < max(len(found[1]), len(found[2]))  # the slow one did less
     if scheme == "ssp(staleness=0)":
         assert [len(found[rank]) for rank in range(3)] == [ITERATIONS] * 3
-        assert sum(one["held_s"] for one in found[1]) > 0.1 > sum(one["held_s"] for one in found[0])
+        assert sum(one["held_s"] for one in found[1]) > sum(one["held_s"] for one in found[0])
 
 
 def test_a_worker_that_ends_is_named(forest: Callable[[str, int], Forest], on_every_node: Run) -> None:

@@ -44,6 +44,7 @@ UNUSABLE: dict[str, Variables] = {
     "no_such_python": {"ansible_python_interpreter": "/usr/bin/python9"},
     "old_python": {"ansible_python_interpreter": str(OLD_PYTHONS[0]) if OLD_PYTHONS else ""},
     "full_disk": {"testbed_home": "/mnt/full/testbed"},
+    "somebody_elses_home": {"testbed_home": "/mnt/thesis"},
     "no_packages": {"testbed_packages_from": "/opt/nothing"},
 }
 """What is wrong with a host that is to be prepared."""
@@ -66,6 +67,8 @@ def surroundings(rehearsal: Rehearsal, host: int, name: str) -> Iterator[None]:
     with ExitStack() as undo:
         if name == "full_disk":
             on_host("sh", "-c", "mkdir -p /mnt/full && mount -t tmpfs -o size=1m tmpfs /mnt/full")
+        elif name == "somebody_elses_home":
+            on_host("sh", "-c", "mkdir -p /mnt/thesis && touch /mnt/thesis/text")
         elif name == "slow":
             code = "import socket, sys; s = socket.create_server(('', 2222)); print(flush=True); sys.stdin.read()"
             listening = subprocess.Popen(
@@ -107,6 +110,8 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Rehearsa
         assert done.returncode == 2, done.stderr
         assert "Remove what was half made: 1 changed" in done.stderr
         assert rehearsal.differs(half_made, before) == []
+        kept = rehearsal.on(kinds.index("somebody_elses_home"), ["test", "-e", "/mnt/thesis/text"])
+        subprocess.run(kept, check=True)
         yield rehearsal, by_kind(done.stderr, nodes)
 
 
