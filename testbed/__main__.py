@@ -7,16 +7,20 @@ code of an interruption. (In the 20 ms before, Python itself starts, and has wor
 from __future__ import annotations
 
 import errno
-import os
 import signal
 import sys
+from contextlib import suppress
+from typing import TextIO
 
 from testbed import interrupt
+from testbed.errors import OutputError
 from testbed.exits import INTERRUPTED
+from testbed.streams import guard
 
 
 def main() -> None:
     """Run the command line."""
+    streams = guard()
     try:
         with interrupt.exit_at_once():
             from testbed.cli import main as command_line
@@ -29,20 +33,16 @@ def main() -> None:
         sys.exit(INTERRUPTED)  # a terminal that closes tells us to end, and fails what is written to it
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to do but to end
-        _flush()
+        _flush(*streams)
 
 
-def _flush() -> None:
-    """Write what is left to be written. Where the terminal is gone that fails, and would again at Python's end, which
-    changes the exit code; and a display that was cut off may have put something of its own in place of the streams."""
-    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-    for stream in (sys.__stdout__, sys.__stderr__):
-        if stream is None or stream.closed:
-            continue
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+def _flush(*streams: TextIO) -> None:
+    """Write what is left to be written. Where that fails, as after a terminal has closed, it is known by now, and at
+    Python's end would change the exit code; and a display that was cut off may have put something of its own in place
+    of the streams."""
+    sys.stdout, sys.stderr = streams
+    with suppress(OSError, OutputError):
+        print(end="", flush=True)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -28,7 +28,16 @@ from testbed.exits import OK, UNDECIDED
 
 MARK = "testbed"
 FIXTURE = "testbed_run"
+FILES = ("spec", "baseline")
 OPTIONS = {"metrics": "--metric", "threshold": "--threshold", "set": "--set", "allow": "--allow"}
+EXAMPLES = {
+    "spec": "experiments/mine.yaml",
+    "baseline": "baseline.json",
+    "metrics": "gst",
+    "threshold": "5%",
+    "set": "workload.iterations=5",
+    "allow": "kernel",
+}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,23 +64,45 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     mark = item.get_closest_marker(MARK)
     if mark is not None and isinstance(item, pytest.Function):
-        try:
-            words = arguments(*mark.args, **mark.kwargs)
-        except TypeError as error:  # Python's own words for an argument too many or too few
-            pytest.fail(f"mark {MARK}: {error}", pytrace=False)
-        _gate(item, words)
+        _gate(item, arguments(*mark.args, **mark.kwargs))
     return (yield)
 
 
-def arguments(spec: str, *, baseline: str, metrics: str | list[str] = "gst", **others: Any) -> list[str]:
-    """Those of ``testbed`` that a mark stands for."""
-    words = ["run", str(spec), "--baseline", str(baseline)]
-    for name, values in {"metrics": metrics, **others}.items():
-        if name not in OPTIONS:
-            pytest.fail(f"mark {MARK}: there is no {name!r}; it takes baseline, {', '.join(OPTIONS)}", pytrace=False)
-        for value in [values] if isinstance(values, str) else values:
-            words += [OPTIONS[name], value]
+def arguments(*specs: Any, **options: Any) -> list[str]:
+    """Those of ``testbed`` that a mark stands for.
+
+    Raises:
+        pytest.fail.Exception: the mark has a mistake.
+    """
+    unknown = [name for name in options if name not in (*FILES, *OPTIONS)]
+    if unknown:
+        _refuse(f"there is no {unknown[0]!r}; it takes {', '.join((*FILES[1:], *OPTIONS))}")
+    given = [*specs, *([options["spec"]] if "spec" in options else [])]
+    if len(given) != 1:
+        _refuse(f"takes one spec, such as {EXAMPLES['spec']!r}, and has {len(given) or 'none'}")
+    words = ["run", _file("spec", given[0]), "--baseline", _file("baseline", options.get("baseline"))]
+    for name, values in {"metrics": "gst", **options}.items():
+        if name in OPTIONS:
+            words += [word for text in _texts(name, values) for word in (OPTIONS[name], text)]
     return words
+
+
+def _file(name: str, value: Any) -> str:
+    if not isinstance(value, str | Path):
+        problem = "is missing" if value is None else f"is {value!r}"
+        _refuse(f"{name} {problem}; it takes a path such as {EXAMPLES[name]!r}")
+    return str(value)
+
+
+def _texts(name: str, values: Any) -> Sequence[str]:
+    several = [values] if isinstance(values, str) else values
+    if not isinstance(several, list | tuple) or not all(isinstance(one, str) for one in several):
+        _refuse(f"{name} is {values!r}; it takes text such as {EXAMPLES[name]!r}, or a list of texts")
+    return several
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise pytest.fail.Exception(f"mark {MARK}: {problem}", pytrace=False)
 
 
 def _gate(item: pytest.Function, words: list[str]) -> None:

@@ -7,7 +7,7 @@ are finished there are not run again, unless they are INVALID, and so decide not
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ import numpy as np
 
 import testbed
 from analysis.load import load
-from analysis.papers.claim import Claim, Experiment, Finding, Row, Verdict, number, stated
+from analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Verdict, number, stated
 from analysis.recorded import Run
 from testbed import exits
 from testbed.errors import MissingToolError, OutputError
-from testbed.files import read_json
+from testbed.files import TEMPORARY, named_errors, read_json
 from testbed.planning import plan
 from testbed.run import Announce
 from testbed.run import Experiment as Running
@@ -68,6 +68,28 @@ def source(experiment: Experiment, full: bool) -> Source:
 def folder(out: Path, experiment: Experiment, full: bool) -> Path:
     """Where the runs of an experiment are: ``OUT/bml-lenet5-quick``."""
     return out / f"{Path(experiment.spec).with_suffix('').as_posix().replace('/', '-')}-{MODES[full]}"
+
+
+def refuse_others(out: Path, papers: Iterable[Paper]) -> None:
+    """
+    Raises:
+        OutputError: ``out`` holds something, and no run or page of a paper's.
+    """
+    with named_errors(out):
+        there = {path.name for path in out.iterdir()} if out.is_dir() else set()
+    if there and not there & _names(papers):
+        raise OutputError(f"{out}: is not empty, and not of testbed reproduce", fix="name a new directory with --out")
+
+
+def _names(papers: Iterable[Paper]) -> set[str]:
+    """What the folders and pages of papers are called."""
+    names = set()
+    for paper in papers:
+        ran = {one for claim in paper.claims for one in claim.experiments}
+        names |= {folder(Path(), one, full).name for one in ran for full in MODES}
+        pages = {f"{one}.html" for one in (paper.name, *(claim.name for claim in paper.claims))}
+        names |= pages | {TEMPORARY.replace("*", page) for page in pages}
+    return names
 
 
 def expected_s(claims: Sequence[Claim], full: bool) -> float:

@@ -48,13 +48,23 @@ LONGEST_LINE = 1000
 def main() -> None:
     """Run the command line; a mistake of the user's ends with a message and an exit code of ``testbed.exits``."""
     try:
-        app(prog_name="testbed")
+        _call()
     except TestbedError as error:
         print("\n".join(map(_cut, f"error: {error}".splitlines())), file=sys.stderr)
         sys.exit(code_for(error))
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        sys.stderr.close()
-        sys.exit(0)
+
+
+def _call() -> None:
+    """Run a command to its end, with all that it printed written, so that what cannot be written is told as any error.
+
+    Raises:
+        TestbedError: the command's, or :func:`testbed.streams.guard`'s.
+    """
+    try:
+        app(prog_name="testbed")
+    except SystemExit:
+        print(end="", flush=True)
+        raise
 
 
 def _cut(line: str) -> str:

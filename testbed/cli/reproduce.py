@@ -50,11 +50,12 @@ def reproduce(
 
         import_module("testbed.reproduction")  # a second
     if listed:
-        _list(paper, as_json)
+        _list(paper, claim, as_json)
         return
     chosen, claims = _choose(paper, claim)
     interrupt.raise_once()
     place = out or Path("runs") / f"reproduce-{chosen.name}"
+    _refuse_others(place)
     try:
         all_ran = _measure(claims, place, full, Console(stderr=as_json))
         decided, page = _decide(chosen, claims, place, full)
@@ -98,20 +99,31 @@ def _choose(paper: str | None, claim: str | None) -> tuple[Paper, Sequence[Claim
     return chosen, [known[full_name]]
 
 
-def _list(paper: str | None, as_json: bool) -> None:
+def _refuse_others(place: Path) -> None:
+    """
+    Raises:
+        OutputError: something else is there.
+    """
+    from analysis.papers import PAPERS
+    from testbed.reproduction import refuse_others
+
+    refuse_others(place, PAPERS.values())
+
+
+def _list(paper: str | None, claim: str | None, as_json: bool) -> None:
     from analysis.papers import PAPERS
     from testbed.reproduction import expected_s
     from testbed.units import time_text
 
-    papers = [_choose(paper, None)[0]] if paper else list(PAPERS.values())
-    found = [(one, claim) for one in papers for claim in one.claims]
+    chosen = [_choose(paper, claim)] if paper else [(one, one.claims) for one in PAPERS.values()]
+    listed = [one for _, claims in chosen for one in claims]
     if as_json:
         keys = ("name", "says", "where")
         print_json(
             [
-                {key: getattr(claim, key) for key in keys}
-                | {"quick_s": expected_s([claim], False), "full_s": expected_s([claim], True)}
-                for _, claim in found
+                {key: getattr(one, key) for key in keys}
+                | {"quick_s": expected_s([one], False), "full_s": expected_s([one], True)}
+                for one in listed
             ]
         )
         return
@@ -120,8 +132,9 @@ def _list(paper: str | None, as_json: bool) -> None:
         seconds = expected_s(claims, full)
         return time_text(round(seconds)) if seconds else "-"
 
-    rows = [(claim.name, claim.where, about([claim], False), about([claim], True)) for _, claim in found]
-    rows += [(one.name, "all of it", about(one.claims, False), about(one.claims, True)) for one in papers]
+    rows = [(one.name, one.where, about([one], False), about([one], True)) for one in listed]
+    whole = [one for one, claims in chosen if len(claims) == len(one.claims)]
+    rows += [(one.name, "all of it", about(one.claims, False), about(one.claims, True)) for one in whole]
     print(columns(("claim", "where", "quick", "full"), rows, left=2))
 
 

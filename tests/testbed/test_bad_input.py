@@ -369,6 +369,7 @@ CALLS: dict[str, list[str]] = {
     "reproduce_unknown_claim": ["reproduce", "bml", "lenet"],
     "reproduce_claim_of_another_paper": ["reproduce", "bml", "rina.chain"],
     "reproduce_into_a_file": ["reproduce", "rina.bom", "--out", "spec.yaml"],
+    "reproduce_where_others_are": ["reproduce", "rina.bom", "--out", "."],
     "topo_prices_missing": ["topo", "star(hosts=3)", "--prices", "absent.yaml"],
     "topo_prices_of_a_spec": ["topo", "star(hosts=3)", "--prices", "spec.yaml"],
     "topo_too_many_groups": ["topo", "dragonfly(a=4,g=10,h=2)"],

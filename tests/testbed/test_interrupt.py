@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -69,7 +70,7 @@ def test_a_closed_terminal_ends_a_run_as_the_signal_it_sends_does(told: bool, mo
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(cli, "main", command_line)
-    monkeypatch.setattr("testbed.__main__._flush", lambda: None)
+    monkeypatch.setattr("testbed.__main__.guard", lambda: (sys.stdout, sys.stderr))  # pytest's own
     with pytest.raises(SystemExit if told else OSError) as ended:
         __main__.main()
     assert ended.value.args == ((exits.INTERRUPTED,) if told else (errno.EIO, os.strerror(errno.EIO)))

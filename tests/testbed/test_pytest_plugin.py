@@ -78,17 +78,40 @@ def test_what_ran_into_trouble_or_cannot_be_compared_fails(tmp_path: Path, code:
     assert "1 failed, 1 passed" in run_suite(tmp_path, code, comparison=comparison)
 
 
+def test_a_mark_with_a_mistake_fails_with_a_sentence(tmp_path: Path) -> None:
+    told = run_suite(tmp_path, 0, more=", threshold=0.2")
+    assert "\nmark testbed: threshold is 0.2; it takes text such as '5%', or a list of texts\n" in told
+    assert "Traceback" not in told
+    assert "During handling" not in told
+
+
 @pytest.mark.parametrize(
-    ("more", "problem"),
+    ("specs", "options", "problem"),
     [
-        (", treshold='5%'", "mark testbed: there is no 'treshold'; it takes baseline, metrics, threshold, set, allow"),
-        (", spec='other.yaml'", "mark testbed: arguments() got multiple values for argument 'spec'"),
+        (["a.yaml"], {}, "baseline is missing; it takes a path such as 'baseline.json'"),
+        (["a.yaml"], {"baseline": 3}, "baseline is 3; it takes a path such as 'baseline.json'"),
+        ([], {"baseline": "b.json"}, "takes one spec, such as 'experiments/mine.yaml', and has none"),
+        (["a.yaml", "b.json"], {}, "takes one spec, such as 'experiments/mine.yaml', and has 2"),
+        (["a.yaml"], {"spec": "b.yaml"}, "takes one spec, such as 'experiments/mine.yaml', and has 2"),
+        ([["a.yaml"]], {}, "spec is ['a.yaml']; it takes a path such as 'experiments/mine.yaml'"),
+        (["a.yaml"], {"treshold": "5%"}, "there is no 'treshold'; it takes baseline, metrics, threshold, set, allow"),
+        (
+            ["a.yaml"],
+            {"baseline": "b.json", "set": {"seed": 2}},
+            "set is {'seed': 2}; it takes text such as 'workload.iterations=5', or a list of texts",
+        ),
+        (
+            ["a.yaml"],
+            {"baseline": "b.json", "metrics": ["gst", None]},
+            "metrics is ['gst', None]; it takes text such as 'gst', or a list of texts",
+        ),
     ],
 )
-def test_a_mark_with_a_mistake_fails_with_a_sentence(tmp_path: Path, more: str, problem: str) -> None:
-    told = run_suite(tmp_path, 0, more=more)
-    assert problem in told
-    assert "Traceback" not in told
+def test_a_mistake_in_a_mark_is_named(specs: list[object], options: dict[str, object], problem: str) -> None:
+    with pytest.raises(pytest.fail.Exception) as failed:
+        arguments(*specs, **options)
+    assert str(failed.value) == f"mark testbed: {problem}"
+    assert failed.value.__context__ is None
 
 
 def test_a_mark_becomes_the_commands_options() -> None:

@@ -176,6 +176,36 @@ def test_the_list(testbed: CLI) -> None:
     assert all(one["full_s"] >= one["quick_s"] for one in rina)
 
 
+def test_the_list_of_one_claim(testbed: CLI) -> None:
+    for words in (("bml", "bml.gst"), ("bml", "gst"), ("bml.gst",)):
+        header, row = testbed("reproduce", *words, "--list").out.splitlines()
+        assert (header.split()[0], row.split()[0]) == ("claim", "bml.gst")
+        assert [one["name"] for one in json.loads(testbed("reproduce", *words, "--list", "--json").out)] == ["bml.gst"]
+    unknown = testbed("reproduce", "bml", "gts", "--list")
+    assert (unknown.code, unknown.err[:36]) == (2, "error: bml has no claim 'gts' (did y")
+    assert testbed("reproduce", "bml", "--list").out.splitlines()[-1].startswith("bml ")
+
+
+def test_a_directory_of_something_else_is_left_alone(testbed: CLI, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "resolved.json").write_text("{}")
+    refused = testbed("reproduce", "rina.bom", "--out", "out")
+    assert (refused.code, refused.err) == (
+        2,
+        "error: out: is not empty, and not of testbed reproduce\n  fix: name a new directory with --out\n",
+    )
+    assert [path.name for path in out.iterdir()] == ["resolved.json"]
+
+
+@pytest.mark.parametrize("own", ["rina.bom.html", ".rina.bom.html.tmp", "bml.html", "rina-figure10-full"])
+def test_what_a_reproduction_left_may_be_gone_on_with(own: str, testbed: CLI, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / own).touch()
+    (tmp_path / "out" / "notes.txt").touch()
+    assert testbed("reproduce", "rina.bom", "--out", "out").code == 0
+
+
 def test_exit_codes() -> None:
     def decided(claim: Claim) -> Decided:
         return Decided(claim, claim.decide({}))

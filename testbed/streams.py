@@ -1,0 +1,79 @@
+"""Standard output and error as a command has them: a reader may leave, and a disk may be full."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TextIO
+
+from testbed import interrupt
+from testbed.errors import OutputError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+Failed = Callable[[OSError], None]
+
+
+def guard() -> tuple[TextIO, TextIO]:
+    """Put streams in place of ``sys.stdout`` and ``sys.stderr`` that write to the same files, and give them.
+
+    A reader that leaves, as head does, changes nothing: the command goes on, and its exit code is its own. (Typer would
+    make it 1, or not, as the pipe happens to be closed before the last write or after it.) Where standard output cannot
+    be written for another reason, writing or flushing it raises OutputError, once. Standard error drops what it cannot
+    write: there is nowhere left to say it.
+    """
+    sys.stdout, sys.stderr = _guarded(sys.stdout, _refuse), _guarded(sys.stderr, _drop)
+    return sys.stdout, sys.stderr
+
+
+def _guarded(stream: TextIO, failed: Failed) -> TextIO:
+    if not isinstance(stream, io.TextIOWrapper):  # None where the caller has closed it
+        return stream
+    stream.flush()
+    return io.TextIOWrapper(
+        io.BufferedWriter(_File(stream.fileno(), failed)),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering or stream.write_through,  # the latter where Python is not to buffer
+    )
+
+
+class _File(io.FileIO):
+    """A file that is gone after the first write that fails: what is written later, also at Python's end, is dropped."""
+
+    def __init__(self, number: int, failed: Failed) -> None:
+        super().__init__(number, "wb", closefd=False)
+        self._failed = failed
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            self._failed(error)
+            return memoryview(data).nbytes
+
+
+def _refuse(error: OSError) -> None:
+    """
+    Raises:
+        OutputError: somebody may still want to know.
+        OSError: a terminal has closed, see :func:`testbed.__main__.main`.
+    """
+    if error.errno == errno.EIO:
+        raise error
+    if error.errno != errno.EPIPE and not interrupt.told():
+        reason = (error.strerror or str(error)).lower()
+        raise OutputError(
+            f"standard output: cannot be written: {reason}", fix="send it to another place, or free some space there"
+        ) from None
+
+
+def _drop(error: OSError) -> None:
+    pass
