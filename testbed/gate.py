@@ -31,6 +31,14 @@ WRITTEN: Mapping[str, Callable[[Comparison], str]] = {
 }
 
 
+class MeasuringAgainInterrupted(KeyboardInterrupt):
+    """Somebody ended the second measurement, when ``done`` of its ``planned`` trials were finished."""
+
+    def __init__(self, done: int, planned: int) -> None:
+        super().__init__()
+        self.done, self.planned = done, planned
+
+
 @dataclass(frozen=True)
 class Gate:
     """What a run is held against, and how strictly."""
@@ -61,6 +69,7 @@ class Gate:
 
         Raises:
             IncomparableError: nothing can be compared.
+            MeasuringAgainInterrupted: somebody ended the second measurement.
             TestbedError: as :class:`testbed.run.Experiment`.
         """
         failed = False
@@ -81,13 +90,21 @@ class Gate:
 def _measure_again(
     ids: Collection[str], out: Path, source: Source, open_lab: Callable[[], Lab] | None, announce: Announce
 ) -> bool:
-    """Run those trials once more; whether one failed."""
+    """Run those trials once more; whether one failed.
+
+    Raises:
+        MeasuringAgainInterrupted: somebody ended this.
+        TestbedError: as :class:`testbed.run.Experiment`.
+    """
     if (out / "resolved.json").exists():  # the run was cut off in the middle of this
         experiment = Experiment.resumed(out, source, open_lab, ids)
     else:
         experiment = Experiment.new(source, out, open_lab, only=ids)
     with experiment:
-        return experiment.go(announce).failed
+        try:
+            return experiment.go(announce).failed
+        except KeyboardInterrupt:
+            raise MeasuringAgainInterrupted(len(experiment.records), len(experiment.planned)) from None
 
 
 def make_baseline(run: Path, out: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from testbed import environment
 from testbed.errors import OutputError, UsageError
 from testbed.files import named_errors, read_json
 from testbed.run import Run
-from testbed.rundir import MADE, RunDirectory, check_idle, source_of
+from testbed.rundir import MADE, RunDirectory, check_idle, differences, source_of
 from testbed.sizing import Planned, Record
 
 ITS_OWN = ("part", "planned", "folder")
@@ -79,14 +79,13 @@ def _check_same(first: Path, other: Path) -> None:
     Raises:
         OutputError: they are not parts of one experiment; names what differs.
     """
-    ours, theirs = read_json(first / MADE), read_json(other / MADE)
-    for key in sorted((ours.keys() | theirs.keys()) - set(ITS_OWN)):
-        if ours.get(key) != theirs.get(key):
-            raise OutputError(
-                f"{first} and {other} are of different experiments: {key} is {_short(ours.get(key))} and "
-                f"{_short(theirs.get(key))}",
-                fix="give parts of one spec; testbed report RUN RUN --out FILE puts others side by side",
-            )
+    found = differences(read_json(first / MADE), read_json(other / MADE), ITS_OWN)
+    if found:
+        key, ours, theirs = found[0]
+        raise OutputError(
+            f"{first} and {other} are of different experiments: {key} is {ours} and {theirs}",
+            fix="give parts of one spec; testbed report RUN RUN --out FILE puts others side by side",
+        )
 
 
 def _records(part: Path) -> dict[str, Record]:
@@ -152,8 +151,3 @@ def _copy(part: Path, out: Path, trial: str) -> None:
             shutil.copy2(samples, out / "samples")
         if (part / "logs" / trial).is_dir():
             shutil.copytree(part / "logs" / trial, out / "logs" / trial)
-
-
-def _short(value: object, most: int = 200) -> str:
-    text = str(value)
-    return text if len(text) <= most else f"{text[:most]}..."

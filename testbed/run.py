@@ -75,6 +75,7 @@ class Experiment:
             self._lab.close()
             raise
         try:
+            self.directory.check_asked_for(self._plan)
             self.records = self.directory.finished(self._plan.trials)
             self._extend()
         except BaseException:
@@ -101,9 +102,19 @@ class Experiment:
         open_lab: Callable[[], Lab] | None = None,
         only: Collection[str] | None = None,
     ) -> Experiment:
-        """Go on with the run in ``path``; ``source`` must give the same trials, None takes the run's own spec."""
+        """Go on with the run in ``path``; None takes the run's own spec.
+
+        ``source`` must be of the same experiment. It may ask for another number of rounds, as long as it has the trials
+        that ran, and then takes the place of the run's spec.
+
+        Raises:
+            SpecError: it is of another experiment.
+            TestbedError: as for a new one.
+        """
         directory = RunDirectory.reopen(path)
         try:
+            if source:
+                directory.check_same(source)
             return cls(source or directory.source(), lambda _: directory, open_lab, directory.part(), only)
         except BaseException:
             directory.close()
@@ -147,6 +158,7 @@ class Experiment:
         """
         now = environment.describe(self.source.spec, ", ".join(self.congestion_controls))
         surroundings = environment.gone_on(self.directory.environment(), now)
+        self.directory.save_spec(self.source, len(self.planned))
         self.directory.save_environment(surroundings)
         self.directory.save_table(self._in_order())
         left = self.left

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import itertools
+import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 from testbed.errors import OutputError, SpecError
 from testbed.files import TEMPORARY, named_errors, read_json, write_bytes, write_json
 from testbed.results import SCHEMA, save_csv
+from testbed.sizing import Planned
 from testbed.spec import Source, read
 from testbed.spec.yaml import read_text
 from testbed.trial import Trial
@@ -27,6 +29,11 @@ MADE = "resolved.json"
 FOLDERS = ("trials", "samples", "logs")
 PARTS = {LOCK, *FOLDERS, "spec.yaml", *(TEMPORARY.replace("*", file) for file in ("spec.yaml", MADE))}
 """What is there before that."""
+MAY_CHANGE = {"schema", "repeats", "timeout_s", "start_timeout_s", "overrides", "folder", "planned", "part"}
+"""What of a spec's settings may be another when a run goes on: no trial's result depends on it. That all trials which
+ran are still asked for is seen by their ids."""
+TOLD = 3
+"""How many differences a message names."""
 
 
 class RunDirectory:
@@ -141,6 +148,45 @@ class RunDirectory:
                 found[trial.id] = record
         return found
 
+    def check_same(self, source: Source) -> None:
+        """
+        Raises:
+            SpecError: ``source`` is of another experiment than this run; names what differs.
+            OutputError: the directory is damaged.
+        """
+        asked = json.loads(json.dumps(resolved(source)))  # as it would be read
+        found = differences(read_json(self.path / MADE), asked, MAY_CHANGE)
+        if found:
+            told = [f"{key} was {ours}, and {theirs} is asked for" for key, ours, theirs in found[:TOLD]]
+            more = [f"and {len(found) - TOLD} more settings"] if len(found) > TOLD else []
+            raise SpecError(
+                f"{self.path} is a run of another experiment than {source.name}: {'; '.join([*told, *more])}",
+                fix=f"start a new run with --out DIR, or go on without a spec: testbed run --resume {self.path}",
+            )
+
+    def check_asked_for(self, planned: Planned) -> None:
+        """
+        Raises:
+            SpecError: a trial was run that is none of the experiment's.
+        """
+        ran = [path.stem for path in sorted((self.path / "trials").glob("*.json"))]
+        strange = planned.strange(ran)
+        if strange:
+            more = f" and {len(strange) - TOLD} more" if len(strange) > TOLD else ""
+            raise SpecError(
+                f"{self.path} holds {', '.join(strange[:TOLD])}{more}, which the spec does not have with "
+                f"{planned.repeats}",
+                fix=f"start a new run with --out DIR, or remove from {self.path}/trials what does not belong there",
+            )
+
+    def save_spec(self, source: Source, planned: int) -> None:
+        """Keep the spec that the run goes on with, where it is another than before."""
+        meta = read_json(self.path / MADE)
+        before = (read_text(self.path / "spec.yaml"), meta["overrides"], meta["folder"])
+        if before != (source.text, list(source.overrides), str(source.folder.resolve())):
+            write_bytes(self.path / "spec.yaml", source.text.encode())
+            write_json(self.path / MADE, resolved(source, planned, self.part()))
+
     def save_record(self, record: dict[str, Any]) -> None:
         write_json(self.path / "trials" / f"{record['id']}.json", record)
 
@@ -243,3 +289,33 @@ def resolved(source: Source, planned: int | None = None, part: tuple[int, int] |
         "overrides": list(source.overrides),
         "folder": str(source.folder.resolve()),
     }
+
+
+def differences(
+    ours: Mapping[str, Any], theirs: Mapping[str, Any], aside: Collection[str]
+) -> list[tuple[str, str, str]]:
+    """What two resolved specs differ in but for the groups ``aside``: dotted names, and what each has, for people."""
+    left, right = (
+        dict(_leaves({key: value for key, value in one.items() if key not in aside})) for one in (ours, theirs)
+    )
+    return [
+        (key, _short(left.get(key)), _short(right.get(key)))
+        for key in {**left, **right}
+        if left.get(key) != right.get(key)
+    ]
+
+
+def _leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:
+    """Every value that is no group, by its dotted name."""
+    if isinstance(value, list) and all(isinstance(one, dict) for one in value):
+        value = dict(enumerate(value))
+    if not isinstance(value, dict):
+        yield name, value
+        return
+    for key, inner in value.items():
+        yield from _leaves(inner, f"{name}.{key}" if name else str(key))
+
+
+def _short(value: object, most: int = 200) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= most else f"{text[:most]}..."

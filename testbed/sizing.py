@@ -55,6 +55,7 @@ class Planned:
         everything = blocks(first_trials(source))
         lengths = [sum(map(expected_s, block)) for block in everything]
         self._blocks = part(everything, lengths, *of) if of else everything
+        self._possible = list(chain.from_iterable(self._blocks))
         if only is not None:
             kept = (tuple(trial for trial in block if trial.id in only) for block in self._blocks)
             self._blocks = [block for block in kept if block]
@@ -91,6 +92,22 @@ class Planned:
         self._rounds += bool(found)
         self.trials += found
         return found
+
+    def strange(self, ids: Iterable[str]) -> list[str]:
+        """Those of ``ids`` that no trial can have, in whatever round, and though it be none of ``only``."""
+        left = dict.fromkeys(ids)
+        for number in range(self._spec.most_repeats):
+            if not left:
+                break
+            for first in self._possible:
+                left.pop(replace(first, repeat=number).id, None)
+        return list(left)
+
+    @property
+    def repeats(self) -> str:
+        """How often a trial is repeated, as a spec says it."""
+        wanted = self._spec.repeats
+        return f"repeats: {{most: {wanted.most}}}" if isinstance(wanted, Until) else f"repeats: {wanted}"
 
     def loose(self, records: Mapping[str, Record]) -> list[Loose]:
         """The cells whose intervals are not as narrow as the spec wants."""

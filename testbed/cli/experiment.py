@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -85,6 +86,17 @@ def run(
     console = Console(stderr=as_json)
     interrupt.raise_once()
     open_lab = machines(inventory, allow_missing, backend)
+    repeated = _words(
+        {
+            "--inventory": inventory,
+            "--allow-missing": allow_missing,
+            "--baseline": baseline,
+            "--threshold": thresholds,
+            "--metric": metrics,
+            "--allow": allow,
+            "--accept-inconclusive": accept_inconclusive,
+        }
+    )
     backend = "baremetal" if inventory and spec else backend
     overrides = with_backend(overrides, backend)
     gate = _gate(baseline, thresholds, metrics, allow, accept_inconclusive)
@@ -93,18 +105,19 @@ def run(
     with _experiment(spec, overrides, out, resume, open_lab, part) as experiment:
         if inventory and experiment.source.spec.lab != "baremetal":
             refuse_inventory(experiment.source.spec.lab)
+        go_on = shlex.join(["testbed", "run", "--resume", str(experiment.directory.path), *repeated])
         try:
             done = experiment.go(lambda left: reporter(left, console))
             page = _report(done)
         except KeyboardInterrupt:
-            _interrupted(experiment)
+            _interrupted(experiment, go_on)
     told: dict[str, Any] = {"run": str(done.path), "report": str(page), "trials": done.records}
     if not as_json:
-        _print_comparison(done, console)
+        _print_comparison(done, console, go_on)
         print(f"\nreport: {page}")
     ended = exits.TRIAL_FAILED if done.failed else exits.OK
     if gate:
-        found, ended = _gated(gate, accept_inconclusive, done, experiment, open_lab, console)
+        found, ended = _gated(gate, accept_inconclusive, done, experiment, open_lab, console, go_on)
         told["comparison"] = found
     if as_json:
         print_json(told)
@@ -261,7 +274,13 @@ def _report(done: Run) -> Path:
     return write_report([done.path])
 
 
-def _print_comparison(done: Run, console: Console) -> None:
+def _words(given: Mapping[str, object]) -> list[str]:
+    """Options as they are written on the command line; those that are None, False or empty are not."""
+    each = [(name, one) for name, value in given.items() for one in (value if isinstance(value, list) else [value])]
+    return [word for name, one in each if one for word in ([name] if one is True else [name, str(one)])]
+
+
+def _print_comparison(done: Run, console: Console, go_on: str) -> None:
     from testbed.comparison import fitting, table
 
     print()
@@ -276,7 +295,7 @@ def _print_comparison(done: Run, console: Console) -> None:
         print("\n".join(f"  {one}" for one in done.loose))
     failed = sum(record["status"] == "failed" for record in done.records)
     if failed:
-        print(f"\n{failed} of {len(done.records)} trials failed; run them again: testbed run --resume {done.path}")
+        print(f"\n{failed} of {len(done.records)} trials failed; run them again: {go_on}")
 
 
 def _gate(
@@ -306,9 +325,11 @@ def _gated(
     experiment: Experiment,
     open_lab: Callable[[], Lab] | None,
     console: Console,
+    go_on: str,
 ) -> tuple[dict[str, Any], int]:
     """Hold a run against its baseline and say what came out; the comparison as JSON, and the exit code."""
     from analysis.compare_output import as_json, text
+    from testbed.gate import MeasuringAgainInterrupted
     from testbed.progress import reporter
     from testbed.verdict_options import exit_code
 
@@ -318,19 +339,21 @@ def _gated(
 
     try:
         found, failed = gate.settle(done.path, experiment.source, open_lab, again)
+    except MeasuringAgainInterrupted as cut:
+        _interrupted(experiment, go_on, f", and {cut.done} of {cut.planned} of the second measurement,")
     except KeyboardInterrupt:
-        _interrupted(experiment)
+        _interrupted(experiment, go_on)
     console.print(f"\n{text(found)}", markup=False, highlight=False, soft_wrap=True)
     code = exit_code(found, accept_inconclusive)
     return as_json(found), exits.TRIAL_FAILED if code != exits.REGRESSION and (done.failed or failed) else code
 
 
-def _interrupted(experiment: Experiment) -> NoReturn:
-    kept, path = len(experiment.records), experiment.directory.path
+def _interrupted(experiment: Experiment, go_on: str, more: str = "") -> NoReturn:
+    """Say what is kept, and how to go on."""
+    kept = f"{len(experiment.records)} of {len(experiment.planned)} trials{more}"
     with suppress(OSError):  # the terminal may be gone
         print(
-            f"interrupted: {kept} of {len(experiment.planned)} trials are finished and kept in {path}\n"
-            f"  go on with: testbed run --resume {path}",
+            f"interrupted: {kept} are finished and kept in {experiment.directory.path}\n  go on with: {go_on}",
             file=sys.stderr,
         )
     sys.exit(exits.INTERRUPTED)

@@ -47,7 +47,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def execute(trial: Trial, *_: object) -> Outcome:
         gst_s = 0.2 + trial.repeat / 1000
-        metrics = {"gst_median_s": gst_s, "gst_ratio": 1.0, "jct_s": 1.0, "throughput_sps": 6.0}
+        metrics = {"gst_median_s": gst_s, "gst_theory_s": 0.2, "gst_ratio": 1.0, "jct_s": 1.0, "throughput_sps": 6.0}
         done = {"status": "done", "started": f"2026-11-21T09:{trial.repeat:02d}:00", "metrics": metrics}
         sums = {"checked_elements": 1, "wrong_elements": 0}
         record = blank(trial) | done | {"fidelity": {"verdict": "VALID", "checks": []}, "sums": sums}
@@ -105,6 +105,56 @@ def test_what_was_slow_by_accident_passes_once_it_was_measured_again(ran: tuple[
         record["metrics"]["gst_median_s"] *= 1.5
         path.write_text(json.dumps(record))
     assert gate.settle(run, source, FakeLab, announce)[0].of("worse") == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("stop_after", "kept"),
+    [
+        (5, "5 of 12 trials are finished"),
+        (12 + 2, "12 of 12 trials, and 2 of 6 of the second measurement, are finished"),
+    ],
+)
+def test_what_goes_on_after_ctrl_c_is_the_gate(
+    testbed: Callable[..., Called], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int, kept: str
+) -> None:
+    """PS took a tenth of the time then; somebody ends the first measurement or the second."""
+    from testbed import run as running
+    from testbed.cli import experiment as cli
+
+    monkeypatch.setattr(cli, "machines", lambda *_: FakeLab)
+    (tmp_path / "spec.yaml").write_text(SIX)
+    assert testbed("run", "spec.yaml", "--out", "first").code == exits.OK
+    assert testbed("baseline", "first", "--out", "past one.json").code == exits.OK
+    past = json.loads((tmp_path / "past one.json").read_text())
+    for cell in past["cells"]:
+        if cell["label"] == "PS":
+            cell["trials"] = [one | {"gst": one["gst"] / 10} for one in cell["trials"]]
+    (tmp_path / "past one.json").write_text(json.dumps(past))
+
+    really, ran = running.execute, []
+
+    def execute(trial: Trial, *others: object) -> Outcome:
+        if len(ran) == stop_after:
+            raise KeyboardInterrupt
+        ran.append(trial.id)
+        return really(trial, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "execute", execute)
+    options = ["--baseline", "past one.json", "--threshold", "gst=5%", "--metric", "gst", "--allow", "kernel"]
+    cut = testbed("run", "spec.yaml", "--out", "second", *options, "--accept-inconclusive")
+    assert (cut.code, len(ran)) == (exits.INTERRUPTED, stop_after)
+    told, go_on = cut.err.splitlines()
+    assert told == f"interrupted: {kept} and kept in second"
+    assert go_on == (
+        "  go on with: testbed run --resume second --baseline 'past one.json' --threshold gst=5% --metric gst "
+        "--allow kernel --accept-inconclusive"
+    )
+    monkeypatch.setattr(running, "execute", really)
+    done = testbed(*shlex.split(go_on.partition("testbed ")[2]))
+    assert (done.code, done.err) == (exits.REGRESSION, "")
+    assert "past 5 % matters" in done.out
+    assert len(list((tmp_path / "second" / "rerun" / "trials").iterdir())) == 6
+    assert (tmp_path / "second" / "comparison.json").exists()
 
 
 def test_repeats_are_the_gates_where_the_spec_leaves_them_open(tmp_path: Path, ran: tuple[Source, Path]) -> None:

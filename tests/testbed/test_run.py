@@ -240,8 +240,8 @@ def test_a_run_does_not_go_on_with_another_spec(finished, tmp_path: Path) -> Non
     done = call(tmp_path, "run", "spec.yaml", "--resume", "copy")
     assert done.returncode == 2
     assert done.stderr == (
-        "error: copy holds ps-star3-b2, run with other settings than the spec has now\n"
-        "  fix: run into a new directory, without --resume\n"
+        "error: copy is a run of another experiment than spec.yaml: workload.iterations was 3, and 4 is asked for\n"
+        "  fix: start a new run with --out DIR, or go on without a spec: testbed run --resume copy\n"
     )
 
 
