@@ -24,6 +24,8 @@ CALLS: dict[str, tuple[int, list[str]]] = {
     "with_itself": (2, ["compare", "base.json", "base.json"]),
     "unknown_arm": (2, [*TWO, "--arms", "ring=tree"]),
     "arms_unreadable": (2, [*TWO, "--arms", "ring"]),
+    "arms_in_two_ways": (2, ["compare", "two_ways.json", "two_ways.json", "--arms", "a=a=a"]),
+    "threshold_of_a_metric_left_out": (2, [*TWO, "--metric", "gst", "--threshold", "jct=5%"]),
     "threshold_of_no_metric": (2, [*TWO, "--threshold", "gts=5%"]),
     "threshold_that_is_no_share": (2, [*TWO, "--threshold", "gst=5"]),
     "threshold_0": (2, [*TWO, "--threshold", "0 %"]),
@@ -54,6 +56,10 @@ def files(tmp_path: Path, spec_file: Path) -> Path:  # noqa: ARG001  # spec.yaml
     write_side(tmp_path / "larger.json", topology="star(hosts=4)")
     write_side(tmp_path / "ps.json", label="PS")
     write_side(tmp_path / "invalid.json", verdict="INVALID")
+    write_side(tmp_path / "two_ways.json", label="a")
+    two_ways = json.loads((tmp_path / "two_ways.json").read_text())
+    two_ways["cells"].append(two_ways["cells"][0] | {"label": "a=a"})
+    (tmp_path / "two_ways.json").write_text(json.dumps(two_ways))
     whole = json.loads((tmp_path / "base.json").read_text())
     (tmp_path / "newer.json").write_text(json.dumps(whole | {"schema": 7}))
     (tmp_path / "unconditional.json").write_text(json.dumps(whole | {"conditions": {}}))
