@@ -37,6 +37,8 @@ CALLS: dict[str, tuple[int, list[str]]] = {
     "not_json": (2, ["compare", "text.json", "new.json"]),
     "newer_schema": (2, ["compare", "newer.json", "new.json"]),
     "damaged": (2, ["compare", "damaged.json", "new.json"]),
+    "damaged_infinite": (2, ["compare", "base.json", "infinite.json"]),
+    "damaged_text": (2, ["compare", "base.json", "text_for_a_number.json"]),
     "without_conditions": (2, ["compare", "unconditional.json", "new.json"]),
     "out_into_nowhere": (2, [*TWO, "--out", "absent/new.md"]),
     "run_with_a_threshold_alone": (2, ["run", "spec.yaml", "--threshold", "5%"]),
@@ -64,6 +66,9 @@ def files(tmp_path: Path, spec_file: Path) -> Path:  # noqa: ARG001  # spec.yaml
     (tmp_path / "newer.json").write_text(json.dumps(whole | {"schema": 7}))
     (tmp_path / "unconditional.json").write_text(json.dumps(whole | {"conditions": {}}))
     (tmp_path / "damaged.json").write_text(json.dumps({key: whole[key] for key in ("schema", "baseline", "arms")}))
+    text = (tmp_path / "base.json").read_text()
+    (tmp_path / "infinite.json").write_text(text.replace('"gst": 0.2,', '"gst": NaN,', 1))
+    (tmp_path / "text_for_a_number.json").write_text(text.replace('"gst": 0.2,', '"gst": "nan",', 1))
     (tmp_path / "other.json").write_text('{"name": "something else"}')
     (tmp_path / "text.json").write_text("GST was fine yesterday")
     (tmp_path / "empty").mkdir()
