@@ -63,9 +63,13 @@ def counts(run: Run) -> str:
     invalid = len(run.trials) - valid - failed
     parts = [f"{valid} VALID"] + [f"{n} {word}" for n, word in ((invalid, "INVALID"), (failed, "failed")) if n]
     plural = "trial" if len(run.trials) == 1 else "trials"
-    text = f"{len(run.trials)} {plural}: {', '.join(parts)}."
-    missing = (run.planned or 0) - len(run.trials)
-    return f"{text} {missing} of {run.planned} planned have not run." if missing > 0 else text
+    return " ".join([f"{len(run.trials)} {plural}: {', '.join(parts)}.", *missing(run)])
+
+
+def missing(run: Run) -> list[str]:
+    """The sentence that trials have not run, where some have not."""
+    count = (run.planned or 0) - len(run.trials)
+    return [f"{count} of {run.planned} planned trials have not run."] if count > 0 else []
 
 
 def scale(run: Run) -> str:
