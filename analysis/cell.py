@@ -88,11 +88,23 @@ def partner(point: Point, others: Iterable[tuple[Point, _T]]) -> _T | None:
 
 
 def pairs(base: Iterable[Repeat[_T]], new: Iterable[Repeat[_T]]) -> list[tuple[_T, _T]]:
-    """Two cells' trials repeat by repeat, as they ran one after the other: VALID pairs if there are any, else all."""
-    before = {repeat: (valid, one) for repeat, valid, one in base}
-    both = [(before[repeat], (valid, one)) for repeat, valid, one in new if repeat in before]
-    believed = [(one, two) for one, two in both if one[0] and two[0]] or both
-    return [(one, two) for (_, one), (_, two) in believed]
+    """Two cells' trials repeat by repeat, as they ran one after the other, of those that each one's numbers are from.
+
+    Where only ``base`` has no VALID trial there are none: a ratio to what is INVALID would be shown with the numbers of
+    ``new``, which are not marked.
+    """
+    (base_valid, before), (new_valid, after) = _counted(base), _counted(new)
+    if new_valid and not base_valid:
+        return []
+    return [(before[repeat], one) for repeat, one in after.items() if repeat in before]
+
+
+def _counted(trials: Iterable[Repeat[_T]]) -> tuple[bool, dict[int, _T]]:
+    """Whether any is VALID, and by repeat the ones that a cell's numbers are from: the VALID ones, or, without any,
+    all."""
+    every = list(trials)
+    valid = {repeat: one for repeat, is_valid, one in every if is_valid}
+    return bool(valid), valid or {repeat: one for repeat, _, one in every}
 
 
 def references(cells: Sequence[Comparable], first: str) -> References:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from analysis.recorded import Accuracy, Check, Event, LinkCount, Metrics, Recovery, Run, Trial, workload_of
 from testbed.errors import OutputError
+from testbed.files import parse_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +78,7 @@ def _damaged(path: Path, why: str) -> OutputError:
 def _json(path: Path) -> dict[str, Any]:
     """A JSON object of a schema that we know."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise _damaged(path, (error.strerror or str(error)).lower()) from None
     except ValueError as error:
@@ -111,7 +112,7 @@ def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
             world=int(raw["world"]),
             done=done,
             error=raw.get("error"),
-            metrics=_known(Metrics, raw.get("metrics")),
+            metrics=_known(Metrics, _numbers(raw.get("metrics") or {})),
             accuracy=_known(Accuracy, {**(raw.get("accuracy") or {}), **(raw.get("sums") or {})}),
             verdict=fidelity.get("verdict"),
             checks=tuple(_known(Check, check) for check in fidelity.get("checks") or ()),
@@ -137,6 +138,20 @@ def _known(kind: type[_T], raw: dict[str, Any] | None) -> _T:
     """The dataclass ``kind`` from those keys of ``raw`` that it has; a later version may write more."""
     names = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # every caller passes a dataclass
     return kind(**{key: value for key, value in (raw or {}).items() if key in names})
+
+
+def number(name: str, value: object) -> float:
+    """
+    Raises:
+        ValueError: it is no number, though text of one, or is beyond all that can be measured.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise ValueError(f"{name} is {value!r:.40}, no finite number")
+    return float(value)
+
+
+def _numbers(raw: dict[str, Any]) -> dict[str, float | None]:
+    return {name: None if value is None else number(name, value) for name, value in raw.items()}
 
 
 def _link(raw: dict[str, Any]) -> LinkCount:

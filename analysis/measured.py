@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.cell import Cell
-from analysis.load import load
+from analysis.load import load, number
 from analysis.recorded import Run, Trial
 from testbed.errors import OutputError
 from testbed.files import read_json, write_bytes
@@ -280,6 +280,6 @@ def _entries(cells: Iterable[Mapping[str, Any]]) -> Iterator[Measured]:
                 repeat=int(one["repeat"]),
                 started=str(one["started"]),
                 verdict=str(one["verdict"]),
-                values={name: float(one[name]) for name in METRICS if name in one},
-                gst_s=tuple(map(float, one.get("gst_s") or ())),
+                values={name: number(name, one[name]) for name in METRICS if name in one},
+                gst_s=tuple(number("gst_s", value) for value in one.get("gst_s") or ()),
             )

@@ -39,8 +39,8 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
 
     Of trials that are repeated, each number is the median over those that are VALID, or, where none is, that were done,
     and ``±`` half the range of their GST over it. Speed-up is the JCT of the arm ``first`` over the cell's
-    (:func:`analysis.cell.references`), the median of pairs; where that failed there is none. Of the
-    staleness of updates it is median and largest.
+    (:func:`analysis.cell.references`), the median of pairs (:func:`analysis.cell.pairs`), of which there may be
+    none. Of the staleness of updates it is median and largest.
     """
     cells: dict[Cell, list[Mapping[str, Any]]] = {}
     for record in records:

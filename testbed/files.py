@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,22 @@ def write_json(path: Path, value: object) -> None:
     write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
 
+def parse_json(text: str) -> Any:
+    """A JSON value as we write them, in which every number is finite: Python's reader takes ``NaN`` and ``1e999``.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return json.loads(text, parse_float=_finite, parse_constant=_finite)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no finite number")
+    return number
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file that we wrote.
 
@@ -32,7 +49,7 @@ def read_json(path: Path) -> dict[str, Any]:
         OutputError: it is missing or damaged.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise OutputError(f"{path}: {(error.strerror or str(error)).lower()}", fix="give a run directory") from None
     except ValueError as error:

@@ -5,10 +5,10 @@ Apart from :mod:`testbed.gate`, which can run things, and takes as long to impor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from analysis.compare import INCONCLUSIVE, THRESHOLDS, WORSE, Comparison
-from analysis.measured import METRICS
+from analysis.measured import METRICS, Side
 from testbed import exits
 from testbed.errors import SpecError, UsageError
 from testbed.units import share
@@ -25,7 +25,7 @@ def wanted(thresholds: Sequence[str], metrics: Sequence[str] = ()) -> dict[str, 
     """The threshold of each metric to compare, from ``--threshold gst=5%`` and ``--metric gst``.
 
     Raises:
-        UsageError: there is no such metric, or that is no share above 0.
+        UsageError: there is no such metric, it is not compared, or that is no share above 0.
     """
     for name in metrics:
         known_metric("--metric", name)
@@ -34,24 +34,42 @@ def wanted(thresholds: Sequence[str], metrics: Sequence[str] = ()) -> dict[str, 
         name, _, value = text.rpartition("=")
         if name:
             known_metric("--threshold", name)
+        if name and name not in found:
+            fix = f"add --metric {name}, or leave that threshold out"
+            raise UsageError(f"--threshold {text}: {name} is not compared, only {' and '.join(found)}", fix=fix)
         limit = _limit(text, value)
         found |= {one: limit for one in found if not name or one == name}
     return found
 
 
-def pairs(arms: Sequence[str]) -> list[tuple[str, str]] | None:
-    """(label in BASE, label in NEW) of each ``--arms BASE=NEW``; None without any.
+def pairs(arms: Sequence[str], base: Side, new: Side) -> list[tuple[str, str]] | None:
+    """(label in BASE, label in NEW) of each ``--arms BASE=NEW``, once where it is given twice; None without any.
 
     Raises:
-        UsageError: it is not written like that.
+        UsageError: it is not two labels that the sides have, or is so in more than one way.
     """
-    found = []
-    for text in arms:
-        base, equals, new = text.partition("=")
-        if not (base and equals and new):
-            raise UsageError(f"--arms {text}: is not two labels", fix="write it as --arms 'PS=ring'")
-        found.append((base, new))
-    return found or None
+    known = [dict.fromkeys(cell.label for cell in side.cells) for side in (base, new)]
+    return list(dict.fromkeys(_pair(text, base, new, known) for text in arms)) or None
+
+
+def _pair(text: str, base: Side, new: Side, known: Sequence[Collection[str]]) -> tuple[str, str]:
+    """A label may hold ``=``, as those of arms without one do: ``ring on star(hosts=3)``."""
+    ways = [(text[:i], text[i + 1 :]) for i, letter in enumerate(text) if letter == "="]
+    if not any(all(way) for way in ways):
+        raise UsageError(f"--arms {text}: is not two labels", fix="write it as --arms 'PS=ring'")
+    found = [way for way in ways if way[0] in known[0] and way[1] in known[1]]
+    if len(found) > 1:
+        told = " or ".join(f"{one!r} with {other!r}" for one, other in found)
+        raise UsageError(f"--arms {text}: may be {told}", fix="give the arms labels without = in their spec")
+    if not found:
+        has = [f"{side.name} has {_quoted(labels)}" for side, labels in zip((base, new), known, strict=True)]
+        fix = "write a label of BASE, =, and a label of NEW, as they are listed"
+        raise UsageError(f"--arms {text}: is not a label of each; {'; '.join(has)}", fix=fix)
+    return found[0]
+
+
+def _quoted(labels: Collection[str]) -> str:
+    return ", ".join(map(repr, labels)) or "no arm at all"
 
 
 def known_metric(option: str, name: str) -> None:

@@ -81,11 +81,11 @@ def _letter(letter: str) -> str:
 
 
 def _caption(run: Run) -> str:
-    intervals = " In parentheses: 95 % bootstrap intervals." if _has_intervals(run) else ""
-    doubt = f" {words.doubts(run)}" if words.doubts(run) else ""
+    intervals = ["In parentheses: 95 % bootstrap intervals."] if _has_intervals(run) else []
+    doubt = words.doubts(run)
     failed = sum(not trial.done for trial in run.trials)
-    lost = f" {failed} of {len(run.trials)} trials failed." if failed else ""
-    return f"{run.name}: medians.{intervals}{doubt}{lost}"
+    lost = [f"{failed} of {len(run.trials)} trials failed."] if failed else []
+    return " ".join([f"{run.name}: medians.", *intervals, *([doubt] if doubt else []), *lost, *words.missing(run)])
 
 
 def _has_intervals(run: Run) -> bool:

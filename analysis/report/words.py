@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 
-from analysis.recorded import Run, Setting, Trial
-from analysis.report.cells import Cell, as_text, is_known
+from analysis.recorded import Place, Run, Trial
+from analysis.report.cells import Cell, as_text, cells, is_known, pairs
 from analysis.statistics import Interval
 from testbed.units import rate_text, size_text, time_text
 
@@ -37,9 +37,10 @@ def is_believable(run: Run) -> bool:
     """Whether the finding rests on a VALID trial, or on two where it compares."""
     if not run.finished:
         return True
-    pairs = [(trial, run.first_arm(trial)) for trial in run.finished]
-    compared = [trial.valid and first.valid for trial, first in pairs if first and first is not trial]
-    return any(compared) if compared else any(trial.valid for trial in run.finished)
+    compared = _compared(run, "gst_median_s", "jct_s") or _compared(run, "jct_s")  # a command has no GST
+    if compared:
+        return any(_are_valid(*both) for both in compared)
+    return any(trial.valid for trial in run.finished)
 
 
 def doubts(run: Run) -> str | None:
@@ -62,9 +63,13 @@ def counts(run: Run) -> str:
     invalid = len(run.trials) - valid - failed
     parts = [f"{valid} VALID"] + [f"{n} {word}" for n, word in ((invalid, "INVALID"), (failed, "failed")) if n]
     plural = "trial" if len(run.trials) == 1 else "trials"
-    text = f"{len(run.trials)} {plural}: {', '.join(parts)}."
-    missing = (run.planned or 0) - len(run.trials)
-    return f"{text} {missing} of {run.planned} planned have not run." if missing > 0 else text
+    return " ".join([f"{len(run.trials)} {plural}: {', '.join(parts)}.", *missing(run)])
+
+
+def missing(run: Run) -> list[str]:
+    """The sentence that trials have not run, where some have not."""
+    count = (run.planned or 0) - len(run.trials)
+    return [f"{count} of {run.planned} planned trials have not run."] if count > 0 else []
 
 
 def scale(run: Run) -> str:
@@ -117,26 +122,33 @@ def listed(items: Iterable[str]) -> str:
 
 
 def _gst_ratios(run: Run) -> dict[str, list[tuple[float, float]]]:
-    """GST and JCT over the first arm's at each setting, by label: the median of pairs of VALID trials, or of any pairs
-    where none is VALID."""
-    pairs = []
-    for trial in run.finished:
-        first = run.first_arm(trial)
-        mine, theirs = trial.metrics, first.metrics if first else None
-        if theirs is None or first is trial or mine.gst_median_s is None or mine.jct_s is None:
-            continue
-        if theirs.gst_median_s and theirs.jct_s:
-            both = trial.valid and bool(first and first.valid)
-            over = mine.gst_median_s / theirs.gst_median_s, mine.jct_s / theirs.jct_s
-            pairs.append((both, trial.label, trial.setting, *over))
-    believed = [pair for pair in pairs if pair[0]] or pairs
-    repeats: dict[tuple[str, Setting], list[tuple[float, float]]] = {}
-    for _, label, setting, gst_ratio, jct_ratio in believed:
-        repeats.setdefault((label, setting), []).append((gst_ratio, jct_ratio))
+    """GST and JCT over the first arm's at each setting, by label: of cells that are VALID, or of any where none are."""
+    compared = _compared(run, "gst_median_s", "jct_s")
+    believed = [both for both in compared if _are_valid(*both)] or compared
     ratios: dict[str, list[tuple[float, float]]] = {}
-    for (label, _), found in repeats.items():
-        ratios.setdefault(label, []).append((median([gst for gst, _ in found]), median([jct for _, jct in found])))
+    for first, cell in believed:
+        ratios.setdefault(cell.label, []).append((_over(first, cell, "gst_median_s"), _over(first, cell, "jct_s")))
     return ratios
+
+
+def _compared(run: Run, *metrics: str) -> list[tuple[Cell, Cell]]:
+    """The first arm's cell and another, of those that have pairs in each of the metrics."""
+    found = cells(run)
+    by_place: dict[Place | None, Cell] = {cell.place: cell for cell in found}
+    both = [(by_place.get(run.reference_of(*cell.place)), cell) for cell in found]
+    return [
+        (first, cell)
+        for first, cell in both
+        if first and first is not cell and all(pairs(first, cell, name) for name in metrics)
+    ]
+
+
+def _are_valid(first: Cell, cell: Cell) -> bool:
+    return first.valid and cell.valid
+
+
+def _over(first: Cell, cell: Cell, metric: str) -> float:
+    return median([mine / base for base, mine in pairs(first, cell, metric)])
 
 
 def _alone(trials: Sequence[Trial]) -> str:
@@ -153,7 +165,8 @@ def _alone(trials: Sequence[Trial]) -> str:
 def _fastest_job(trials: Sequence[Trial]) -> str:
     """The finding about commands: the job that took least, of the VALID ones if any is."""
     timed = [(t.metrics.jct_s, t) for t in trials if t.metrics.jct_s is not None]
-    time, best = min([row for row in timed if row[1].valid] or timed, key=lambda row: row[0])
+    timed = [row for row in timed if row[1].valid] or timed
+    time, best = min(timed, key=lambda row: row[0])
     beside = [f"{arm(t)} {seconds(jct)}" for jct, t in timed if t is not best]
     others = f"; {listed(beside)}" if 0 < len(beside) <= MOST_NAMED else ""
     return f"{arm(best)} took {seconds(time)}{others}."

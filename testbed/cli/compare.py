@@ -69,8 +69,9 @@ def compare(
     from testbed.files import write_bytes
     from testbed.verdict_options import exit_code, pairs, wanted
 
-    limits, labels = wanted(thresholds, metrics), pairs(arms)
-    found = judge(read(base), read(new), thresholds=limits, allowed=allow, arms=labels)
+    limits = wanted(thresholds, metrics)
+    old, measured = read(base), read(new)
+    found = judge(old, measured, thresholds=limits, allowed=allow, arms=pairs(arms, old, measured))
     if out:
         write_bytes(out, _text(found, form).encode())
     print(_text(found, Format.TEXT if out else form).rstrip("\n"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from testbed import units
@@ -27,6 +28,21 @@ def quantity(read: Callable[[object], float]) -> BeforeValidator:
     return BeforeValidator(validate)
 
 
+def one_line(value: str) -> str:
+    """Text that a terminal and a table show as it is; a control character could move the cursor, or end a row.
+
+    Raises:
+        PydanticCustomError: it has a control character, or one that ends a line.
+    """
+    found = next((letter for letter in value if unicodedata.category(letter) in _CONTROL), None)
+    if found is not None:
+        raise refuse(f"{value!r} has the control character {found!r}", "write it on one line, without that character")
+    return value
+
+
+_CONTROL = ("Cc", "Zl", "Zp")
+"""Unicode's categories: control characters, and what separates lines and paragraphs."""
+Line = Annotated[str, AfterValidator(one_line)]
 Rate = Annotated[int, quantity(units.rate_bps)]
 Time = Annotated[float, quantity(units.time_s)]
 Size = Annotated[int, quantity(units.size_bytes)]

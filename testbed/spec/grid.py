@@ -179,7 +179,8 @@ class _Grid:
         """An arm that sweeps its network or scheme is called as it is written, at all points."""
         written = self._settings["arms"][number]  # type: ignore[index]  # it has axes, so it is there
         texts = {
-            key: re.sub(r",\s+", ",", str(written.get(key, "")).replace("'", "")) for key in ("topology", "scheme")
+            key: re.sub(r",\s+", ",", " ".join(str(written.get(key, "")).replace("'", "").split()))
+            for key in ("topology", "scheme")
         }
         title = arm.model_copy(update=texts).title
         return arm.model_copy(

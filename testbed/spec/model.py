@@ -12,7 +12,7 @@ from testbed.errors import SpecError
 from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.choice import LabName
 from testbed.lab.docker.limits import Containers
-from testbed.spec.base import Group, Number, Rate, Share, Size, Time, Whole, listed, refuse, tag
+from testbed.spec.base import Group, Line, Number, Rate, Share, Size, Time, Whole, listed, one_line, refuse, tag
 from testbed.spec.perturb import Perturbations
 from testbed.units import time_text
 from topologies.call import parse
@@ -23,7 +23,7 @@ def _call(value: object, example: str) -> str:
     if not isinstance(value, str):
         raise refuse(f"{value!r} is not text", f"write it as {example}")
     try:
-        return str(parse(value, example))
+        return one_line(str(parse(value, example)))  # it is an arm's label where none is given
     except SpecError as error:
         raise refuse(error.problem, error.fix or "") from None
 
@@ -242,7 +242,7 @@ Workload = Annotated[
 class Arm(Group):
     """One way to synchronise on one network; the experiment compares arms."""
 
-    label: str = Field("", max_length=LONGEST_LABEL)
+    label: Line = Field("", max_length=LONGEST_LABEL)
     topology: TopologyText = Field(examples=["star(hosts=9)"])
     scheme: SchemeText = Field("", examples=["ring"])
     """Every arm needs one, except where the workload is a command, which synchronises by itself."""

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from testbed import units
 from testbed.errors import SpecError
 from testbed.lab.base import Impairment
-from testbed.spec.base import Group, Number, Rate, Share, Size, Time, Whole, listed, refuse, tag
+from testbed.spec.base import Group, Line, Number, Rate, Share, Size, Time, Whole, listed, refuse, tag
 
 Names = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed), Field(min_length=1)]
 
@@ -59,7 +59,7 @@ START = Moment(time_s=0.0)
 
 
 class _Perturbation(Group):
-    name: str = Field("", max_length=40)
+    name: Line = Field("", max_length=40)
     """How the report calls it."""
 
     @property

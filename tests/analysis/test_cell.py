@@ -92,11 +92,18 @@ def test_a_reference_is_of_the_first_arm_and_agrees_in_what_others_sweep(cells: 
             assert agree(rest, cells[i].point)
 
 
-def test_pairs_are_of_the_same_repeat_and_valid_where_any_are() -> None:
+def test_pairs_are_of_the_same_repeat_and_of_the_trials_that_count() -> None:
     base = [(0, True, "a"), (1, False, "b"), (2, True, "c")]
     assert pairs(base, [(2, True, "z"), (1, True, "y"), (3, True, "x")]) == [("c", "z")]
-    assert pairs(base, [(1, True, "y"), (3, True, "x")]) == [("b", "y")]
+    assert pairs(base, [(1, True, "y"), (3, True, "x")]) == []  # a VALID trial on both sides, and no pair of them
     assert pairs(base, []) == []
+
+
+def test_pairs_where_a_side_has_no_valid_trial() -> None:
+    mixed, invalid = [(0, True, "a"), (1, False, "b")], [(0, False, "y"), (1, False, "z")]
+    assert pairs(invalid, invalid) == [("y", "y"), ("z", "z")]
+    assert pairs(mixed, invalid) == [("a", "y")]
+    assert pairs(invalid, mixed) == []
 
 
 def test_a_partner_must_be_the_only_point() -> None:

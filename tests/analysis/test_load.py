@@ -105,6 +105,14 @@ def test_a_trial_without_a_needed_field(run_dir: Path, edit: Edit) -> None:
     assert error(run_dir).startswith("RUN/trials/ps-b16.json: damaged, 'label' is missing")
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "nan", "fast", True, [1.0], 10**400])
+def test_a_metric_that_is_no_finite_number(run_dir: Path, edit: Edit, value: object) -> None:
+    edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial["metrics"].update(jct_s=value))
+    message = error(run_dir)
+    assert message.startswith("RUN/trials/ps-b16.json: damaged")
+    assert "no finite number" in message
+
+
 def test_a_link_without_a_needed_field(run_dir: Path, edit: Edit) -> None:
     edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial["links"][0].pop("bytes"))
     assert error(run_dir).startswith("RUN/trials/ps-b16.json: damaged, 'bytes' is missing")

@@ -176,6 +176,20 @@ def test_what_is_no_baseline_is_refused(text: str, problem: str, tmp_path: Path)
     assert error.value.fix
 
 
+@pytest.mark.parametrize(
+    "value", ["NaN", "Infinity", "-Infinity", "1e999", '"nan"', '"0.2"', "true", "null", "9" * 400]
+)
+@pytest.mark.parametrize("place", ['"gst": 0.2', '"gst_s": [0.2'])
+def test_a_baseline_whose_value_is_no_finite_number_is_damaged(tmp_path: Path, value: str, place: str) -> None:
+    path = tmp_path / "baseline.json"
+    write_baseline(side("a", {RING: [0.2]}), path)
+    text = " ".join(path.read_text().split()).replace("[ ", "[")
+    assert place in text
+    path.write_text(text.replace(place, place.replace("0.2", value)))
+    with pytest.raises(OutputError, match=r"baseline.json: damaged.*number"):
+        read(path)
+
+
 def test_a_damaged_trial_of_a_run_is_named(run_dir: Path, edit: Edit) -> None:
     edit(run_dir / "trials" / "ps-b16.json", lambda one: one.pop("label"))
     with pytest.raises(OutputError, match=r"ps-b16.json: damaged, 'label' is missing"):

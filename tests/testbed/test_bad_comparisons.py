@@ -24,6 +24,8 @@ CALLS: dict[str, tuple[int, list[str]]] = {
     "with_itself": (2, ["compare", "base.json", "base.json"]),
     "unknown_arm": (2, [*TWO, "--arms", "ring=tree"]),
     "arms_unreadable": (2, [*TWO, "--arms", "ring"]),
+    "arms_in_two_ways": (2, ["compare", "two_ways.json", "two_ways.json", "--arms", "a=a=a"]),
+    "threshold_of_a_metric_left_out": (2, [*TWO, "--metric", "gst", "--threshold", "jct=5%"]),
     "threshold_of_no_metric": (2, [*TWO, "--threshold", "gts=5%"]),
     "threshold_that_is_no_share": (2, [*TWO, "--threshold", "gst=5"]),
     "threshold_0": (2, [*TWO, "--threshold", "0 %"]),
@@ -35,6 +37,8 @@ CALLS: dict[str, tuple[int, list[str]]] = {
     "not_json": (2, ["compare", "text.json", "new.json"]),
     "newer_schema": (2, ["compare", "newer.json", "new.json"]),
     "damaged": (2, ["compare", "damaged.json", "new.json"]),
+    "damaged_infinite": (2, ["compare", "base.json", "infinite.json"]),
+    "damaged_text": (2, ["compare", "base.json", "text_for_a_number.json"]),
     "without_conditions": (2, ["compare", "unconditional.json", "new.json"]),
     "out_into_nowhere": (2, [*TWO, "--out", "absent/new.md"]),
     "run_with_a_threshold_alone": (2, ["run", "spec.yaml", "--threshold", "5%"]),
@@ -54,10 +58,17 @@ def files(tmp_path: Path, spec_file: Path) -> Path:  # noqa: ARG001  # spec.yaml
     write_side(tmp_path / "larger.json", topology="star(hosts=4)")
     write_side(tmp_path / "ps.json", label="PS")
     write_side(tmp_path / "invalid.json", verdict="INVALID")
+    write_side(tmp_path / "two_ways.json", label="a")
+    two_ways = json.loads((tmp_path / "two_ways.json").read_text())
+    two_ways["cells"].append(two_ways["cells"][0] | {"label": "a=a"})
+    (tmp_path / "two_ways.json").write_text(json.dumps(two_ways))
     whole = json.loads((tmp_path / "base.json").read_text())
     (tmp_path / "newer.json").write_text(json.dumps(whole | {"schema": 7}))
     (tmp_path / "unconditional.json").write_text(json.dumps(whole | {"conditions": {}}))
     (tmp_path / "damaged.json").write_text(json.dumps({key: whole[key] for key in ("schema", "baseline", "arms")}))
+    text = (tmp_path / "base.json").read_text()
+    (tmp_path / "infinite.json").write_text(text.replace('"gst": 0.2,', '"gst": NaN,', 1))
+    (tmp_path / "text_for_a_number.json").write_text(text.replace('"gst": 0.2,', '"gst": "nan",', 1))
     (tmp_path / "other.json").write_text('{"name": "something else"}')
     (tmp_path / "text.json").write_text("GST was fine yesterday")
     (tmp_path / "empty").mkdir()

@@ -127,6 +127,9 @@ CHANGES: dict[str, tuple[str, str]] = {
     "scheme_that_is_wrong": ("scheme: ring", "scheme: ./wrong.py:forgets_one"),
     "more_classes_than_floats": ("scheme: ring", "scheme: ./wrong.py:too_many"),
     "arms_the_same": ("{label: ring, topology: star(hosts=3), scheme: ring}", "{topology: star(hosts=3), scheme: ps}"),
+    "label_of_two_lines": ("label: ring", 'label: "ring\\nPS"'),
+    "label_with_an_escape": ("label: ring", 'label: "\\e[31mring\\a"'),
+    "scheme_with_an_escape": ("scheme: ring", 'scheme: "\\e[31mring"'),
     "labels_the_same": ("label: ring", "label: PS"),
     "several_arms_wrong": ("star(hosts=3)", "star(hosts=0)"),
     "key_twice": ("seed: 1", "seed: 1\nseed: 2"),
@@ -207,6 +210,7 @@ CHANGES: dict[str, tuple[str, str]] = {
         f"perturb_{name}": ("seed: 1", f"seed: 1\nperturb: [{given}]")
         for name, given in {
             "unknown_name": "C4",
+            "name_with_a_tab": '{kind: freeze, hosts: h0, name: "to\\tfreeze"}',
             "unknown_kind": "{kind: stragle, probability: 10 %}",
             "without_kind": "{probability: 10 %}",
             "missing_key": "{kind: rates}",

@@ -59,3 +59,26 @@ def test_staleness_has_a_column_where_an_arm_has_any() -> None:
     at = header.index("staleness")
     assert [row[at] for row in rows] == ["-", "2.5, max 8"]
     assert [header[i] for i in fitting(header, rows, 60)][-1] == "verdict"
+
+
+def judged(label: str, jct_s: float, *verdicts: str) -> list[dict[str, Any]]:
+    """A trial a repeat."""
+    made = [record(label, repeat, jct_s=jct_s) for repeat in range(len(verdicts))]
+    return [one | {"fidelity": {"verdict": verdict}} for one, verdict in zip(made, verdicts, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "shown"),
+    [
+        (["VALID", "INVALID"], ["VALID", "VALID"], ["1.00x", "2.00x"]),
+        (["INVALID", "VALID"], ["VALID", "INVALID"], ["1.00x", "-"]),
+        (["INVALID", "INVALID"], ["VALID", "INVALID"], ["1.00x", "-"]),
+        (["VALID", "INVALID"], ["INVALID", "INVALID"], ["1.00x", "2.00x"]),
+        (["INVALID", "INVALID"], ["INVALID", "INVALID"], ["1.00x", "2.00x"]),
+    ],
+)
+def test_a_speed_up_is_of_trials_that_the_numbers_beside_it_are_from(
+    first: list[str], other: list[str], shown: list[str]
+) -> None:
+    header, rows = table([*judged("PS", 4.0, *first), *judged("ring", 2.0, *other)], "PS")
+    assert [row[header.index("speed-up")] for row in rows] == shown

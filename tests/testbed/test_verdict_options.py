@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from analysis.cell import Cell
+from analysis.measured import Measured, Side
 from testbed import exits
 from testbed.errors import UsageError
 from testbed.verdict_options import exit_code, pairs, wanted
@@ -37,6 +41,7 @@ def test_thresholds() -> None:
     [
         (["gts=5%"], [], "--threshold: there is no metric 'gts'"),
         (["gst=5"], [], "--threshold gst=5: '5' is not a share of a whole"),
+        (["jct=5%"], ["gst"], "--threshold jct=5%: jct is not compared, only gst"),
         (["gst="], [], "--threshold gst=: '' is not a share"),
         (["0"], [], "--threshold 0: no two measurements are the same"),
         ([], ["GST"], "--metric: there is no metric 'GST'"),
@@ -49,9 +54,31 @@ def test_thresholds_with_a_mistake(thresholds: list[str], metrics: list[str], pr
     assert error.value.fix
 
 
+STAR = "ring on star(hosts=3)"
+
+
+def having(*labels: str) -> Side:
+    cells = [Cell(label, 16) for label in labels]
+    return Side("side", Path(), "mine", {}, {}, tuple(Measured("", cell, 0, "", "VALID", {}) for cell in cells))
+
+
 def test_pairs_of_arms() -> None:
-    assert pairs([]) is None
-    assert pairs(["PS=ring", "PS=tree=1"]) == [("PS", "ring"), ("PS", "tree=1")]
-    for text in ("PS", "=ring", "PS="):
-        with pytest.raises(UsageError, match="is not two labels"):
-            pairs([text])
+    base, new = having("PS", STAR), having("ring", STAR, "tree=1")
+    assert pairs([], base, new) is None
+    assert pairs(["PS=ring", "PS=tree=1", "PS=ring"], base, new) == [("PS", "ring"), ("PS", "tree=1")]
+    assert pairs([f"{STAR}=ring", f"PS={STAR}", f"{STAR}={STAR}"], base, new) == [
+        (STAR, "ring"),
+        ("PS", STAR),
+        (STAR, STAR),
+    ]
+    for text in ("PS", "=ring", "PS=", "="):
+        with pytest.raises(UsageError, match="is not two labels\n"):
+            pairs([text], base, new)
+
+
+def test_pairs_of_arms_that_are_not_there_or_may_be_several() -> None:
+    with pytest.raises(UsageError) as error:
+        pairs(["PS=tree"], having("PS", STAR), having("ring"))
+    assert error.value.problem == f"--arms PS=tree: is not a label of each; side has 'PS', '{STAR}'; side has 'ring'"
+    with pytest.raises(UsageError, match="may be 'a' with 'b=c' or 'a=b' with 'c'"):
+        pairs(["a=b=c"], having("a", "a=b"), having("c", "b=c"))

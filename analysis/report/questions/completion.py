@@ -25,7 +25,8 @@ COMMAND_DEFINED = (
 )
 SPEED_DEFINED = (
     "Time of the first arm over the arm's, of trials with the same setting and repeat, which ran one after the other; "
-    "their median. Only pairs of VALID trials count where there are any."
+    "their median. An arm's VALID trials count, or all where none is VALID; where no pair of them counts, or only the "
+    "first arm has no VALID trial, there is no speed-up."
 )
 
 
@@ -93,7 +94,7 @@ def _jct_of(cell: Cell) -> float:
 
 def _first_of(study: Study, best: Cell, cells: list[Cell]) -> str:
     first, found = study.first(best), best.median("jct_s")
-    over = first.middle("jct_s") if first and first is not best else None
+    over = first.middle("jct_s") if first and first is not best and first.valid == best.valid else None
     against = f", {words.ratio(_jct_of(best) / over)} of {first.label}" if over and first else ""
     shares = [(sync / _jct_of(cell), cell) for cell in cells if (sync := cell.middle("sync_s")) is not None]
     share = f" Synchronisation is {words.each(shares, '{:.0%} of JCT'.format)}." if shares else ""
@@ -122,7 +123,10 @@ def speed_up(study: Study) -> Question | None:
         f"How much faster than the first arm, {study.run.first}?",
         frame,
         tuple(panels),
-        (*_speed_seen(study, compared), *words.about_intervals(compared)),
+        (
+            *_speed_seen(study, [cell for cell in compared if _is_as_valid(study, cell)]),
+            *words.about_intervals(compared),
+        ),
         f"{SPEED_DEFINED} {words.INTERVALS}",
         plot.legend(study.run, study.along),
     )
@@ -132,6 +136,12 @@ def _pairs(study: Study, cell: Cell, name: str) -> list[tuple[float, float]]:
     """A metric of the first arm's trials and of the cell's; none for the first arm itself."""
     first = study.first(cell)
     return [] if first is None or first is cell else pairs(first, cell, name)
+
+
+def _is_as_valid(study: Study, cell: Cell) -> bool:
+    """Whether a sentence may say its speed-up, which has no room for the mark that one arm is INVALID."""
+    first = study.first(cell)
+    return first is not None and first.valid == cell.valid
 
 
 def _ratio(study: Study, cell: Cell, name: str) -> Interval | None:

@@ -48,6 +48,12 @@ def test_what_is_not_valid_is_marked(run: Run) -> None:
     assert "1 of 6 trials failed." in text
 
 
+def test_an_incomplete_run_says_so(run: Run) -> None:
+    assert "planned" not in latex.render(run)
+    some = latex.render(replace(run, trials=run.trials[:4]))
+    assert "1 of 4 trials failed. 2 of 6 planned trials have not run.}" in some
+
+
 @pytest.mark.skipif(PDFLATEX is None, reason="needs pdflatex (Debian's texlive-latex-recommended)")
 def test_it_compiles(sweep: Run, tmp_path: Path) -> None:
     evil = {label: f"{EVERYTHING}{i}" for i, label in enumerate(sweep.labels)}

@@ -228,7 +228,7 @@ def test_a_run_without_a_finished_trial_has_its_table_only(run_dir: Path) -> Non
         (run_dir / "trials" / f"{name}.json").unlink()
     found = page(run_dir)
     assert "No trial finished" in found.text
-    assert "1 trial: 0 VALID, 1 failed. 5 of 6 planned have not run." in found.text
+    assert "1 trial: 0 VALID, 1 failed. 5 of 6 planned trials have not run." in found.text
     assert "FAILED h3" in found.text
     assert not any("plotly.js v" in script for script in found.scripts)
     assert figures_of(found) == {}

@@ -72,16 +72,33 @@ def test_a_run_without_a_finished_trial(run: Run) -> None:
 def test_counts_and_doubts(run: Run) -> None:
     assert words.counts(run) == "6 trials: 4 VALID, 1 INVALID, 1 failed."
     assert words.doubts(run) == "Ring on fat-tree at batch 64 is INVALID: comparisons with it mean nothing."
-    assert words.counts(only(run, "ps-b16")) == "1 trial: 1 VALID. 5 of 6 planned have not run."
+    assert words.counts(only(run, "ps-b16")) == "1 trial: 1 VALID. 5 of 6 planned trials have not run."
     assert words.doubts(only(run, "ps-b16")) is None
     assert words.doubts(only(run, "ring-b64")) == "No finished trial is VALID: comparisons mean nothing."
+
+
+def invalid(run: Run, trial_id: str) -> Run:
+    trials = (replace(trial, verdict="INVALID") if trial.id == trial_id else trial for trial in run.trials)
+    return replace(run, trials=tuple(trials))
+
+
+def test_of_commands_a_valid_one_is_not_held_against_others(run: Run) -> None:
+    run = only(run, "ps-b16", "bml-b16")
+    for name, jct_s in (("ps-b16", 4.0), ("bml-b16", 3.0)):
+        run = with_metrics(run, name, gst_median_s=None, jct_s=jct_s)
+    assert words.finding(run) == "BML on BCube took 3.00\u00a0s; PS on fat-tree 4.00\u00a0s."
+    assert words.finding(invalid(run, "ps-b16")) == "BML on BCube took 3.00\u00a0s."
+    assert words.is_believable(invalid(run, "ps-b16"))
 
 
 def test_a_finding_rests_on_valid_trials(run: Run) -> None:
     assert words.is_believable(run)  # at batch 16 both are VALID
     assert not words.is_believable(only(run, "ring-b64"))
-    invalid = tuple(replace(trial, verdict="INVALID") if trial.id == "ps-b16" else trial for trial in run.trials)
-    assert not words.is_believable(replace(run, trials=invalid))
+    compared = only(run, "ps-b16", "bml-b16")
+    first, other = (invalid(compared, name) for name in ("ps-b16", "bml-b16"))
+    assert words.finding(first).startswith("BML on BCube at batch 16 synchronised in ")  # the VALID one, by itself
+    assert words.is_believable(first)
+    assert not words.is_believable(other)
     assert words.is_believable(only(run, "ps-b64"))  # it says that nothing finished
 
 

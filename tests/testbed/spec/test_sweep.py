@@ -146,6 +146,11 @@ def test_an_arm_without_a_label_is_called_as_it_is_written(tmp_path: Path) -> No
     }
 
 
+def test_an_arm_that_is_written_on_several_lines_is_called_on_one(tmp_path: Path) -> None:
+    arms = r'arms=[{topology: "star(\n\thosts=2..3\n)\n", scheme: ring}]'
+    assert {cell.arm.title for cell in grid(arms, folder=tmp_path).cells} == {"ring on star( hosts=2..3 )"}
+
+
 def test_a_users_own_parameters_say_what_they_take(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from workloads.sync.schemes.ring import ring\n"

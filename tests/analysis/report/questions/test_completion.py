@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from analysis.recorded import Run
-from analysis.report import tables
+from analysis.report import latex, markdown, tables, words
 from analysis.report.questions import answered
 
 from ..helpers import answer, only, with_metrics
@@ -109,6 +110,45 @@ def test_pairs_of_valid_trials_count_alone(sweep: Run) -> None:
     frame = answer(replace(sweep, trials=doubtful), "speed-up").frame
     assert set(frame["pairs"]) == {2}
     assert frame["jct_speed_up"].max() < 3
+
+
+def verdicts(sweep: Run, **valid: tuple[int, ...]) -> Run:
+    """PS and Ring at the first point; only the repeats given are VALID."""
+    at = sweep.trials[0].setting
+    labels = {f"{name} on fat-tree": repeats for name, repeats in valid.items()}
+    trials = tuple(
+        replace(trial, verdict="VALID" if trial.repeat in labels[trial.label] else "INVALID")
+        for trial in sweep.trials
+        if trial.setting == at and trial.label in labels
+    )
+    return replace(sweep, trials=trials)
+
+
+@pytest.mark.parametrize(
+    ("ps", "ring", "is_shown", "is_said"),
+    [
+        ((0, 2), (0, 1), True, True),
+        ((0, 2), (1,), False, False),  # no repeat is VALID on both sides
+        ((), (1,), False, False),  # nothing would mark it
+        ((0, 2), (), True, False),  # the arm is marked
+        ((), (), True, True),
+    ],
+)
+def test_a_speed_up_is_of_trials_that_the_medians_are_of(
+    sweep: Run, ps: tuple[int, ...], ring: tuple[int, ...], is_shown: bool, is_said: bool
+) -> None:
+    run = verdicts(sweep, PS=ps, Ring=ring)
+    table = tables.summary(run)
+    shown = [row.values[table.columns.index("Speed-up") - 1].text for row in table.rows]
+    assert (shown[1] != tables.NONE) == is_shown
+    asked = [question for question in answered(run) if question.name == "speed-up"]
+    assert bool(asked) == is_shown
+    assert any("as fast" in sentence for question in asked for sentence in question.seen) == is_said
+    assert ("what theory says" not in words.finding(run)) == is_shown  # said of an arm alone
+    assert words.is_believable(run) == (bool(ring) and (is_said or not is_shown))
+    for text, nothing in ((latex.render(run), "& -- &"), (markdown.render(run), "| – |")):
+        row = next(line for line in text.splitlines() if re.match(r"(\| )?Ring on fat-tree.* 16 ", line))
+        assert (nothing not in row) == is_shown
 
 
 def test_an_interval_with_1_in_it_shows_no_difference(sweep: Run) -> None:
