@@ -18,7 +18,7 @@ from pathlib import Path
 
 from testbed.environment import PREFERRED
 from testbed.errors import LabError, MissingToolError, TestbedError
-from testbed.lab.baremetal.inventory import check_installed as check_ansible
+from testbed.lab.baremetal.installed import check_installed as check_ansible
 from testbed.lab.base import LinkSettings, Way
 from testbed.lab.docker.lab import check_ready as check_docker
 from testbed.lab.mininet.lab import check_installed as check_mininet

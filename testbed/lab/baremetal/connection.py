@@ -20,6 +20,7 @@ from typing import Any
 from testbed.errors import LabError
 from testbed.lab.baremetal.clock import Clock
 from testbed.lab.baremetal.inventory import Host
+from testbed.lab.baremetal.resolving import ADDRESS, ARGUMENTS, KEY, PASSWORD, PORT, USER, given
 
 ANSWER_TIMEOUT_S = 30.0
 START_TIMEOUT_S = 60.0
@@ -34,15 +35,12 @@ def ssh(host: Host, control: Path) -> list[str]:
     one = host.variables
     words = ["ssh", "-o", "BatchMode=yes", "-o", "ControlMaster=auto", "-o", "ControlPersist=60s"]
     words += ["-o", f"ControlPath={control}/%C", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
-    if "ansible_port" in one:
-        words += ["-o", f"Port={one['ansible_port']}"]
-    if "ansible_ssh_private_key_file" in one:
-        words += ["-o", f"IdentityFile={one['ansible_ssh_private_key_file']}"]
-    if "ansible_user" in one:
-        words += ["-o", f"User={one['ansible_user']}"]
-    for name in ("ansible_ssh_common_args", "ansible_ssh_extra_args"):
-        words += shlex.split(str(one.get(name, "")))
-    return [*words, str(one.get("ansible_host", host.name))]
+    for option, names in (("Port", PORT), ("IdentityFile", KEY), ("User", USER)):
+        value = given(one, names)
+        words += [] if value is None else ["-o", f"{option}={value}"]
+    for name in ARGUMENTS:
+        words += shlex.split(str(one.get(name) or ""))
+    return [*words, str(given(one, ADDRESS) or host.name)]
 
 
 def end_shared(hosts: Iterable[Host], control: Path) -> None:
@@ -55,10 +53,9 @@ def end_shared(hosts: Iterable[Host], control: Path) -> None:
 
 def become(host: Host) -> tuple[list[str], str]:
     """Words in front of a command that make root of the user, and what they want to read first (a password)."""
-    one = host.variables
-    if one.get("ansible_user", getpass.getuser()) == "root":
+    if (given(host.variables, USER) or getpass.getuser()) == "root":
         return [], ""
-    password = one.get("ansible_become_password") or one.get("ansible_become_pass") or one.get("ansible_sudo_pass")
+    password = given(host.variables, PASSWORD)
     if password:
         return ["sudo", "-S", "-p", "''"], f"{password}\n"
     return ["sudo", "-n"], ""

@@ -32,7 +32,7 @@ def play_on_all(name: str, inventory: Path, variables: Mapping[str, Any], tell: 
 
     Raises:
         SpecError: the inventory makes no sense.
-        MissingToolError: Ansible is not installed.
+        MissingToolError: Ansible or its playbooks are not installed.
     """
     found = inventories.load(inventory)
     with tempfile.TemporaryDirectory(prefix="tb-") as folder:
@@ -51,7 +51,7 @@ def left_on_all(inventory: Path, *, remove: bool = False, allow_missing: bool = 
 
     Raises:
         SpecError: the inventory makes no sense.
-        MissingToolError: Ansible is not installed.
+        MissingToolError: Ansible or its playbooks are not installed.
         HostError: a host cannot be looked at.
     """
     played = play_on_all("clean", inventory, {"testbed_remove": remove}, lambda _: None)

@@ -15,24 +15,23 @@ What this lab needs of a host, beside what Ansible needs to reach it, is its tra
 
 from __future__ import annotations
 
-import importlib.util
 import ipaddress
 import json
 import os
-import shutil
 import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import MissingToolError, SpecError
+from testbed.errors import SpecError
+from testbed.lab.baremetal.installed import check_installed, program
+from testbed.lab.baremetal.resolving import ADDRESS, PORT, VAULT_FIX, complaint, given, is_locked, resolved
+from testbed.lab.baremetal.vaults import passwords
 from testbed.units import rate_bps
 
 TRAINING = "training"
-INSTALL = "pip install 'testbed[baremetal]'"
 READ_TIMEOUT_S = 60.0
 HOME = "/var/lib/testbed"
 """Where everything of ours is on a host, unless ``testbed_home`` says otherwise."""
@@ -49,7 +48,7 @@ class InventoryNic:
 
 @dataclass(frozen=True)
 class Host:
-    """A machine as the inventory has it; ``variables`` are all of Ansible's."""
+    """A machine as the inventory has it; ``variables`` are all of Ansible's, resolved as :mod:`resolving` says."""
 
     name: str
     nics: tuple[InventoryNic, ...]
@@ -60,52 +59,30 @@ class Host:
 
 @dataclass(frozen=True)
 class Inventory:
-    """A file, and its hosts in its order (which is Ansible's)."""
+    """A file, its hosts in its order (which is Ansible's), and variables of the environment that open its vaults."""
 
     path: Path
     hosts: tuple[Host, ...]
+    passwords: Mapping[str, str] = field(default_factory=dict)
 
     def without(self, names: Sequence[str]) -> Inventory:
         """The same without some hosts."""
-        return Inventory(self.path, tuple(host for host in self.hosts if host.name not in names))
-
-
-def program(name: str) -> str:
-    """One of Ansible's programs, which are beside the Python that runs testbed.
-
-    Raises:
-        MissingToolError: it is not there.
-    """
-    path = Path(sys.executable).parent / name
-    if not path.exists():
-        raise MissingToolError(f"the lab baremetal needs {name}, which is not installed", fix=INSTALL)
-    return str(path)
-
-
-def check_installed() -> None:
-    """
-    Raises:
-        MissingToolError: Ansible, ansible-runner or ssh is not there.
-    """
-    program("ansible-playbook")
-    if importlib.util.find_spec("ansible_runner") is None:
-        raise MissingToolError("the lab baremetal needs ansible-runner, which is not installed", fix=INSTALL)
-    if shutil.which("ssh") is None:
-        raise MissingToolError(
-            "the lab baremetal needs ssh, which is not installed", fix="apt-get install openssh-client"
-        )
+        return replace(self, hosts=tuple(host for host in self.hosts if host.name not in names))
 
 
 def load(path: Path) -> Inventory:
     """Read an inventory.
 
     Raises:
-        SpecError: it cannot be read, or a host's entry makes no sense.
-        MissingToolError: Ansible is not installed.
+        SpecError: it cannot be read, or a host's entry makes no sense or cannot be resolved.
+        MissingToolError: Ansible or its playbooks are not installed.
     """
+    check_installed()
     if not path.is_file():
         raise SpecError(f"{path}: there is no such inventory", fix="give the inventory's file")
-    return understood(path, _list(path))
+    listed, environment = _list(path), passwords()
+    variables = resolved(path, listed["_meta"]["hostvars"], environment)
+    return replace(understood(path, {**listed, "_meta": {"hostvars": variables}}), passwords=environment)
 
 
 def understood(path: Path, listed: Mapping[str, Any]) -> Inventory:
@@ -125,8 +102,9 @@ def _list(path: Path) -> dict[str, Any]:
     environment["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"] = "true"
     done = subprocess.run(words, capture_output=True, text=True, timeout=READ_TIMEOUT_S, env=environment)
     if done.returncode:
-        said = next((line for line in done.stderr.splitlines() if line.startswith(("ERROR", "[ERROR"))), done.stderr)
-        raise SpecError(f"{path}: Ansible cannot read this inventory: {said.strip()}", fix="correct it, as YAML")
+        said = complaint(done)
+        fix = VAULT_FIX if is_locked(done.stderr) else "correct it, as YAML"
+        raise SpecError(f"{path}: Ansible cannot read this inventory: {said}", fix=fix)
     return dict(json.loads(done.stdout))
 
 
@@ -179,9 +157,8 @@ def _check_distinct(inventory: Inventory) -> None:
     """
     owners: dict[str, list[str]] = defaultdict(list)
     for host in inventory.hosts:
-        reached = str(host.variables.get("ansible_host", host.name))
-        port = host.variables.get("ansible_port", 22)
-        owners[f"{reached} (port {port})" if port != 22 else reached].append(host.name)
+        reached, port = given(host.variables, ADDRESS) or host.name, str(given(host.variables, PORT) or 22)
+        owners[f"{reached} (port {port})" if port != "22" else str(reached)].append(host.name)
         for nic in host.nics:
             if nic.address is not None:
                 owners[nic.address].append(f"{host.name}'s {nic.name}")

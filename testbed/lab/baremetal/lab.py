@@ -66,7 +66,7 @@ class BaremetalLab:
     Raises:
         SpecError: the inventory makes no sense.
         HostError: a host cannot be used, is not prepared, or cannot be reached.
-        MissingToolError: Ansible is not installed.
+        MissingToolError: Ansible or its playbooks are not installed.
     """
 
     def __init__(self, inventory: Path, *, allow_missing: bool = False, tell: Tell = quiet) -> None:

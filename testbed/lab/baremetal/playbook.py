@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import testbed
-from testbed.errors import HostError, MissingToolError
+from testbed.errors import HostError
 from testbed.interrupt import ENDING
-from testbed.lab.baremetal.inventory import Inventory, check_installed
+from testbed.lab.baremetal.installed import PLAYBOOKS, check_installed
+from testbed.lab.baremetal.inventory import Inventory
 
-PLAYBOOKS = Path(testbed.__file__).parents[1] / "playbooks"
 CONNECT_TIMEOUT_S = 10
 FORKS = 32
 
@@ -71,11 +70,9 @@ def play(
     """Run ``playbooks/NAME.yml``; ``control`` is where SSH's connections are shared.
 
     Raises:
-        MissingToolError: Ansible is not installed.
+        MissingToolError: Ansible or its playbooks are not installed.
     """
     check_installed()
-    if not PLAYBOOKS.is_dir():
-        raise MissingToolError(f"there are no playbooks in {PLAYBOOKS}", fix="install testbed from its source tree")
     from ansible_runner import run  # an extra
 
     played, progress = Played(), _Progress(name, tell)
@@ -93,7 +90,7 @@ def play(
             extravars=dict(variables),
             limit=",".join(limit) or None,
             cmdline=f"--forks {FORKS}" + (" --check" if check else ""),
-            envvars=environment(control),
+            envvars={**inventory.passwords, **environment(control)},
             event_handler=event,
             cancel_callback=told_to_end,
             quiet=True,

@@ -1,0 +1,42 @@
+"""What the controller of this lab needs: Ansible, ssh, and our playbooks, which are not in the package."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+
+import testbed
+from testbed.errors import MissingToolError
+
+PLAYBOOKS = Path(testbed.__file__).parents[1] / "playbooks"
+INSTALL = "pip install 'testbed[baremetal]'"
+
+
+def program(name: str) -> str:
+    """One of Ansible's programs, which are beside the Python that runs testbed.
+
+    Raises:
+        MissingToolError: it is not there.
+    """
+    path = Path(sys.executable).parent / name
+    if not path.exists():
+        raise MissingToolError(f"the lab baremetal needs {name}, which is not installed", fix=INSTALL)
+    return str(path)
+
+
+def check_installed() -> None:
+    """
+    Raises:
+        MissingToolError: Ansible, ansible-runner, ssh or the playbooks are not there.
+    """
+    program("ansible-playbook")
+    if importlib.util.find_spec("ansible_runner") is None:
+        raise MissingToolError("the lab baremetal needs ansible-runner, which is not installed", fix=INSTALL)
+    if shutil.which("ssh") is None:
+        raise MissingToolError(
+            "the lab baremetal needs ssh, which is not installed", fix="apt-get install openssh-client"
+        )
+    if not PLAYBOOKS.is_dir():
+        raise MissingToolError(f"there are no playbooks in {PLAYBOOKS}", fix="install testbed from its source tree")
