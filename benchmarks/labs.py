@@ -25,6 +25,7 @@ from rich.console import Console
 
 from testbed.columns import columns
 from testbed.errors import MissingToolError, PrivilegeError
+from testbed.fidelity import reasons
 from testbed.lab.baremetal.hosts import play_on_all
 from testbed.lab.baremetal.lab import BaremetalLab
 from testbed.lab.baremetal.rehearsal import Rehearsal
@@ -103,6 +104,9 @@ def compare(labs: Mapping[LabName, Callable[[], Lab]], rounds: int, iterations: 
             gst = f"{gst_s(records) * 1e3:.1f} ms"
             rows.append((label, lab, gst, f"{ratio:.3f}", f"{valid} of {len(records)}", "yes" if fine else "NO"))
     print(columns(("arm", "lab", "GST", f"over {REFERENCE}", "VALID", "reached"), rows, left=2))
+    for of, records in found.items():
+        for reason in filter(None, (record["error"] or reasons(record["fidelity"]) for record in records)):
+            print(f"{' in '.join(of)}: {reason}")
     return 0 if reached and len(labs) > 1 else 1
 
 
