@@ -44,14 +44,17 @@ def test_rina_goes_on(bench: Bench, tmp_path: Path) -> None:
         "aggregator": (arm("aggregator", "leaf0"), [6, 6], "rina, leaf1 adding"),
         "both agents": (arm("both agents", "h0", "h3"), [6, 5, 4], "rina, a ring"),
         "whole rack": (arm("whole rack", "h3", "h4", "h5", first=2), [6, 5, 4, 3], "rina, leaf0 adding"),
-        "warm-up": (arm("warm-up", "h4", first=0), [5], "rina, leaf0, leaf1 adding"),
+        "warm-up": (arm("warm-up", "h4", first=0), [6, 5], "rina, leaf0, leaf1 adding"),
     }
     records = run(bench, tmp_path, *(text for text, _, _ in wanted.values()))
     assert {label: record["error"] for label, record in records.items()} == dict.fromkeys(wanted)
     for label, (_, worlds, goes_on_as) in wanted.items():
         record = records[label]
         told = record["failover"]
-        assert [one["world"] for one in told["phases"]] == worlds[-len(told["phases"]) :], label
+        # Who dies in the first iteration may have made it or not, as the machine has it.
+        left_out = len(worlds) - len(told["phases"])
+        assert 0 <= left_out <= (label == "warm-up"), label
+        assert [one["world"] for one in told["phases"]] == worlds[left_out:], label
         assert told["phases"][-1]["scheme"] == goes_on_as, label
         assert record["accuracy"]["weights_equal"], label
         assert record["accuracy"]["weights_error"] < 1e-4, label
