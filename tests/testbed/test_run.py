@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -60,11 +59,12 @@ class Started:
 
     def until(self, reached: Callable[[], bool]) -> None:
         """Wait for something that the run does."""
-        end = time.monotonic() + PATIENCE_S
-        while not reached():
-            assert time.monotonic() < end, "the run did not get there in time"
+
+        def there() -> bool:
             assert self.process.poll() is None, self.process.communicate()
-            time.sleep(0.05)
+            return reached()
+
+        until(there, PATIENCE_S, 0.05)
 
     def lines(self, trial: str, host: str) -> list[dict]:
         """What a worker has written so far."""

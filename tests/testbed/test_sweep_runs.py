@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -26,6 +25,7 @@ from testbed.rundir import RunDirectory
 from testbed.spec import Source, read
 from testbed.trial import Trial
 from testbed.trials import trials
+from tests.patience import until
 
 from .conftest import SPEC, Called
 from .fake_lab import FakeLab
@@ -264,11 +264,8 @@ def test_kill_9_and_going_on(made_up: Made, tmp_path: Path) -> None:
         [sys.executable, "-m", "tests.testbed.runner", str(tmp_path / "spec.yaml"), str(tmp_path / "run")],
         cwd=root, env={**os.environ, "PYTHONPATH": str(root)},
     )  # fmt: skip
-    end = time.monotonic() + 60
-    while len(list((tmp_path / "run").glob("trials/*.json"))) < 5:
-        assert time.monotonic() < end
-        assert child.poll() is None
-        time.sleep(0.01)
+    until(lambda: child.poll() is not None or len(list((tmp_path / "run").glob("trials/*.json"))) >= 5, 60)
+    assert child.poll() is None
     child.send_signal(signal.SIGKILL)
     child.wait()
     kept = {path: path.read_bytes() for path in (tmp_path / "run").glob("trials/*.json")}

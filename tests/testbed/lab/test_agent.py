@@ -11,8 +11,9 @@ import pytest
 
 from testbed.lab.base import Exit, Launch, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
-from tests.patience import until
 from topologies.build import build
+
+from .ended import ended
 
 pytestmark = pytest.mark.lab
 
@@ -50,25 +51,23 @@ def test_the_congestion_control_of_every_node_is_set_and_read_back(lab: NetnsLab
     assert lab.describe()["sysctls"]["ipv4/tcp_congestion_control"] == {"reno": 4}
 
 
-def ended(lab: NetnsLab, launches: list[Launch]) -> list[Exit]:
-    found: list[Exit] = []
+def launched(lab: NetnsLab, launches: list[Launch]) -> list[Exit]:
+    """How they end."""
     lab.launch(launches)
-    while len(found) < len(launches):
-        found += until(lab.exits)
-    return found
+    return ended(lab, len(launches))
 
 
 def test_a_program_runs_in_place_of_a_worker_and_its_times_are_known(lab: NetnsLab, tmp_path: Path) -> None:
     program = Program(("sh", "-c", "echo $WORD; pwd; uname -n; sleep 0.3; exit 5"), {"WORD": "one two"}, str(tmp_path))
     begin_s = time.monotonic()
-    (exit,) = ended(lab, [Launch(1, "", str(tmp_path / "log"), program)])
+    (exit,) = launched(lab, [Launch(1, "", str(tmp_path / "log"), program)])
     assert (exit.node, exit.status) == (1, 5)
     assert begin_s <= exit.started_s <= exit.ended_s - 0.3 <= time.monotonic() - 0.3
     assert (tmp_path / "log").read_text() == f"one two\n{tmp_path}\nh1\n"
 
 
 def test_a_program_that_is_not_there_says_so_in_its_log(lab: NetnsLab, tmp_path: Path) -> None:
-    (exit,) = ended(lab, [Launch(0, "", str(tmp_path / "log"), Program(("no-such-thing",), {}, str(tmp_path)))])
+    (exit,) = launched(lab, [Launch(0, "", str(tmp_path / "log"), Program(("no-such-thing",), {}, str(tmp_path)))])
     assert exit.status == 127
     problem = f"cannot start no-such-thing in {tmp_path}: No such file or directory"
     assert (tmp_path / "log").read_text() == f"h0: [Errno 2] {problem}\n"

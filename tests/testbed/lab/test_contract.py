@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import LabError, MissingToolError, PrivilegeError
-from testbed.lab.base import Burst, Exit, Lab, Launch, LinkChange, LinkSettings, Program, Way
+from testbed.lab.base import Burst, Lab, Launch, LinkChange, LinkSettings, Program, Way
 from testbed.lab.choice import opener
 from tests.patience import PATIENCE_S, until
 from topologies.addressing import plan
@@ -24,6 +24,7 @@ from topologies.model import Topology
 from workloads.sync.cost import goodput
 
 from ..fake_lab import FakeLab
+from .ended import ended
 
 pytestmark = pytest.mark.lab
 
@@ -86,14 +87,6 @@ def up(lab: Lab, expression: str = "star(hosts=3)", settings: LinkSettings | Non
 
 def shell(script: str, folder: Path, **environment: str) -> Program:
     return Program(("sh", "-c", script), environment, str(folder))
-
-
-def ended(lab: Lab, count: int) -> list[Exit]:
-    """The first ``count`` workers that end."""
-    found = list[Exit]()
-    while len(found) < count:
-        found += until(lab.exits)
-    return found
 
 
 def until_written(path: Path) -> str:

@@ -29,6 +29,7 @@ from topologies.model import Topology
 from ..conftest import Called, testbed
 from ..test_run import call
 from . import own_image
+from .ended import ended
 
 __all__ = ["testbed"]  # a fixture
 
@@ -55,11 +56,8 @@ def ours(lab: DockerLab) -> list[Marked]:
     return Daemon().marked(lab._id)
 
 
-def ended(lab: DockerLab, count: int) -> list[Exit]:
-    found: list[Exit] = []
-    while len(found) < count:
-        found += until(lab.exits)
-    return sorted(found, key=lambda one: one.node)
+def ended_by_node(lab: DockerLab, count: int) -> list[Exit]:
+    return sorted(ended(lab, count), key=lambda one: one.node)
 
 
 def test_links_are_as_in_every_lab(lab: DockerLab) -> None:
@@ -122,7 +120,7 @@ def test_programs_report_how_they_ended(lab: DockerLab, tmp_path: Path) -> None:
         return Launch(node, "", str(tmp_path / f"{node}.log"), program)
 
     lab.launch([launch(0, "echo $COLOUR $(pwd) $(hostname); exit 3"), launch(switch, "hostname")])
-    first, second = ended(lab, 2)
+    first, second = ended_by_node(lab, 2)
     assert (first.node, first.status, second.node, second.status) == (0, 3, switch, 0)
     assert 0 < first.started_s < first.ended_s < time.monotonic()
     assert (tmp_path / "0.log").read_text() == f"blue {tmp_path} h0\n"
@@ -130,7 +128,7 @@ def test_programs_report_how_they_ended(lab: DockerLab, tmp_path: Path) -> None:
 
     lab.launch([launch(0, "sleep 100"), launch(1, "sleep 100"), launch(2, "kill -STOP $$")])
     lab.signal(0, signal.SIGKILL)
-    assert [(one.node, one.status) for one in ended(lab, 1)] == [(0, -signal.SIGKILL)]
+    assert [(one.node, one.status) for one in ended_by_node(lab, 1)] == [(0, -signal.SIGKILL)]
     assert until(lab.stopped) == [2]
     lab.kill()
     assert lab.exits() == []
@@ -175,7 +173,7 @@ def test_a_container_that_somebody_ends_is_named(lab: DockerLab, tmp_path: Path)
     victim = next(one for one in ours(lab) if one.name.endswith("-h1"))
     Daemon().remove(victim.id)
     with pytest.raises(LabError, match="the container of h1 has ended"):
-        ended(lab, 1)
+        ended_by_node(lab, 1)
 
 
 def test_too_little_memory_ends_a_program_and_not_the_lab() -> None:

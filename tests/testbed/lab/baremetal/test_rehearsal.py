@@ -84,11 +84,12 @@ def started(rehearsal: Rehearsal, folder: Path) -> subprocess.Popen[bytes]:
     command = rehearsal.command([sys.executable, "-m", "testbed", *words])
     with (folder / "said").open("w") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True)
-    end = time.monotonic() + STARTED_S
-    while not any(path.stat().st_size for path in (folder / "run/work").rglob("h0.jsonl")):
-        assert time.monotonic() < end
+
+    def at_work() -> bool:
         assert process.poll() is None, (folder / "said").read_text()
-        time.sleep(0.2)
+        return any(path.stat().st_size for path in (folder / "run/work").rglob("h0.jsonl"))
+
+    until(at_work, STARTED_S, 0.2)
     assert all("htb" in shapers(rehearsal, host) for host in range(3))
     return process
 
