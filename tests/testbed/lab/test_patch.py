@@ -92,10 +92,11 @@ def test_what_stays_is_not_disturbed_and_what_moves_is_dark_meanwhile(lab: Netns
         thread.join()
     assert (done.parted, done.joined) == (3, 3)
     assert len(heard_s[staying]) == 100
+    still_s = max(later - earlier for earlier, later in pairwise(heard_s[staying]))  # for a moment, as a machine may
     for address in (going, coming):  # h3 was three circuits away, by way of those that moved, and is one away
         silences_s = sorted(later - earlier for earlier, later in pairwise(heard_s[address]))
-        assert 0.39 < silences_s[-1] < 1.0, "dark for 0.4 s"
-        assert silences_s[-2] < 0.35, "once"
+        assert 0.39 < silences_s[-1] < 1.0 + still_s, "dark for 0.4 s"
+        assert silences_s[-2] < 0.35 + still_s, "once"
     assert hops(lab, 0, coming) == 1
 
 
@@ -106,7 +107,7 @@ def sent(before: list[Counters], after: list[Counters]) -> set[int]:
 def test_a_dark_port_loses_what_is_sent_into_it_and_no_other_port_hears_it(lab: NetnsLab) -> None:
     topology = up(lab, "servers=4,degree=2,rings=[1]")
     before = lab.counters()
-    mover = threading.Thread(target=lab.patch, args=(moved(topology, ((0, 2, 1, 3),)), 1.0))
+    mover = threading.Thread(target=lab.patch, args=(moved(topology, ((0, 2, 1, 3),)), 3.0))
     mover.start()
     time.sleep(0.2)
     assert hops(lab, 0, plan(topology).of(1, 0)) is None
