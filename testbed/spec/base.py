@@ -29,12 +29,13 @@ def quantity(read: Callable[[object], float]) -> BeforeValidator:
 
 
 def one_line(value: str) -> str:
-    """Text that a terminal and a table show as it is; a control character could move the cursor, or end a row.
+    """Text that a terminal and a table show as it is; a control character could move the cursor, end a row, or turn
+    the order of what comes after it.
 
     Raises:
-        PydanticCustomError: it has a control character, or one that ends a line.
+        PydanticCustomError: it has a control character, one that ends a line, or one that turns the order of others.
     """
-    found = next((letter for letter in value if unicodedata.category(letter) in _CONTROL), None)
+    found = next((one for one in value if unicodedata.category(one) in _CONTROL or one in _TURNING), None)
     if found is not None:
         raise refuse(f"{value!r} has the control character {found!r}", "write it on one line, without that character")
     return value
@@ -42,6 +43,8 @@ def one_line(value: str) -> str:
 
 _CONTROL = ("Cc", "Zl", "Zp")
 """Unicode's categories: control characters, and what separates lines and paragraphs."""
+_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Explicit formatting of Unicode's Bidirectional Algorithm: embeddings, overrides and isolates."""
 Line = Annotated[str, AfterValidator(one_line)]
 Rate = Annotated[int, quantity(units.rate_bps)]
 Time = Annotated[float, quantity(units.time_s)]

@@ -129,6 +129,7 @@ CHANGES: dict[str, tuple[str, str]] = {
     "arms_the_same": ("{label: ring, topology: star(hosts=3), scheme: ring}", "{topology: star(hosts=3), scheme: ps}"),
     "label_of_two_lines": ("label: ring", 'label: "ring\\nPS"'),
     "label_with_an_escape": ("label: ring", 'label: "\\e[31mring\\a"'),
+    "label_that_turns_what_follows": ("label: ring", 'label: "\\u202egnir"'),
     "scheme_with_an_escape": ("scheme: ring", 'scheme: "\\e[31mring"'),
     "labels_the_same": ("label: ring", "label: PS"),
     "several_arms_wrong": ("star(hosts=3)", "star(hosts=0)"),
