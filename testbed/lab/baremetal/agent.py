@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.errors import HostError, TestbedError
-from testbed.lab.baremetal import pings, readback, shaper, undoing
+from testbed.lab.baremetal import leftovers, pings, readback, shaper, undoing
 from testbed.lab.baremetal.processes import Processes, program, session_user, tell
 from testbed.lab.baremetal.wanted import Wanted, changed_shape
 from testbed.lab.base import Launch
@@ -82,6 +82,12 @@ class Agent:
             for key, _ in self._selector.select(LOOK_S if busy else None):
                 key.data()
             self._look()
+
+    def leave(self) -> None:
+        """Soon; and at once when it is said again, for we may wait for somebody to take what we tell."""
+        if self.leaving:
+            raise SystemExit
+        self.leaving = True
 
     def close(self) -> None:
         """End and undo everything."""
@@ -298,15 +304,16 @@ class Agent:
 
 
 def main(work: str, owner: str) -> NoReturn:
+    leftovers.end_former(owner)
     path = Path(work)
     path.mkdir(parents=True, exist_ok=True)
     agent = Agent(path, owner)
     agent.processes.give(path)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, lambda *_: setattr(agent, "leaving", True))
+        signal.signal(number, lambda *_: agent.leave())
     try:
         agent.serve()
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):
         pass  # nobody hears us any more
     finally:
         agent.close()

@@ -1,12 +1,16 @@
 """What runs that were cut off have left on a host, by their marks; runs on the host.
 
 A run's mark is its token: the last word of the owner of a shaping, the name of a working directory, and a word on the
-command line of its agent. While that agent lives, nothing of the run is left over.
+command line of its agent. While that agent lives, nothing of the run is left over; but where its connection was lost
+and it has not noticed, the agent itself is, for the one that comes after it.
 """
 
 from __future__ import annotations
 
+import os
+import select
 import shutil
+import signal
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +19,8 @@ from typing import Any
 from testbed.lab.baremetal import shaper, undoing
 
 AGENT = b"testbed.lab.baremetal.agent"
+END_S = 3.0
+"""What an agent may take to end what it has started, and to undo."""
 
 
 def find(home: str) -> list[dict[str, Any]]:
@@ -44,18 +50,44 @@ def remove(home: str) -> None:
         Path(home, "work").rmdir()
 
 
+def end_former(owner: str) -> None:
+    """End the agents of the same run on this host but ourselves, so that none of their workers runs beside ours, and
+    none undoes at its end what we have done. SSH may take many minutes to notice a connection that was lost."""
+    here = Path("/proc/self/ns/net")
+    for pid, whose in _agents().items():
+        with suppress(OSError):  # it has ended meanwhile, or is not ours
+            if whose == owner and pid != os.getpid() and here.samefile(f"/proc/{pid}/ns/net"):
+                _end(os.pidfd_open(pid))
+
+
+def _end(process: int) -> None:
+    """The second time, an agent leaves even in the middle of telling something that nobody takes."""
+    try:
+        for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
+            signal.pidfd_send_signal(process, number)
+            if select.select([process], [], [], END_S)[0]:
+                return
+    finally:
+        os.close(process)
+
+
 def _token(owner: str) -> str:
     return owner.split()[-1]
 
 
 def _living() -> set[str]:
     """Tokens of agents that run."""
-    found = set()
+    return {_token(owner) for owner in _agents().values()}
+
+
+def _agents() -> dict[int, str]:
+    """By PID, the owners of agents that run."""
+    found = {}
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended meanwhile
             words = path.read_bytes().rstrip(b"\0").split(b"\0")
-            if AGENT in words:
-                found.add(_token(words[-1].decode()))
+            if words[1:4] == [b"-P", b"-m", AGENT]:  # and not sudo, which has begun it
+                found[int(path.parent.name)] = words[-1].decode()
     return found
 
 

@@ -218,6 +218,8 @@ def _take_files(log: Path, kept: int) -> None:
 
 
 def tell(**fields: Any) -> None:
-    """Write one line to the controller."""
-    sys.stdout.write(json.dumps(fields) + "\n")
-    sys.stdout.flush()
+    """Write one line to the controller, and all of it: where PYTHONUNBUFFERED is set and a signal comes, sys.stdout
+    would leave out the rest."""
+    left = memoryview(json.dumps(fields).encode() + b"\n")
+    while left:
+        left = left[os.write(sys.stdout.fileno(), left) :]
