@@ -6,7 +6,6 @@ code of an interruption. (In the 20 ms before, Python itself starts, and has wor
 
 from __future__ import annotations
 
-import errno
 import signal
 import sys
 from contextlib import suppress
@@ -27,19 +26,14 @@ def main() -> None:
         command_line()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except OSError as error:
-        if error.errno != errno.EIO or not interrupt.told():
-            raise
-        sys.exit(INTERRUPTED)  # a terminal that closes tells us to end, and fails what is written to it
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to do but to end
         _flush(*streams)
 
 
 def _flush(*streams: TextIO) -> None:
-    """Write what is left to be written. Where that fails, as after a terminal has closed, it is known by now, and at
-    Python's end would change the exit code; and a display that was cut off may have put something of its own in place
-    of the streams."""
+    """Write what is left to be written. Where that fails, it is known by now, and at Python's end would change the exit
+    code; and a display that was cut off may have put something of its own in place of the streams."""
     sys.stdout, sys.stderr = streams
     with suppress(OSError, OutputError):
         print(end="", flush=True)

@@ -22,16 +22,18 @@ def guard() -> tuple[TextIO, TextIO]:
     """Put streams in place of ``sys.stdout`` and ``sys.stderr`` that write to the same files, and give them.
 
     A reader that leaves, as head does, changes nothing: the command goes on, and its exit code is its own. (Typer would
-    make it 1, or not, as the pipe happens to be closed before the last write or after it.) Where standard output cannot
-    be written for another reason, writing or flushing it raises OutputError, once. Standard error drops what it cannot
-    write: there is nowhere left to say it.
+    make it 1, or not, as the pipe happens to be closed before the last write or after it.) A terminal that closes is a
+    reader that leaves: it is the signal that it sends that ends a command, unless the command is to ignore it. Where
+    standard output cannot be written for another reason, writing or flushing it raises OutputError, once. Standard
+    error drops what it cannot write: there is nowhere left to say it.
     """
-    sys.stdout, sys.stderr = _guarded(sys.stdout, _refuse), _guarded(sys.stderr, _drop)
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()  # None where the caller has closed it
+    sys.stdout, sys.stderr = _guarded(sys.stdout, _drop if on_terminal else _refuse), _guarded(sys.stderr, _drop)
     return sys.stdout, sys.stderr
 
 
 def _guarded(stream: TextIO, failed: Failed) -> TextIO:
-    if not isinstance(stream, io.TextIOWrapper):  # None where the caller has closed it
+    if not isinstance(stream, io.TextIOWrapper):
         return stream
     stream.flush()
     return io.TextIOWrapper(
@@ -64,10 +66,7 @@ def _refuse(error: OSError) -> None:
     """
     Raises:
         OutputError: somebody may still want to know.
-        OSError: a terminal has closed, see :func:`testbed.__main__.main`.
     """
-    if error.errno == errno.EIO:
-        raise error
     if error.errno != errno.EPIPE and not interrupt.told():
         reason = (error.strerror or str(error)).lower()
         raise OutputError(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
-import sys
 from collections.abc import Iterator
 
 import pytest
 
-from testbed import __main__, cli, exits, interrupt
+from testbed import interrupt
 
 
 @pytest.fixture(autouse=True)
@@ -55,22 +53,3 @@ def test_handlers_are_put_back_after_the_imports() -> None:
     with interrupt.exit_at_once():
         assert signal.getsignal(signal.SIGINT) is not before
     assert signal.getsignal(signal.SIGINT) is before
-
-
-@pytest.mark.parametrize("told", [True, False])
-def test_a_closed_terminal_ends_a_run_as_the_signal_it_sends_does(told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a display still writes then fails, and that error may come up in place of KeyboardInterrupt."""
-
-    def command_line() -> None:
-        interrupt.raise_once()
-        try:
-            if told:
-                os.kill(os.getpid(), signal.SIGHUP)
-        finally:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(cli, "main", command_line)
-    monkeypatch.setattr("testbed.__main__.guard", lambda: (sys.stdout, sys.stderr))  # pytest's own
-    with pytest.raises(SystemExit if told else OSError) as ended:
-        __main__.main()
-    assert ended.value.args == ((exits.INTERRUPTED,) if told else (errno.EIO, os.strerror(errno.EIO)))
