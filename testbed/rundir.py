@@ -180,10 +180,11 @@ class RunDirectory:
             )
 
     def save_spec(self, source: Source, planned: int) -> None:
-        """Keep the spec that the run goes on with, where it is another than before."""
+        """Keep the spec that the run goes on with, where it is another than before, or was kept by halves (a run may be
+        killed between the two files)."""
         meta = read_json(self.path / MADE)
-        before = (read_text(self.path / "spec.yaml"), meta["overrides"], meta["folder"])
-        if before != (source.text, list(source.overrides), str(source.folder.resolve())):
+        before = (read_text(self.path / "spec.yaml"), meta["overrides"], meta["folder"], meta.get("planned"))
+        if before != (source.text, list(source.overrides), str(source.folder.resolve()), planned):
             write_bytes(self.path / "spec.yaml", source.text.encode())
             write_json(self.path / MADE, resolved(source, planned, self.part()))
 

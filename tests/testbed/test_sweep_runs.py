@@ -225,6 +225,18 @@ def test_more_rounds_are_asked_for(made_up: Made, tmp_path: Path, more: str) -> 
         assert (run / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+def test_a_spec_that_was_kept_by_halves_is_kept_whole(made_up: Made, tmp_path: Path) -> None:
+    """Somebody asked for more rounds, and the run was killed between its two files."""
+    run = tmp_path / "run"
+    made_up()
+    go(Experiment.new(source(TWICE), run, FakeLab))
+    (run / "spec.yaml").write_text(SPEC + "repeats: 4\n")
+    made_up()
+    done = go(Experiment.resumed(run, None, FakeLab))
+    planned = json.loads((run / "resolved.json").read_text())["planned"]
+    assert planned == len(done.records) == 2 * 4
+
+
 def rows_of(run: Path) -> list[str]:
     return [row["trial"] for row in csv.DictReader((run / "results.csv").open())]
 
