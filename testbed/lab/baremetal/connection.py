@@ -20,12 +20,24 @@ from typing import Any
 from testbed.errors import LabError
 from testbed.lab.baremetal.clock import Clock
 from testbed.lab.baremetal.inventory import Host
-from testbed.lab.baremetal.resolving import ADDRESS, ARGUMENTS, KEY, PASSWORD, PORT, USER, given
+from testbed.lab.baremetal.resolving import (
+    ADDRESS,
+    ARGUMENTS,
+    HOST_KEYS,
+    KEY,
+    PASSWORD,
+    PORT,
+    PROGRAM,
+    USER,
+    given,
+)
 
 ANSWER_TIMEOUT_S = 30.0
 START_TIMEOUT_S = 60.0
 """Python's start on a busy machine; and PyTorch's import."""
 CLOSE_TIMEOUT_S = 5.0
+NO = ("no", "false", "off", "0", "n", "f", "0.0")
+"""What Ansible takes for false."""
 HUGE_PAGES = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 """As in the netns lab, see :data:`testbed.lab.netns.lab.HUGE_PAGES`."""
 
@@ -33,11 +45,13 @@ HUGE_PAGES = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 def ssh(host: Host, control: Path) -> list[str]:
     """The command that reaches a host as Ansible does, over the connection that Ansible has opened if there is one."""
     one = host.variables
-    words = ["ssh", "-o", "BatchMode=yes", "-o", "ControlMaster=auto", "-o", "ControlPersist=60s"]
-    words += ["-o", f"ControlPath={control}/%C", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
+    words = [str(given(one, PROGRAM) or "ssh"), "-o", "BatchMode=yes"]
+    words += ["-o", "ControlMaster=auto", "-o", "ControlPersist=60s", "-o", f"ControlPath={control}/%C"]
+    words += ["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
+    words += ["-o", "StrictHostKeyChecking=no"] if str(given(one, HOST_KEYS)).lower() in NO else []
     for option, names in (("Port", PORT), ("IdentityFile", KEY), ("User", USER)):
         value = given(one, names)
-        words += [] if value is None else ["-o", f"{option}={value}"]
+        words += [] if value is None else ["-o", f'{option}="{value}"']
     for name in ARGUMENTS:
         words += shlex.split(str(one.get(name) or ""))
     return [*words, str(given(one, ADDRESS) or host.name)]

@@ -23,7 +23,12 @@ KEY = ("ansible_private_key_file", "ansible_ssh_private_key_file")
 PASSWORD = ("ansible_become_password", "ansible_become_pass", "ansible_sudo_pass")
 ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
 """Arguments of ssh, which are added up."""
-USED = (*ADDRESS, *PORT, *USER, *KEY, *PASSWORD, *ARGUMENTS, "nics", "rack", "testbed_home")
+PROGRAM = ("ansible_ssh_executable",)
+HOST_KEYS = ("ansible_host_key_checking", "ansible_ssh_host_key_checking")
+USED = (
+    *(*ADDRESS, *PORT, *USER, *KEY, *PASSWORD, *ARGUMENTS, *PROGRAM, *HOST_KEYS),
+    *("nics", "rack", "testbed_home"),
+)
 """All that testbed itself reads of a host; Ansible resolves the others when a playbook uses them."""
 
 Variables = Mapping[str, Any]

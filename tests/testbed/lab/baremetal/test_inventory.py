@@ -84,9 +84,14 @@ def test_an_inventory_that_is_not_there_is_refused(tmp_path: Path) -> None:
     [
         ({}, ["a"]),
         ({"ansible_user": None, "ansible_port": None, "ansible_ssh_args": None}, ["a"]),
-        ({"ansible_ssh_host": "b", "ansible_ssh_port": 23}, ["-o", "Port=23", "b"]),
+        ({"ansible_ssh_host": "b", "ansible_ssh_port": 23}, ["-o", 'Port="23"', "b"]),
         ({"ansible_host": "b", "ansible_ssh_host": "c"}, ["c"]),
-        ({"ansible_ssh_user": "lab", "ansible_private_key_file": "k"}, ["-o", "IdentityFile=k", "-o", "User=lab"]),
+        (
+            {"ansible_ssh_user": "lab", "ansible_private_key_file": "~/a key"},
+            ["-o", 'IdentityFile="~/a key"', "-o", 'User="lab"'],
+        ),
+        ({"ansible_host_key_checking": False}, ["-o", "StrictHostKeyChecking=no", "a"]),
+        ({"ansible_host_key_checking": False, "ansible_ssh_host_key_checking": "Yes"}, ["a"]),
         ({"ansible_ssh_extra_args": "-v", "ansible_ssh_args": "-J 'x'"}, ["-J", "x", "-v", "a"]),
     ],
 )
@@ -96,6 +101,11 @@ def test_ssh_takes_the_names_that_ansible_takes(variables: dict[str, object], wo
     given = ssh(Host("a", (), None, "/home", variables), Path("/c"))
     assert given[: len(plain)] == plain
     assert given[len(plain) :][: len(words)] == words
+
+
+def test_ssh_may_be_another_program() -> None:
+    wrapped = ssh(Host("a", (), None, "/home", {"ansible_ssh_executable": "/opt/ssh"}), Path("/c"))
+    assert wrapped == ["/opt/ssh", *ssh(Host("a", (), None, "/home", {}), Path("/c"))[1:]]
 
 
 def test_sudo_takes_the_names_that_ansible_takes() -> None:
@@ -142,7 +152,7 @@ def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_templates_and_vaults_are_resolved_as_ansible_does(tmp_path: Path, sealed: str) -> None:
     found = load(write(tmp_path, sealed))
     a, b = found.hosts
-    assert ssh(a, Path("/c"))[-3:] == ["-o", "Port=23", "a.example.org"]
+    assert ssh(a, Path("/c"))[-3:] == ["-o", 'Port="23"', "a.example.org"]
     assert ssh(b, Path("/c"))[-1] == "b.example.org"
     assert (a.nics, a.rack, a.home) == ((InventoryNic("eth1", "10.0.0.1"),), "left", "/example.org")
     assert b.nics == (InventoryNic("eth1", rate_bps=20 * 10**9),)
