@@ -58,6 +58,7 @@ class Agent:
     readings: list[tuple[float, ...]] = field(default_factory=list)
     looked_s: float = 0.0
     extended_s: float = 0.0
+    serving: bool = False
     leaving: bool = False
     body: Callable[[Launch], int] | None = None
 
@@ -77,15 +78,20 @@ class Agent:
     def serve(self) -> None:
         """Until the controller is gone."""
         os.set_blocking(0, False)
-        while not self.leaving:
-            busy = self.processes.followed or self.watching
-            for key, _ in self._selector.select(LOOK_S if busy else None):
-                key.data()
-            self._look()
+        self.serving = True
+        try:
+            while not self.leaving:
+                busy = self.processes.followed or self.watching
+                for key, _ in self._selector.select(LOOK_S if busy else None):
+                    key.data()
+                self._look()
+        finally:
+            self.serving = False
 
     def leave(self) -> None:
-        """Soon; and at once when it is said again, for we may wait for somebody to take what we tell."""
-        if self.leaving:
+        """Soon; and at once when it is said again, for we may wait for somebody to take what we tell. What we do at the
+        end is not broken off."""
+        if self.leaving and self.serving:
             raise SystemExit
         self.leaving = True
 
