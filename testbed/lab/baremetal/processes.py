@@ -143,7 +143,8 @@ class Processes:
             def there() -> int:
                 _take_files(log, 2 if keep is None else keep)
                 signal.set_wakeup_fd(-1)
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                    signal.signal(number, signal.SIG_DFL)  # the agent has other plans
                 _become_user()
                 return body()
 
