@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 Snapshot = dict[str, Any]
 NOT_OURS = ("var/log/",)
 """Files that sshd itself writes."""
+SESSION = re.compile(r'"sshd(-session)?: \w+(@| \[priv\])')
+"""A process of one, as OpenSSH names it: a client keeps its connection for a minute (ControlPersist)."""
 LOOKS = {
     "interfaces": ["ip", "-json", "address"],
     "routes": ["ip", "-json", "route", "show", "table", "all"],
@@ -50,7 +53,7 @@ def _steady(found: Any) -> Any:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """What is otherwise in the second of two snapshots, for a reader."""
+    """What is otherwise in the second of two snapshots, for a reader. A session of SSH may have ended."""
     found = []
     for name, was in before.items():
         now = after[name]
@@ -59,9 +62,8 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
                 {json.dumps(one) for one in (value.items() if isinstance(value, dict) else value)}
                 for value in (was, now)
             )
-            found += [f"{name}: gone: {one}" for one in sorted(old - new)] + [
-                f"{name}: new: {one}" for one in sorted(new - old)
-            ]
+            gone = [one for one in sorted(old - new) if not (name == "processes" and SESSION.match(one))]
+            found += [f"{name}: gone: {one}" for one in gone] + [f"{name}: new: {one}" for one in sorted(new - old)]
     return found
 
 
