@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from .records import carried_what_the_forest_says, check
 from .test_run import call
 
 pytestmark = pytest.mark.lab
@@ -58,11 +59,6 @@ def records(run: Path) -> dict[str, dict[str, Any]]:
     return {record["label"]: record for record in found}
 
 
-def check(record: dict[str, Any], name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in record["fidelity"]["checks"] if one["name"] == name)
-    return found
-
-
 def test_a_straggler_holds_up_least_where_nobody_waits_for_it(trained: Path) -> None:
     jct_s = {label: record["metrics"]["jct_s"] for label, record in records(trained).items()}
     assert jct_s["async"] < 0.8 * jct_s["SSP"]
@@ -85,9 +81,8 @@ def test_weights_are_those_of_the_same_updates_in_one_process(trained: Path, lab
 
 
 def test_the_bytes_of_each_link_are_those_of_its_workers_updates(trained: Path) -> None:
-    for label, record in records(trained).items():
-        for link in record["links"]:
-            assert link["bytes"] == pytest.approx(link["theory_bytes"], rel=0.05), (label, link)
+    for record in records(trained).values():
+        carried_what_the_forest_says(record)
         assert check(record, "bytes on the wire")["ok"]
     links = {(link["from"], link["to"]): link["theory_bytes"] for link in records(trained)["async"]["links"]}
     assert links["h0", "s0"] < links["h1", "s0"]  # the slow one made fewer updates

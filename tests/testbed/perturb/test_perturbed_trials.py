@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.testbed.bench import Bench
+from tests.testbed.records import check
 
 pytestmark = pytest.mark.lab
 
@@ -88,7 +89,7 @@ def test_a_delay_for_a_while_shows_in_the_synchronisations_that_it_hits(run: Run
 
 def test_flows_that_compete_are_counted_and_not_taken_for_the_schemes(run: Run, tmp_path: Path) -> None:
     record, _ = run("{kind: background, from: h0, to: h1, rate: 40 Mbit/s, until: 1500 ms}")
-    wire = next(check for check in record["fidelity"]["checks"] if check["name"] == "bytes on the wire")
+    wire = check(record, "bytes on the wire")
     assert wire["ok"], wire
     (log,) = tmp_path.rglob("source0.log")
     sent = json.loads(log.read_text().splitlines()[-1])["sent_bytes"]
@@ -123,7 +124,7 @@ def test_an_event_that_never_came_is_recorded_as_such(run: Run) -> None:
 
 def test_hogs_take_cpu_time(run: Run) -> None:
     record, _ = run("{kind: hog, hosts: h0, cores: 4}")
-    headroom = next(check for check in record["fidelity"]["checks"] if check["name"] == "CPU headroom")
+    headroom = check(record, "CPU headroom")
     assert headroom["value"] < 0.15
     assert record["fidelity"]["verdict"] == "INVALID"
 

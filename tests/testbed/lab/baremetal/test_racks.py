@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,6 +16,7 @@ from testbed.lab.baremetal import crossings, network
 from testbed.lab.baremetal.inventory import Host, Inventory, InventoryNic
 from testbed.lab.baremetal.rehearsal import Rehearsal
 from testbed.lab.base import LinkSettings
+from tests.testbed.records import check
 from topologies import addressing
 from topologies.build import build
 from topologies.model import Topology
@@ -169,10 +169,10 @@ def test_a_link_between_racks_that_is_not_as_asked_is_found(rehearsal: Rehearsal
     assert out < 0.65
     assert 0.75 < back <= 1 + LIMITS.faster, "the way back is as asked, but for other tests on the cores"
     assert record["fidelity"]["verdict"] == "INVALID"
-    check: dict[str, Any] = next(one for one in record["fidelity"]["checks"] if one["name"] == "link rate")
-    assert not check["ok"]
-    assert check["value"] == pytest.approx(out)
-    assert "rack r0 (leaf0) to rack r1 (leaf1)" in check["detail"]
+    found = check(record, "link rate")
+    assert not found["ok"]
+    assert found["value"] == pytest.approx(out)
+    assert "rack r0 (leaf0) to rack r1 (leaf1)" in found["detail"]
     uncounted = [link for link in record["links"] if link["bytes"] is None]
     assert {(link["from"][:4], link["to"][:4]) for link in uncounted} == {("leaf", "spin"), ("spin", "leaf")}
     assert "Links between switches, 4 of 12, are not counted" in (tmp_path / "run/report.html").read_text()
