@@ -31,7 +31,7 @@ def root() -> Path:
     return ROOT
 
 
-COSTLY = ("rehearsal", "refused", "records", "finished", "network")
+COSTLY = ("rehearsal", "refused", "records", "finished", "trained", "network")
 """Fixtures that take many seconds to make, and that tests of a module or more share."""
 
 

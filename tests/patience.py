@@ -12,7 +12,7 @@ PATIENCE_S = 30.0
 Found = TypeVar("Found")
 
 
-def until(reached: Callable[[], Found], within_s: float = PATIENCE_S, look_every_s: float = 0.01) -> Found:
+def until(reached: Callable[[], Found | None], within_s: float = PATIENCE_S, look_every_s: float = 0.01) -> Found:
     """Call it until what it returns is true, and return that. Raises AssertionError when the time is up."""
     end = time.monotonic() + within_s
     while not (found := reached()):

@@ -19,8 +19,7 @@ TRAINING = Training("resnet8", "digits", 2, 1, 0.01, 0.9, 1)
 
 
 @pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Referee]:
-    monkeypatch.setattr(referee, "SILENT_S", 8.0)
+def judge() -> Iterator[Referee]:
     with Referee() as one:
         yield one
 
@@ -52,11 +51,15 @@ def test_one_that_dies_at_work_fails_the_trial(judge: Referee, tmp_path: Path) -
         judge.check(TRAINING, [(0, 2)], "real", tmp_path / "absent.npy")
 
 
-def test_one_that_stands_still_fails_the_trial_and_is_ended(judge: Referee, weights: Path) -> None:
+def test_one_that_stands_still_fails_the_trial_and_is_ended(
+    judge: Referee, weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     judge.check(TRAINING, [(0, 2)], "real", weights)
     first = pid(judge)
     os.kill(first, signal.SIGSTOP)
-    with pytest.raises(TrialTimeoutError, match="showed no sign of life for 8 s"):
-        judge.check(TRAINING, [(0, 2)], "real", weights)
+    with monkeypatch.context() as patch:
+        patch.setattr(referee, "SILENT_S", 2.0)
+        with pytest.raises(TrialTimeoutError, match="showed no sign of life for 2 s"):
+            judge.check(TRAINING, [(0, 2)], "real", weights)
     assert not Path(f"/proc/{first}").exists()
     assert judge.check(TRAINING, [(0, 2)], "real", weights)["weights_error"] < 1e-6

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +18,7 @@ from testbed.lab.baremetal import crossings, network
 from testbed.lab.baremetal.inventory import Host, Inventory, InventoryNic
 from testbed.lab.baremetal.rehearsal import Rehearsal
 from testbed.lab.base import LinkSettings
+from tests.patience import until
 from tests.testbed.records import check
 from topologies import addressing
 from topologies.build import build
@@ -151,6 +154,22 @@ def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
         yield hosts
 
 
+def measured(rehearsal: Rehearsal, folder: Path) -> tuple[dict[str, Any], float] | None:
+    """A trial's record, and the share of its rate that the way out of the first rack has, which is slower; None if that
+    or the way back, which is as asked, was not found so, because other tests held the cores during a burst."""
+    shutil.rmtree(folder / "run", ignore_errors=True)
+    inventory = str(rehearsal.inventory)
+    words = ["run", str(folder / "spec.yaml"), "--inventory", inventory, "--out", str(folder / "run"), "--json"]
+    done = rehearsal.testbed(*words)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    (record,) = json.loads(done.stdout)["trials"]
+    between = [one for one in record["probes"] if not one["port_address"]]
+    ways = {one["name"]: one["rate_bps"] / one["asked_bps"] / goodput(1500) for one in between}
+    assert list(ways) == ["rack r0 (leaf0) to rack r1 (leaf1)", "rack r1 (leaf1) to rack r0 (leaf0)"]
+    out, back = ways.values()
+    return (record, out) if out < 0.65 and 0.75 < back <= 1 + LIMITS.faster else None
+
+
 @pytest.mark.lab
 def test_a_link_between_racks_that_is_not_as_asked_is_found(rehearsal: Rehearsal, tmp_path: Path) -> None:
     inventory = rehearsal.write_inventory()
@@ -158,16 +177,7 @@ def test_a_link_between_racks_that_is_not_as_asked_is_found(rehearsal: Rehearsal
     slower = ["rate", f"{60 * MBIT}bit", "burst", "100kb", "limit", "16mb"]
     rehearsal.run(["tc", "qdisc", "replace", "dev", "up0", "root", "tbf", *slower], check=True)
     (tmp_path / "spec.yaml").write_text(SPEC)
-    words = ["run", str(tmp_path / "spec.yaml"), "--inventory", str(inventory), "--out", str(tmp_path / "run")]
-    done = rehearsal.testbed(*words, "--json")
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    (record,) = json.loads(done.stdout)["trials"]
-    between = [one for one in record["probes"] if not one["port_address"]]
-    ways = {one["name"]: one["rate_bps"] / one["asked_bps"] / goodput(1500) for one in between}
-    assert list(ways) == ["rack r0 (leaf0) to rack r1 (leaf1)", "rack r1 (leaf1) to rack r0 (leaf0)"]
-    out, back = ways.values()
-    assert out < 0.65
-    assert 0.75 < back <= 1 + LIMITS.faster, "the way back is as asked, but for other tests on the cores"
+    record, out = until(lambda: measured(rehearsal, tmp_path), 180.0)
     assert record["fidelity"]["verdict"] == "INVALID"
     found = check(record, "link rate")
     assert not found["ok"]
