@@ -59,9 +59,9 @@ def wait(
         if found != sizes:
             sizes, changed_s = found, now
             tick(iterations(files.samples(names[min(running)])))  # the first may have died
-        limit_s = timeout_s if all(sizes) else start_timeout_s
+        limit_s, option = (timeout_s, "timeout") if all(sizes) else (start_timeout_s, "start_timeout")
         if now - changed_s > limit_s + GRACE_S:
-            raise _stuck(lab, sorted(running), names, files, limit_s)
+            raise _stuck(lab, sorted(running), names, files, limit_s, option)
         time.sleep(POLL_S)
 
 
@@ -145,16 +145,19 @@ def iterations(path: Path) -> int:
     return sum(1 for line in read(path) if line["kind"] == "iteration")
 
 
-def _stuck(lab: Lab, running: Sequence[int], names: Sequence[str], files: Files, timeout_s: float) -> TrialTimeoutError:
-    """Names the workers that are furthest behind, which the others wait for, and those that somebody stopped."""
+def _stuck(
+    lab: Lab, running: Sequence[int], names: Sequence[str], files: Files, limit_s: float, option: str
+) -> TrialTimeoutError:
+    """Names the workers that are furthest behind, which the others wait for, those that somebody stopped, and the
+    spec's ``option`` that sets the limit."""
     done = {names[node]: iterations(files.samples(names[node])) for node in running}
     least = min(done.values())
     behind = [name for name, count in done.items() if count == least]
     return TrialTimeoutError(
-        f"no worker got anything done for {timeout_s:g} s; furthest behind, at iteration {least}: {_some(behind)}"
+        f"no worker got anything done for {limit_s:g} s; furthest behind, at iteration {least}: {_some(behind)}"
         f"{stopped(lab, names)}\n"
         f"{tail(files.log(behind[0]))}",
-        fix=f"read {files.log(behind[0])}, or give a longer timeout",
+        fix=f"read {files.log(behind[0])}, or give a longer {option}",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -96,3 +97,18 @@ def test_until_all_have_met_the_limit_is_another(bench: Bench, tmp_path: Path, m
     took_s = time.monotonic() - began_s
     assert TIMEOUT_S + watch.GRACE_S < took_s < START_TIMEOUT_S + watch.GRACE_S + watch.SETTLE_S + 15
     assert "still running a moment later: h" in error or "stopped: h" in error
+
+
+@pytest.mark.parametrize("scheme", ["gloo", pytest.param("openmpi", marks=needs_open_mpi), "ring"])
+def test_until_all_have_met_one_may_be_later_than_the_timeout(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    bench.strike_first(1, signal.SIGSTOP, monkeypatch)
+    spec = (
+        SPEC.replace("TOPOLOGY", "star(hosts=3)").replace("SCHEME", scheme).replace("iterations: 400", "iterations: 4")
+    )
+    goes_on = threading.Timer(2 * TIMEOUT_S, lambda: bench.lab.signal(1, signal.SIGCONT))
+    goes_on.start()
+    (outcome,) = bench.run(spec.replace(f"start_timeout: {START_TIMEOUT_S} s", "start_timeout: 30 s"), tmp_path)
+    goes_on.join()
+    assert outcome.record["status"] == "done", outcome.record["error"]

@@ -77,16 +77,20 @@ def test_silence_is_noticed_and_the_furthest_behind_named(files: Files) -> None:
     say(files, "h0", {"kind": "iteration"}, {"kind": "iteration"})
     say(files, "h1", {"kind": "iteration"})
     say(files, "h2", {"kind": "iteration"}, {"kind": "iteration"})
-    with pytest.raises(TrialTimeoutError, match=r"for 0\.05 s; furthest behind, at iteration 1: h1; stopped: h2"):
+    with pytest.raises(
+        TrialTimeoutError, match=r"for 0\.05 s; furthest behind, at iteration 1: h1; stopped: h2"
+    ) as error:
         wait(FakeLab(stopped=[2]), files, timeout_s=0.05)
+    assert str(error.value.fix).endswith("or give a longer timeout")
 
 
 def test_until_all_have_met_the_limit_is_that_of_the_start(files: Files) -> None:
     say(files, "h0", {"kind": "hello"})
     say(files, "h1", {"kind": "hello"})
     began_s = time.monotonic()
-    with pytest.raises(TrialTimeoutError, match=r"for 0\.3 s; furthest behind, at iteration 0: h0, h1, h2"):
+    with pytest.raises(TrialTimeoutError, match=r"for 0\.3 s; furthest behind, at iteration 0: h0, h1, h2") as error:
         wait(FakeLab(), files, timeout_s=0.01, start_timeout_s=0.3)
+    assert str(error.value.fix).endswith("or give a longer start_timeout")
     assert time.monotonic() - began_s > 0.3
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
+from torch.distributed.rendezvous import rendezvous
 
 from testbed.errors import WorkerError
 from workloads.job import Job
@@ -30,7 +31,7 @@ class Gloo:
     def __init__(self, job: Job, library: Library, table: ChunkTable, gradient: NDArray[np.float32]) -> None:
         """
         Raises:
-            WorkerError: the ranks do not meet within the timeout.
+            WorkerError: the ranks do not meet within the start timeout.
         """
         assert job.meeting is not None
         assert job.rank is not None
@@ -40,19 +41,20 @@ class Gloo:
         self._under_way: list[dist.Work] = []
         self.congestion_control = congestion_control()
         os.environ["GLOO_SOCKET_IFNAME"] = interface_of(job.meeting.local)
-        limit = timedelta(seconds=job.timeout_s)
-        with self._named():
-            place = f"tcp://{job.meeting.first}:{job.meeting.port}"
-            dist.init_process_group("gloo", init_method=place, rank=job.rank, world_size=job.world, timeout=limit)
+        place = f"tcp://{job.meeting.first}:{job.meeting.port}"
+        start, limit = timedelta(seconds=job.start_timeout_s), timedelta(seconds=job.timeout_s)
+        with self._named("start_timeout"):  # the store's, through which ranks learn where the others are
+            store, rank, world = next(rendezvous(place, job.rank, job.world, timeout=start))
+            dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=limit)
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _named(self, option: str = "timeout") -> Iterator[None]:
         try:
             yield
         except RuntimeError as error:  # also torch's own DistError
             raise WorkerError(
                 f"{self._name}: Gloo failed: {str(error).splitlines()[0]}",
-                fix="see why the other ranks stopped, or raise the timeout",
+                fix=f"see why the other ranks stopped, or raise {option}",
             ) from error
 
     def start(self, bucket: int) -> None:
