@@ -43,8 +43,11 @@ class Gloo:
         os.environ["GLOO_SOCKET_IFNAME"] = interface_of(job.meeting.local)
         place = f"tcp://{job.meeting.first}:{job.meeting.port}"
         start, limit = timedelta(seconds=job.start_timeout_s), timedelta(seconds=job.timeout_s)
-        with self._named("start_timeout"):  # the store's, through which ranks learn where the others are
+        with self._named("start_timeout"):
             store, rank, world = next(rendezvous(place, job.rank, job.world, timeout=start))
+            store.set(f"rank {rank} is here", "")
+            store.wait([f"rank {other} is here" for other in range(world)], start)
+        with self._named():  # Gloo's ranks wait for each other as long as for a sum
             dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=limit)
 
     @contextmanager
