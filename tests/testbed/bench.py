@@ -3,6 +3,8 @@ all its tests share, so that neither is started, and imports PyTorch, once for e
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -46,14 +48,18 @@ class Bench:
             found.append(outcome)
         return found
 
-    def strike_first(self, node: int, number: int, patch: pytest.MonkeyPatch) -> None:
-        """Send a node's process a signal as soon as the next trial's are started."""
+    def strike_first(
+        self, node: int, number: int, patch: pytest.MonkeyPatch, goes_on_after_s: float | None = None
+    ) -> None:
+        """Send a node's process a signal as soon as the next trial's are started; and let it go on after a while."""
         lab = self.lab
         launch = lab.launch
 
         def struck(workers: Sequence[Launch]) -> None:
             launch(workers)
             lab.signal(node, number)
+            if goes_on_after_s is not None:
+                threading.Timer(goes_on_after_s, lab.signal, (node, signal.SIGCONT)).start()
 
         patch.setattr(lab, "launch", struck)
 

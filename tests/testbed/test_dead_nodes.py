@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from testbed import watch
-from testbed.lab.base import Launch
 
 from .bench import Bench
 from .test_libraries import needs_open_mpi
@@ -104,18 +102,9 @@ def test_until_all_have_met_the_limit_is_another(bench: Bench, tmp_path: Path, m
 def test_until_all_have_met_one_may_be_later_than_the_timeout(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
-    bench.strike_first(1, signal.SIGSTOP, monkeypatch)
+    bench.strike_first(1, signal.SIGSTOP, monkeypatch, 2 * TIMEOUT_S)
     spec = (
         SPEC.replace("TOPOLOGY", "star(hosts=3)").replace("SCHEME", scheme).replace("iterations: 400", "iterations: 4")
     )
-    goes_on = threading.Timer(2 * TIMEOUT_S, lambda: bench.lab.signal(1, signal.SIGCONT))
-    strike = bench.lab.launch
-
-    def launch(workers: Sequence[Launch]) -> None:
-        strike(workers)
-        goes_on.start()
-
-    monkeypatch.setattr(bench.lab, "launch", launch)
     (outcome,) = bench.run(spec.replace(f"start_timeout: {START_TIMEOUT_S} s", "start_timeout: 30 s"), tmp_path)
-    goes_on.join()
     assert outcome.record["status"] == "done", outcome.record["error"]

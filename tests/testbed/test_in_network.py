@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from .bench import Bench
+from .records import check
 
 SPEC = """
 name: ina
@@ -38,9 +39,9 @@ def test_every_scheme_trains_as_single_process_sgd_does(bench: Bench, tmp_path: 
     for record in records:
         assert record["status"] == "done", record["error"]
         assert record["accuracy"]["weights_error"] < 1e-4
-        checks = {check["name"]: check for check in record["fidelity"]["checks"]}
-        assert checks["bytes on the wire"]["ok"], checks["bytes on the wire"]
-        assert 0 < checks["aggregators"]["value"] < 1
+        wire = check(record, "bytes on the wire")
+        assert wire["ok"], wire
+        assert 0 < check(record, "aggregators")["value"] < 1
         switches = {link["from"]: link for link in record["links"] if link["from"].startswith(("leaf", "spine"))}
         assert any(link["bytes"] > 0 for link in switches.values())
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from .bench import Bench
+from .records import check
 
 SPEC = """
 name: dying
@@ -61,9 +62,9 @@ def test_rina_goes_on(bench: Bench, tmp_path: Path) -> None:
         assert all(death["how"] == "was killed by SIGKILL" for death in told["deaths"]), label
         for one in told["recoveries"]:
             assert one["recovered_s"] < 6, label  # nobody waits for a process that was killed
-        checks = {check["name"]: check for check in record["fidelity"]["checks"]}
-        assert checks["nodes"]["ok"], label
-        assert checks["bytes on the wire"]["ok"], (label, checks["bytes on the wire"])
+        assert check(record, "nodes")["ok"], label
+        wire = check(record, "bytes on the wire")
+        assert wire["ok"], (label, wire)
 
 
 def test_a_frozen_host_has_died_after_the_failover_time(bench: Bench, tmp_path: Path) -> None:
@@ -89,6 +90,6 @@ def test_one_dies_before_the_others_have_met_it(bench: Bench, tmp_path: Path, mo
     assert record["status"] == "done", record["error"]
     assert [one["world"] for one in record["failover"]["phases"]] == [5]
     assert record["fidelity"]["verdict"] == "INVALID"
-    reasons = {check["name"]: check["detail"] for check in record["fidelity"]["checks"] if not check["ok"]}
+    reasons = {one["name"]: one["detail"] for one in record["fidelity"]["checks"] if not one["ok"]}
     assert reasons["link rate"] == "4 of 10 ports were measured"
     assert reasons["nodes"].startswith("h1 was killed by SIGKILL; from iteration 0 on 5 workers with rina")

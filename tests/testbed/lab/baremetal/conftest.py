@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,24 @@ def hosts(rehearsal: Rehearsal, action: str) -> int:
     done = rehearsal.testbed("hosts", action, "--inventory", str(rehearsal.inventory), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     return sum(json.loads(done.stdout)["changed"].values())
+
+
+def run(rehearsal: Rehearsal, folder: Path, spec: str, *more: str) -> list[dict[str, Any]]:
+    """The records of an experiment on the hosts."""
+    (folder / "spec.yaml").write_text(spec)
+    words = [
+        "run",
+        str(folder / "spec.yaml"),
+        "--inventory",
+        str(rehearsal.inventory),
+        "--out",
+        str(folder / "run"),
+        "--json",
+    ]
+    done = rehearsal.testbed(*words, *more)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    found: list[dict[str, Any]] = json.loads(done.stdout)["trials"]
+    return found
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +24,7 @@ from topologies.build import build
 from topologies.model import Topology
 from workloads.sync.cost import goodput
 
-from .conftest import skip_without_hosts
+from .conftest import run, skip_without_hosts
 
 MBIT = 10**6
 TWO_RACKS = "spine_leaf(racks=2,hosts_per_rack=2,spines=1,oversubscription=2)"
@@ -158,11 +157,7 @@ def measured(rehearsal: Rehearsal, folder: Path) -> tuple[dict[str, Any], float]
     """A trial's record, and the share of its rate that the way out of the first rack has, which is slower; None if that
     or the way back, which is as asked, was not found so, because other tests held the cores during a burst."""
     shutil.rmtree(folder / "run", ignore_errors=True)
-    inventory = str(rehearsal.inventory)
-    words = ["run", str(folder / "spec.yaml"), "--inventory", inventory, "--out", str(folder / "run"), "--json"]
-    done = rehearsal.testbed(*words)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    (record,) = json.loads(done.stdout)["trials"]
+    (record,) = run(rehearsal, folder, SPEC)
     between = [one for one in record["probes"] if not one["port_address"]]
     ways = {one["name"]: one["rate_bps"] / one["asked_bps"] / goodput(1500) for one in between}
     assert list(ways) == ["rack r0 (leaf0) to rack r1 (leaf1)", "rack r1 (leaf1) to rack r0 (leaf0)"]
@@ -176,7 +171,6 @@ def test_a_link_between_racks_that_is_not_as_asked_is_found(rehearsal: Rehearsal
     assert rehearsal.testbed("hosts", "prepare", "--inventory", str(inventory)).returncode == 0
     slower = ["rate", f"{60 * MBIT}bit", "burst", "100kb", "limit", "16mb"]
     rehearsal.run(["tc", "qdisc", "replace", "dev", "up0", "root", "tbf", *slower], check=True)
-    (tmp_path / "spec.yaml").write_text(SPEC)
     record, out = until(lambda: measured(rehearsal, tmp_path), 180.0)
     assert record["fidelity"]["verdict"] == "INVALID"
     found = check(record, "link rate")

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ from testbed.lab.baremetal.rehearsal import CLOCK_STEP_S, Rehearsal
 from testbed.lab.baremetal.rehearse import main
 from tests.patience import until
 
-from .conftest import skip_without_hosts
+from .conftest import run, skip_without_hosts
 
 pytestmark = pytest.mark.lab
 
@@ -31,24 +30,6 @@ timeout: 20 s
 """
 LONG = SPEC.replace("iterations: 3", "iterations: 2000")
 STARTED_S = 60.0
-
-
-def run(rehearsal: Rehearsal, folder: Path, spec: str, *more: str) -> list[dict[str, Any]]:
-    """The records of an experiment on the hosts."""
-    (folder / "spec.yaml").write_text(spec)
-    words = [
-        "run",
-        str(folder / "spec.yaml"),
-        "--inventory",
-        str(rehearsal.inventory),
-        "--out",
-        str(folder / "run"),
-        "--json",
-    ]
-    done = rehearsal.testbed(*words, *more)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    found: list[dict[str, Any]] = json.loads(done.stdout)["trials"]
-    return found
 
 
 def test_from_prepare_to_reset_hosts_are_as_before_and_the_demo_has_run(
