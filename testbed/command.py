@@ -28,7 +28,6 @@ from testbed.trial import Trial, link_settings
 from topologies.addressing import plan
 from workloads.probing import ProbingJob
 from workloads.sync import codec
-from workloads.sync.cost import goodput
 from workloads.sync.flows import neighbours
 from workloads.sync.schemes import build
 
@@ -202,23 +201,28 @@ def _stuck(lab: Lab, running: Sequence[int], names: Sequence[str], files: Files,
 def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
     """Metrics, links and fidelity of a command whose ranks all ended well. JCT: first start to last end."""
     start_s, end_s = min(one.started_s for one in ran.exits), max(one.ended_s for one in ran.exits)
-    counted = results.links(trial, undisturbed(trial).phases, ran.counters, {})
-    factor = goodput(trial.spec.links.mtu)
     events = timeline(ran.events, start_s)
-    rates = [*map(results.burst, ran.probes), *ran.idle.rates]
-    checks = [
-        fidelity.link_rate(rates, len(jobs.bursts(trial.network.topology)) + len(ran.idle.rates), factor),
-        fidelity.delay(ran.idle.round_trips),
-        *fidelity.cpu([(start_s, end_s)], ran.cpu, "while the command ran"),
-        fidelity.drops(counted, asked=bool(results.DROPPING & {event["kind"] for event in events})),
-        fidelity.shaping(ran.differs),
-        *([fidelity.events(events)] if events else []),
-    ]
+    seen = fidelity.Seen(
+        trial=trial,
+        samples=None,
+        window=(start_s, end_s),
+        rates=[*map(results.burst, ran.probes), *ran.idle.rates],
+        expected_rates=len(jobs.bursts(trial.network.topology)) + len(ran.idle.rates),
+        round_trips=ran.idle.round_trips,
+        links=results.links(trial, undisturbed(trial).phases, ran.counters, {}),
+        cpu=ran.cpu,
+        done=(),
+        aggregators=(),
+        differs=ran.differs,
+        events=events,
+        course=undisturbed(trial),
+        bounds=None,
+    )
     return {
         "metrics": {"jct_s": end_s - start_s},
-        "links": counted,
+        "links": seen.links,
         "events": events,
-        "probes": rates,
-        "round_trips": ran.idle.round_trips,
-        "fidelity": fidelity.verdict(checks),
+        "probes": seen.rates,
+        "round_trips": seen.round_trips,
+        "fidelity": fidelity.judge(seen),
     }

@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.metrics import rounds
-from testbed import asynchrony, calibration, command, jobs, phases, results, watch
+from testbed import asynchrony, calibration, command, fidelity, jobs, phases, results, watch
+from testbed.bounds import bounds as bounds_of
 from testbed.calibration import Calibrated
 from testbed.deaths import Course, undisturbed
 from testbed.deaths import record as record_of_deaths
@@ -222,41 +223,41 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     probes = seen.of("probe")
     ours = [probed_bytes(trial, probes), background_bytes(trial, seen.background)]
     others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
-    course = seen.course
-    link_counts = results.links(trial, course.phases, seen.counters, others)
+    course, start_s = seen.course, float(samples["start_s"].min())
+    events = timeline(seen.events, start_s)
+    bounds = None if trial.asynchronous else bounds_of(trial, samples, course.phases, events)
     loss = rounds(samples).groupby("iteration")["loss"].mean()
-    found = evidence(trial, seen, probes, link_counts, float(samples["start_s"].min()))
-    # What a process that died had sent is not known.
-    sent = None if course.deaths else sent_bytes([line["wire_bytes"] for line in seen.of("done")])
-    return {
-        "metrics": results.measure(trial, samples, course.phases, sent)
-        | {"gst_uncertainty_s": seen.lab.get("clock_uncertainty_s")},
-        "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
-        "links": link_counts,
-        "events": found.events,
-        "probes": found.rates,
-        "round_trips": found.round_trips,
-        "fidelity": results.judge(trial, samples, found),
-        "failover": record_of_deaths(trial, course, samples),
-        "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello")}),
-        "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done")),
-    }
-
-
-def evidence(trial: Trial, seen: Observed, probes: Lines, link_counts: Lines, start_s: float) -> results.Evidence:
-    """What the verdict of a trial whose first iteration began at ``start_s`` is found from."""
-    return results.Evidence(
+    found = fidelity.Seen(
+        trial=trial,
+        samples=samples,
+        window=(start_s, float(samples["end_s"].max())),
         rates=[*map(results.burst, probes), *seen.idle.rates],
         expected_rates=len(jobs.bursts(trial.network.topology)) + len(seen.idle.rates),
         round_trips=seen.idle.round_trips,
-        links=link_counts,
+        links=results.links(trial, course.phases, seen.counters, others),
         cpu=seen.cpu,
         done=seen.of("done"),
         aggregators={line["name"] for line in seen.of("hello") if line["rank"] is None},
         differs=seen.differs,
-        events=timeline(seen.events, start_s),
-        course=seen.course,
+        events=events,
+        course=course,
+        bounds=bounds,
     )
+    # What a process that died had sent is not known.
+    sent = None if course.deaths else sent_bytes([line["wire_bytes"] for line in seen.of("done")])
+    return {
+        "metrics": results.measure(trial, samples, course.phases, bounds, sent)
+        | {"gst_uncertainty_s": seen.lab.get("clock_uncertainty_s")},
+        "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
+        "links": found.links,
+        "events": events,
+        "probes": found.rates,
+        "round_trips": found.round_trips,
+        "fidelity": fidelity.judge(found),
+        "failover": record_of_deaths(trial, course, samples),
+        "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello")}),
+        "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done")),
+    }
 
 
 def as_run(trial: Trial, history: History, samples: pd.DataFrame) -> Trial:
@@ -269,7 +270,7 @@ def as_run(trial: Trial, history: History, samples: pd.DataFrame) -> Trial:
     by = samples.groupby("iteration")
     windows = list(zip(by["ready_s"].min(), by["sum_s"].max(), strict=True))
     network = trial.network
-    found = moved_cost(network.forest, history, windows, results.gradient_bytes(trial))
+    found = moved_cost(network.forest, history, windows, trial.gradient_bytes)
     return replace(trial, network=replace(network, cost=found))
 
 

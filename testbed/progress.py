@@ -37,8 +37,9 @@ def sentence(record: Mapping[str, Any]) -> str:
 
 def _trained(record: Mapping[str, Any]) -> str:
     found = record["metrics"]
+    over = "" if found["gst_ratio"] is None else f" ({found['gst_ratio']:.3f} of its bound)"
     return (
-        f"{record['id']}: GST {time_text(found['gst_median_s'], measured=True)} ({found['gst_ratio']:.3f} of theory), "
+        f"{record['id']}: GST {time_text(found['gst_median_s'], measured=True)}{over}, "
         f"JCT {time_text(found['jct_s'], measured=True)}, {found['throughput_sps']:.0f} samples/s, "
         f"{_learnt(record)}, {_survived(record)}{record['fidelity']['verdict']}"
     )

@@ -15,7 +15,7 @@ from topologies.circuits import matchings, paths
 from topologies.model import Topology
 from topologies.panels import Panels
 from topologies.patch_panel import repatched
-from workloads.sync.cost import Cost, cost
+from workloads.sync.cost import IDEAL, Cost, Shaper, cost
 from workloads.sync.forest import Forest
 
 History = Sequence[tuple[float, Topology]]
@@ -73,8 +73,8 @@ class MovedCost(Cost):
 
     states: tuple[Cost, ...]
 
-    def bound_s(self, goodput: float = 1.0) -> float:
-        return min(one.bound_s(goodput) for one in self.states)
+    def bound_s(self, shaper: Shaper = IDEAL) -> float:
+        return min(one.bound_s(shaper) for one in self.states)
 
 
 def moved_cost(

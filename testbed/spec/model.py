@@ -321,6 +321,9 @@ class Spec(Group):
         [], max_length=MOST_CONDITIONS, examples=["[servers <= hosts]"]
     )
     """Which points of a sweep to run: those at which all these conditions hold, see :mod:`testbed.spec.where`."""
+    certify: Share = Field(0.03, ge=0, lt=1, examples=["3 %"])
+    """By how much a number may be too long, at most, for findings about the machine not to count against it, see
+    :mod:`testbed.fidelity.judgement`."""
     timeout_s: Time = Field(60.0, alias="timeout", gt=0)
     """A trial fails when none of its workers gets anything done for this long."""
     start_timeout_s: Time = Field(60.0, alias="start_timeout", gt=0)
