@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from analysis.cell import Cell
-from analysis.load import load, number
+from analysis.load import load
 from analysis.recorded import Run, Trial
 from testbed.errors import OutputError
-from testbed.files import read_json, write_bytes
+from testbed.files import number, read_json, write_bytes
 from testbed.units import time_text
 
 SCHEMA = 1

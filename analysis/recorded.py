@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from analysis.verdicts import VALID, Number
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -142,6 +144,8 @@ class Trial:
     """The point for people: ``rate=100 Mbit/s``."""
     warmup: int = 0
     """Iterations at its start that statistics of GST leave out."""
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    """By name (:data:`analysis.verdicts.NUMBERS`), the verdicts of its numbers; none of a trial that failed."""
 
     @cached_property
     def setting(self) -> Setting:
@@ -182,8 +186,12 @@ class Trial:
 
     @property
     def valid(self) -> bool:
-        """Whether it finished and every fidelity check passed."""
-        return self.done and self.verdict == "VALID"
+        """Whether it finished and all that it reports is VALID."""
+        return self.done and self.verdict == VALID
+
+    def valid_in(self, number: str) -> bool:
+        """Whether it finished and that one of its numbers is VALID; False of one that it does not report."""
+        return self.done and number in self.numbers and self.numbers[number].verdict == VALID
 
     @property
     def reasons(self) -> tuple[Check, ...]:

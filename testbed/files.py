@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,17 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text} is no finite number")
     return number
+
+
+def number(name: str, value: object) -> float:
+    """What ``name`` is in a file that may be damaged.
+
+    Raises:
+        ValueError: it is no number, though text of one, or is beyond all that can be measured.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise ValueError(f"{name} is {value!r:.40}, no finite number")
+    return float(value)
 
 
 def read_json(path: Path) -> dict[str, Any]:
