@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from analysis.recorded import Accuracy, Check, Event, LinkCount, Metrics, Recovery, Run, Trial, workload_of
 from analysis.verdicts import numbers_of
 from testbed.errors import OutputError
-from testbed.files import number, parse_json
+from testbed.files import check_name, number, parse_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +99,7 @@ def _json(path: Path) -> dict[str, Any]:
 def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
     raw = _json(path)
     try:
+        check_name(path, raw["id"])
         done = raw["status"] == "done"
         fidelity = raw.get("fidelity") or {}
         return Trial(

@@ -71,6 +71,19 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
+def check_name(path: Path, trial: object) -> None:
+    """Whether a trial's file is called as the trial that it holds: a copy under another name would count twice.
+
+    Raises:
+        OutputError: it is not.
+    """
+    if trial != path.stem:
+        raise OutputError(
+            f"{path}: holds the trial {trial!r:.100}, and a trial's file has its name: a copy would count twice",
+            fix="remove the copy, or give the file its trial's name",
+        )
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file atomically: whoever opens ``path`` sees the old content or the new, also after a power cut.
 

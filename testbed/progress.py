@@ -99,7 +99,9 @@ class Lines:
         pass
 
     def added(self, trials: Sequence[Trial]) -> None:
-        """More turned out to be needed."""
+        """More turned out to be needed; :func:`first_line` has said so where the spec asks for it."""
+        if trials and not isinstance(trials[0].spec.repeats, Until):
+            self._print(f"{len(trials)} more to run, for too few are VALID to decide")
         self._left |= {trial.id: trial for trial in trials}
         self._count += len(trials)
 

@@ -15,7 +15,7 @@ from testbed.lab.choice import opener
 from testbed.progress import Lines
 from testbed.referee import Referee
 from testbed.rundir import RunDirectory
-from testbed.sizing import Loose, Part, Planned, Record
+from testbed.sizing import Lacking, Loose, Part, Planned, Record, topped_up
 from testbed.spec import Source
 from testbed.trial import Trial
 from workloads.sync import libraries
@@ -50,15 +50,21 @@ class Experiment:
         open_lab: Callable[[], Lab] | None = None,
         part: Part | None = None,
         only: Collection[str] | None = None,
+        lacking: Lacking | None = None,
+        most_rounds: int | None = None,
     ) -> None:
         """``directory`` is told how many trials there will be in any case; ``open_lab`` is for another lab than the
-        spec's; ``only`` holds the ids of the cells' first trials to run, if not all.
+        spec's; ``only`` holds the ids of the cells' first trials to run, if not all; ``lacking`` says, once all have
+        run, which cells need more VALID trials; ``most_rounds`` is how many rounds the directory may hold, if more than
+        the spec asks for.
 
         Raises:
             TestbedError: the spec makes no sense here, no lab can be had, or the directory cannot be used.
         """
         self.source = source
-        self._plan = Planned(source, part, only)
+        self._lacking = lacking
+        self._plan = Planned(source, part, only, most_rounds)
+        self._most_rounds = most_rounds
         self.congestion_controls = list(
             dict.fromkeys(environment.congestion_control(trial.spec) for trial in self._plan.firsts)
         )
@@ -90,9 +96,15 @@ class Experiment:
         open_lab: Callable[[], Lab] | None = None,
         part: Part | None = None,
         only: Collection[str] | None = None,
+        lacking: Lacking | None = None,
     ) -> Experiment:
         """Run into ``out``, which must not exist or be empty; None takes one under runs/."""
-        return cls(source, lambda count: RunDirectory.create(out, source, count, part), open_lab, part, only)
+        most = topped_up(source.spec) if lacking else None
+
+        def directory(count: int) -> RunDirectory:
+            return RunDirectory.create(out, source, count, part, most)
+
+        return cls(source, directory, open_lab, part, only, lacking, most)
 
     @classmethod
     def resumed(
@@ -101,6 +113,7 @@ class Experiment:
         source: Source | None,
         open_lab: Callable[[], Lab] | None = None,
         only: Collection[str] | None = None,
+        lacking: Lacking | None = None,
     ) -> Experiment:
         """Go on with the run in ``path``; None takes the run's own spec.
 
@@ -115,7 +128,10 @@ class Experiment:
         try:
             if source:
                 directory.check_same(source)
-            return cls(source or directory.source(), lambda _: directory, open_lab, directory.part(), only)
+            source, most = source or directory.source(), directory.most_rounds()
+            if lacking:
+                most = max(most or 0, topped_up(source.spec))
+            return cls(source, lambda _: directory, open_lab, directory.part(), only, lacking, most)
         except BaseException:
             directory.close()
             raise
@@ -147,7 +163,11 @@ class Experiment:
 
     def _extend(self) -> None:
         """Once nothing is left, plan rounds that are needed all the same, up to one that has not run."""
-        while not self.left and (found := self._plan.another_round(self.records, self.directory.holds)):
+        while not self.left and not self._plan.is_full:
+            lacking = self._lacking(self.directory.path) if self._lacking else None
+            found = self._plan.another_round(self.records, self.directory.holds, lacking)
+            if not found:
+                break
             self.records |= self.directory.finished(found)
 
     def go(self, announce: Announce) -> Run:
@@ -158,7 +178,7 @@ class Experiment:
         """
         now = environment.describe(self.source.spec, ", ".join(self.congestion_controls))
         surroundings = environment.gone_on(self.directory.environment(), now)
-        self.directory.save_spec(self.source, len(self.planned))
+        self.directory.save_spec(self.source, len(self.planned), self._most_rounds)
         self.directory.save_environment(surroundings)
         self.directory.save_table(self._in_order())
         left = self.left

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from testbed import exits, interrupt
-from testbed.cli.compare import AcceptInconclusive, Allow, Metrics, Thresholds
+from testbed.cli.compare import AcceptFailures, AcceptInconclusive, Allow, Metrics, Thresholds
 from testbed.cli.output import AsJson, print_json, rich_table
 from testbed.columns import columns
 
@@ -70,12 +70,14 @@ def run(
     metrics: Metrics = [],  # noqa: B006
     allow: Allow = [],  # noqa: B006
     accept_inconclusive: AcceptInconclusive = False,
+    accept_failures: AcceptFailures = False,
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment and write its report.
 
     Every arm runs with every batch size, at every point of a sweep; then come the comparison and the path of the
-    report. With --baseline, what looks slower is measured once more, and the exit code says whether it is.
+    report. With --baseline, more rounds run where too few trials are VALID, up to twice as many; what looks slower is
+    measured once more, and the exit code says whether it is.
     """
     with interrupt.exit_at_once():
         from rich.console import Console
@@ -95,14 +97,15 @@ def run(
             "--metric": metrics,
             "--allow": allow,
             "--accept-inconclusive": accept_inconclusive,
+            "--accept-failures": accept_failures,
         }
     )
     backend = "baremetal" if inventory and spec else backend
     overrides = with_backend(overrides, backend)
-    gate = _gate(baseline, thresholds, metrics, allow, accept_inconclusive)
+    gate = _gate(baseline, thresholds, metrics, allow, accept_inconclusive, accept_failures)
     if gate and spec:
         overrides = gate.prepared(spec, overrides)
-    with _experiment(spec, overrides, out, resume, open_lab, part) as experiment:
+    with _experiment(spec, overrides, out, resume, open_lab, part, gate) as experiment:
         if inventory and experiment.source.spec.lab != "baremetal":
             refuse_inventory(experiment.source.spec.lab)
         go_on = shlex.join(["testbed", "run", "--resume", str(experiment.directory.path), *repeated])
@@ -211,6 +214,7 @@ def _experiment(
     resume: Path | None,
     open_lab: Callable[[], Lab] | None = None,
     part: str | None = None,
+    gate: Gate | None = None,
 ) -> Experiment:
     from testbed.errors import UsageError
     from testbed.run import Experiment
@@ -222,11 +226,12 @@ def _experiment(
         raise UsageError("--set and --backend need the SPEC that they change", fix="name it, or resume without them")
     if resume and part:
         raise UsageError("--part and --resume exclude each other", fix="a resumed run stays the part that it was")
+    lacking = gate.lacking if gate else None
     if resume:
-        return Experiment.resumed(resume, load(spec, overrides) if spec else None, open_lab)
+        return Experiment.resumed(resume, load(spec, overrides) if spec else None, open_lab, lacking=lacking)
     if not spec:
         raise UsageError("no SPEC is given", fix="testbed run experiments/quickstart.yaml")
-    return Experiment.new(load(spec, overrides), out, open_lab, _part(part) if part else None)
+    return Experiment.new(load(spec, overrides), out, open_lab, _part(part) if part else None, lacking=lacking)
 
 
 def _part(text: str) -> tuple[int, int]:
@@ -299,15 +304,20 @@ def _print_comparison(done: Run, console: Console, go_on: str) -> None:
 
 
 def _gate(
-    baseline: Path | None, thresholds: list[str], metrics: list[str], allow: list[str], accept_inconclusive: bool
+    baseline: Path | None,
+    thresholds: list[str],
+    metrics: list[str],
+    allow: list[str],
+    accept_inconclusive: bool,
+    accept_failures: bool,
 ) -> Gate | None:
     """What a run is held against, if anything; read first, so that nothing runs in vain."""
     from testbed.errors import UsageError
 
     if baseline is None:
-        if thresholds or metrics or allow or accept_inconclusive:
+        if thresholds or metrics or allow or accept_inconclusive or accept_failures:
             raise UsageError(
-                "--threshold, --metric, --allow and --accept-inconclusive are about a comparison",
+                "--threshold, --metric, --allow, --accept-inconclusive and --accept-failures are about a comparison",
                 fix="add --baseline FILE",
             )
         return None
@@ -315,7 +325,7 @@ def _gate(
     from testbed.gate import Gate
     from testbed.verdict_options import wanted
 
-    return Gate(read(baseline), wanted(thresholds, metrics), allow)
+    return Gate(read(baseline), wanted(thresholds, metrics), allow, accept_failures)
 
 
 def _gated(
@@ -345,7 +355,8 @@ def _gated(
         _interrupted(experiment, go_on)
     console.print(f"\n{text(found)}", markup=False, highlight=False, soft_wrap=True)
     code = exit_code(found, accept_inconclusive)
-    return as_json(found), exits.TRIAL_FAILED if code != exits.REGRESSION and (done.failed or failed) else code
+    failed = (done.failed or failed) and not gate.accept_failures
+    return as_json(found), exits.TRIAL_FAILED if code != exits.REGRESSION and failed else code
 
 
 def _interrupted(experiment: Experiment, go_on: str, more: str = "") -> NoReturn:
