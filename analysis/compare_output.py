@@ -6,6 +6,7 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -117,9 +118,8 @@ def junit(found: Comparison) -> str:
 
 
 def name(one: Judged) -> str:
-    """A cell and metric: ``ring, batch 16: GST``."""
-    other = f" ({one.arm})" if one.arm != one.cell.label else ""
-    return f"{one.cell}{other}: {NAMES[one.metric]}"
+    """A cell and metric: ``ring, batch 16: GST``; of two arms, as their ratio: ``ring / PS, batch 16: GST``."""
+    return f"{replace(one.cell, label=_arms(one))}: {NAMES[one.metric]}"
 
 
 def sentence(one: Judged) -> str:
@@ -132,10 +132,14 @@ def sentence(one: Judged) -> str:
     )
 
 
+def _arms(one: Judged) -> str:
+    """The arm, or, of two, NEW's over BASE's, as the ratio is."""
+    return one.cell.label if one.arm == one.cell.label else f"{one.arm} / {one.cell.label}"
+
+
 def _row(one: Judged) -> list[str]:
     point = f", {one.cell.where}" if one.cell.where else ""
-    other = f" / {one.arm}" if one.arm != one.cell.label else ""
-    start = [f"{one.cell.label}{other}{point}", str(one.cell.batch or MISSING), NAMES[one.metric]]
+    start = [f"{_arms(one)}{point}", str(one.cell.batch or MISSING), NAMES[one.metric]]
     values = [_value(one.metric, side) for side in (one.base, one.new)]
     trials = f"{len(one.base)} / {len(one.new)}"
     if one.ratio is None or one.p_value is None:

@@ -50,7 +50,8 @@ Conditions = dict[str, str | int | float | bool | None]
 @dataclass(frozen=True)
 class Measured:
     """One trial: ``verdict`` is VALID, INVALID or FAILED, ``values`` its metrics by name, as far as it has them, and
-    ``gst_s`` those of its iterations, which are only read where a baseline is to keep them."""
+    ``gst_s`` those of its iterations, which are only read where a baseline is to keep them. ``world`` is its number of
+    workers; older baselines do not have it."""
 
     id: str
     cell: Cell
@@ -59,6 +60,7 @@ class Measured:
     verdict: str
     values: Mapping[str, float]
     gst_s: tuple[float, ...] = ()
+    world: int | None = None
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,7 @@ def _measured(trial: Trial) -> Measured:
         verdict=(trial.verdict or "INVALID") if trial.done else "FAILED",
         values={name: value for name, value in found.items() if value is not None},
         gst_s=() if trial.gst_s is None else tuple(trial.gst_s),
+        world=trial.world,
     )
 
 
@@ -232,6 +235,7 @@ def _entry(trial: Measured) -> dict[str, Any]:
     """A trial as a baseline has it."""
     values = {name: _rounded(value) for name, value in trial.values.items()}
     found = {"id": trial.id, "repeat": trial.repeat, "started": trial.started, "verdict": trial.verdict, **values}
+    found |= {} if trial.world is None else {"world": trial.world}
     return found | ({"gst_s": [_rounded(value) for value in trial.gst_s]} if trial.gst_s else {})
 
 
@@ -282,4 +286,5 @@ def _entries(cells: Iterable[Mapping[str, Any]]) -> Iterator[Measured]:
                 verdict=str(one["verdict"]),
                 values={name: number(name, one[name]) for name in METRICS if name in one},
                 gst_s=tuple(number("gst_s", value) for value in one.get("gst_s") or ()),
+                world=None if one.get("world") is None else int(one["world"]),
             )

@@ -142,6 +142,8 @@ class Trial:
     """The point for people: ``rate=100 Mbit/s``."""
     warmup: int = 0
     """Iterations at its start that statistics of GST leave out."""
+    part: str = ""
+    """Of several runs side by side (:mod:`analysis.report.beside`), the name of the one that it is from."""
 
     @cached_property
     def setting(self) -> Setting:
