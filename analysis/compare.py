@@ -47,11 +47,11 @@ from functools import lru_cache
 from math import comb
 from typing import Final, Literal
 
-from analysis import conditions
-from analysis.cell import Cell, partner
+from analysis import conditions, ratios
+from analysis.cell import Cell, Repeat, pairs, partner
 from analysis.conditions import Difference
 from analysis.measured import FAILED, Measured, Side
-from analysis.statistics import Interval, holm, p_differ, paired_ratio, ratio
+from analysis.statistics import Interval, holm, p_differ
 from analysis.verdicts import INVALID, VALID
 from testbed.errors import IncomparableError, UsageError
 
@@ -61,7 +61,10 @@ REPEATS = 10
 """Enough for 600 cells: the header's Repeats. ``benchmarks/gate_errors.py`` measures what they can see."""
 THRESHOLDS = {"gst": 0.03, "jct": 0.03, "throughput": 0.03}
 """Repeats on an idle machine scatter by 0.2 to 0.3 % (GST, JCT): a change of 5 % is far outside, one of 1 % passes."""
-HIGHER_IS_BETTER = frozenset({"throughput"})
+THROUGHPUT: Final = ratios.THROUGHPUT
+HIGHER_IS_BETTER = frozenset({THROUGHPUT})
+UNLIKE = frozenset({ratios.GST, ratios.JCT})
+"""What cannot be compared between other numbers of workers, which train other numbers of samples."""
 TOO_FEW = "too few repeats"
 BETTER: Final = "better"
 WORSE: Final = "worse"
@@ -244,13 +247,15 @@ def _asked(base: Side, new: Side, labels: conditions.Pairs, thresholds: Mapping[
                 values, others = _values(before, metric), _values(after, metric)
                 unmeasured = _unmeasured(base.name, before, metric) or _unmeasured(new.name, after, metric)
                 missing = unmeasured if like else f"{new.name} does not have one cell of {other} that agrees with it"
+                base_values, new_values = (tuple(value for _, _, value in one) for one in (values, others))
                 if base.path == new.path:
-                    both = sorted(dict(values).keys() & dict(others).keys())
-                    values, others = ([(i, dict(one)[i]) for i in both] for one in (values, others))
+                    both = pairs(sorted(values), sorted(others))
+                    base_values, new_values = (tuple(one[i] for one in both) for i in (0, 1))
                     missing = missing or ("" if both else "no repeat is VALID on both sides")
-                if any(value <= 0 for _, value in (*values, *others)):
+                if metric in UNLIKE and THROUGHPUT in known:
+                    missing = missing or _unlike(cell.label, before, other, after)
+                if any(value <= 0 for value in (*base_values, *new_values)):
                     missing = missing or "a value is not above 0"
-                base_values, new_values = (tuple(value for _, value in one) for one in (values, others))
                 yield Judged(
                     *(cell, metric, other, INCONCLUSIVE, base_values, new_values, threshold),
                     why=missing,
@@ -274,9 +279,19 @@ def _by_cell(side: Side) -> dict[Cell, list[Measured]]:
     return found
 
 
-def _values(trials: Sequence[Measured], metric: str) -> list[tuple[int, float]]:
-    """(repeat, value) of those that are VALID in it."""
-    return [(trial.repeat, trial.values[metric]) for trial in trials if trial.valid_in(metric)]
+def _values(trials: Sequence[Measured], metric: str) -> list[Repeat[float]]:
+    """Of those that are VALID in it."""
+    return [(trial.repeat, True, trial.values[metric]) for trial in trials if trial.valid_in(metric)]
+
+
+def _unlike(label: str, base: Sequence[Measured], other: str, new: Sequence[Measured]) -> str:
+    """Why the sides' times cannot be compared: they are those of other numbers of workers; nothing where they can."""
+    ours, theirs = (sorted({one.world for one in side if one.world is not None}) for side in (base, new))
+    if not ours or not theirs or ours == theirs:
+        return ""
+    counts = [" or ".join(map(str, side)) for side in (ours, theirs)]
+    arms = f"{label} has {counts[0]} workers and {other} {counts[1]}"
+    return f"{arms}: of these only samples/s can be compared (--metric throughput)"
 
 
 def _unmeasured(name: str, trials: Sequence[Measured], metric: str) -> str:
@@ -332,7 +347,7 @@ def _decided(asked: Sequence[Judged], paired: bool) -> list[Judged]:
 
 
 def _judged(asked: Judged, paired: bool, p_value: float, tests: int) -> Judged:
-    seen = (paired_ratio if paired else ratio)(asked.base, asked.new)
+    seen = ratios.of_samples(asked.base, asked.new, paired=paired)
     found = replace(asked, ratio=seen, p_value=p_value)
     verdict, why = _verdict(found, _slowdown(found.metric, seen), p_value, tests)
     lacks = max(0, _enough(len(asked.base), tests) - len(asked.new))
@@ -354,9 +369,7 @@ def _verdict(found: Judged, slowdown: Interval, p_value: float, tests: int) -> t
 
 
 def _slowdown(metric: str, found: Interval) -> Interval:
-    if metric not in HIGHER_IS_BETTER:
-        return found
-    return Interval(1 / found.value, 1 / found.high, 1 / found.low if found.low > 0 else float("inf"))
+    return found.inverse if metric in HIGHER_IS_BETTER else found
 
 
 def _smallest_p(base: int, new: int) -> float:

@@ -6,10 +6,10 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from analysis.cell import Cell
 from analysis.compare import BETTER, INCONCLUSIVE, SAME, WORSE, Comparison, Failures, Judged, LeftOut, Verdict
 from analysis.measured import NAMES, value_text
 from analysis.statistics import CONFIDENCE
@@ -64,7 +64,7 @@ def notes(found: Comparison) -> list[str]:
 def _failures(one: Failures, found: Comparison) -> str:
     """A cell in which more trials FAILED: ``ring, batch 16: 4 of 10 trials FAILED, 0 of 10 in base.json``."""
     (failed, count), (before, of) = one.new, one.base
-    return f"{_named(one.cell, one.arm)}: {failed} of {count} trials FAILED, {before} of {of} in {found.base}"
+    return f"{_named(one)}: {failed} of {count} trials FAILED, {before} of {of} in {found.base}"
 
 
 def _only_in(one: LeftOut, found: Comparison) -> str:
@@ -138,7 +138,7 @@ def junit(found: Comparison) -> str:
     for failing in found.failures:
         named = {
             "classname": _clean(found.experiment),
-            "name": _clean(f"{_named(failing.cell, failing.arm)}: failures"),
+            "name": _clean(f"{_named(failing)}: failures"),
         }
         case, told = ET.SubElement(suite, "testcase", named | {"time": "0.000"}), _clean(_failures(failing, found))
         if accepted:
@@ -151,13 +151,12 @@ def junit(found: Comparison) -> str:
 
 
 def name(one: Judged) -> str:
-    """A cell and metric: ``ring, batch 16: GST``."""
-    return f"{_named(one.cell, one.arm)}: {NAMES[one.metric]}"
+    """A cell and metric: ``ring, batch 16: GST``; of two arms, as their ratio: ``ring / PS, batch 16: GST``."""
+    return f"{_named(one)}: {NAMES[one.metric]}"
 
 
-def _named(cell: Cell, arm: str) -> str:
-    """A cell, with NEW's label where that is another."""
-    return f"{cell} ({arm})" if arm != cell.label else str(cell)
+def _named(one: Judged | Failures) -> str:
+    return str(replace(one.cell, label=_arms(one)))
 
 
 def sentence(one: Judged) -> str:
@@ -170,10 +169,14 @@ def sentence(one: Judged) -> str:
     )
 
 
+def _arms(one: Judged | Failures) -> str:
+    """The arm, or, of two, NEW's over BASE's, as the ratio is."""
+    return one.cell.label if one.arm == one.cell.label else f"{one.arm} / {one.cell.label}"
+
+
 def _row(one: Judged) -> list[str]:
     point = f", {one.cell.where}" if one.cell.where else ""
-    other = f" / {one.arm}" if one.arm != one.cell.label else ""
-    start = [f"{one.cell.label}{other}{point}", str(one.cell.batch or MISSING), NAMES[one.metric]]
+    start = [f"{_arms(one)}{point}", str(one.cell.batch or MISSING), NAMES[one.metric]]
     values = [_value(one.metric, side) for side in (one.base, one.new)]
     trials = f"{len(one.base)} / {len(one.new)}"
     if one.ratio is None or one.p_value is None:

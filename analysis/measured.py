@@ -59,6 +59,7 @@ class Measured:
         values: its metrics by name, as far as it has them.
         verdicts: of each of these metrics, VALID or INVALID: a trial may count in one and not in another.
         gst_s: of its iterations, which are only read where a baseline is to keep them.
+        world: its number of workers; older baselines do not have it.
     """
 
     id: str
@@ -69,6 +70,7 @@ class Measured:
     values: Mapping[str, float]
     verdicts: Mapping[str, str]
     gst_s: tuple[float, ...] = ()
+    world: int | None = None
 
     def valid_in(self, metric: str) -> bool:
         """Whether its value of that metric counts; False where it has none."""
@@ -239,6 +241,7 @@ def _measured(trial: Trial) -> Measured:
         values=values,
         verdicts={name: VALID if trial.valid_in(name) else INVALID for name in values},
         gst_s=() if trial.gst_s is None else tuple(trial.gst_s),
+        world=trial.world,
     )
 
 
@@ -252,6 +255,7 @@ def _entry(trial: Measured) -> dict[str, Any]:
     values = {name: _rounded(value) for name, value in trial.values.items()}
     found = {"id": trial.id, "repeat": trial.repeat, "started": trial.started, **values}
     found |= {"verdict": trial.verdict, "verdicts": dict(trial.verdicts)}
+    found |= {} if trial.world is None else {"world": trial.world}
     return found | ({"gst_s": [_rounded(value) for value in trial.gst_s]} if trial.gst_s else {})
 
 
@@ -310,6 +314,7 @@ def _entries(cells: Iterable[Mapping[str, Any]]) -> Iterator[Measured]:
                 values=values,
                 verdicts=_verdicts(one, values),
                 gst_s=tuple(number("gst_s", value) for value in one.get("gst_s") or ()),
+                world=None if one.get("world") is None else int(one["world"]),
             )
 
 

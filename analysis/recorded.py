@@ -146,6 +146,8 @@ class Trial:
     """Iterations at its start that statistics of GST leave out."""
     numbers: Mapping[str, Number] = field(default_factory=dict)
     """By name (:data:`analysis.verdicts.NUMBERS`), the verdicts of its numbers; none of a trial that failed."""
+    part: str = ""
+    """Of several runs side by side (:mod:`analysis.report.beside`), the name of the one that it is from."""
 
     @cached_property
     def setting(self) -> Setting:

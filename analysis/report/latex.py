@@ -81,7 +81,7 @@ def _letter(letter: str) -> str:
 
 
 def _caption(run: Run) -> str:
-    intervals = ["In parentheses: 95 % bootstrap intervals."] if _has_intervals(run) else []
+    intervals = ["In parentheses: 95 % intervals."] if _has_intervals(run) else []
     doubt = words.doubts(run)
     failed = sum(not trial.done for trial in run.trials)
     lost = [f"{failed} of {len(run.trials)} trials failed."] if failed else []

@@ -17,7 +17,7 @@ _LEADING = re.compile(r"^(\d*)(?:([.)])(?=\s|$)|([-+])(?=[\s-]|$))")
 def render(run: Run) -> str:
     """The text; whatever comes from the run is escaped."""
     parts = [f"# {escape(run.name)}", *_doubts(run), f"**{escape(words.finding(run))}** {escape(words.counts(run))}"]
-    parts += [escape(words.scale(run))] if words.scale(run) else []
+    parts += [escape(told) for told in (words.unlike(run), words.scale(run)) if told]
     parts += _differences(run)
     parts.append(_table(tables.summary(run)))
     for question in answered(run):

@@ -20,6 +20,7 @@ def render(run: Run) -> str:
         believable=words.is_believable(run),
         doubts=words.doubts(run),
         counts=words.counts(run),
+        unlike=words.unlike(run),
         scale=words.scale(run),
         colours={label: plot.colour(run, label) for label in run.labels},
         spec_differences=differences.of_specs(run.parts),

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
+from analysis import ratios
 from analysis.recorded import Check, Place, Run, Trial
 from analysis.report import words
-from analysis.report.cells import Cell, as_text, cells, is_known, pairs
+from analysis.report.cells import Cell, as_text, cells, faster, faster_by, is_known
 from analysis.statistics import Interval
 from testbed.units import rate_text, size_text
 
@@ -97,11 +97,14 @@ def _results(run: Run, found: Mapping[Place, Cell]) -> list[_Column]:
     jct, gst = (_Time(_values(found.values(), name)) for name in ("jct_s", "gst_median_s"))
 
     def speed_up(cell: Cell) -> Value:
-        """The median of pairs, as in the figure of it."""
+        """As in the figure of it; where it is not by JCT, that is said."""
         place = run.reference_of(*cell.place)
         first = found.get(place) if place else None
-        speeds = [base / mine for base, mine in pairs(first, cell, "jct_s")] if first else []
-        return Value(words.ratio(median(speeds)), median(speeds)) if speeds else Value(NONE)
+        speed = faster(first, cell) if first else None
+        if first is None or speed is None:
+            return Value(NONE)
+        note = "by samples/s" if faster_by(first, cell) == ratios.THROUGHPUT else ""
+        return Value(words.ratio(speed.value), speed.value, note)
 
     return [
         _Column(f"JCT, {jct.unit}", lambda cell: _value(cell.median("jct_s"), jct.text)),

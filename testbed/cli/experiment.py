@@ -286,7 +286,7 @@ def _words(given: Mapping[str, object]) -> list[str]:
 
 
 def _print_comparison(done: Run, console: Console, go_on: str) -> None:
-    from testbed.comparison import fitting, table
+    from testbed.comparison import fitting, notes, table
 
     print()
     header, rows = table(done.records, done.first)
@@ -295,6 +295,9 @@ def _print_comparison(done: Run, console: Console, go_on: str) -> None:
         console.print(rich_table([header[i] for i in shown], [[row[i] for i in shown] for row in rows]))
     else:
         print(columns(header, rows))
+    told = notes(done.records, done.first)
+    if told:
+        print("", *told, sep="\n")
     if done.loose:
         print(f"\nnot as narrow as repeats.until wants, {len(done.loose)} of the cells:")
         print("\n".join(f"  {one}" for one in done.loose))

@@ -97,9 +97,9 @@ def test_junit_is_what_ci_servers_read(found: Comparison) -> None:
 def test_pairs_and_other_arms_are_named() -> None:
     run = side("run", {RING: about(0.2), PS: about(0.2, seed=2)})
     found = compare(run, run, arms=[("ring", "PS | <b>")], thresholds={"gst": 0.03, "jct": 0.05})
-    assert compare_output.rows(found)[0][0] == "ring / PS | <b>"
+    assert compare_output.rows(found)[0][0] == "PS | <b> / ring"  # as the ratio is: NEW over BASE
     assert compare_output.summary(found).endswith("in pairs, and past 3 % of GST, 5 % of JCT matters")
-    assert compare_output.name(found.judged[0]) == "ring, batch 16 (PS | <b>): GST"
+    assert compare_output.name(found.judged[0]) == "PS | <b> / ring, batch 16: GST"
 
 
 def test_many_trials_left_out_are_counted() -> None:
