@@ -91,7 +91,8 @@ class LinkCount:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that was done to a trial; times in seconds from its start, None where that did not come."""
+    """Something that was done to a trial; times in seconds from its start, None where that did not come. ``takes_s`` is
+    how long it was meant to take, ``free_s`` until when it had to wait for another to end, if it had to."""
 
     kind: str
     what: str
@@ -99,6 +100,8 @@ class Event:
     begun_s: float | None = None
     done_s: float | None = None
     error: str | None = None
+    takes_s: float = 0.0
+    free_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -222,7 +222,10 @@ def event(late_s: float = 0.0, **changes: object) -> dict:
         "kind": "rate",
         "what": "h0 at 5 Mbit/s",
         "planned_s": 5.0,
+        "free_s": None,
+        "begun_s": 5.0,
         "done_s": 5.0 + late_s,
+        "takes_s": 0.0,
         "error": None,
         **changes,
     }
@@ -233,6 +236,35 @@ def test_events_keep_to_their_schedule(late_s: float, ok: bool) -> None:
     check = events.judge([event(0.001), event(late_s)])
     assert check.ok is ok
     assert check.unit == "ms late"
+
+
+@pytest.mark.parametrize(
+    ("changes", "off_ms"),
+    [
+        ({"done_s": 6.012}, 12),  # dark for a second, as asked
+        ({"begun_s": 5.011, "done_s": 6.012}, 12),
+        ({"done_s": 185.012, "takes_s": 180}, 12),  # a robot's three minutes
+        ({"begun_s": 9.001, "done_s": 10.005, "free_s": 9.0}, 5),  # it had to wait for the move before it
+        ({"begun_s": 9.001, "done_s": 10.005}, 4005),  # it had not
+        ({"begun_s": 5.025, "done_s": 6.010}, 25),
+        ({"done_s": 6.025}, 25),
+        ({"done_s": 5.5}, -500),
+        ({"begun_s": 5.1, "done_s": 6.0}, 100),  # too late and too short, and over in time
+        ({"begun_s": 4.9, "done_s": 6.0, "free_s": 4.0}, -100),
+        ({"begun_s": 5.001, "done_s": 5.002}, -999),
+    ],
+)
+def test_what_takes_a_while_is_held_against_when_it_could_begin_and_how_long_it_is_meant_to_take(
+    changes: dict, off_ms: float
+) -> None:
+    check = events.judge([event(0.001), event(kind="circuits", **{"takes_s": 1.0, **changes})])
+    assert check.value == pytest.approx(off_ms)
+    assert check.ok is (abs(off_ms) <= 20)
+
+
+def test_how_long_a_move_took_is_said() -> None:
+    check = events.judge([event(kind="circuits", what="to rings=[1]", done_s=6.0138, takes_s=1.0)])
+    assert check.detail == ("of 1 events, circuits (to rings=[1]) was furthest off, by 13.8 ms: it took 1.014 s of 1 s")
 
 
 @pytest.mark.parametrize(
