@@ -24,6 +24,7 @@ from testbed.monitor import CpuLog, monitor_of
 from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.perturb.patching import Patching
 from testbed.program import search_path
+from testbed.spot_checks import Readings, SpotChecks
 from testbed.trial import Trial, link_settings
 from topologies.addressing import plan
 from workloads.probing import ProbingJob
@@ -50,6 +51,7 @@ class Ran:
     lab: dict[str, Any]
     idle: Calibrated
     differs: str | None
+    readings: Readings
     events: list[Record]
 
 
@@ -74,6 +76,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
         Patching(lab, topology) as patching,
         Conductor(trial.schedule(), lab, {}, files.logs, patching) as conductor,
         monitor_of(lab) as monitor,
+        SpotChecks(lab) as checks,
     ):
         lab.launch(ranks)
         conductor.begin()
@@ -87,7 +90,8 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
         {**line, "name": names[one.node]} for one in probers for line in watch.read(files.samples(names[one.node]))
     ]
     differs = calibration.differs(lab)
-    ran = Ran(exits, probes, counted, monitor.log, lab.describe(), idle, differs, conductor.records)
+    described, readings = lab.describe(), checks.readings
+    ran = Ran(exits, probes, counted, monitor.log, described, idle, differs, readings, conductor.records)
     lab.down()
     return ran
 
@@ -211,7 +215,7 @@ def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
         fidelity.delay(ran.idle.round_trips),
         *fidelity.cpu([(start_s, end_s)], ran.cpu, "while the command ran"),
         fidelity.drops(counted, asked=bool(results.DROPPING & {event["kind"] for event in events})),
-        fidelity.shaping(ran.differs),
+        fidelity.shaping(ran.readings.differs(start_s, ran.differs), str(ran.readings)),
         *([fidelity.events(events)] if events else []),
     ]
     return {

@@ -154,9 +154,11 @@ def delay(trips: Sequence[Mapping[str, Any]], limits: Limits = LIMITS) -> Check:
     return Check("delay", off(worst), 1.0, "of allowed", off(worst) <= 1, detail)
 
 
-def shaping(differs: str | None) -> Check:
-    """Whether the kernel still had, after the trial, what was asked for; ``differs`` says what it did not."""
-    detail = differs or "rates, buckets, queues, delays and routes were the same after the trial as before"
+def shaping(differs: str | None, in_mid_run: str) -> Check:
+    """Whether the kernel had what was asked for after the trial, and whenever it was looked at in mid-run, as
+    ``in_mid_run`` says; ``differs`` says what it did not have."""
+    same = "rates, buckets, queues, delays and routes were the same after the trial as before"
+    detail = differs or f"{same}; {in_mid_run}"
     return Check("read back", float(differs is not None), 0.0, "differences", differs is None, detail)
 
 

@@ -171,7 +171,8 @@ class Evidence:
         cpu: how busy the cores were.
         done: the last line of each process, with its ``name``.
         aggregators: the names of those that only add for others.
-        differs: what the kernel had that was not asked for, after the trial.
+        differs: what the kernel had that was not asked for, after the trial or in its midst.
+        in_mid_run: how often it was looked at in its midst.
         events: what was done to the trial on purpose, as its JSON holds it.
         course: who died in it.
     """
@@ -184,6 +185,7 @@ class Evidence:
     done: Sequence[Mapping[str, Any]]
     aggregators: Collection[str]
     differs: str | None
+    in_mid_run: str
     events: Sequence[Mapping[str, Any]]
     course: Course
 
@@ -225,7 +227,7 @@ def judge(trial: Trial, samples: pd.DataFrame, seen: Evidence) -> dict[str, Any]
     checks.append(fidelity.drops(seen.links, asked=bool(DROPPING & happened)))
     disordered = trial.spec.links.loss > 0 or trial.spec.links.reorder > 0
     checks.append(fidelity.resent(segments, asked=disordered or bool(DISTURBING & happened)))
-    checks.append(fidelity.shaping(seen.differs))
+    checks.append(fidelity.shaping(seen.differs, seen.in_mid_run))
     if seen.events:
         checks.append(fidelity.events(seen.events))
     if trial.asynchronous:

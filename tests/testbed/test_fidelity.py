@@ -174,8 +174,10 @@ def test_delay_names_the_worst_way_and_does_not_believe_what_nobody_saw() -> Non
 
 
 def test_what_the_kernel_has_after_the_trial_must_be_what_was_asked_for() -> None:
-    assert fidelity.shaping(None).ok
-    check = fidelity.shaping("h0:eth0 -> s0:eth0: rate (bit/s): asked for 8, the kernel has 9")
+    good = fidelity.shaping(None, "17 readings in mid-run")
+    assert good.ok
+    assert good.detail.endswith("after the trial as before; 17 readings in mid-run")
+    check = fidelity.shaping("h0:eth0 -> s0:eth0: rate (bit/s): asked for 8, the kernel has 9", "")
     assert not check.ok
     assert "the kernel has 9" in check.detail
 
@@ -261,7 +263,7 @@ def test_faster_than_the_links_is_suspicious() -> None:
 
 
 def test_one_bad_check_makes_a_trial_invalid_and_is_the_reason() -> None:
-    good, bad = fidelity.shaping(None), fidelity.shaping("another rate")
+    good, bad = fidelity.shaping(None, ""), fidelity.shaping("another rate", "")
     assert fidelity.verdict([good])["verdict"] == "VALID"
     found = fidelity.verdict([good, bad])
     assert found["verdict"] == "INVALID"
