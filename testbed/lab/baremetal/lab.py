@@ -277,7 +277,13 @@ class BaremetalLab:
         return measuring.between_racks(self._up(), self._plan(), self._topology)
 
     def verify(self) -> None:
-        self._take_in(self._up().ask("verify"))
+        from testbed.lab.baremetal import second_reading  # here, for it loads pyroute2, which takes 0.15 s
+
+        fleet, topology = self._up(), self._topology
+        assert topology is not None
+        self._take_in(fleet.ask("verify"))
+        read = second_reading.check(topology, self._plan(), self._changes, fleet.ask("said"))
+        self._description["second_reading"] = read
 
     def spot_check(self) -> Reading:
         """Of every host: its agent reads all of its NICs. What that takes of a host's CPU is not known, so the time

@@ -22,6 +22,7 @@ from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.capabilities import congestion_controls
 from testbed.lab.netns.impairing import Way
+from testbed.lab.netns.listening import Said, listen
 from testbed.lab.netns.netlink import NetlinkError, RouteSocket, attributes
 
 CARRIER_TIMEOUT_S = 5.0
@@ -31,16 +32,6 @@ SPOT_CHECK_S = 0.004
 """CPU time of one reading in mid-run: 36 directed links take 1 ms, so all of 140 are read, and of more a part by
 chance. With a reading a second this is 0.4 % of a core."""
 QUEUE_UNIT = {"bfifo": "bytes", "netem": "packets"}
-
-
-@dataclass(frozen=True)
-class Said:
-    """What the kernel said about one node: its messages as they came."""
-
-    qdiscs: bytes
-    classes: bytes
-    addresses: bytes
-    routes: bytes
 
 
 @dataclass(frozen=True)
@@ -111,12 +102,7 @@ def said(network: Network, chosen: Sample) -> dict[int, Said]:
     routed = set(chosen.routed)
 
     def ask(node: NodePlan, netlink: RouteSocket) -> None:
-        qdiscs = netlink.dump_raw(shaping.list_qdiscs())
-        classes = b"".join(netlink.dump_raw(shaping.list_classes(port.index)) for port in node.ports)
-        addresses = netlink.dump_raw(rtnetlink.list_addresses())
-        netlink.filter()
-        routes = netlink.dump_raw(rtnetlink.list_static_routes()) if node.index in routed else b""
-        found[node.index] = Said(qdiscs, classes, addresses, routes)
+        found[node.index] = listen(netlink, [port.index for port in node.ports], routes=node.index in routed)
 
     try:
         network.on_nodes([network.blueprint.nodes[index] for index in chosen.nodes], ask)

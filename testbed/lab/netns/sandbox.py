@@ -26,6 +26,7 @@ from testbed.lab.netns.blueprint import Blueprint, StaticRoute
 from testbed.lab.netns.build import LentNetwork, Network
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.impairing import ByLine, ByNetem, Way
+from testbed.lab.netns.listening import Said
 from testbed.lab.netns.netlink import NetlinkError
 from testbed.lab.netns.processes import Place, Processes, run_program
 from testbed.lab.netns.zygote import worker_body
@@ -147,7 +148,7 @@ class Sandbox:
         """Read some of the shapers back in mid-run. Requests are served one by one, so no change is half done."""
         return readback.spot_check(self._up(), self._impairing())
 
-    def said(self, chosen: readback.Sample) -> dict[int, readback.Said]:
+    def said(self, chosen: readback.Sample) -> dict[int, Said]:
         """What the kernel says about some nodes, for another decoder than ours."""
         return readback.said(self._up(), chosen)
 

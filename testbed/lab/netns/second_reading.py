@@ -13,7 +13,9 @@ encoder is made at every link alike, so some suffice; :mod:`readback` reads all 
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyroute2
@@ -24,13 +26,15 @@ from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
 
 from testbed.errors import LabError
 from testbed.lab.base import Impairment, LinkChange
-from testbed.lab.netns.blueprint import Blueprint, NodePlan, Port
-from testbed.lab.netns.readback import Said, Sample
+from testbed.lab.netns.blueprint import Blueprint, Port
+from testbed.lab.netns.listening import Said
+from testbed.lab.netns.readback import Sample
 
 MOST_MESSAGES = 4500
 """0.2 s. All of a fat-tree of k=8 (128 hosts, 768 ports) are 4,048 but for its routes."""
 MESSAGES_A_PORT = 5
 """Three queueing disciplines, a class and an address."""
+DECODER = f"pyroute2 {pyroute2.__version__}"
 MAIN_TABLE = 254
 """``ip route``'s table main (rt_tables)."""
 BURST_S, BURST_FRAMES, ETHERNET_BYTES = 0.001, 2, 14
@@ -66,104 +70,132 @@ def check(
     Raises:
         LabError: pyroute2 reads something else than was asked for.
     """
-    reading = _Reading(blueprint, changes)
+    routed = set(chosen.routed)
     for index in chosen.nodes:
-        node = blueprint.nodes[index]
-        reading.check_shapers(node, said[index])
-        reading.check_addresses(node, said[index])
-    for index in chosen.routed:
-        reading.check_routes(blueprint.nodes[index], said[index])
+        node, kernel = blueprint.nodes[index], Kernel(said[index])
+        for port in node.ports:
+            kernel.check_egress(port.index, _egress(blueprint, port, changes))
+            if port.address is not None:
+                kernel.check_address(f"{node.name}:{port.name}", port.index, port.address, port.prefix)
+        if index in routed:
+            found = kernel.routes()
+            for route in node.routes:
+                to = f"{route.destination}/32"
+                compare(f"{node.name}, route to {to}", "hops", list(route.hops), found.pop(to, None))
+            compare(node.name, "routes beyond its own", [], sorted(found))
     return {
-        "decoder": f"pyroute2 {pyroute2.__version__}",
+        "decoder": DECODER,
         "directed_links": sum(len(blueprint.nodes[index].ports) for index in chosen.nodes),
         "routes": sum(len(blueprint.nodes[index].routes) for index in chosen.routed),
     }
 
 
-class _Reading:
-    """Compares node after node."""
+@dataclass(frozen=True)
+class Egress:
+    """What the egress of an interface should do; ``netem`` is None where the lab has no part for it."""
 
-    def __init__(self, blueprint: Blueprint, changes: Mapping[int, LinkChange]) -> None:
-        self.blueprint, self.changes = blueprint, changes
-        self.marshal = MarshalRtnl()
+    where: str
+    rate_bps: int | None
+    """None leaves it unshaped."""
+    mtu: int
+    queue_bytes: int
+    blocked: bool
+    netem: Impairment | None = None
 
-    def messages(self, data: bytes) -> Iterator[Any]:
-        """pyroute2's messages."""
-        for message in self.marshal.parse(data):
-            if message["header"]["error"] is not None:
-                raise LabError(f"the kernel refused to be read: {message['header']['error']}", fix=FIX)
-            if message["header"]["type"] != NLMSG_DONE:
-                yield message
 
-    def check_shapers(self, node: NodePlan, said: Said) -> None:
-        qdiscs = {(one["index"], one["parent"]): one for one in self.messages(said.qdiscs)}
-        classes: dict[int, list[Any]] = {}
-        for one in self.messages(said.classes):
-            classes.setdefault(one["index"], []).append(one)
-        for port in node.ports:
-            link = self.blueprint.label(port.directed_link)
-            root = qdiscs.get((port.index, TC_H_ROOT))
-            kind = root and root.get_attr("TCA_KIND")
-            _compare(link, "shaper", "htb" if self.blueprint.settings.shaped else "noqueue", kind)
-            if root is None or kind != "htb":
-                continue
-            default = root.get_nested("TCA_OPTIONS", "TCA_HTB_INIT")["defcls"]
-            only = root["handle"] | default
-            _compare(link, "classes", [only], [one["handle"] for one in classes.get(port.index, [])])
-            self.check_class(port, link, classes[port.index][0].get_nested("TCA_OPTIONS", "TCA_HTB_PARMS"))
-            self.check_queue(port, link, qdiscs.get((port.index, only)))
+def _egress(blueprint: Blueprint, port: Port, changes: Mapping[int, LinkChange]) -> Egress:
+    """What was asked of a port, changes included."""
+    link, settings = port.directed_link, blueprint.settings
+    change = changes.get(link, LinkChange(link))
+    return Egress(
+        blueprint.label(link),
+        (change.rate_bps or port.rate_bps) if settings.shaped else None,
+        settings.mtu,
+        settings.queue_bytes if change.queue_bytes is None else change.queue_bytes,
+        bool(change.blocked),
+        blueprint.impairments.get(link, Impairment()) if blueprint.by_netem else None,
+    )
 
-    def check_class(self, port: Port, link: str, found: Mapping[str, int]) -> None:
-        """``found`` has bytes per second and ticks of the packet scheduler, of which pyroute2 knows the length."""
-        rate_bps = self.change(port).rate_bps or port.rate_bps
-        frame_bits = 8 * (self.blueprint.settings.mtu + ETHERNET_BYTES)
-        depth_s = max(BURST_S, BURST_FRAMES * frame_bits / rate_bps)
-        for what, rate, depth in (("rate", "rate", "buffer"), ("ceiling", "ceil", "cbuffer")):
-            if not rate_bps - 8 < 8 * found[rate] <= rate_bps:
-                _differs(link, f"{what} (bit/s)", rate_bps, 8 * found[rate])
-            found_s = found[depth] / tick_in_usec / 1e6
-            # A rate is cut to whole bytes per second, a depth to ticks of 64 ns.
-            if abs(found_s - depth_s) > 1e-7 + depth_s * 8 / rate_bps:
-                _differs(link, f"bucket of the {what} (ms)", 1e3 * depth_s, 1e3 * found_s)
 
-    def check_queue(self, port: Port, link: str, found: Any) -> None:
-        change, settings = self.change(port), self.blueprint.settings
-        room = settings.queue_bytes if change.queue_bytes is None else change.queue_bytes
-        asked = self.blueprint.impairments.get(port.directed_link) if self.blueprint.by_netem else None
-        kind = found and found.get_attr("TCA_KIND")
-        if kind == "netem":  # which stays, doing nothing, when an impairment ends
-            options = found.get_attr("TCA_OPTIONS")
-            packets = 0 if change.blocked else max(1, room // (settings.mtu + ETHERNET_BYTES))
-            if not (options["limit"] == 0 if change.blocked else options["limit"] >= packets):
-                _differs(link, "queue (packets)", f"{packets} or more", options["limit"])
-            check_netem(link, asked or Impairment(), options)
+class Kernel:
+    """What one node's kernel has, as pyroute2 decodes it. Every method raises LabError for what differs."""
+
+    def __init__(self, said: Said) -> None:
+        self._said = said
+        self._qdiscs = {(one["index"], one["parent"]): one for one in _messages(said.qdiscs)}
+        self._classes: defaultdict[int, list[Any]] = defaultdict(list)
+        for one in _messages(said.classes):
+            self._classes[one["index"]].append(one)
+        self._addresses = {
+            (one["index"], one.get_attr("IFA_LOCAL"), one["prefixlen"]) for one in _messages(said.addresses)
+        }
+
+    def check_egress(self, index: int, asked: Egress) -> None:
+        """An HTB with one class for everything and one queue below it, or nothing where it is not shaped."""
+        root = self._qdiscs.get((index, TC_H_ROOT))
+        kind = root and root.get_attr("TCA_KIND")
+        compare(asked.where, "shaper", "noqueue" if asked.rate_bps is None else "htb", kind)
+        if root is None or asked.rate_bps is None:
             return
-        _compare(link, "queue", "netem" if asked else "bfifo", kind)
-        limit = int.from_bytes(bytes.fromhex(found.get_attr("TCA_OPTIONS").replace(":", "")), "little")
-        _compare(link, "queue (bytes)", 1 if change.blocked else room, limit)
+        only = root["handle"] | root.get_nested("TCA_OPTIONS", "TCA_HTB_INIT")["defcls"]
+        compare(asked.where, "classes", [only], [one["handle"] for one in self._classes[index]])
+        _check_class(asked, asked.rate_bps, self._classes[index][0].get_nested("TCA_OPTIONS", "TCA_HTB_PARMS"))
+        _check_queue(asked, self._qdiscs.get((index, only)))
 
-    def check_addresses(self, node: NodePlan, said: Said) -> None:
-        found = {(one["index"], one.get_attr("IFA_LOCAL"), one["prefixlen"]) for one in self.messages(said.addresses)}
-        for port in node.ports:
-            if port.address is not None and (port.index, port.address, port.prefix) not in found:
-                have = [f"{address}/{length}" for index, address, length in found if index == port.index]
-                _differs(f"{node.name}:{port.name}", "address", f"{port.address}/{port.prefix}", have)
+    def check_address(self, where: str, index: int, address: str, prefix: int | None) -> None:
+        """That an interface has an address, with a prefix of this length, or of any (None)."""
+        have = {(one, length) for other, one, length in self._addresses if other == index}
+        if not any(one == address and prefix in (None, length) for one, length in have):
+            asked = address if prefix is None else f"{address}/{prefix}"
+            _differs(where, "address", asked, [f"{one}/{length}" for one, length in have])
 
-    def check_routes(self, node: NodePlan, said: Said) -> None:
+    def routes(self) -> dict[str, list[tuple[int, str | None]]]:
+        """By destination, the (interface, gateway) of each hop of the routes that a program has stated."""
         found = {}
-        for one in self.messages(said.routes):
+        for one in _messages(self._said.routes):
             if one["table"] == MAIN_TABLE and one["proto"] == rt_proto["static"]:
                 several = one.get_attr("RTA_MULTIPATH")
                 hops = [(hop["oif"], hop.get_attr("RTA_GATEWAY")) for hop in several or ()]
                 to = f"{one.get_attr('RTA_DST')}/{one['dst_len']}"
                 found[to] = hops or [(one.get_attr("RTA_OIF"), one.get_attr("RTA_GATEWAY"))]
-        for route in node.routes:
-            to = f"{route.destination}/32"
-            _compare(f"{node.name}, route to {to}", "hops", list(route.hops), found.pop(to, None))
-        _compare(node.name, "routes beyond its own", [], sorted(found))
+        return found
 
-    def change(self, port: Port) -> LinkChange:
-        return self.changes.get(port.directed_link, LinkChange(port.directed_link))
+
+def _messages(data: bytes) -> Iterator[Any]:
+    """pyroute2's messages."""
+    for message in MarshalRtnl().parse(data):
+        if message["header"]["error"] is not None:
+            raise LabError(f"the kernel refused to be read: {message['header']['error']}", fix=FIX)
+        if message["header"]["type"] != NLMSG_DONE:
+            yield message
+
+
+def _check_class(asked: Egress, rate_bps: int, found: Mapping[str, int]) -> None:
+    """``found`` has bytes per second and ticks of the packet scheduler, of which pyroute2 knows the length."""
+    depth_s = max(BURST_S, BURST_FRAMES * 8 * (asked.mtu + ETHERNET_BYTES) / rate_bps)
+    for what, rate, depth in (("rate", "rate", "buffer"), ("ceiling", "ceil", "cbuffer")):
+        if not rate_bps - 8 < 8 * found[rate] <= rate_bps:
+            _differs(asked.where, f"{what} (bit/s)", rate_bps, 8 * found[rate])
+        found_s = found[depth] / tick_in_usec / 1e6
+        # A rate is cut to whole bytes per second, a depth to ticks of 64 ns.
+        if abs(found_s - depth_s) > 1e-7 + depth_s * 8 / rate_bps:
+            _differs(asked.where, f"bucket of the {what} (ms)", 1e3 * depth_s, 1e3 * found_s)
+
+
+def _check_queue(asked: Egress, found: Any) -> None:
+    kind = found and found.get_attr("TCA_KIND")
+    if kind == "netem" and asked.netem is not None:  # also one that does nothing, once an impairment has ended
+        options = found.get_attr("TCA_OPTIONS")
+        least = max(1, asked.queue_bytes // (asked.mtu + ETHERNET_BYTES))
+        if asked.blocked:
+            compare(asked.where, "queue (packets)", 0, options["limit"])
+        elif options["limit"] < least:
+            _differs(asked.where, "queue (packets)", f"{least} or more", options["limit"])
+        check_netem(asked.where, asked.netem, options)
+        return
+    compare(asked.where, "queue", "netem" if asked.netem else "bfifo", kind)
+    limit = int.from_bytes(bytes.fromhex(found.get_attr("TCA_OPTIONS").replace(":", "")), "little")
+    compare(asked.where, "queue (bytes)", 1 if asked.blocked else asked.queue_bytes, limit)
 
 
 def check_netem(link: str, asked: Impairment, found: Mapping[str, Any]) -> None:
@@ -185,7 +217,11 @@ def check_netem(link: str, asked: Impairment, found: Mapping[str, Any]) -> None:
             _differs(link, what, share, of_all / (2**32 - 1))
 
 
-def _compare(where: str, what: str, asked: object, found: object) -> None:
+def compare(where: str, what: str, asked: object, found: object) -> None:
+    """
+    Raises:
+        LabError: what pyroute2 has found is not what was asked for.
+    """
     if asked != found:
         _differs(where, what, asked, found)
 
