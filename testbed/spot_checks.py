@@ -45,7 +45,7 @@ class Readings:
         if not self.seen_s:
             return None
         told = [
-            f"{what} (in {len(moments)} of {self.count} readings, first {moments[0] - start_s:.1f} s and last "
+            f"{what} (in {len(moments)} of {self.count} readings, from {moments[0] - start_s:.1f} s to "
             f"{moments[-1] - start_s:.1f} s after the start)"
             for what, moments in self.seen_s.items()
         ]

@@ -25,7 +25,7 @@ TWICE, USUAL = TC.format(rate="100mbit", burst=12500), TC.format(rate="50mbit", 
 SPEC = """
 name: put-back
 links: {rate: 10 Gbit/s}
-workload: {kind: profile, model: vgg19, scale: 200, batch: 32, iterations: 7, compute: none}
+workload: {kind: profile, model: vgg19, scale: 200, batch: 32, iterations: 5, compute: none}
 arms: [{topology: star(hosts=2), scheme: ring}]
 perturb: [{kind: rate, links: [h1], share: 0.5, at: 0.2 s, until: 1 s}]
 """
@@ -42,7 +42,7 @@ def test_what_was_put_back_is_told_with_how_often_and_when_it_was_seen() -> None
     seen = Readings(count=17, links=17 * 36)
     seen.seen_s["h0 -> s0: rate (bit/s): asked for 1, the kernel has 2"] += [13.25, 13.5, 14.0, 14.75]
     assert seen.differs(10.0, None) == (
-        "in mid-run, h0 -> s0: rate (bit/s): asked for 1, the kernel has 2 (in 4 of 17 readings, first 3.2 s and last "
+        "in mid-run, h0 -> s0: rate (bit/s): asked for 1, the kernel has 2 (in 4 of 17 readings, from 3.2 s to "
         "4.8 s after the start)"
     )
     assert str(seen) == "17 readings in mid-run, of 36 directed links each"
@@ -114,7 +114,7 @@ def test_changes_that_the_lab_makes_are_no_difference(lab: NetnsLab) -> None:
 
 @pytest.mark.lab
 def test_a_rate_that_somebody_changes_in_mid_run_and_puts_back(bench: Bench, tmp_path: Path) -> None:
-    commands = {2: TWICE, 5: USUAL}
+    commands = {1: TWICE, 3: USUAL}
 
     def tick(done: int) -> None:
         for moment in [one for one in commands if one <= done]:
