@@ -24,6 +24,7 @@ from testbed.monitor import CpuLog, monitor_of
 from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.perturb.patching import Patching
 from testbed.program import search_path
+from testbed.spot_checks import Readings, SpotChecks
 from testbed.trial import Trial, link_settings
 from topologies.addressing import plan
 from workloads.probing import ProbingJob
@@ -49,6 +50,7 @@ class Ran:
     lab: dict[str, Any]
     idle: Calibrated
     differs: str | None
+    readings: Readings
     events: list[Record]
 
 
@@ -73,6 +75,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
         Patching(lab, topology) as patching,
         Conductor(trial.schedule(), lab, {}, files.logs, patching) as conductor,
         monitor_of(lab) as monitor,
+        SpotChecks(lab) as checks,
     ):
         lab.launch(ranks)
         conductor.begin()
@@ -86,7 +89,8 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
         {**line, "name": names[one.node]} for one in probers for line in watch.read(files.samples(names[one.node]))
     ]
     differs = calibration.differs(lab)
-    ran = Ran(exits, probes, counted, monitor.log, lab.describe(), idle, differs, conductor.records)
+    described, readings = lab.describe(), checks.readings
+    ran = Ran(exits, probes, counted, monitor.log, described, idle, differs, readings, conductor.records)
     lab.down()
     return ran
 
@@ -213,7 +217,8 @@ def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
         cpu=ran.cpu,
         done=(),
         aggregators=(),
-        differs=ran.differs,
+        differs=ran.readings.differs(start_s, ran.differs),
+        in_mid_run=str(ran.readings),
         events=events,
         course=undisturbed(trial),
         bounds=None,

@@ -33,6 +33,7 @@ from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.perturb.patching import Patching
 from testbed.referee import REFERENCE, REPEATED, TOLERANCE, TRAINING_TOLERANCE, Referee
 from testbed.room import blame_full_disk, check_room, needed_bytes
+from testbed.spot_checks import Readings, SpotChecks
 from testbed.trial import Trial, link_settings
 from workloads.job import Training
 from workloads.sync.cost import goodput
@@ -45,8 +46,9 @@ Lines = list[dict[str, Any]]
 class Observed:
     """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back with
     how many workers trained on which device, what the idle network did before, how the kernel's settings differed from
-    what was asked for after, what was done to it on purpose, the bytes that each of its background flows sent, who died
-    in it, the circuits that it met, and an asynchronous server's updates in their order."""
+    what was asked for after, and what was read of them in mid-run, what was done to it on purpose, the bytes that each
+    of its background flows sent, who died in it, the circuits that it met, and an asynchronous server's updates in
+    their order."""
 
     lines: dict[str, Lines]
     counters: list[Counters]
@@ -54,6 +56,7 @@ class Observed:
     lab: dict[str, Any]
     idle: Calibrated
     differs: str | None
+    readings: Readings
     events: list[Record]
     background: list[int]
     course: Course
@@ -176,6 +179,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         Patching(lab, trial.network.topology, [files.samples(names[node]) for node in nodes]) as patching,
         Conductor(trial.schedule(), lab, written, files.logs, patching) as conductor,
         monitor_of(lab) as monitor,
+        SpotChecks(lab) as checks,
     ):
         lab.launch(launches)
         try:
@@ -196,8 +200,19 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     events = sorted([*conductor.records, *patching.records], key=lambda one: one.begun_s or math.inf)
     course = coordinator.course if coordinator else undisturbed(trial)
     counted, differs = results.since(before, lab.counters()), calibration.differs(lab)
-    history = patching.history
-    seen = Observed(lines, counted, monitor.log, lab.describe(), idle, differs, events, sent, course, history)
+    seen = Observed(
+        lines,
+        counted,
+        monitor.log,
+        lab.describe(),
+        idle,
+        differs,
+        checks.readings,
+        events,
+        sent,
+        course,
+        patching.history,
+    )
     seen.lab |= {"devices": Counter(line["device"] for line in seen.of("hello") if line["device"])}
     lab.down()
     return replace(seen, updates=asynchrony.order(trial, seen.of("done"))) if trial.asynchronous else seen
@@ -238,7 +253,8 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
         cpu=seen.cpu,
         done=seen.of("done"),
         aggregators={line["name"] for line in seen.of("hello") if line["rank"] is None},
-        differs=seen.differs,
+        differs=seen.readings.differs(start_s, seen.differs),
+        in_mid_run=str(seen.readings),
         events=events,
         course=course,
         bounds=bounds,

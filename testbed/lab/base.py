@@ -214,6 +214,16 @@ class Counters:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """What :meth:`Lab.spot_check` has read: of how many directed links, what it took of a CPU, and what differs from
+    what is asked for at that moment, a sentence each."""
+
+    links: int
+    cost_s: float
+    differs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Way:
     """From an address of one node to an address of another: over one link, or between NICs of two hosts."""
 
@@ -371,6 +381,14 @@ class Lab(Protocol):
 
         Raises:
             LabError: something differs, and is named.
+        """
+
+    def spot_check(self) -> Reading:
+        """Read links' rates, buckets and queues back while they are in use, as many as take a few milliseconds, drawn
+        anew each time. Changes that the caller makes with :meth:`adjust` and :meth:`impair` are done or not begun.
+
+        Raises:
+            LabError: nothing is up, or the lab has ended.
         """
 
     def counters(self) -> list[Counters]:

@@ -194,8 +194,8 @@ def test_delay_names_the_worst_way_and_does_not_believe_what_nobody_saw() -> Non
 
 
 def test_what_the_kernel_has_after_the_trial_must_be_what_was_asked_for() -> None:
-    assert read_back.judge(None).ok
-    check = read_back.judge("h0:eth0 -> s0:eth0: rate (bit/s): asked for 8, the kernel has 9")
+    assert read_back.judge(None, "looked 7 times").ok
+    check = read_back.judge("h0:eth0 -> s0:eth0: rate (bit/s): asked for 8, the kernel has 9", "looked 7 times")
     assert not check.ok
     assert "the kernel has 9" in check.detail
 
@@ -336,7 +336,7 @@ def test_where_nothing_is_certain_nothing_is_judged() -> None:
     assert (check.ok, check.value) == (True, None)
 
 
-GOOD, WRONG = read_back.judge(None), read_back.judge("another rate")
+GOOD, WRONG = read_back.judge(None, "looked 7 times"), read_back.judge("another rate", "looked 7 times")
 SLOW = run_queue.judge(samples(wait_s=[0.6, 0.6, 0.6, 0.6]))
 
 

@@ -169,6 +169,11 @@ def ask_class(index: int, class_handle: int, link: str) -> Request:
     return Request(RTM_GETTCLASS, NLM_F_ECHO, TCMSG.pack(0, index, class_handle, 0, 0), f"read the rate of {link}")
 
 
+def list_classes(index: int) -> Request:
+    """Ask for every class of interface ``index``."""
+    return Request(RTM_GETTCLASS, 0, TCMSG.pack(0, index, 0, 0, 0), "list classes")
+
+
 @dataclass(frozen=True, slots=True)
 class Qdisc:
     """A queueing discipline as listed: where it is, what it is, what it has counted."""
