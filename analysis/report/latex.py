@@ -85,7 +85,8 @@ def _caption(run: Run) -> str:
     doubt = words.doubts(run)
     failed = sum(not trial.done for trial in run.trials)
     lost = [f"{failed} of {len(run.trials)} trials failed."] if failed else []
-    return " ".join([f"{run.name}: medians.", *intervals, *([doubt] if doubt else []), *lost, *words.missing(run)])
+    told = [one for one in (words.unlike(run), doubt) if one]
+    return " ".join([f"{run.name}: medians.", *intervals, *told, *lost, *words.missing(run)])
 
 
 def _has_intervals(run: Run) -> bool:

@@ -85,11 +85,11 @@ def test_those_that_lost_workers_are_no_others_like() -> None:
     assert (ratios.workers(base), ratios.workers(new), ratios.workers([*base, *new])) == ("4", "4 to 3", "4 or 4 to 3")
 
 
-@pytest.fixture
-def told(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four repeats of one setting, of which the ratio of medians (0.81) is not the median of pairs (0.82), nor the
     arithmetic mean of the middle two the inverse of that of their inverses."""
-    path = write_run(tmp_path / "run", repeats=4)
+    path = write_run(tmp_path_factory.mktemp("made") / "run", repeats=4)
     jct = {PS: (10.0, 12.0, 20.0, 11.0), RING: (8.0, 10.0, 16.0, 10.0)}
     for file in (path / "trials").iterdir():
         record = json.loads(file.read_text())
@@ -133,11 +133,10 @@ def test_every_place_has_the_same_ratio(told: Path) -> None:
     )
 
 
-def test_runs_side_by_side_are_compared_as_two_runs(told: Path, tmp_path: Path) -> None:
+def test_runs_side_by_side_are_compared_as_two_runs(told: Path) -> None:
     """Trials of two runs are no pairs, whatever their repeats: report and compare both take the medians."""
-    other = told.rename(tmp_path / "other")
-    again = write_run(tmp_path / "again", repeats=4)
-    both = beside([load(other), replace(load(again), trials=load(other).trials[::-1])])
+    run = load(told)
+    both = beside([run, replace(run, path=told.parent / "again")])
     row = answer(both, "speed-up").frame.set_index("arm").loc[f"{RING} (again)"]
     assert row["jct_speed_up"] == pytest.approx(11.5 / 10)
     assert np.isnan(row["pairs"])

@@ -67,7 +67,7 @@ def test_parts_decide_by_themselves_when_it_is_enough(made_up: Made, tmp_path: P
     parts = parts_of(made_up, spec, tmp_path, 2)
     done = merged(parts, tmp_path / "all")
     assert (len(done.run.records), done.missing) == (2 * 3 + 2 * 6, [])
-    assert [str(one) for one in done.run.loose] == ["PS, batch 4: ±10.0% after 6 VALID trials"]
+    assert [str(one) for one in done.run.loose] == ["PS, batch 4: ±12.9% after 6 VALID trials"]
 
 
 def test_parts_to_which_a_gate_added_rounds_are_merged(made_up: Made, tmp_path: Path) -> None:
