@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from analysis.recorded import Accuracy, Check, Event, LinkCount, Metrics, Recovery, Run, Trial, workload_of
+from analysis.recorded import Accuracy, Attempt, Check, Event, LinkCount, Metrics, Recovery, Run, Trial, workload_of
 from testbed.errors import OutputError
 from testbed.files import parse_json
 
@@ -127,6 +127,7 @@ def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
             point=dict(raw.get("point") or {}),
             at=str(raw.get("at") or ""),
             warmup=warmup,
+            earlier=tuple(map(_attempt, raw.get("attempts") or ())),
         )
     except KeyError as error:
         raise _damaged(path, f"damaged, {error.args[0]!r} is missing") from None
@@ -152,6 +153,15 @@ def number(name: str, value: object) -> float:
 
 def _numbers(raw: dict[str, Any]) -> dict[str, float | None]:
     return {name: None if value is None else number(name, value) for name, value in raw.items()}
+
+
+def _attempt(raw: dict[str, Any]) -> Attempt:
+    return Attempt(
+        verdict=str(raw["verdict"]),
+        reasons=tuple(map(str, raw["reasons"])),
+        started=str(raw["started"]),
+        metrics=_known(Metrics, _numbers(raw["metrics"])),
+    )
 
 
 def _link(raw: dict[str, Any]) -> LinkCount:

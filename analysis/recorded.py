@@ -113,6 +113,16 @@ class Recovery:
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """A measurement of a trial that does not count, since it was INVALID only because of the machine."""
+
+    verdict: str
+    reasons: tuple[str, ...]
+    started: str
+    metrics: Metrics
+
+
+@dataclass(frozen=True)
 class Trial:
     """One trial. ``samples`` has a row for each (rank, iteration); None for a trial that left none."""
 
@@ -142,6 +152,8 @@ class Trial:
     """The point for people: ``rate=100 Mbit/s``."""
     warmup: int = 0
     """Iterations at its start that statistics of GST leave out."""
+    earlier: tuple[Attempt, ...] = ()
+    """The attempts before the one that all else here is of."""
 
     @cached_property
     def setting(self) -> Setting:
@@ -184,6 +196,11 @@ class Trial:
     def valid(self) -> bool:
         """Whether it finished and every fidelity check passed."""
         return self.done and self.verdict == "VALID"
+
+    @property
+    def attempts(self) -> int:
+        """How often it was measured."""
+        return len(self.earlier) + 1
 
     @property
     def reasons(self) -> tuple[Check, ...]:

@@ -365,3 +365,19 @@ def _inside(windows: Sequence[tuple[float, float]], at_s: Sequence[float], count
         return 0.0
     edges = np.interp(np.asarray(windows), at_s, counted)
     return float((edges[:, 1] - edges[:, 0]).sum())
+
+
+MACHINE = frozenset({"CPU headroom", "CPU steal", "run queue", "timers", "pacing", "aggregators"})
+"""Checks of what the machine had left for a trial, whatever the trial did with it."""
+
+
+def only_the_machine(fidelity: Mapping[str, Any]) -> bool:
+    """Whether a trial is INVALID, and every check that makes it so is about the machine: :data:`MACHINE`, or links that
+    were slower than asked when they were calibrated, as they are where cores are short."""
+    failed = [check for check in fidelity["checks"] if not check["ok"]]
+    return bool(fidelity["verdict"] == INVALID and failed and all(map(_is_of_machine, failed)))
+
+
+def _is_of_machine(check: Mapping[str, Any]) -> bool:
+    slow = check["name"] == "link rate" and check["value"] is not None and check["value"] < check["limit"]
+    return slow or check["name"] in MACHINE

@@ -15,8 +15,9 @@ from testbed.run import Run
 from testbed.rundir import MADE, RunDirectory, check_idle, differences, source_of
 from testbed.sizing import Planned, Record
 
-ITS_OWN = ("part", "planned", "folder")
-"""What resolved.json of parts may differ in."""
+ITS_OWN = ("part", "planned", "folder", "overrides", "retries", "quiet_s")
+"""What resolved.json of parts may differ in: where they ran, how their settings were given, and how patient they
+were."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import pandas as pd
 
 from analysis import metrics
 from testbed import fidelity
+from testbed.attempts import made
 from testbed.deaths import Course, sentence, spoilt_bytes, unasked
 from testbed.files import write_bytes, write_through
 from testbed.jobs import bursts
@@ -35,7 +36,7 @@ COLUMNS = (
     *("jct_s", "compute_s", "sync_s", "gst_median_s", "gst_p95_s", "gst_theory_s", "gst_ratio"),
     *("throughput_sps", "wire_bytes", "test_accuracy", "weights_error", "fidelity", "reasons"),
     *("kind", "model", "scale", "wrong_elements", "straggler_wait_s"),
-    *("staleness_median", "staleness_p95", "staleness_max", "repeat"),
+    *("staleness_median", "staleness_p95", "staleness_max", "repeat", "attempts"),
 )
 """Of every run; after them come the fields that are swept, by their names."""
 SAMPLE_COLUMNS = {
@@ -283,7 +284,7 @@ def row(record: Mapping[str, Any]) -> dict[str, Any]:
     flat = {**record, **(record["metrics"] or {}), **(record["accuracy"] or {}), **(record.get("sums") or {})}
     judged = record["fidelity"] or {}
     why = record["error"] if record["status"] == "failed" else fidelity.reasons(judged)
-    flat |= {"trial": record["id"], "fidelity": judged.get("verdict"), "reasons": why}
+    flat |= {"trial": record["id"], "fidelity": judged.get("verdict"), "reasons": why, "attempts": made(record)}
     return {name: flat.get(name) for name in COLUMNS} | dict(record.get("point", {}))
 
 
