@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from analysis.recorded import Accuracy, Check, Event, LinkCount, Metrics, Recovery, Run, Trial, workload_of
+from analysis.recorded import Accuracy, Attempt, Check, Event, LinkCount, Metrics, Recovery, Run, Trial, workload_of
 from analysis.verdicts import numbers_of
 from testbed.errors import OutputError
 from testbed.files import check_name, number, parse_json
@@ -129,6 +129,7 @@ def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
             point=dict(raw.get("point") or {}),
             at=str(raw.get("at") or ""),
             warmup=warmup,
+            earlier=tuple(map(_attempt, raw.get("attempts") or ())),
         )
     except KeyError as error:
         raise _damaged(path, f"damaged, {error.args[0]!r} is missing") from None
@@ -144,6 +145,15 @@ def _known(kind: type[_T], raw: dict[str, Any] | None) -> _T:
 
 def _numbers(raw: dict[str, Any]) -> dict[str, float | None]:
     return {name: None if value is None else number(name, value) for name, value in raw.items()}
+
+
+def _attempt(raw: dict[str, Any]) -> Attempt:
+    return Attempt(
+        verdict=str(raw["verdict"]),
+        reasons=tuple(map(str, raw["reasons"])),
+        started=str(raw["started"]),
+        metrics=_known(Metrics, _numbers(raw["metrics"])),
+    )
 
 
 def _link(raw: dict[str, Any]) -> LinkCount:

@@ -118,6 +118,16 @@ class Recovery:
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """A measurement of a trial that does not count, since it was INVALID only because of the machine."""
+
+    verdict: str
+    reasons: tuple[str, ...]
+    started: str
+    metrics: Metrics
+
+
+@dataclass(frozen=True)
 class Trial:
     """One trial. ``samples`` has a row for each (rank, iteration); None for a trial that left none."""
 
@@ -151,6 +161,8 @@ class Trial:
     """By name (:data:`analysis.verdicts.NUMBERS`), the verdicts of its numbers; none of a trial that failed."""
     part: str = ""
     """Of several runs side by side (:mod:`analysis.report.beside`), the name of the one that it is from."""
+    earlier: tuple[Attempt, ...] = ()
+    """The attempts before the one that all else here is of."""
 
     @cached_property
     def setting(self) -> Setting:
@@ -197,6 +209,11 @@ class Trial:
     def valid_in(self, number: str) -> bool:
         """Whether it finished and that one of its numbers is VALID; False of one that it does not report."""
         return self.done and number in self.numbers and self.numbers[number].verdict == VALID
+
+    @property
+    def attempts(self) -> int:
+        """How often it was measured."""
+        return len(self.earlier) + 1
 
     @property
     def reasons(self) -> tuple[Check, ...]:

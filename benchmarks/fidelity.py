@@ -45,6 +45,8 @@ links: {{rate: {gbps} Gbit/s, delay: {delay}}}
 workload: {{kind: profile, model: vgg19, scale: {scale}, batch: 32, iterations: {iterations}, compute: {compute}}}
 arms: [{{topology: "{topology}", scheme: {scheme}}}]
 perturb: {perturb}
+retries: 0
+quiet: 0 s
 """
 STEP = "[{kind: rate, links: [h1], share: 0.5, at: 0.3 s, until: 0.8 s}]"
 

@@ -44,6 +44,8 @@ name: monitoring
 links: {rate: 40 Gbit/s}
 workload: {kind: profile, model: vgg19, scale: 200, batch: 32, iterations: 30, compute: none}
 arms: [{topology: "bcube(n=3,k=2)", scheme: bml}]
+retries: 0
+quiet: 0 s
 """
 
 

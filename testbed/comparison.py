@@ -9,13 +9,15 @@ from typing import Any
 
 from analysis import ratios
 from analysis.cell import Cell, cell_of, references
+from testbed.attempts import made
 from testbed.units import time_text
 
 HEADER = ("arm", "batch", "GST", "theory", "ratio", "JCT", "samples/s", "speed-up", "accuracy", "verdict")
-AT, SPREAD, STALE = "at", "±", "staleness"
-"""Columns that are there where something is swept, where trials are repeated, and where an arm is asynchronous."""
+AT, SPREAD, STALE, ATTEMPTS = "at", "±", "staleness", "attempts"
+"""Columns that are there where something is swept, where trials are repeated, where an arm is asynchronous, and where a
+trial was measured again."""
 MISSING = "-"
-LEFT_OUT = ("theory", "accuracy", "samples/s", SPREAD, STALE, "speed-up", "JCT", "ratio")
+LEFT_OUT = ("theory", "accuracy", "samples/s", ATTEMPTS, SPREAD, STALE, "speed-up", "JCT", "ratio")
 """What a narrow terminal goes without, the least needed first; never the verdict."""
 NARROWEST_NAME = 12
 """The arm's name wraps, down to this width."""
@@ -48,9 +50,12 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
     header = [*HEADER[:2], *([AT] if swept else []), HEADER[2], *([SPREAD] if repeated else []), *HEADER[3:]]
     if any(_is_asynchronous(record) for record in records):
         header.insert(header.index("accuracy"), STALE)
+    if any(made(record) > 1 for record in records):
+        header.insert(header.index("verdict"), ATTEMPTS)
     rows = []
     for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
         named = {"arm": cell.label, "batch": str(cell.batch or MISSING), AT: cell.at or MISSING}
+        named[ATTEMPTS] = str(sum(map(made, trials))) + (f" for {len(trials)}" if len(trials) > 1 else "")
         rows.append([(named | _numbers(trials, base)).get(name, MISSING) for name in header])
     return header, rows
 

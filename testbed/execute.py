@@ -151,6 +151,8 @@ def blank(trial: Trial) -> dict[str, Any]:
         "links": [],
         "events": [],
         "failover": None,
+        "waited": None,
+        "attempts": [],
         "links_settings": trial.spec.links.model_dump(),
     }
 

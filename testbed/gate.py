@@ -130,7 +130,8 @@ def _measure_again(
         try:
             return experiment.go(announce).failed
         except KeyboardInterrupt:
-            raise MeasuringAgainInterrupted(len(experiment.records), len(experiment.planned)) from None
+            planned = len(experiment.planned)
+            raise MeasuringAgainInterrupted(planned - len(experiment.left), planned) from None
 
 
 def make_baseline(run: Path, out: Path) -> dict[str, Any]:

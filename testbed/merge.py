@@ -15,8 +15,9 @@ from testbed.run import Run
 from testbed.rundir import MADE, RunDirectory, check_idle, differences, most_rounds, source_of
 from testbed.sizing import Planned, Record
 
-ITS_OWN = ("part", "planned", "folder", "most_rounds")
-"""What resolved.json of parts may differ in."""
+ITS_OWN = ("part", "planned", "folder", "most_rounds", "overrides", "retries", "quiet_s")
+"""What resolved.json of parts may differ in: where they ran, how their settings were given, and how patient they
+were."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from testbed import fidelity
+from testbed import calm, fidelity
+from testbed.attempts import made
 from testbed.estimate import Estimate
 from testbed.spec.model import Until
 from testbed.trial import Trial
@@ -32,7 +33,13 @@ def sentence(record: Mapping[str, Any]) -> str:
     else:
         line = _trained(record)
     why = fidelity.reasons(record["fidelity"])
-    return f"{line} ({why})" if why else line
+    return f"{line}{f' ({why})' if why else ''}{_before(record)}"
+
+
+def _before(record: Mapping[str, Any]) -> str:
+    """How often it was measured, where more than once, and for what was waited before."""
+    often, waited = made(record), calm.sentence(record.get("waited"))
+    return (f", measured {often} times" if often > 1 else "") + (f"; {waited}" if waited else "")
 
 
 def _trained(record: Mapping[str, Any]) -> str:
@@ -92,7 +99,11 @@ class Lines:
     def __exit__(self, *exception: object) -> None:
         pass
 
-    def started(self, trial: Trial) -> None:  # noqa: ARG002  # Live's shows it
+    def waiting(self, what: str) -> None:
+        """Nothing runs meanwhile."""
+
+    def started(self, trial: Trial, again: str = "") -> None:  # noqa: ARG002  # Live's shows it
+        """``again`` says how often it was measured, where it is not the first time."""
         self._began_s = time.monotonic()
 
     def advanced(self, iterations: int) -> None:
@@ -102,15 +113,22 @@ class Lines:
         """More turned out to be needed; :func:`first_line` has said so where the spec asks for it."""
         if trials and not isinstance(trials[0].spec.repeats, Until):
             self._print(f"{len(trials)} more to run, for too few are VALID to decide")
+        self._add(trials)
+
+    def _add(self, trials: Sequence[Trial]) -> None:
         self._left |= {trial.id: trial for trial in trials}
         self._count += len(trials)
 
-    def finished(self, record: Mapping[str, Any]) -> None:
+    def finished(self, record: Mapping[str, Any], again: bool = False) -> None:
+        """``again`` says that it will be measured again."""
         trial = self._left.pop(record["id"])
         if record["status"] == "done":
             self._estimate.learn(trial, time.monotonic() - self._began_s)
         self._done += 1
-        self._print(f"[{self._done}/{self._count}] {sentence(record)}")
+        if again:
+            self._add([trial])
+        more = "; will be measured again" if again else ""
+        self._print(f"[{self._done}/{self._count}] {sentence(record)}{more}")
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -122,6 +140,7 @@ class Live(Lines):
     def __init__(self, trials: Sequence[Trial], console: Console) -> None:
         super().__init__(trials, console)
         self._trial: Trial | None = None
+        self._again = ""
         self._spent_s = 0.0
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -142,9 +161,12 @@ class Live(Lines):
         with suppress(OSError):  # the terminal may be gone
             self._bar.stop()
 
-    def started(self, trial: Trial) -> None:
-        super().started(trial)
-        self._trial = trial
+    def waiting(self, what: str) -> None:
+        self._bar.update(self._task, description=what)
+
+    def started(self, trial: Trial, again: str = "") -> None:
+        super().started(trial, again)
+        self._trial, self._again = trial, again
         self.advanced(0)
 
     def advanced(self, iterations: int) -> None:
@@ -158,13 +180,19 @@ class Live(Lines):
             self._task,
             total=self._spent_s + done_s + left_s,
             completed=self._spent_s + done_s,
-            description=self._trial.id + (f" {iterations}/{total}" if self._trial.iterations else ""),
+            description=self._described(iterations, total),
             left=f"about {time_text(round(left_s))} left",
         )
 
-    def finished(self, record: Mapping[str, Any]) -> None:
+    def finished(self, record: Mapping[str, Any], again: bool = False) -> None:
         self._spent_s += time.monotonic() - self._began_s
-        super().finished(record)
+        super().finished(record, again)
+
+    def _described(self, iterations: int, total: int) -> str:
+        """The trial, how often it was measured, and how far it is."""
+        assert self._trial is not None
+        far = f" {iterations}/{total}" if self._trial.iterations else ""
+        return f"{self._trial.id}{f', {self._again}' if self._again else ''}{far}"
 
 
 def reporter(trials: Sequence[Trial], console: Console) -> Lines:

@@ -16,6 +16,7 @@ import pandas as pd
 from analysis import metrics
 from analysis.verdicts import NUMBERS, numbers_of
 from testbed import fidelity
+from testbed.attempts import made
 from testbed.bounds import Bounds
 from testbed.files import write_bytes, write_through
 from testbed.lab.base import Counters
@@ -29,7 +30,7 @@ COLUMNS = (
     *("jct_s", "compute_s", "sync_s", "gst_median_s", "gst_p95_s", "gst_theory_s", "gst_ratio"),
     *("throughput_sps", "wire_bytes", "test_accuracy", "weights_error", "fidelity", "reasons"),
     *("kind", "model", "scale", "wrong_elements", "straggler_wait_s"),
-    *("staleness_median", "staleness_p95", "staleness_max", "repeat", "iteration_median_s"),
+    *("staleness_median", "staleness_p95", "staleness_max", "repeat", "attempts", "iteration_median_s"),
     *(f"{name}_{what}" for name in NUMBERS for what in ("verdict", "error")),
 )
 """Of every run; after them come the fields that are swept, by their names."""
@@ -156,7 +157,7 @@ def row(record: Mapping[str, Any]) -> dict[str, Any]:
     flat = {**record, **(record["metrics"] or {}), **(record["accuracy"] or {}), **(record.get("sums") or {})}
     judged = record["fidelity"] or {}
     why = record["error"] if record["status"] == "failed" else fidelity.reasons(judged)
-    flat |= {"trial": record["id"], "fidelity": judged.get("verdict"), "reasons": why}
+    flat |= {"trial": record["id"], "fidelity": judged.get("verdict"), "reasons": why, "attempts": made(record)}
     for name, number in numbers_of(judged).items():
         flat |= {f"{name}_verdict": number.verdict, f"{name}_error": number.error}
     return {name: flat.get(name) for name in COLUMNS} | dict(record.get("point", {}))

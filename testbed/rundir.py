@@ -30,9 +30,9 @@ MADE = "resolved.json"
 FOLDERS = ("trials", "samples", "logs")
 PARTS = {LOCK, *FOLDERS, "spec.yaml", *(TEMPORARY.replace("*", file) for file in ("spec.yaml", MADE))}
 """What is there before that."""
-MAY_CHANGE = {
-    *("schema", "repeats", "timeout_s", "start_timeout_s", "overrides", "folder", "planned", "part", "most_rounds"),
-}
+PATIENCE = {"timeout_s", "start_timeout_s", "retries", "quiet_s"}
+"""How long is waited, and how often is measured again: settings on which no trial's result depends."""
+MAY_CHANGE = {"schema", "repeats", *PATIENCE, "overrides", "folder", "planned", "part", "most_rounds"}
 """What of a spec's settings may be another when a run goes on: no trial's result depends on it. That all trials which
 ran are still asked for is seen by their ids."""
 TOLD = 3
@@ -143,6 +143,19 @@ class RunDirectory:
         """Whether there is a record of it, finished or failed."""
         return (self.path / "trials" / f"{trial.id}.json").exists()
 
+    def record(self, trial: Trial) -> dict[str, Any] | None:
+        """What there is of a trial, finished or failed.
+
+        Raises:
+            OutputError: it is damaged, or another trial's.
+        """
+        if not self.holds(trial):
+            return None
+        path = self.path / "trials" / f"{trial.id}.json"
+        found = read_json(path)
+        check_name(path, found.get("id"))
+        return found
+
     def finished(self, trials: Sequence[Trial]) -> dict[str, dict[str, Any]]:
         """By id, the records of those of ``trials`` that are done already.
 
@@ -152,11 +165,9 @@ class RunDirectory:
         """
         found = {}
         for trial in trials:
-            path = self.path / "trials" / f"{trial.id}.json"
-            if not path.exists():
+            record = self.record(trial)
+            if record is None:
                 continue
-            record = read_json(path)
-            check_name(path, record.get("id"))
             if record["identity"] != trial.identity:
                 raise SpecError(
                     f"{self.path} holds {trial.id}, run with other settings than the spec has now",
@@ -225,14 +236,15 @@ class RunDirectory:
         return self.path / "samples" / f"{trial_id}.parquet"
 
 
-def source_of(path: Path) -> Source:
-    """The spec that the run in ``path`` was started with, ``--set`` included.
+def source_of(path: Path, more: Sequence[str] = ()) -> Source:
+    """The spec that the run in ``path`` was started with, ``--set`` included, and ``more`` of these.
 
     Raises:
         OutputError, SpecError: it cannot be read, or this version does not take it.
     """
     meta = read_json(path / MADE)
-    return read(read_text(path / "spec.yaml"), f"{path}/spec.yaml", Path(meta["folder"]), meta["overrides"])
+    overrides = [*meta["overrides"], *more]
+    return read(read_text(path / "spec.yaml"), f"{path}/spec.yaml", Path(meta["folder"]), overrides)
 
 
 def most_rounds(path: Path) -> int | None:

@@ -36,7 +36,7 @@ _SPECIAL = {
     "–": "--",
     "\N{NO-BREAK SPACE}": "~",
 }
-_KEPT_OUT = ("Weights", "Fidelity", "GST p95", "Samples/s")
+_KEPT_OUT = ("Weights", "Attempts", "Fidelity", "GST p95", "Samples/s")
 """Columns (their beginnings) that a paper's table has no room for; what is not VALID is marked at its arm."""
 
 

@@ -37,9 +37,13 @@ def _doubts(run: Run) -> list[str]:
     lead += [] if words.is_believable(run) else ["What is said below is not to be believed."]
     said = [f"> **{escape(line)}**" for line in lead if line]
     parts = ["\n>\n".join(said)] if said else []
-    if troubles:
-        listed = [f"{name}: {verdict}. {' '.join(reasons)}".strip() for name, verdict, reasons in troubles]
-        parts.append(f"## Failed and INVALID trials\n\n{_list(listed)}")
+    for title, found in (
+        ("Failed and INVALID trials", troubles),
+        ("Trials that were measured again", tables.again(run)),
+    ):
+        if found:
+            listed = [f"{name}: {verdict}. {' '.join(reasons)}".strip() for name, verdict, reasons in found]
+            parts.append(f"## {title}\n\n{_list(listed)}")
     return parts
 
 

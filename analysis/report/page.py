@@ -27,6 +27,7 @@ def render(run: Run) -> str:
         environment_differences=differences.of_environments(run.parts),
         summary=tables.summary(run),
         troubles=tables.troubles(run),
+        again=tables.again(run),
         questions=questions,
         bandwidths=tables.bandwidths(run),
         trials=tables.trials(run),

@@ -107,13 +107,22 @@ def doubts(run: Run) -> str | None:
 
 
 def counts(run: Run) -> str:
-    """How many trials there are of which verdict, and how many of those planned are missing."""
+    """How many trials there are of which verdict, how many were measured again, and how many of those planned are
+    missing."""
     valid = sum(trial.valid for trial in run.trials)
     failed = sum(not trial.done for trial in run.trials)
     invalid = len(run.trials) - valid - failed
     parts = [f"{valid} VALID"] + [f"{n} {word}" for n, word in ((invalid, "INVALID"), (failed, "failed")) if n]
     plural = "trial" if len(run.trials) == 1 else "trials"
-    return " ".join([f"{len(run.trials)} {plural}: {', '.join(parts)}.", *missing(run)])
+    return " ".join([f"{len(run.trials)} {plural}: {', '.join(parts)}.", *_again(run), *missing(run)])
+
+
+def _again(run: Run) -> list[str]:
+    """The sentence that trials were measured more than once, where some were."""
+    count = sum(bool(trial.earlier) for trial in run.trials)
+    made = sum(trial.attempts for trial in run.trials)
+    was = "was" if count == 1 else "were"
+    return [f"{count} {was} measured again because of the machine, {made} attempts in all."] if count else []
 
 
 def missing(run: Run) -> list[str]:

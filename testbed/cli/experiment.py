@@ -42,6 +42,22 @@ Backend = Annotated[
 ]
 
 
+Retries = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Measure a trial again that is INVALID only because of the machine, N times at most; default 2.",
+        show_default=False,
+    ),
+]
+Quiet = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Wait so long before a trial until others leave the cores, 0 never; default 30 s.",
+        show_default=False,
+    ),
+]
 STANDARD_OUTPUT = Path("-")
 Inventory = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Ansible inventory of the lab baremetal.", show_default=False)
@@ -54,6 +70,12 @@ def with_backend(overrides: list[str], backend: str | None) -> list[str]:
     return overrides if backend is None else [*overrides, f"lab={backend}"]
 
 
+def patience(retries: int | None, quiet: str | None) -> list[str]:
+    """``--retries`` and ``--quiet`` are short for ``--set``, too."""
+    given = {"retries": retries, "quiet": quiet}
+    return [f"{name}={value}" for name, value in given.items() if value is not None]
+
+
 def run(
     spec: Annotated[Path | None, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")] = None,
     overrides: Overrides = [],  # noqa: B006  # typer wants the default's type; never changed
@@ -63,6 +85,8 @@ def run(
     inventory: Inventory = None,
     allow_missing: AllowMissing = False,
     part: Annotated[str | None, typer.Option(metavar="I/N", help="Run only part I of N; see testbed merge.")] = None,
+    retries: Retries = None,
+    quiet: Quiet = None,
     baseline: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Compare with this baseline or run, and exit with 3 if slower.")
     ] = None,
@@ -102,10 +126,11 @@ def run(
     )
     backend = "baremetal" if inventory and spec else backend
     overrides = with_backend(overrides, backend)
+    patient = patience(retries, quiet)
     gate = _gate(baseline, thresholds, metrics, allow, accept_inconclusive, accept_failures)
     if gate and spec:
         overrides = gate.prepared(spec, overrides)
-    with _experiment(spec, overrides, out, resume, open_lab, part, gate) as experiment:
+    with _experiment(spec, overrides, out, resume, open_lab, part, gate, patient) as experiment:
         if inventory and experiment.source.spec.lab != "baremetal":
             refuse_inventory(experiment.source.spec.lab)
         go_on = shlex.join(["testbed", "run", "--resume", str(experiment.directory.path), *repeated])
@@ -215,9 +240,12 @@ def _experiment(
     open_lab: Callable[[], Lab] | None = None,
     part: str | None = None,
     gate: Gate | None = None,
+    patient: Sequence[str] = (),
 ) -> Experiment:
+    """``patient`` are overrides that a run may also go on with that has its own spec."""
     from testbed.errors import UsageError
     from testbed.run import Experiment
+    from testbed.rundir import source_of
     from testbed.spec import load
 
     if resume and out:
@@ -226,9 +254,11 @@ def _experiment(
         raise UsageError("--set and --backend need the SPEC that they change", fix="name it, or resume without them")
     if resume and part:
         raise UsageError("--part and --resume exclude each other", fix="a resumed run stays the part that it was")
+    overrides = [*overrides, *patient]
     lacking = gate.lacking if gate else None
     if resume:
-        return Experiment.resumed(resume, load(spec, overrides) if spec else None, open_lab, lacking=lacking)
+        source = load(spec, overrides) if spec else source_of(resume, patient) if patient else None
+        return Experiment.resumed(resume, source, open_lab, lacking=lacking)
     if not spec:
         raise UsageError("no SPEC is given", fix="testbed run experiments/quickstart.yaml")
     return Experiment.new(load(spec, overrides), out, open_lab, _part(part) if part else None, lacking=lacking)
@@ -364,7 +394,7 @@ def _gated(
 
 def _interrupted(experiment: Experiment, go_on: str, more: str = "") -> NoReturn:
     """Say what is kept, and how to go on."""
-    kept = f"{len(experiment.records)} of {len(experiment.planned)} trials{more}"
+    kept = f"{len(experiment.planned) - len(experiment.left)} of {len(experiment.planned)} trials{more}"
     with suppress(OSError):  # the terminal may be gone
         print(
             f"interrupted: {kept} are finished and kept in {experiment.directory.path}\n  go on with: {go_on}",

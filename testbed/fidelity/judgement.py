@@ -147,4 +147,4 @@ def failed(fidelity: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def only_the_machine(fidelity: Mapping[str, Any]) -> bool:
     """Whether a trial is INVALID, and by nothing but findings about the machine."""
     found = list(failed(fidelity))
-    return bool(found) and all(check.get("machine", False) for check in found)
+    return fidelity["verdict"] == INVALID and bool(found) and all(check.get("machine", False) for check in found)

@@ -26,6 +26,8 @@ arms:
   - {topology: star(hosts=2)}
   - {label: racks, topology: "spine_leaf(racks=2,hosts_per_rack=1,spines=1)"}
 timeout: 10 s
+retries: 0
+quiet: 0 s
 """
 MEETS = """
 import os, socket, sys, time

@@ -142,6 +142,7 @@ links: {{rate: 100 Mbit/s}}
 workload: {{model: lenet5, dataset: digits, batch: [2], iterations: 2, compute: none}}
 arms: [{{topology: "{TWO_RACKS}", scheme: ring}}]
 timeout: 20 s
+retries: 0
 """
 
 
