@@ -5,18 +5,23 @@ A fault is a context manager that is entered once the workers have been launched
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from os import sched_getaffinity
 from pathlib import Path
 
 from testbed.lab.base import Impairment, Launch, LinkChange, LinkSettings
 from testbed.lab.netns import NetnsLab
 from topologies.model import Topology
+from workloads.sync import codec
+from workloads.sync.schemes import build
 
 Fault = Callable[[NetnsLab], AbstractContextManager[None]]
 
@@ -29,22 +34,29 @@ COMMAND_S = 10.0
 
 
 class FaultyLab(NetnsLab):
-    """A lab in which a fault happens to every trial, which adjusts links ``late_s`` too late, and whose h0 sends with
-    ``delay_s``, whatever was asked for."""
+    """A lab in which a fault happens to every trial, which adjusts links ``late_s`` too late, whose h0 sends with
+    ``delay_s``, whatever was asked for, and whose workers follow another ``scheme``, with the same neighbours."""
 
     def __init__(
-        self, fault: Fault = lambda _lab: nullcontext(), late_s: float = 0.0, delay_s: float | None = None
+        self,
+        fault: Fault = lambda _lab: nullcontext(),
+        late_s: float = 0.0,
+        delay_s: float | None = None,
+        scheme: str | None = None,
     ) -> None:
         super().__init__()
-        self._fault, self._late_s, self._delay_s = fault, late_s, delay_s
+        self._fault, self._late_s, self._delay_s, self._scheme = fault, late_s, delay_s, scheme
         self._faults = ExitStack()
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         super().up(topology, settings, pairs)
+        self._up = topology
         if self._delay_s is not None:
             self.impair({0: Impairment(self._delay_s)})
 
     def launch(self, workers: Sequence[Launch]) -> None:
+        if self._scheme:
+            codec.save(build(self._scheme, self._up, []), Path(json.loads(Path(workers[0].job).read_text())["forest"]))
         super().launch(workers)
         self._faults.enter_context(self._fault(self))
 
@@ -108,6 +120,75 @@ def for_a_while(rate: str, burst: str, usual: tuple[str, str], begin_s: float, e
             yield
 
     return changed
+
+
+def real_time_hog(share: float) -> Fault:
+    """A process on each core takes so much of it away from everybody else, a few milliseconds at a time, as a busy host
+    does."""
+
+    @contextmanager
+    def hogging(_lab: NetnsLab) -> Iterator[None]:
+        words = [sys.executable, "-c", HOG]
+        hogs = [subprocess.Popen([*words, str(core), str(share)]) for core in sorted(sched_getaffinity(0))]
+        try:
+            yield
+        finally:
+            for process in hogs:
+                process.kill()
+                process.wait()
+
+    return hogging
+
+
+HOG = """import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+while True:
+    begun = time.monotonic()
+    while time.monotonic() < begun + 0.05 * float(sys.argv[2]): pass
+    time.sleep(max(0.0, begun + 0.05 - time.monotonic()))
+"""
+
+
+def stopped(stop_s: float, every_s: float | None = None) -> Fault:
+    """One worker is stopped for ``stop_s`` once training goes on, and again every so often."""
+
+    @contextmanager
+    def stopping(lab: NetnsLab) -> Iterator[None]:
+        worker = max(_children(_children(lab.launcher_pid)[0]))
+        end = threading.Event()
+
+        def run() -> None:
+            wait_s: float | None = MID_RUN_S
+            while wait_s is not None and not end.wait(wait_s):
+                with suppress(ProcessLookupError):  # training is over
+                    os.kill(worker, signal.SIGSTOP)
+                    time.sleep(stop_s)
+                    os.kill(worker, signal.SIGCONT)
+                wait_s = None if every_s is None else every_s - stop_s
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join()
+
+    return stopping
+
+
+def all_at_once(*faults: Fault) -> Fault:
+    """Several faults of one trial."""
+
+    @contextmanager
+    def together(lab: NetnsLab) -> Iterator[None]:
+        with ExitStack() as stack:
+            for fault in faults:
+                stack.enter_context(fault(lab))
+            yield
+
+    return together
 
 
 @contextmanager
