@@ -243,7 +243,9 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     }
 
 
-def evidence(trial: Trial, seen: Observed, probes: Lines, link_counts: Lines, start_s: float) -> results.Evidence:
+def evidence(
+    trial: Trial, seen: Observed, probes: Lines, link_counts: Sequence[results.LinkRecord], start_s: float
+) -> results.Evidence:
     """What the verdict of a trial whose first iteration began at ``start_s`` is found from."""
     return results.Evidence(
         rates=[*map(results.burst, probes), *seen.idle.rates],
