@@ -32,11 +32,10 @@ from topologies.call import parse
 from topologies.load import is_in_file
 from topologies.model import Topology
 from workloads.buckets import Gradient, gradient
-from workloads.datasets import DATASETS
+from workloads.catalogue import check_dataset
 from workloads.job import LARGEST
 from workloads.models import model
 from workloads.profiles import profile
-from workloads.registry import lookup
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, cost, goodput
 from workloads.sync.forest import Forest
@@ -302,7 +301,7 @@ class _Cells:
         else:
             sent = None if len(self._problems) > before else self._said("workload.model", at, partial(self._sent, work))
             if isinstance(work, Train):
-                self._said("workload.dataset", at, partial(lookup, "dataset", work.dataset, DATASETS))
+                self._said("workload.dataset", at, partial(check_dataset, work.dataset, work.model))
             if sent is None:
                 return []
             make = partial(network, spec=spec, gradient=sent, folder=folder, built=self._built)

@@ -88,6 +88,7 @@ CHANGES: dict[str, tuple[str, str]] = {
     "pace_above_the_timeout": ("compute: none", "compute: {mode: paced, pace: {2: 30 s}}"),
     "model_unknown": ("model: lenet5", "model: lenet"),
     "dataset_unknown": ("dataset: digits", "dataset: digit"),
+    "dataset_of_another_model": ("model: lenet5", "model: bert_tiny"),
     "topology_unreadable": ("topology: star(hosts=3), scheme: ps", "topology: star(3), scheme: ps"),
     "topology_unknown": ("topology: star(hosts=3), scheme: ps", "topology: stra(hosts=3), scheme: ps"),
     "bcube_k_0": ("topology: star(hosts=3), scheme: ps", 'topology: "bcube(n=3,k=0)", scheme: ps'),
