@@ -24,6 +24,7 @@ from testbed.deaths import record as record_of_deaths
 from testbed.errors import DiskFullError, TrialError
 from testbed.failover import Coordinator
 from testbed.files import named_errors
+from testbed.inputs import check_unchanged
 from testbed.jobs import Files
 from testbed.lab.base import Counters, Lab
 from testbed.monitor import CpuLog, monitor_of
@@ -79,7 +80,9 @@ def execute(
     """Run a trial; one that fails has an Outcome too, with ``status`` failed and the reason, and its lab is closed.
 
     Raises:
+        ChangedError: a file that the trial reads was changed since it was planned, or while it ran.
         PrivilegeError, DiskFullError, OutputError: what would fail every other trial as well.
+    check_unchanged(trial)
     """
     started, began_s = datetime.now(UTC), time.monotonic()
     record = blank(trial) | {"started": started.isoformat(timespec="seconds")}
@@ -112,7 +115,8 @@ def execute(
         except TrialError as error:
             lab.close()
             blame_full_disk(trial, run_dir)
-            record |= {"error": str(error), "events": list(error.events)}
+            record |= {"error": str(error), "events": list(error.events), "by_perturb": error.by_perturb}
+    check_unchanged(trial)
     record["duration_s"] = round(time.monotonic() - began_s, 3)
     return Outcome(record, samples, described)
 
@@ -122,6 +126,7 @@ def blank(trial: Trial) -> dict[str, Any]:
     return {
         "schema": results.SCHEMA,
         "id": trial.id,
+        "inputs": dict(trial.inputs),
         "identity": trial.identity,
         "label": trial.label,
         "topology": trial.network.topology_text,
@@ -136,6 +141,7 @@ def blank(trial: Trial) -> dict[str, Any]:
         "iterations": trial.iterations,
         "world": trial.network.world,
         "status": "failed",
+        "by_perturb": False,
         "error": None,
         "metrics": None,
         "accuracy": None,

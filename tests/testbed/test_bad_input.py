@@ -122,6 +122,12 @@ CHANGES: dict[str, tuple[str, str]] = {
         "  kind: command\n  command: python train.py\n",
     ),
     "command_with_a_scheme": (TRAIN, "  kind: command\n  command: python train.py\n"),
+    "command_inputs_not_there": (
+        TRAIN,
+        "  kind: command\n  command: python train.py\n  inputs: [wrong.py, modle.py]\n",
+    ),
+    "command_inputs_like_none": (TRAIN, "  kind: command\n  command: python train.py\n  inputs: 'lib/**/*.py'\n"),
+    "command_inputs_without_a_name": (TRAIN, "  kind: command\n  command: python train.py\n  inputs: ['']\n"),
     "command_with_a_batch": (TRAIN, "  kind: command\n  command: python train.py\n  batch: 16\n"),
     "scheme_on_a_wrong_topology": ("scheme: ring", "scheme: bml"),
     "scheme_file_missing": ("scheme: ring", "scheme: ./mine.py:my_scheme"),
