@@ -211,9 +211,11 @@ class RunDirectory:
 
 def _changed(path: Path, record: Mapping[str, Any], trial: Trial) -> SpecError:
     told = in_words(record.get("inputs"), trial.inputs)
+    if "inputs" not in record:
+        told = ", or by an earlier version of testbed"
     return SpecError(
         f"{path} holds {record['id']}, run with other settings than the spec has now{told}",
-        fix=f"{'put that back, or ' if told else ''}run into a new directory, without --resume",
+        fix=f"{'put that back, or ' if told.startswith(':') else ''}run into a new directory, without --resume",
     )
 
 
