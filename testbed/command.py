@@ -13,18 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed import calibration, fidelity, jobs, results, watch
+from testbed import calibration, fidelity, jobs, observing, results, watch
 from testbed.calibration import Calibrated
 from testbed.deaths import undisturbed
-from testbed.errors import TrialError, TrialTimeoutError
+from testbed.errors import TrialTimeoutError
 from testbed.files import named_errors
 from testbed.jobs import Files
-from testbed.lab.base import Counters, Exit, Lab, Launch, Program
-from testbed.monitor import CpuLog, monitor_of
-from testbed.perturb.conductor import Conductor, Record, timeline
-from testbed.perturb.patching import Patching
+from testbed.lab.base import Exit, Lab, Launch, Program
+from testbed.observing import Observation
+from testbed.perturb.conductor import Conductor, timeline
 from testbed.program import search_path
-from testbed.spot_checks import Readings, SpotChecks
 from testbed.trial import Trial, link_settings
 from topologies.addressing import plan
 from workloads.probing import ProbingJob
@@ -40,18 +38,13 @@ COUNT_S = 1.0
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command left behind: when each rank started and ended, bursts before, counts and CPUs while it ran; the
-    rest is as in :class:`testbed.execute.Observed`."""
+    """What a command left behind: when each rank started and ended, bursts and what the idle network did before, and
+    what was seen while it ran."""
 
     exits: list[Exit]
     probes: list[dict[str, Any]]
-    counters: list[Counters]
-    cpu: CpuLog
-    lab: dict[str, Any]
     idle: Calibrated
-    differs: str | None
-    readings: Readings
-    events: list[Record]
+    seen: Observation
 
 
 def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ran:
@@ -70,29 +63,18 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     idle = calibration.measure(topology, lab, settings)
     lab.launch(probers)
     watch.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None, trial.spec.start_timeout_s)
-    before = lab.counters()
-    with (
-        Patching(lab, topology) as patching,
-        Conductor(trial.schedule(), lab, {}, files.logs, patching) as conductor,
-        monitor_of(lab) as monitor,
-        SpotChecks(lab) as checks,
-    ):
+
+    def run(conductor: Conductor) -> list[Exit]:
         lab.launch(ranks)
         conductor.begin()
-        try:
-            exits = _wait(lab, ranks, names, files, trial.spec.timeout_s)
-        except TrialError as error:
-            raise conductor.blamed(error, names) from error
-    conductor.finish()
-    counted = results.since(before, lab.counters())
+        return _wait(lab, ranks, names, files, trial.spec.timeout_s)
+
+    exits, seen = observing.observe(trial, lab, files, run, {})
     probes = [
         {**line, "name": names[one.node]} for one in probers for line in watch.read(files.samples(names[one.node]))
     ]
-    differs = calibration.differs(lab)
-    described, readings = lab.describe(), checks.readings
-    ran = Ran(exits, probes, counted, monitor.log, described, idle, differs, readings, conductor.records)
     lab.down()
-    return ran
+    return Ran(exits, probes, idle, seen)
 
 
 def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]:
@@ -205,7 +187,8 @@ def _stuck(lab: Lab, running: Sequence[int], names: Sequence[str], files: Files,
 def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
     """Metrics, links and fidelity of a command whose ranks all ended well. JCT: first start to last end."""
     start_s, end_s = min(one.started_s for one in ran.exits), max(one.ended_s for one in ran.exits)
-    events = timeline(ran.events, start_s)
+    others = observing.background_bytes(trial, ran.seen.sent)
+    events = timeline(ran.seen.events, start_s)
     seen = fidelity.Seen(
         trial=trial,
         samples=None,
@@ -213,12 +196,12 @@ def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
         rates=[*map(results.burst, ran.probes), *ran.idle.rates],
         expected_rates=len(jobs.bursts(trial.network.topology)) + len(ran.idle.rates),
         round_trips=ran.idle.round_trips,
-        links=results.links(trial, undisturbed(trial).phases, ran.counters, {}),
-        cpu=ran.cpu,
+        links=results.links(trial, undisturbed(trial).phases, ran.seen.counters, others),
+        cpu=ran.seen.cpu,
         done=(),
         aggregators=(),
-        differs=ran.readings.differs(start_s, ran.differs),
-        in_mid_run=str(ran.readings),
+        differs=ran.seen.readings.differs(start_s, ran.seen.differs),
+        in_mid_run=str(ran.seen.readings),
         events=events,
         course=undisturbed(trial),
         bounds=None,

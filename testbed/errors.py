@@ -17,6 +17,7 @@
         |-- WorkerError      a worker died or reported an error
         |   `-- NeighbourError  its neighbour did, which is the cause
         |-- TrialTimeoutError     no progress within the stated time
+        |-- ChangedError     a file that trials read was changed while a run goes on
         `-- DiskFullError    no room for the results
 
 This module imports nothing of ours, so every package may import it.
@@ -83,9 +84,17 @@ class TrialError(TestbedError):
 
     Attributes:
         events: what had been done to it by then, see :func:`testbed.perturb.conductor.timeline`.
+        node: whose process failed first, where one did.
+        at_s: when that ended, on ``time.monotonic``; None where the error is of the moment at which it is raised.
+        signalled: whether a signal ended it.
+        by_perturb: whether it is because of what the spec does to the trial, so that it would fail again.
     """
 
     events: Sequence[dict[str, Any]] = ()
+    node: int | None = None
+    at_s: float | None = None
+    signalled: bool = False
+    by_perturb: bool = False
 
 
 class LabError(TrialError):
@@ -102,6 +111,10 @@ class NeighbourError(WorkerError):
 
 class TrialTimeoutError(TrialError):
     """A trial made no progress within the time that the spec allows."""
+
+
+class ChangedError(TrialError):
+    """A file that trials read is not what it was when the run began."""
 
 
 class DiskFullError(TrialError):

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.metrics import rounds
-from testbed import asynchrony, calibration, command, fidelity, jobs, phases, results, watch
+from testbed import asynchrony, calibration, command, fidelity, jobs, observing, phases, results, watch
 from testbed.bounds import bounds as bounds_of
 from testbed.calibration import Calibrated
 from testbed.deaths import Course, undisturbed
@@ -25,15 +25,15 @@ from testbed.deaths import record as record_of_deaths
 from testbed.errors import DiskFullError, TrialError
 from testbed.failover import Coordinator
 from testbed.files import named_errors
+from testbed.inputs import check_unchanged
 from testbed.jobs import Files
 from testbed.lab.base import Counters, Lab
-from testbed.monitor import CpuLog, monitor_of
+from testbed.monitor import CpuLog
 from testbed.perturb.circuits import History, moved_cost
 from testbed.perturb.conductor import Conductor, Record, timeline
-from testbed.perturb.patching import Patching
 from testbed.referee import REFERENCE, REPEATED, TOLERANCE, TRAINING_TOLERANCE, Referee
 from testbed.room import blame_full_disk, check_room, needed_bytes
-from testbed.spot_checks import Readings, SpotChecks
+from testbed.spot_checks import Readings
 from testbed.trial import Trial, link_settings
 from workloads.job import Training
 from workloads.sync.cost import goodput
@@ -84,7 +84,9 @@ def execute(
 
     Raises:
         PrivilegeError, DiskFullError, OutputError: what would fail every other trial as well.
+        ChangedError: a file that the trial reads was changed since it was planned, or while it ran.
     """
+    check_unchanged(trial)
     started, began_s = datetime.now(UTC), time.monotonic()
     record = blank(trial) | {"started": started.isoformat(timespec="seconds")}
     samples, described = None, {}
@@ -94,7 +96,7 @@ def execute(
         try:
             if trial.command:
                 ran = command.observe(trial, lab, files, congestion_control)
-                described = ran.lab
+                described = ran.seen.lab
                 record |= command.summary(trial, ran)
             else:
                 seen = observe(trial, lab, files, congestion_control, tick)
@@ -116,7 +118,8 @@ def execute(
         except TrialError as error:
             lab.close()
             blame_full_disk(trial, run_dir)
-            record |= {"error": str(error), "events": list(error.events)}
+            record |= {"error": str(error), "events": list(error.events), "by_perturb": error.by_perturb}
+    check_unchanged(trial)
     record["duration_s"] = round(time.monotonic() - began_s, 3)
     return Outcome(record, samples, described)
 
@@ -127,6 +130,7 @@ def blank(trial: Trial) -> dict[str, Any]:
         "schema": results.SCHEMA,
         "id": trial.id,
         "identity": trial.identity,
+        "inputs": dict(trial.inputs),
         "label": trial.label,
         "topology": trial.network.topology_text,
         "scheme": trial.network.scheme_text,
@@ -141,6 +145,7 @@ def blank(trial: Trial) -> dict[str, Any]:
         "world": trial.network.world,
         "status": "failed",
         "error": None,
+        "by_perturb": False,
         "metrics": None,
         "accuracy": None,
         "sums": None,
@@ -173,47 +178,28 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         agent = lab.agent() if library else ()
         launches = jobs.write(trial, files, congestion_control, agent)
     idle = calibration.measure(trial.network.topology, lab, settings)
-    before = lab.counters()
     nodes = [launch.node for launch in launches]
     coordinator = Coordinator(trial, files, lab, congestion_control, nodes) if trial.survives else None
-    written = {node: files.samples(names[node]) for node in trial.network.forest.workers}
-    with (
-        Patching(lab, trial.network.topology, [files.samples(names[node]) for node in nodes]) as patching,
-        Conductor(trial.schedule(), lab, written, files.logs, patching) as conductor,
-        monitor_of(lab) as monitor,
-        SpotChecks(lab) as checks,
-    ):
+
+    def train(_: Conductor) -> None:
         lab.launch(launches)
-        try:
-            watch.wait(
-                lab,
-                launches,
-                names,
-                files,
-                trial.spec.timeout_s,
-                tick,
-                trial.spec.start_timeout_s,
-                coordinator,
-            )
-        except TrialError as error:
-            raise conductor.blamed(error, names) from error
-    sent = conductor.finish()
-    lines = {names[launch.node]: watch.read(files.samples(names[launch.node])) for launch in launches}
-    events = sorted([*conductor.records, *patching.records], key=lambda one: one.begun_s or math.inf)
-    course = coordinator.course if coordinator else undisturbed(trial)
-    counted, differs = results.since(before, lab.counters()), calibration.differs(lab)
+        spec = trial.spec
+        watch.wait(lab, launches, names, files, spec.timeout_s, tick, spec.start_timeout_s, coordinator)
+
+    written = {node: files.samples(names[node]) for node in trial.network.forest.workers}
+    _, around = observing.observe(trial, lab, files, train, written, [files.samples(names[node]) for node in nodes])
     seen = Observed(
-        lines,
-        counted,
-        monitor.log,
-        lab.describe(),
-        idle,
-        differs,
-        checks.readings,
-        events,
-        sent,
-        course,
-        patching.history,
+        lines={names[node]: watch.read(files.samples(names[node])) for node in nodes},
+        counters=around.counters,
+        cpu=around.cpu,
+        lab=around.lab,
+        idle=idle,
+        differs=around.differs,
+        readings=around.readings,
+        events=around.events,
+        background=around.sent,
+        course=coordinator.course if coordinator else undisturbed(trial),
+        circuits=around.history,
     )
     seen.lab |= {"devices": Counter(line["device"] for line in seen.of("hello") if line["device"])}
     lab.down()
@@ -238,7 +224,7 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     if not seen.course.deaths:
         seen = replace(seen, course=undisturbed(trial))  # whose network is the one that the trial met
     probes = seen.of("probe")
-    ours = [probed_bytes(trial, probes), background_bytes(trial, seen.background)]
+    ours = [probed_bytes(trial, probes), observing.background_bytes(trial, seen.background)]
     others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
     course, start_s = seen.course, float(samples["start_s"].min())
     events = timeline(seen.events, start_s)
@@ -290,17 +276,6 @@ def as_run(trial: Trial, history: History, samples: pd.DataFrame) -> Trial:
     network = trial.network
     found = moved_cost(network.forest, history, windows, trial.gradient_bytes)
     return replace(trial, network=replace(network, cost=found))
-
-
-def background_bytes(trial: Trial, sent: Sequence[int]) -> dict[int, float]:
-    """By directed link, the bytes that background flows put on it, headers included."""
-    topology = trial.network.topology
-    load: dict[int, float] = {}
-    for (source, sink), count in zip(trial.background, sent, strict=True):
-        for path in topology.paths(source, sink):
-            for link in path.links:
-                load[link] = load.get(link, 0.0) + count / goodput(trial.spec.links.mtu) * path.weight
-    return load
 
 
 def sent_bytes(counts: Sequence[int | None]) -> int | None:

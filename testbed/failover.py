@@ -78,7 +78,9 @@ class Coordinator:
         killed = [exit for exit in failed if exit.status < 0]
         self._deaths += [Death(exit.node, exit.ended_s, self._how(exit)) for exit in killed]
         if not running:
-            return killed if self._dead >= set(self._trial.network.forest.workers) else []
+            if self._dead >= set(self._trial.network.forest.workers):
+                raise self._nobody()
+            return []
         here = {node for node in running if checked_in(self._folder, self._name(node)).exists()}
         if self._called_s is None and (killed or here):
             self._called_s = time.monotonic()
@@ -155,7 +157,9 @@ class Coordinator:
             verify(forest, known.topology)
         except SpecError as error:
             names = ", ".join(self._name(node) for node in sorted(dead))
-            raise WorkerError(f"the trial cannot go on without {names}: {error.problem}", fix=error.fix) from None
+            told = WorkerError(f"the trial cannot go on without {names}: {error.problem}", fix=error.fix)
+            told.node = self._unburied[0].node
+            raise told from None
         return replace(known, forest=forest, cost=cost(forest, known.topology, 4 * known.floats))
 
     def _write(self, here: Collection[int]) -> None:
@@ -204,9 +208,11 @@ class Coordinator:
     def _nobody(self) -> WorkerError:
         first, *others = self._deaths
         more = f", and {len(others)} more" if others else ""
-        return WorkerError(
+        error = WorkerError(
             f"no worker is left: {self._name(first.node)} {first.how}{more}", fix="see why they died, or kill fewer"
         )
+        error.node = first.node
+        return error
 
     def _unexplained(self, said: dict[int, dict[str, Any]]) -> WorkerError:
         """Nobody died, and nothing was done since the last time that somebody lost a neighbour."""

@@ -11,6 +11,7 @@ from typing import Any
 from testbed import environment
 from testbed.errors import OutputError, UsageError
 from testbed.files import check_name, named_errors, read_json
+from testbed.inputs import in_words
 from testbed.run import Run
 from testbed.rundir import MADE, RunDirectory, check_idle, differences, most_rounds, source_of
 from testbed.sizing import Planned, Record
@@ -109,7 +110,8 @@ def _chosen(records: Mapping[Path, Mapping[str, Record]]) -> dict[str, tuple[Pat
             other, known = found.setdefault(trial, (part, record))
             if known["identity"] != record["identity"]:
                 raise OutputError(
-                    f"{other} and {part} both hold {trial}, run with different settings",
+                    f"{other} and {part} both hold {trial}, run with different settings"
+                    + in_words(known.get("inputs"), record.get("inputs")),
                     fix="see what differs in files that the spec names, and remove the one that is wrong",
                 )
             if known["status"] != "done" and record["status"] == "done":
@@ -128,7 +130,8 @@ def _check_identities(planned: Planned, chosen: Mapping[str, tuple[Path, Record]
             raise OutputError(f"{part} holds {trial}, which the spec does not have", fix=f"remove it from {part}")
         if ours[trial].identity != record["identity"]:
             raise OutputError(
-                f"{part} holds {trial}, run with other settings than the spec gives here",
+                f"{part} holds {trial}, run with other settings than the spec gives here"
+                + in_words(record.get("inputs"), ours[trial].inputs),
                 fix="have the same version of testbed, and of files that the spec names, on all machines",
             )
 

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from testbed import calm, fidelity
 from testbed.attempts import made
 from testbed.estimate import Estimate
+from testbed.results import LinkRecord
 from testbed.spec.model import Until
 from testbed.trial import Trial
 from testbed.units import size_text, time_text
@@ -25,9 +26,8 @@ def sentence(record: Mapping[str, Any]) -> str:
         return "\n".join([f"{record['id']}: FAILED: {first}", *rest])
     found = record["metrics"]
     if record.get("kind") == "command":
-        carried = size_text(sum(link["bytes"] for link in record["links"]))
         line = (
-            f"{record['id']}: JCT {time_text(found['jct_s'], measured=True)}, {carried} on all links, "
+            f"{record['id']}: JCT {time_text(found['jct_s'], measured=True)}, {_carried(record['links'])}, "
             f"{record['fidelity']['verdict']}"
         )
     else:
@@ -40,6 +40,13 @@ def _before(record: Mapping[str, Any]) -> str:
     """How often it was measured, where more than once, and for what was waited before."""
     often, waited = made(record), calm.sentence(record.get("waited"))
     return (f", measured {often} times" if often > 1 else "") + (f"; {waited}" if waited else "")
+
+
+def _carried(links: Sequence[LinkRecord]) -> str:
+    """How many bytes, and on which links: a lab of machines does not count those between switches."""
+    counted = [count for link in links if (count := link["bytes"]) is not None]
+    where = "all links" if len(counted) == len(links) else "the links that are counted"
+    return f"{size_text(sum(counted))} on {where}"
 
 
 def _trained(record: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -122,19 +122,36 @@ def burst(line: Mapping[str, Any]) -> dict[str, Any]:
     return {key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")}
 
 
+LinkRecord = TypedDict(
+    "LinkRecord",
+    {
+        "link": int,
+        "from": str,
+        "to": str,
+        "rate_bps": int,
+        "bytes": int | None,
+        "other_bytes": int,
+        "drops": int | None,
+        "theory_bytes": int | None,
+    },
+)
+"""What a trial's JSON holds of a directed link: ``bytes`` and ``drops`` are None where the lab does not count it, and
+``theory_bytes`` where nobody knows them. ``other_bytes`` are those of bursts and background flows, which ``bytes`` has
+not."""
+
+
 def links(
     trial: Trial, phases: Sequence[Phase], counters: Iterable[Counters], other_bytes: Mapping[int, float]
-) -> list[dict[str, Any]]:
+) -> list[LinkRecord]:
     """For each directed link what the kernel counted during training and what theory expects, headers included.
 
-    ``other_bytes`` is the part of the count, by directed link, of bursts and of background flows. ``bytes`` and
-    ``drops`` of a link that the lab does not count are None.
+    ``other_bytes`` is the part of the count, by directed link, of bursts and of background flows.
     """
     topology = trial.network.topology
     theory = link_bytes(phases) / goodput(trial.spec.links.mtu)
     known = trial.knows_bytes
     counted = {count.directed_link: count for count in counters}
-    found = []
+    found: list[LinkRecord] = []
     for link in range(2 * len(topology.links)):
         count, others = counted.get(link), other_bytes.get(link, 0.0)
         found.append(

@@ -194,7 +194,7 @@ class Experiment:
         """Run what is left.
 
         Raises:
-            DiskFullError, OutputError, PrivilegeError: no trial can go on; finished ones are kept.
+            ChangedError, DiskFullError, OutputError, PrivilegeError: no trial can go on; finished ones are kept.
         """
         now = environment.describe(self.source.spec, ", ".join(self.congestion_controls))
         surroundings = environment.gone_on(self.directory.environment(), now)

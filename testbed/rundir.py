@@ -13,8 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from analysis.cell import cell_of
 from testbed.errors import OutputError, SpecError
 from testbed.files import TEMPORARY, check_name, named_errors, read_json, write_bytes, write_json
+from testbed.inputs import in_words
 from testbed.results import SCHEMA, save_csv
 from testbed.sizing import TOPPED_UP, Planned
 from testbed.spec import Source, read
@@ -169,10 +171,7 @@ class RunDirectory:
             if record is None:
                 continue
             if record["identity"] != trial.identity:
-                raise SpecError(
-                    f"{self.path} holds {trial.id}, run with other settings than the spec has now",
-                    fix="run into a new directory, without --resume",
-                )
+                raise _changed(self.path, record, trial)
             if record["status"] == "done":
                 found[trial.id] = record
         return found
@@ -201,6 +200,10 @@ class RunDirectory:
         ran = [path.stem for path in sorted((self.path / "trials").glob("*.json"))]
         strange = planned.strange(ran)
         if strange:
+            record = read_json(self.path / "trials" / f"{strange[0]}.json")
+            for trial in planned.trials:  # one of several that shorten alike has a piece of its identity in its id
+                if trial.cell == cell_of(record) and in_words(record.get("inputs"), trial.inputs):
+                    raise _changed(self.path, record, trial)
             more = f" and {len(strange) - TOLD} more" if len(strange) > TOLD else ""
             raise SpecError(
                 f"{self.path} holds {', '.join(strange[:TOLD])}{more}, which the spec does not have with "
@@ -234,6 +237,16 @@ class RunDirectory:
 
     def samples(self, trial_id: str) -> Path:
         return self.path / "samples" / f"{trial_id}.parquet"
+
+
+def _changed(path: Path, record: Mapping[str, Any], trial: Trial) -> SpecError:
+    told = in_words(record.get("inputs"), trial.inputs)
+    if "inputs" not in record:
+        told = ", or by an earlier version of testbed"
+    return SpecError(
+        f"{path} holds {record['id']}, run with other settings than the spec has now{told}",
+        fix=f"{'put that back, or ' if told.startswith(':') else ''}run into a new directory, without --resume",
+    )
 
 
 def source_of(path: Path, more: Sequence[str] = ()) -> Source:

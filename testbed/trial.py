@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis.cell import Cell
+from testbed.identity import identity
 from testbed.lab.base import LinkSettings, shaper
 from testbed.perturb.schedule import Schedule, background_pairs
 from testbed.perturb.schedule import schedule as schedule_of
@@ -77,6 +75,8 @@ class Trial:
     """The point for people."""
     mark: str = ""
     """What tells its id from that of another trial with the same name."""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """The digests of the files that its result depends on, see :mod:`testbed.inputs`."""
 
     @property
     def id(self) -> str:
@@ -228,25 +228,8 @@ class Trial:
 
     @cached_property
     def identity(self) -> str:
-        """A digest of every setting that this trial's result depends on."""
-        settings: dict[str, Any] = self.spec.model_dump(include={"lab", "links", "workload", "seed"})
-        if self.spec.lab == "docker":
-            settings["docker"] = self.spec.docker.model_dump()
-        if not self.command:
-            settings["workload"] |= {"batch": self.batch, "compute": vars(self.compute)}
-        settings["arm"] = [self.network.arm.topology, self.network.arm.scheme]
-        if self.perturbations:
-            settings["perturb"] = [one.model_dump() for one in self.perturbations]
-        if self.survives and self.spec.failover_s is not None:
-            settings["failover"] = self.spec.failover_s
-        forest, topology = self.network.forest, self.network.topology
-        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-        digest.update(repr((topology.nodes, topology.links, forest.workers, forest.aligned)).encode())
-        for array in (forest.share, forest.reduce, forest.broadcast, self.network.cost.link_bytes):  # the last: routes
-            digest.update(array.tobytes())
-        if not self.command and self.stragglers is not None:  # a trace is a file, which may have changed
-            digest.update(self.stragglers.factor.tobytes())
-        return digest.hexdigest()
+        """A digest of everything that this trial's result depends on."""
+        return identity(self)
 
 
 def work_of(spec: Spec) -> Train | Profile:

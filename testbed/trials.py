@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from testbed.errors import SpecError
+from testbed.inputs import Digests, Inputs
 from testbed.lab.base import check_rate, check_size, shaper
 from testbed.perturb.check import check as check_perturbations
 from testbed.program import check as check_command
@@ -32,11 +33,10 @@ from topologies.call import parse
 from topologies.load import is_in_file
 from topologies.model import Topology
 from workloads.buckets import Gradient, gradient
-from workloads.datasets import DATASETS
+from workloads.catalogue import check_dataset
 from workloads.job import LARGEST
 from workloads.models import model
 from workloads.profiles import profile
-from workloads.registry import lookup
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, cost
 from workloads.sync.forest import Forest
@@ -270,7 +270,7 @@ class _Cells:
     """Makes the trial of each cell of a grid, and gathers what is wrong with them."""
 
     def __init__(self, source: Source) -> None:
-        self._source, self._built = source, Built()
+        self._source, self._built, self._inputs = source, Built(), Inputs(source.folder)
         self._gradients: dict[Hashable, Gradient] = {}
         self._networks: dict[Hashable, Network | None] = {}
         self._problems: dict[str, SpecError] = {}
@@ -298,16 +298,18 @@ class _Cells:
         work, folder = spec.workload, self._source.folder
         if isinstance(work, Command):
             self._said("workload.command", at, partial(check_command, work.command, folder))
+            if self._said("workload.inputs", at, partial(self._inputs.of_command, work)) is None:
+                return []
             make = partial(bare_network, spec=spec, folder=folder, built=self._built)
         else:
             sent = None if len(self._problems) > before else self._said("workload.model", at, partial(self._sent, work))
             if isinstance(work, Train):
-                self._said("workload.dataset", at, partial(lookup, "dataset", work.dataset, DATASETS))
+                self._said("workload.dataset", at, partial(check_dataset, work.dataset, work.model))
             if sent is None:
                 return []
             make = partial(network, spec=spec, gradient=sent, folder=folder, built=self._built)
         made = [(cell, self._network(cell, make)) for cell in group]
-        return [_trial(cell, one, folder) for cell, one in made if one is not None]
+        return [_trial(cell, one, folder, self._inputs.of(spec, cell.arm)) for cell, one in made if one is not None]
 
     def _network(self, cell: Cell, make: Callable[[Arm], Network]) -> Network | None:
         """The network of a cell, the same for all its batches."""
@@ -362,12 +364,12 @@ class _Cells:
             )
 
 
-def _trial(cell: Cell, built: Network, folder: Path) -> Trial:
+def _trial(cell: Cell, built: Network, folder: Path, inputs: Digests) -> Trial:
     """Network and scheme are in its name already."""
     rest = {name: value for name, value in cell.written.items() if name.split(".")[0] not in EXPRESSIONS}
     point = [_words(word.replace(" ", ""))[:_SHORT_VALUE].strip("-") for word in point_words(rest)]
     name = "-".join([_slug(built), *([f"b{cell.batch}"] if cell.batch else []), *point])
-    return Trial(name, built, cell.spec, cell.batch, 0, folder, cell.point, cell.at)
+    return Trial(name, built, cell.spec, cell.batch, 0, folder, cell.point, cell.at, inputs=inputs)
 
 
 def _slug(network: Network) -> str:

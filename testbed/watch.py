@@ -99,7 +99,9 @@ def died(
     if running:
         problem += f"; still running a moment later: {_some([names[node] for node in sorted(running)])}"
     fix = said.get("fix") or (OUT_OF_MEMORY if first.status == -signal.SIGKILL else "mend what the log tells")
-    return WorkerError(f"{problem}\n{tail(files.log(name))}", fix=f"{fix}; all of its log: {files.log(name)}")
+    error = WorkerError(f"{problem}\n{tail(files.log(name))}", fix=f"{fix}; all of its log: {files.log(name)}")
+    error.node, error.at_s, error.signalled = first.node, first.ended_s, first.status < 0
+    return error
 
 
 def ending(status: int) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from testbed.errors import SpecError
+from workloads.datasets import DATASETS
 from workloads.models import MODELS
 from workloads.profiles import profiles
 from workloads.registry import lookup
@@ -35,6 +37,20 @@ def models() -> list[Entry]:
     known = profiles()
     names = dict.fromkeys([*MODELS, *known])
     return [_entry(name) for name in names]
+
+
+def check_dataset(dataset: str, model: str) -> None:
+    """
+    Raises:
+        SpecError: there is no such data set, or the model, if there is such a one, cannot be trained on it.
+    """
+    lookup("dataset", dataset, DATASETS)
+    if dataset not in TRAINED_ON.get(model, (dataset,)):
+        others = [name for name in MODELS if dataset in TRAINED_ON[name]]
+        raise SpecError(
+            f"model {model!r} cannot be trained on {dataset!r}",
+            fix=f"take dataset {' or '.join(TRAINED_ON[model])}, or model {' or '.join(others)}",
+        )
 
 
 def tensor_sizes(name: str) -> list[tuple[str, int]]:

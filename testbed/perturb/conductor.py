@@ -90,6 +90,7 @@ class Conductor:
         records: every event that was begun, in order; after the end also those whose moment never came, though they
             were to change something.
         kills: nodes that it has killed, with the record of each.
+        halted: what it made stand still, in words, with the record of that and when it went on (inf: not yet).
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Conductor:
         self._lab, self._progress, self._logs = lab, Progress(samples), logs
         self.records: list[Record] = []
         self.kills: dict[int, Record] = {}
+        self.halted: dict[str, tuple[Record, float]] = {}
         self._patching = patching
         self._streams = list(schedule.streams)
         self._stop = threading.Event()
@@ -136,14 +138,38 @@ class Conductor:
         if self._streams:
             self._thread.join()
 
-    def blamed(self, error: TrialError, names: Sequence[str]) -> TrialError:
-        """The same error, with what was done to the trial, saying so if a node that it was to lose is why."""
+    def blamed(
+        self, error: TrialError, names: Sequence[str], *, goes_on: bool = False, instead: str = ""
+    ) -> TrialError:
+        """The same error, with what was done to the trial; if that is why, saying so, and what to change.
+
+        Args:
+            names: of all nodes, by index.
+            goes_on: whether the scheme goes on without a node that dies, so that a kill alone explains nothing.
+            instead: what would go on without a node, to end a fix with.
+        """
+        failed_s = time.monotonic() if error.at_s is None else error.at_s
+        halted = {
+            what: record.kind
+            for what, (record, to_s) in list(self.halted.items())
+            if (record.begun_s or 0.0) <= failed_s <= to_s
+        }
+        told, fix = error, error.fix
         if self.kills:
-            killed = ", ".join(names[node] for node in self.kills)
-            error = type(error)(f"after perturb had killed {killed}: {error.problem}", fix=error.fix)
+            killed = ", ".join(names[node] for node in list(self.kills))
+            fix = fix if goes_on else f"remove the kill, with which this trial ends{instead}"
+            told = type(error)(f"after perturb had killed {killed}: {error.problem}", fix=fix)
+            told.by_perturb = error.node in self.kills or not goes_on
+        elif halted:
+            if not error.signalled:
+                instead = instead if set(halted.values()) == {"freeze"} else ""
+                others = f"; if that is not why, {fix}" if isinstance(error, WorkerError) else ""
+                fix = f"let that end sooner (until), or give a longer timeout{instead}{others}"
+            told = type(error)(f"while perturb had {' and '.join(halted)}: {error.problem}", fix=fix)
+            told.by_perturb = not error.signalled
         if self._progress.begun_s is not None:
-            error.events = timeline(self.records, self._progress.begun_s)
-        return error
+            told.events = timeline(self.records, self._progress.begun_s)
+        return told
 
     def finish(self) -> list[int]:
         """End the helpers; the bytes that each source of background traffic sent, in the spec's order.
@@ -234,6 +260,10 @@ class Conductor:
             record.error = error.problem
         record.done_s = time.monotonic()
         self._progress.killed(event.kills)
+        if event.halts:
+            self.halted[event.halts] = (record, math.inf)
+        if event.resumes in self.halted:
+            self.halted[event.resumes] = (self.halted[event.resumes][0], record.done_s)
 
 
 def timeline(events: Sequence[Record], start_s: float) -> list[dict[str, Any]]:

@@ -56,6 +56,10 @@ class Event:
     circuits: Circuits | None = None
     kills: tuple[int, ...] = ()
     """Nodes that do not live on."""
+    halts: str = ""
+    """What stands still from then on, and lets the others wait: ``h2 frozen``."""
+    resumes: str = ""
+    """What of that goes on again."""
     optional: bool = False
     """Nothing is missed if the trial ends first."""
 
@@ -208,14 +212,14 @@ def _impair(one: Impair, topology: Topology, settings: LinkSettings) -> list[Eve
 
 def _down(one: Down, topology: Topology) -> list[Event]:
     links = targets.links(topology, one.links, one.direction)
-    return _window(one, f"{_all(topology, links)} down", *_blocked(links))
+    return _halting(_window(one, f"{_all(topology, links)} down", *_blocked(links)))
 
 
 def _freeze(one: Freeze, topology: Topology) -> list[Event]:
     """A machine that stands still takes no packet either, so its links are blocked both ways."""
     frozen = targets.hosts(topology, one.hosts)
     links = targets.links(topology, one.hosts, "both")
-    begin, *end = _window(one, f"{', '.join(one.hosts)} frozen", *_blocked(links))
+    begin, *end = _halting(_window(one, f"{', '.join(one.hosts)} frozen", *_blocked(links)))
     stop, go = (tuple(Signals(number, node=host) for host in frozen) for number in (signal.SIGSTOP, signal.SIGCONT))
     return [replace(begin, signals=stop), *(replace(event, signals=go) for event in end)]
 
@@ -264,6 +268,12 @@ def _window(
     if one.until is None:
         return [begin]
     return [begin, Event(one.until, one.kind, f"no longer: {what}", tuple(back), optional=True)]
+
+
+def _halting(events: Sequence[Event]) -> list[Event]:
+    """The same of which the first makes something stand still, until the second, if there is one."""
+    begin, *end = events
+    return [replace(begin, halts=begin.what), *(replace(event, resumes=begin.what) for event in end)]
 
 
 def _blocked(links: Sequence[int]) -> tuple[list[LinkChange], list[LinkChange]]:

@@ -110,6 +110,8 @@ LONGEST_LABEL = 80
 MOST_REPEATS = 1000
 MOST_ARMS = 200
 """All are built and verified before the first runs."""
+MOST_INPUTS = 50
+"""Each may be a pattern that is held against every file in the spec's directory."""
 Batch = Annotated[int, Field(strict=True, ge=1, le=LARGEST_BATCH)]
 
 
@@ -219,6 +221,11 @@ class Command(Group):
     )
     """Words as a shell would split them, though no shell runs them; from the spec's directory, where ``python`` is the
     one that testbed runs with."""
+    inputs: Annotated[list[Annotated[str, Field(strict=True, min_length=1)]], BeforeValidator(listed)] | None = Field(
+        None, max_length=MOST_INPUTS, examples=["[train.py, 'model/*.py']"]
+    )
+    """Files that its result depends on, from the spec's directory: a run that goes on refuses one that was changed.
+    None takes all Python there, see :mod:`testbed.inputs`; scripts among the command's words count in any case."""
 
 
 KINDS: dict[str, type[Group]] = {"train": Train, "profile": Profile, "command": Command}

@@ -10,8 +10,13 @@ import pandas as pd
 import pytest
 
 from testbed import command
+from testbed.calibration import Calibrated
+from testbed.lab.base import Counters, Exit
+from testbed.monitor import CpuLog
+from testbed.observing import Observation
 from testbed.planning import plan, text
 from testbed.spec import read
+from testbed.spot_checks import Readings
 from testbed.trials import trials
 
 from .test_run import call
@@ -137,3 +142,14 @@ def test_a_command_that_does_nothing_is_ended_at_the_timeout(tmp_path: Path) -> 
         "    | waiting for nobody\n"
         f"  fix: read {out / 'logs' / 'command-star2' / 'h0.log'}, or give a longer timeout\n"
     ) in said
+
+
+def test_bytes_of_background_flows_are_not_the_commands(tmp_path: Path) -> None:
+    flow = "perturb={kind: background, from: h0, to: h1}"
+    (trial,) = trials(read(SPEC, "spec.yaml", tmp_path, ["arms=[{topology: star(hosts=2)}]", flow]))
+    counted = [Counters(link, 3_000_000, 2000, 0) for link in range(2 * len(trial.network.topology.links))]
+    seen = Observation(counted, CpuLog(), {}, None, Readings(), [], [1_448_000], [(0.0, trial.network.topology)])
+    ran = command.Ran([Exit(0, 0, 1.0, 3.0), Exit(1, 0, 1.5, 2.5)], [], Calibrated([], []), seen)
+    links = {(link["from"], link["to"]): link for link in command.summary(trial, ran)["links"]}
+    for ends, others in (("h0", "s0"), 1_514_000), (("s0", "h1"), 1_514_000), (("h1", "s0"), 0), (("s0", "h0"), 0):
+        assert (links[ends]["bytes"], links[ends]["other_bytes"]) == (3_000_000 - others, others)

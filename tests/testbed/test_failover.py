@@ -22,7 +22,7 @@ import pytest
 
 from testbed import deaths, failover, jobs, phases, results, watch
 from testbed.deaths import Course
-from testbed.errors import NeighbourError, TestbedError, WorkerError
+from testbed.errors import NeighbourError, WorkerError
 from testbed.failover import Coordinator
 from testbed.jobs import Files
 from testbed.lab.base import Exit, Launch
@@ -437,5 +437,7 @@ def test_nobody_is_left(cluster: Callable[..., Cluster]) -> None:
     run = cluster(SINGLES)
     for name in ("h0", "h1", "h2"):
         run.when(lambda: run.iterations("h0") >= 2, lambda name=name: run.lab.signal(run.node(name), signal.SIGKILL))  # type: ignore[misc]
-    with pytest.raises(TestbedError, match=r"no worker is left|was killed by SIGKILL"):
+    with pytest.raises(WorkerError, match=r"^no worker is left: h\d was killed by SIGKILL") as error:
         run.run()
+    assert error.value.node in run.trial.network.forest.workers
+    assert error.value.fix == "see why they died, or kill fewer"

@@ -15,6 +15,7 @@ import pytest
 from testbed.errors import SpecError
 from testbed.merge import merged
 from testbed.run import Experiment
+from testbed.spec import read
 from testbed.trials import trials
 from tests.patience import until
 
@@ -35,6 +36,48 @@ def test_ctrl_c_and_going_on(made_up: Made, tmp_path: Path) -> None:
     assert first.ids + second.ids == [trial.id for trial in trials(source())]
     assert {path: path.read_bytes() for path in kept} == kept
     assert len(done.records) == 2 * CELLS
+
+
+COMMAND = """\
+name: order
+links: {rate: 100 Mbit/s}
+workload: {kind: command, command: python train.py}
+arms: [ARMS]
+repeats: 2
+"""
+ALIKE = (
+    "{topology: star(hosts=2)}, {label: down, topology: star(hosts=2), perturb: {kind: down, links: h0, until: 1 s}}"
+)
+
+
+@pytest.mark.parametrize("arms", ["{topology: star(hosts=2)}", ALIKE], ids=["one", "with_a_mark"])
+def test_a_run_does_not_go_on_with_another_script(made_up: Made, tmp_path: Path, arms: str) -> None:
+    """Its trials would be mixed with those of the old one, in one VALID cell."""
+    folder, run = tmp_path / "spec", tmp_path / "run"
+    folder.mkdir()
+    for name in ("train.py", "model.py"):
+        (folder / name).write_text("")
+    text = COMMAND.replace("ARMS", arms)
+    first = made_up(stop_after=1)
+    with pytest.raises(KeyboardInterrupt):
+        go(Experiment.new(read(text, "spec.yaml", folder), run, FakeLab))
+    kept = contents(run)
+    (folder / "train.py").write_text("import time; time.sleep(2)")
+    (folder / "new.py").write_text("")
+    for asked in (None, read(text, "spec.yaml", folder)):
+        with pytest.raises(SpecError) as error:
+            go(Experiment.resumed(run, asked, FakeLab))
+        assert error.value.problem == (
+            f"{run} holds {first.ids[0]}, run with other settings than the spec has now: "
+            "train.py was changed, new.py was added"
+        )
+        assert error.value.fix == "put that back, or run into a new directory, without --resume"
+    assert contents(run) == kept
+    (folder / "train.py").write_text("")
+    (folder / "new.py").unlink()
+    second = made_up()
+    go(Experiment.resumed(run, None, FakeLab))
+    assert len(first.ids + second.ids) == 2 * text.count("topology")
 
 
 def contents(path: Path) -> dict[Path, bytes]:

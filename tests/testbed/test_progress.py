@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from testbed import comparison, progress
+from testbed.cli import experiment
+from testbed.run import Run
 from testbed.spec import Source
 from testbed.trials import trials
 
@@ -65,6 +68,25 @@ def test_of_a_command_its_time_and_bytes_are_told() -> None:
     assert rows == [
         ["A", "-", "-", "-", "-", "12.0 s", "-", "1.00x", "-", "VALID"],
         ["B", "-", "-", "-", "-", "6.00 s", "-", "2.00x", "-", "VALID"],
+    ]
+
+
+def test_what_a_lab_does_not_count_is_left_out_of_a_commands_bytes() -> None:
+    """A lab of machines counts no links between switches."""
+    links = [{"bytes": 3 * 2**20}, {"bytes": None}]
+    done = record("command-star2", "A", 12.0, kind="command", batch=0, metrics={"jct_s": 12.0}, links=links)
+    assert progress.sentence(done) == "command-star2: JCT 12.0 s, 3 MiB on the links that are counted, VALID"
+
+
+def test_a_trial_that_perturb_ended_is_not_to_be_run_again(capsys: pytest.CaptureFixture[str]) -> None:
+    done = [record("a", "A", 1.0), *(record(name, name, 1.0, **FAILED) for name in "bcd")]
+    for one in done[1:3]:
+        one["by_perturb"] = True
+    experiment._print_comparison(Run(Path(), "A", done), Console(file=io.StringIO()), "GO ON")
+    told = capsys.readouterr().out.split("\n\n")[1:]
+    assert told == [
+        "2 of 4 trials failed because of what perturb does, and would again: change the spec as their errors say",
+        "1 of 4 trials failed; run them again: GO ON\n",
     ]
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from testbed import trials as planning
 from testbed.errors import SpecError
 from testbed.spec import read
+from testbed.trial import Trial
 from testbed.trials import trials
+from workloads.sync.forest import ABSENT, ROOT, Asynchronous, FixedPoint, Forest, Library
 
 from .conftest import SPEC
 
@@ -45,6 +49,42 @@ def test_other_routes_make_another_trial(tmp_path: Path) -> None:
     assert identity(tmp_path, "seed=2") != before
     (tmp_path / "net.py").write_text(TWO_WAYS.replace("ecmp=False", "ecmp=True"))
     assert identity(tmp_path) != before
+
+
+FIELDS: dict[str, Any] = {
+    "scheme": "another",
+    "nodes": ("h0", "h1", "h2", "s1"),
+    "workers": (0, 2, 1),
+    "share": np.array([2]),
+    "reduce": np.array([[ROOT, 0, 1, ABSENT]], np.int32),
+    "broadcast": np.array([[ROOT, 0, 1, ABSENT]], np.int32),
+    "aligned": True,
+    "fixed": FixedPoint(1e6, 4),
+    "window": 3,
+    "library": Library("gloo", "ring", 0, exact=True, polls=False),
+    "asynchronous": Asynchronous(staleness=2),
+}
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(Forest)])
+def test_whatever_workers_get_of_a_forest_makes_another_trial(trial: Trial, name: str) -> None:
+    """A scheme of one's own may change any of it."""
+    changed = replace(trial.network.forest, **{name: FIELDS[name]})
+    assert replace(trial, network=replace(trial.network, forest=changed)).identity != trial.identity
+    assert replace(trial, repeat=3).identity == trial.identity
+
+
+def test_whatever_workers_get_besides_makes_another_trial(trial: Trial) -> None:
+    """What is drawn of stragglers, and how the gradient is cut, follow from code, too."""
+    slow = "perturb=[{kind: jitter, sigma: 20 ms}]"
+    (drawn, _) = trials(read(SPEC, "spec.yaml", Path(), [slow, "workload.compute=real"]))
+    before = drawn.identity
+    again = replace(drawn)
+    assert again.stragglers is not None
+    again.stragglers.extra_s[1, 1] += 0.001
+    assert again.identity != before
+    cut = replace(trial.network, gradient=replace(trial.network.gradient, buckets=((0, 4), (4, 8))))
+    assert replace(trial, network=cut).identity != trial.identity
 
 
 def test_a_network_is_built_once_however_many_trials_use_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,13 @@ def test_the_worker_that_a_signal_ended_is_named_before_those_that_missed_it(fil
     assert text.endswith(f"    | line 19\n  fix: {watch.OUT_OF_MEMORY}; all of its log: {files.log('h2')}")
 
 
+def test_who_failed_first_is_known_with_the_moment_and_how(files: Files) -> None:
+    """For whoever knows what was done to it."""
+    with pytest.raises(WorkerError) as error:
+        wait(FakeLab([Exit(0, 1, ended_s=3.0), Exit(2, -9, ended_s=2.5)], [Exit(1, 1)]), files)
+    assert (error.value.node, error.value.at_s, error.value.signalled) == (2, 2.5, True)
+
+
 def test_what_a_worker_said_before_it_ended_is_told(files: Files) -> None:
     say(files, "h1", {"kind": "hello"}, {"kind": "error", "error": "SpecError: no such thing"})
     with pytest.raises(WorkerError, match="the worker on h1 ended with exit status 1: SpecError: no such thing"):

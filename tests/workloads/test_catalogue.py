@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from testbed.errors import SpecError
-from workloads.catalogue import TRAINED_ON, models, tensor_sizes
+from workloads.catalogue import TRAINED_ON, check_dataset, models, tensor_sizes
 from workloads.datasets import DATASETS, load
 from workloads.models import MODELS, model
 from workloads.profiles import profiles
@@ -38,6 +38,17 @@ def test_every_model_that_can_be_trained_fits_its_data() -> None:
         for dataset in datasets:
             data = load(dataset, 1)
             assert (data.input_shape, data.outputs) == (model(name).input_shape, model(name).outputs)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_a_plan_refuses_just_the_data_on_which_training_would_fail(name: str, dataset: str) -> None:
+    data, net = load(dataset, 1), model(name)
+    if (data.input_shape, data.outputs) == (net.input_shape, net.outputs):
+        check_dataset(dataset, name)
+        return
+    with pytest.raises(SpecError, match=f"model '{name}' cannot be trained on '{dataset}'"):
+        check_dataset(dataset, name)
 
 
 def test_an_unknown_model_is_answered_with_the_nearest() -> None:

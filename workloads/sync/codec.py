@@ -8,11 +8,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from testbed.errors import OutputError
 from workloads.sync.forest import ROOT, Asynchronous, FixedPoint, Forest, Library, Parents
 
 VERSION = 3
+
+
+def encode(forest: Forest) -> dict[str, NDArray[Any]]:
+    """All that a worker gets to know of ``forest``, by name."""
+    fields: dict[str, Any] = {
+        "version": VERSION,
+        "scheme": forest.scheme,
+        "nodes": forest.nodes,
+        "workers": np.array(forest.workers, dtype=np.int32),
+        "share": forest.share,
+        "reduce": forest.reduce,
+        "broadcast": forest.broadcast,
+        "aligned": forest.aligned,
+        "fixed": json.dumps(forest.fixed and asdict(forest.fixed)),
+        "window": forest.window,
+        "library": json.dumps(forest.library and asdict(forest.library)),
+        "asynchronous": json.dumps(forest.asynchronous and asdict(forest.asynchronous)),
+    }
+    return {name: np.asarray(value) for name, value in fields.items()}
 
 
 def save(forest: Forest, path: Path) -> None:
@@ -23,21 +43,7 @@ def save(forest: Forest, path: Path) -> None:
     """
     try:
         with path.open("wb") as file:
-            np.savez(
-                file,
-                version=VERSION,
-                scheme=forest.scheme,
-                nodes=np.array(forest.nodes),
-                workers=np.array(forest.workers, dtype=np.int32),
-                share=forest.share,
-                reduce=forest.reduce,
-                broadcast=forest.broadcast,
-                aligned=forest.aligned,
-                fixed=json.dumps(forest.fixed and asdict(forest.fixed)),
-                window=forest.window,
-                library=json.dumps(forest.library and asdict(forest.library)),
-                asynchronous=json.dumps(forest.asynchronous and asdict(forest.asynchronous)),
-            )
+            np.savez(file, **encode(forest))  # type: ignore[arg-type]  # its stub takes the names for options
     except OSError as error:
         raise OutputError(f"cannot write the forest {path}: {error.strerror}", fix="choose another place") from error
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import WorkerError
+from testbed.errors import TrialTimeoutError, WorkerError
 from testbed.lab.base import LinkChange
 from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.perturb.schedule import Event, Schedule
@@ -112,8 +112,74 @@ def test_a_trial_that_lost_a_node_by_order_says_so(tmp_path: Path) -> None:
     error = conductor.blamed(WorkerError("the worker on h1 was killed by SIGKILL", fix="x"), ["h0", "h1"])
     assert isinstance(error, WorkerError)
     assert error.problem == "after perturb had killed h1: the worker on h1 was killed by SIGKILL"
+    assert error.fix == "remove the kill, with which this trial ends"
+    assert error.by_perturb
     with pytest.raises(WorkerError):
         raise error
+    other = conductor.blamed(error, ["h0", "h1"], instead=", or take rina")
+    assert other.fix == "remove the kill, with which this trial ends, or take rina"
+
+
+def test_a_scheme_that_goes_on_fails_of_something_else_than_a_kill(tmp_path: Path) -> None:
+    """Unless it is about the node that was killed, as where no worker is left."""
+    killed = Event(Moment(time_s=0.0), "kill", "h1 killed", kills=(1,))
+    with Conductor(Schedule((iter([killed]),)), FakeLab(), {}, tmp_path) as conductor:
+        conductor.begin()
+        until(lambda: conductor.kills)
+    error = WorkerError("the worker on h0 ended with exit status 1", fix="x")
+    for node, by_perturb in ((0, False), (1, True)):
+        error.node = node
+        told = conductor.blamed(error, ["h0", "h1"], goes_on=True)
+        assert (told.fix, told.by_perturb) == ("x", by_perturb)
+        assert told.problem == "after perturb had killed h1: the worker on h0 ended with exit status 1"
+
+
+def halted(until_s: float | None, kind: str = "freeze") -> Schedule:
+    """h2 stands still from the beginning on."""
+    events = [Event(Moment(time_s=0.0), kind, "h2 frozen", halts="h2 frozen")]
+    if until_s is not None:
+        events.append(Event(Moment(time_s=until_s), kind, "no longer", resumes="h2 frozen", optional=True))
+    return Schedule((iter(events),))
+
+
+LET_IT_END = "let that end sooner (until), or give a longer timeout"
+
+
+def test_a_trial_that_waits_for_what_stands_still_says_so(tmp_path: Path) -> None:
+    """Whoever gives up first is told as the one that failed; who made it wait is not to be guessed."""
+    with Conductor(halted(None), FakeLab(), {}, tmp_path) as conductor:
+        conductor.begin()
+        until(lambda: conductor.halted)
+    told = conductor.blamed(TrialTimeoutError("no rank did anything", fix="x"), [], instead=", or take rina")
+    assert str(told) == f"while perturb had h2 frozen: no rank did anything\n  fix: {LET_IT_END}, or take rina"
+    assert told.by_perturb
+    told = conductor.blamed(WorkerError("the worker on h0 ended with exit status 1", fix="see why"), [])
+    assert str(told) == (
+        "while perturb had h2 frozen: the worker on h0 ended with exit status 1\n"
+        f"  fix: {LET_IT_END}; if that is not why, see why"
+    )
+    dead = WorkerError("the worker on h0 was killed by SIGKILL", fix="see dmesg")
+    dead.signalled = True  # nobody is killed by waiting
+    told = conductor.blamed(dead, [])
+    assert (told.fix, told.by_perturb) == ("see dmesg", False)
+
+
+def test_no_scheme_goes_on_without_a_link(tmp_path: Path) -> None:
+    with Conductor(halted(None, "down"), FakeLab(), {}, tmp_path) as conductor:
+        conductor.begin()
+        until(lambda: conductor.halted)
+    assert conductor.blamed(TrialTimeoutError("x"), [], instead=", or take rina").fix == LET_IT_END
+
+
+def test_what_goes_on_again_is_blamed_for_what_failed_before(tmp_path: Path) -> None:
+    with Conductor(halted(0.05), FakeLab(), {}, tmp_path) as conductor:
+        conductor.begin()
+        until(lambda: len(conductor.records) == 2)
+    ((begun, ended_s),) = conductor.halted.values()
+    for at_s, blamed in ((begun.begun_s - 1, False), (begun.begun_s + 0.01, True), (ended_s + 1, False), (None, False)):
+        error = WorkerError("the worker on h0 ended with exit status 1")
+        error.at_s = at_s
+        assert conductor.blamed(error, []).by_perturb == blamed
 
 
 def test_when_rank_0_is_killed_the_next_one_is_followed(tmp_path: Path) -> None:

@@ -105,6 +105,9 @@ def test_a_frozen_host_holds_all_up_and_nothing_is_lost(run: Run) -> None:
 def test_who_is_killed_is_named(run: Run) -> None:
     record, _ = run("{kind: kill, nodes: h1, at: iteration 1}", status="failed")
     assert record["error"].startswith("after perturb had killed h1: the worker on h1 was killed by SIGKILL")
+    told = "remove the kill, with which this trial ends, or take a scheme that goes on when a node dies, such as rina"
+    assert record["error"].endswith(f"\n  fix: {told}")
+    assert record["by_perturb"]
     (event,) = record["events"]
     assert (event["kind"], event["what"], event["error"]) == ("kill", "h1 killed", None)
     assert 0 < event["planned_s"] <= event["begun_s"] <= event["done_s"]
@@ -112,7 +115,9 @@ def test_who_is_killed_is_named(run: Run) -> None:
 
 def test_who_is_frozen_for_good_is_named_within_the_timeout(run: Run) -> None:
     record, _ = run("{kind: freeze, hosts: h1, at: 500 ms}", status="failed")
-    assert "h1" in record["error"]
+    assert record["error"].startswith("while perturb had h1 frozen: the worker on h")
+    assert "\n  fix: let that end sooner (until), or give a longer timeout, or take a scheme that" in record["error"]
+    assert record["by_perturb"]
     assert record["duration_s"] < 40
 
 
@@ -138,6 +143,12 @@ arms:
   - {topology: star(hosts=2), perturb: [PERTURB]}
 timeout: 20 s
 """
-    record, _ = run("{kind: rate, links: h0, share: 25 %, at: 500 ms, until: 1 s}", spec=spec)
-    assert [event["error"] for event in record["events"]] == [None, None]
-    assert 0.5 <= record["events"][0]["begun_s"] < 2, "while the command is running"
+    flow = "{kind: background, from: h0, to: h1, rate: 10 Mbit/s, until: 1500 ms}"
+    record, _ = run(f"{{kind: rate, links: h0, share: 25 %, at: 500 ms, until: 1 s}}, {flow}", spec=spec)
+    assert [event["error"] for event in record["events"]] == [None] * 4
+    begin = next(event for event in record["events"] if event["kind"] == "rate")
+    assert 0.5 <= begin["begun_s"] < 2, "while the command is running"
+    links = {(link["from"], link["to"]): link for link in record["links"]}
+    for ends in (("h0", "s0"), ("s0", "h1")):  # the command sends nothing
+        assert links[ends]["other_bytes"] == pytest.approx(10e6 / 8 * 1.5, rel=0.3)
+        assert links[ends]["bytes"] < 0.05 * links[ends]["other_bytes"]
