@@ -33,7 +33,7 @@ from typing import Any, NoReturn
 from testbed.errors import HostError, TestbedError
 from testbed.lab.baremetal import leftovers, pings, readback, shaper, undoing
 from testbed.lab.baremetal.processes import Processes, program, session_user, tell
-from testbed.lab.baremetal.wanted import IFB, Wanted, changed_shape
+from testbed.lab.baremetal.wanted import IFB, ROOT_HANDLE, Wanted, changed_shape
 from testbed.lab.base import Launch
 from testbed.lab.netns.listening import listen
 from testbed.lab.netns.netlink import RouteSocket
@@ -254,7 +254,8 @@ class Agent:
         with RouteSocket() as netlink:
             by_name = readback.indices(netlink)
             pairs = [(by_name[nic.name], by_name.get(f"{IFB}{by_name[nic.name]}", 0)) for nic in self.wanted.nics]
-            said = listen(netlink, [index for pair in pairs for index in pair if index], routes=True)
+            shaped = [pair for pair, nic in zip(pairs, self.wanted.nics, strict=True) if nic.out_bps]
+            said = listen(netlink, [index for pair in shaped for index in pair], ROOT_HANDLE, routes=True)
         told = {name: base64.b64encode(data).decode() for name, data in vars(said).items()}
         return {"indices": pairs, "said": told}
 

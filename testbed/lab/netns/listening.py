@@ -22,14 +22,17 @@ class Said:
     routes: bytes
 
 
-def listen(netlink: RouteSocket, indices: Sequence[int], *, routes: bool) -> Said:
-    """What the kernel says about the namespace of a socket, with the classes of these interfaces.
+def listen(netlink: RouteSocket, indices: Sequence[int], root_handle: int, *, routes: bool) -> Said:
+    """What the kernel says about the namespace of a socket: of these interfaces, which have shapers of ours with this
+    handle, the qdisc at the root, the class and the queue below it; all addresses, and the routes that were stated.
 
     Raises:
-        NetlinkError: it refuses.
+        NetlinkError: it refuses, or there is no such shaper.
     """
-    qdiscs = netlink.dump_raw(shaping.list_qdiscs())
-    classes = b"".join(netlink.dump_raw(shaping.list_classes(index)) for index in indices)
+    only = root_handle | shaping.ONLY_CLASS
+    asked = [(shaping.ask_root(index), shaping.ask_leaf(index, only)) for index in indices]
+    qdiscs = netlink.ask_raw([request for pair in asked for request in pair])
+    classes = netlink.ask_raw([shaping.ask_class(index, only, f"interface {index}") for index in indices])
     addresses = netlink.dump_raw(rtnetlink.list_addresses())
     netlink.filter()
     return Said(qdiscs, classes, addresses, netlink.dump_raw(rtnetlink.list_static_routes()) if routes else b"")

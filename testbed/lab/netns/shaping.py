@@ -169,9 +169,14 @@ def ask_class(index: int, class_handle: int, link: str) -> Request:
     return Request(RTM_GETTCLASS, NLM_F_ECHO, TCMSG.pack(0, index, class_handle, 0, 0), f"read the rate of {link}")
 
 
-def list_classes(index: int) -> Request:
-    """Ask for every class of interface ``index``."""
-    return Request(RTM_GETTCLASS, 0, TCMSG.pack(0, index, 0, 0, 0), "list classes")
+def ask_root(index: int) -> Request:
+    """Ask for the queueing discipline at the egress of interface ``index``."""
+    return Request(RTM_GETQDISC, NLM_F_ECHO, TCMSG.pack(0, index, 0, TC_H_ROOT, 0), "read a shaper")
+
+
+def ask_leaf(index: int, class_handle: int) -> Request:
+    """Ask for the queue below a class of interface ``index``."""
+    return Request(RTM_GETQDISC, NLM_F_ECHO, TCMSG.pack(0, index, 0, class_handle, 0), "read a queue")
 
 
 @dataclass(frozen=True, slots=True)
