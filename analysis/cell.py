@@ -4,7 +4,8 @@ A point is what each swept field was, such as ``{"links.rate": 100000000, "topol
 a field that only others sweep, so two points belong together where the fields that both have agree.
 
 Which cells belong together is said here, for the order of trials (:mod:`testbed.rounds`), the table that a run ends
-with (:mod:`testbed.comparison`), the report, and ``testbed compare --arms``.
+with (:mod:`testbed.comparison`), the report, and ``testbed compare --arms``. :mod:`analysis.ratios` says what the ratio
+of two of them is.
 """
 
 from __future__ import annotations
@@ -93,13 +94,13 @@ def pairs(base: Iterable[Repeat[_T]], new: Iterable[Repeat[_T]]) -> list[tuple[_
     Where only ``base`` has no VALID trial there are none: a ratio to what is INVALID would be shown with the numbers of
     ``new``, which are not marked.
     """
-    (base_valid, before), (new_valid, after) = _counted(base), _counted(new)
+    (base_valid, before), (new_valid, after) = counted(base), counted(new)
     if new_valid and not base_valid:
         return []
     return [(before[repeat], one) for repeat, one in after.items() if repeat in before]
 
 
-def _counted(trials: Iterable[Repeat[_T]]) -> tuple[bool, dict[int, _T]]:
+def counted(trials: Iterable[Repeat[_T]]) -> tuple[bool, dict[int, _T]]:
     """Whether any is VALID, and by repeat the ones that a cell's numbers are from: the VALID ones, or, without any,
     all."""
     every = list(trials)

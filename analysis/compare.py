@@ -23,7 +23,13 @@ above it, or the two sides be measured in turn.
 
 **Repeats.** With the three metrics of one cell, the test can only reach its level with 6 repeats a side; with those
 of 600 cells it needs 10. So 10 is the default of ``testbed run --baseline``; it also leaves room for some INVALID
-trials.
+trials. Where too many are INVALID, more rounds run until there are enough (:attr:`Comparison.lacking`). Only how many
+values count decides that, never what they are, so the level of the test stays what it is.
+
+**Each metric by its own verdict.** A trial whose GST is VALID and whose JCT is INVALID counts for GST.
+
+**Failures** are counted, not tested: a trial that fails is a fact and no noise. A larger share of FAILED trials than in
+BASE is a regression, however fast the others were.
 
 **Pairs.** Where BASE and NEW are two arms of one run, their repeats alternate, and the interval is that of the
 ratios of pairs: what slows the machine down for a while slows both.
@@ -35,16 +41,18 @@ test alone, which with enough repeats finds differences of 0.1 % that nobody min
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import comb
 from typing import Final, Literal
 
-from analysis import conditions
-from analysis.cell import Cell, partner
+from analysis import conditions, ratios
+from analysis.cell import Cell, Repeat, pairs, partner
 from analysis.conditions import Difference
-from analysis.measured import Measured, Side
-from analysis.statistics import Interval, holm, p_differ, paired_ratio, ratio
+from analysis.measured import FAILED, Measured, Side
+from analysis.statistics import Interval, holm, p_differ
+from analysis.verdicts import INVALID, VALID
 from testbed.errors import IncomparableError, UsageError
 
 LEVEL = 0.02
@@ -53,7 +61,10 @@ REPEATS = 10
 """Enough for 600 cells: the header's Repeats. ``benchmarks/gate_errors.py`` measures what they can see."""
 THRESHOLDS = {"gst": 0.03, "jct": 0.03, "throughput": 0.03}
 """Repeats on an idle machine scatter by 0.2 to 0.3 % (GST, JCT): a change of 5 % is far outside, one of 1 % passes."""
-HIGHER_IS_BETTER = frozenset({"throughput"})
+THROUGHPUT: Final = ratios.THROUGHPUT
+HIGHER_IS_BETTER = frozenset({THROUGHPUT})
+UNLIKE = frozenset({ratios.GST, ratios.JCT})
+"""What cannot be compared between other numbers of workers, which train other numbers of samples."""
 TOO_FEW = "too few repeats"
 BETTER: Final = "better"
 WORSE: Final = "worse"
@@ -68,10 +79,12 @@ class Judged:
 
     Attributes:
         arm: NEW's label, where it is not the cell's.
-        base, new: a value for each VALID trial.
+        base, new: a value for each trial that is VALID in this metric.
         ratio: NEW over BASE; None where a side has no value.
         p_value: of the test, corrected for all tests of the comparison; None where none could be made.
         why: what is missing for a decision.
+        unmeasured: a side has no trial that is VALID in this metric, so nothing was compared.
+        lacks: how many more VALID trials NEW must have, beside what BASE has, so that the test can decide.
     """
 
     cell: Cell
@@ -84,11 +97,37 @@ class Judged:
     ratio: Interval | None = None
     p_value: float | None = None
     why: str = ""
+    unmeasured: bool = False
+    lacks: int = 0
 
     @property
     def slowdown(self) -> Interval | None:
         """The ratio, turned so that more is worse."""
         return None if self.ratio is None else _slowdown(self.metric, self.ratio)
+
+
+@dataclass(frozen=True)
+class Failures:
+    """A cell of which a larger share of trials FAILED than in BASE; of each side, how many FAILED of how many.
+
+    ``arm`` is NEW's label.
+    """
+
+    cell: Cell
+    arm: str
+    base: tuple[int, int]
+    new: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A trial of the side ``side`` that does not count in these of the metrics that it has; of one that FAILED, which
+    has none, there are none."""
+
+    side: str
+    id: str
+    verdict: str
+    metrics: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -99,7 +138,8 @@ class Comparison:
         base, new: the sides' names.
         judged: every metric of every cell of BASE, in its order.
         allowed: conditions that differ, and were allowed to.
-        left_out: trials that are INVALID or FAILED, by side, and were not used.
+        left_out: trials that were not used in every metric, for they are INVALID in it, or FAILED.
+        failures: cells in which more trials FAILED than in BASE; a regression, unless ``failures_accepted``.
         only_new: cells that BASE does not have.
         schemes: arms whose scheme is another one than in BASE.
         again: cells that were measured again.
@@ -111,7 +151,9 @@ class Comparison:
     paired: bool
     judged: tuple[Judged, ...]
     allowed: tuple[Difference, ...]
-    left_out: tuple[tuple[str, Measured], ...]
+    left_out: tuple[LeftOut, ...]
+    failures: tuple[Failures, ...]
+    failures_accepted: bool
     only_new: tuple[Cell, ...]
     schemes: tuple[str, ...]
     again: frozenset[Cell]
@@ -126,6 +168,17 @@ class Comparison:
         found = [one.cell for one in self.judged if _is_suspicious(one) and one.cell not in self.again]
         return tuple(dict.fromkeys(found))
 
+    @property
+    def lacking(self) -> dict[Cell, int]:
+        """Cells that more trials could decide, and how many more VALID ones they need; not those in which more trials
+        FAILED than in BASE, which are decided."""
+        decided = set() if self.failures_accepted else {one.cell for one in self.failures}
+        found: dict[Cell, int] = {}
+        for one in self.judged:
+            if one.lacks and one.cell not in decided:
+                found[one.cell] = max(one.lacks, found.get(one.cell, 0))
+        return found
+
 
 def compare(
     base: Side,
@@ -134,10 +187,12 @@ def compare(
     thresholds: Mapping[str, float] = THRESHOLDS,
     allowed: Collection[str] = (),
     arms: conditions.Pairs | None = None,
+    accept_failures: bool = False,
 ) -> Comparison:
     """Judge NEW by BASE, in the metrics that ``thresholds`` names.
 
-    ``arms`` has (label in BASE, label in NEW) of arms to compare; without it, each with the one of the same label.
+    ``arms`` has (label in BASE, label in NEW) of arms to compare; without it, each with the one of the same label. With
+    ``accept_failures`` it is told where more trials FAILED than in BASE, and no regression.
 
     Raises:
         IncomparableError: conditions differ that are not ``allowed``, or there is no VALID trial to compare.
@@ -147,9 +202,9 @@ def compare(
     labels = _labels(base, new, arms)
     told = conditions.check(base, new, labels, allowed)
     found = _decided(list(_asked(base, new, labels, thresholds)), paired)
-    if all(one.ratio is None for one in found):
+    failures = tuple(_failures(base, new, labels))
+    if not found or (all(one.ratio is None for one in found) and (accept_failures or not failures)):
         raise _nothing(base, new, found, thresholds)
-    sides = [(side, trial) for side in ((base,) if paired else (base, new)) for trial in side.trials]
     return Comparison(
         base=base.name,
         new=new.name,
@@ -157,7 +212,9 @@ def compare(
         paired=paired,
         judged=tuple(found),
         allowed=tuple(told),
-        left_out=tuple((side.name, trial) for side, trial in sides if trial.verdict != "VALID"),
+        left_out=tuple(_left_out((base,) if paired else (base, new), thresholds)),
+        failures=failures,
+        failures_accepted=accept_failures,
         only_new=() if arms else tuple(cell for cell in new.cells if cell not in base.cells),
         schemes=tuple(
             f"{one.arm}: {one.base} in {base.name}, {one.new} in {new.name}"
@@ -183,22 +240,27 @@ def _asked(base: Side, new: Side, labels: conditions.Pairs, thresholds: Mapping[
         for cell in (one for one in base.cells if one.label == label):
             like = _counterpart(cell, other, new.cells)
             before, after = ours[cell], theirs.get(like, []) if like else []
-            known = {name for trial in (*before, *after) if trial.verdict == "VALID" for name in trial.values}
+            known = {name for trial in (*before, *after) for name in trial.values if trial.valid_in(name)}
             for metric, threshold in thresholds.items():
                 if known and metric not in known:
                     continue  # a command has no GST
                 values, others = _values(before, metric), _values(after, metric)
-                missing = _missing(base.name, before, values) or _missing(new.name, after, others)
-                if not like:
-                    missing = f"{new.name} does not have one cell of {other} that agrees with it"
+                unmeasured = _unmeasured(base.name, before, metric) or _unmeasured(new.name, after, metric)
+                missing = unmeasured if like else f"{new.name} does not have one cell of {other} that agrees with it"
+                base_values, new_values = (tuple(value for _, _, value in one) for one in (values, others))
                 if base.path == new.path:
-                    both = sorted(dict(values).keys() & dict(others).keys())
-                    values, others = ([(i, dict(one)[i]) for i in both] for one in (values, others))
+                    both = pairs(sorted(values), sorted(others))
+                    base_values, new_values = (tuple(one[i] for one in both) for i in (0, 1))
                     missing = missing or ("" if both else "no repeat is VALID on both sides")
-                if any(value <= 0 for _, value in (*values, *others)):
+                if metric in UNLIKE and THROUGHPUT in known:
+                    missing = missing or _unlike(cell.label, before, other, after)
+                if any(value <= 0 for value in (*base_values, *new_values)):
                     missing = missing or "a value is not above 0"
-                base_values, new_values = (tuple(value for _, value in one) for one in (values, others))
-                yield Judged(cell, metric, other, INCONCLUSIVE, base_values, new_values, threshold, why=missing)
+                yield Judged(
+                    *(cell, metric, other, INCONCLUSIVE, base_values, new_values, threshold),
+                    why=missing,
+                    unmeasured=bool(like and unmeasured),
+                )
 
 
 def _counterpart(cell: Cell, label: str, others: Sequence[Cell]) -> Cell | None:
@@ -217,23 +279,64 @@ def _by_cell(side: Side) -> dict[Cell, list[Measured]]:
     return found
 
 
-def _values(trials: Sequence[Measured], metric: str) -> list[tuple[int, float]]:
-    """(repeat, value) of those that are VALID."""
-    return [
-        (trial.repeat, trial.values[metric]) for trial in trials if trial.verdict == "VALID" and metric in trial.values
-    ]
+def _values(trials: Sequence[Measured], metric: str) -> list[Repeat[float]]:
+    """Of those that are VALID in it."""
+    return [(trial.repeat, True, trial.values[metric]) for trial in trials if trial.valid_in(metric)]
 
 
-def _missing(name: str, trials: Sequence[Measured], values: Sequence[object]) -> str:
+def _unlike(label: str, base: Sequence[Measured], other: str, new: Sequence[Measured]) -> str:
+    """Why the sides' times cannot be compared: they are those of other numbers of workers; nothing where they can."""
+    ours, theirs = (sorted({one.world for one in side if one.world is not None}) for side in (base, new))
+    if not ours or not theirs or ours == theirs:
+        return ""
+    counts = [" or ".join(map(str, side)) for side in (ours, theirs)]
+    arms = f"{label} has {counts[0]} workers and {other} {counts[1]}"
+    return f"{arms}: of these only samples/s can be compared (--metric throughput)"
+
+
+def _unmeasured(name: str, trials: Sequence[Measured], metric: str) -> str:
     """Why a side has no value to compare; nothing where it has."""
     if not trials:
         return f"{name} does not have it"
-    return "" if values else f"{name} has no VALID trial with it ({_counts(trials)})"
+    if any(trial.valid_in(metric) for trial in trials):
+        return ""
+    counts = _counts(trial.verdicts.get(metric, trial.verdict) for trial in trials)
+    return f"{name} has no VALID trial with it ({counts})"
 
 
-def _counts(trials: Sequence[Measured]) -> str:
-    counts = Counter(trial.verdict for trial in trials)
+def _counts(verdicts: Iterable[str]) -> str:
+    counts = Counter(verdicts)
     return ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())) or "no trial"
+
+
+def _left_out(sides: Sequence[Side], metrics: Collection[str]) -> Iterator[LeftOut]:
+    for side in sides:
+        for trial in side.trials:
+            spoilt = tuple(name for name in metrics if name in trial.values and not trial.valid_in(name))
+            if spoilt or trial.verdict == FAILED:
+                yield LeftOut(side.name, trial.id, INVALID if spoilt else FAILED, spoilt)
+
+
+def _failures(base: Side, new: Side, labels: conditions.Pairs) -> Iterator[Failures]:
+    """What was measured first in cells that were measured again counts, too: whether a trial fails is no noise."""
+    before, after = (_failed(side) for side in (base, new))
+    for label, other in labels:
+        for cell in (one for one in base.cells if one.label == label):
+            like = _counterpart(cell, other, new.cells)
+            if like is None or like not in after:
+                continue
+            (failed, count), (failed_now, count_now) = before[cell], after[like]
+            if failed_now * count > failed * count_now:
+                yield Failures(cell, other, (failed, count), (failed_now, count_now))
+
+
+def _failed(side: Side) -> dict[Cell, tuple[int, int]]:
+    """By cell, how many trials FAILED of how many."""
+    found: dict[Cell, tuple[int, int]] = {}
+    for trial in (*side.before, *side.trials):
+        failed, count = found.get(trial.cell, (0, 0))
+        found[trial.cell] = (failed + (trial.verdict == FAILED), count + 1)
+    return found
 
 
 def _decided(asked: Sequence[Judged], paired: bool) -> list[Judged]:
@@ -244,10 +347,11 @@ def _decided(asked: Sequence[Judged], paired: bool) -> list[Judged]:
 
 
 def _judged(asked: Judged, paired: bool, p_value: float, tests: int) -> Judged:
-    seen = (paired_ratio if paired else ratio)(asked.base, asked.new)
+    seen = ratios.of_samples(asked.base, asked.new, paired=paired)
     found = replace(asked, ratio=seen, p_value=p_value)
     verdict, why = _verdict(found, _slowdown(found.metric, seen), p_value, tests)
-    return replace(found, verdict=verdict, why=why)
+    lacks = max(0, _enough(len(asked.base), tests) - len(asked.new))
+    return replace(found, verdict=verdict, why=why, lacks=lacks)
 
 
 def _verdict(found: Judged, slowdown: Interval, p_value: float, tests: int) -> tuple[Verdict, str]:
@@ -265,14 +369,21 @@ def _verdict(found: Judged, slowdown: Interval, p_value: float, tests: int) -> t
 
 
 def _slowdown(metric: str, found: Interval) -> Interval:
-    if metric not in HIGHER_IS_BETTER:
-        return found
-    return Interval(1 / found.value, 1 / found.high, 1 / found.low if found.low > 0 else float("inf"))
+    return found.inverse if metric in HIGHER_IS_BETTER else found
 
 
 def _smallest_p(base: int, new: int) -> float:
     """The p-value of two samples that do not overlap: one of all orders, in either direction."""
     return 2 / comb(base + new, base)
+
+
+@lru_cache(maxsize=256)
+def _enough(base: int, tests: int) -> int:
+    """How many repeats NEW must have beside so many of BASE, so that a test can find a difference."""
+    new = 1
+    while _smallest_p(base, new) * tests > LEVEL:
+        new += 1
+    return new
 
 
 def _is_suspicious(one: Judged) -> bool:
@@ -309,7 +420,8 @@ def _nothing(base: Side, new: Side, found: Sequence[Judged], metrics: Collection
         has = [f"{side.name} has {_listed(side.cells)}" for side in (base, new)]
         fix = "compare runs of one spec, or say which arms belong together: --arms BASE_LABEL=NEW_LABEL"
         return IncomparableError(f"nothing to compare: {'; '.join(has)}", fix=fix)
-    if all(any(trial.verdict == "VALID" for trial in side.trials) for side in (base, new)):
+    told = [[_in_any(trial, metrics) for trial in side.trials] for side in (base, new)]
+    if all(VALID in verdicts for verdicts in told):
         if not found:
             problem = f"nothing to compare: neither {base.name} nor {new.name} has {' or '.join(metrics)}"
             return IncomparableError(problem, fix="name another --metric: a command has a JCT and no GST")
@@ -318,9 +430,15 @@ def _nothing(base: Side, new: Side, found: Sequence[Judged], metrics: Collection
         return IncomparableError(f"nothing to compare: {_listed(list(why))}", fix=fix)
     return IncomparableError(
         "nothing to compare, for only VALID trials decide: "
-        + "; ".join(f"{side.name} has {_counts(side.trials)}" for side in (base, new)),
+        + "; ".join(f"{side.name} has {_counts(verdicts)}" for side, verdicts in zip((base, new), told, strict=True)),
         fix="testbed report RUN says why trials are INVALID or FAILED",
     )
+
+
+def _in_any(trial: Measured, metrics: Collection[str]) -> str:
+    """Its verdict in these metrics together: VALID where it is so in one of them."""
+    verdicts = {trial.verdicts.get(name, trial.verdict) for name in metrics}
+    return next(one for one in (VALID, FAILED, INVALID) if one in verdicts)
 
 
 def _listed(items: Sequence[object], most: int = 4) -> str:

@@ -6,10 +6,11 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from analysis.compare import BETTER, INCONCLUSIVE, SAME, WORSE, Comparison, Judged, Verdict
+from analysis.compare import BETTER, INCONCLUSIVE, SAME, WORSE, Comparison, Failures, Judged, LeftOut, Verdict
 from analysis.measured import NAMES, value_text
 from analysis.statistics import CONFIDENCE
 from testbed.columns import columns
@@ -31,20 +32,24 @@ def rows(found: Comparison) -> list[list[str]]:
 
 
 def summary(found: Comparison) -> str:
-    """How many metrics of cells have which verdict."""
-    counts = [f"{len(found.of(verdict))} {verdict}" for verdict in VERDICTS if found.of(verdict)]
+    """In how many cells more trials failed, and how many metrics of cells have which verdict."""
+    cells, accepted = len(found.failures), " (accepted)" if found.failures_accepted else ""
+    counts = [f"more failures in {cells} cell{'s' if cells > 1 else ''}{accepted}"] if cells else []
+    counts += [f"{len(found.of(verdict))} {verdict}" for verdict in VERDICTS if found.of(verdict)]
     pairs = ", in pairs" if found.paired else ""
     return f"{', '.join(counts)}: {found.new} against {found.base}{pairs}, and past {_thresholds(found)} matters"
 
 
 def notes(found: Comparison) -> list[str]:
     """What else a reader must know: why no decision, what was left out, what differs, what would be measured again."""
+    accepted = ", accepted" if found.failures_accepted else ""
+    told = [f"more failures{accepted}: {_failures(one, found)}" for one in found.failures]
     undecided: dict[str, list[str]] = {}
     for one in found.of(INCONCLUSIVE):
         undecided.setdefault(one.why, []).append(name(one))
-    told = [f"inconclusive: {_some(names)}: {why}" for why, names in undecided.items()]
+    told += [f"inconclusive: {_some(names)}: {why}" for why, names in undecided.items()]
     shown = found.left_out[:MOST_LEFT_OUT]
-    told += [f"left out: {trial.id} of {side} is {trial.verdict}" for side, trial in shown]
+    told += [f"left out: {one.id} of {one.side} is {one.verdict}{_only_in(one, found)}" for one in shown]
     if len(found.left_out) > len(shown):
         told.append(f"left out: {len(found.left_out) - len(shown)} more trials that are INVALID or FAILED")
     told += [f"differs, and was allowed to: {one.sentence(found.base, found.new)}" for one in found.allowed]
@@ -54,6 +59,22 @@ def notes(found: Comparison) -> list[str]:
     again = "(testbed run SPEC --baseline does so)"
     told += [f"suspicious, to be measured again: {cell} {again}" for cell in found.suspicious]
     return told
+
+
+def _failures(one: Failures, found: Comparison) -> str:
+    """A cell in which more trials FAILED: ``ring, batch 16: 4 of 10 trials FAILED, 0 of 10 in base.json``."""
+    (failed, count), (before, of) = one.new, one.base
+    return f"{_named(one)}: {failed} of {count} trials FAILED, {before} of {of} in {found.base}"
+
+
+def _only_in(one: LeftOut, found: Comparison) -> str:
+    """The metrics in which a trial does not count, where it counts in others."""
+    compared = {judged.metric for judged in found.judged}
+    return (
+        f" in {' and '.join(NAMES[name] for name in one.metrics)}"
+        if compared - set(one.metrics) and one.metrics
+        else ""
+    )
 
 
 def _some(names: Sequence[str]) -> str:
@@ -84,7 +105,8 @@ def as_json(found: Comparison) -> dict[str, Any]:
         "confidence": CONFIDENCE,
         "counts": {verdict: len(found.of(verdict)) for verdict in VERDICTS},
         "judged": [_entry(one) for one in found.judged],
-        "left_out": [{"side": side, "id": one.id, "verdict": one.verdict} for side, one in found.left_out],
+        "failures": [_failures_entry(one, found) for one in found.failures],
+        "left_out": [vars(one) | {"metrics": list(one.metrics)} for one in found.left_out],
         "allowed": [vars(one) for one in found.allowed],
         "schemes": list(found.schemes),
         "only_new": [str(cell) for cell in found.only_new],
@@ -94,12 +116,14 @@ def as_json(found: Comparison) -> dict[str, Any]:
 
 
 def junit(found: Comparison) -> str:
-    """JUnit XML as GitHub's actions and Jenkins read it: a test case for each metric of each cell."""
+    """JUnit XML as GitHub's actions and Jenkins read it: a test case for each metric of each cell, and for each cell in
+    which more trials FAILED."""
+    accepted = found.failures_accepted
     counts = {
-        "tests": str(len(found.judged)),
-        "failures": str(len(found.of(WORSE))),
+        "tests": str(len(found.judged) + len(found.failures)),
+        "failures": str(len(found.of(WORSE)) + (0 if accepted else len(found.failures))),
         "errors": "0",
-        "skipped": str(len(found.of(INCONCLUSIVE))),
+        "skipped": str(len(found.of(INCONCLUSIVE)) + (len(found.failures) if accepted else 0)),
     }
     suites = ET.Element("testsuites", counts)
     suite = ET.SubElement(suites, "testsuite", {"name": _clean(f"testbed compare {found.experiment}"), **counts})
@@ -111,15 +135,28 @@ def junit(found: Comparison) -> str:
             ET.SubElement(case, "failure", {"message": told, "type": "regression"}).text = told
         elif one.verdict == INCONCLUSIVE:
             ET.SubElement(case, "skipped", {"message": _clean(one.why)})
+    for failing in found.failures:
+        named = {
+            "classname": _clean(found.experiment),
+            "name": _clean(f"{_named(failing)}: failures"),
+        }
+        case, told = ET.SubElement(suite, "testcase", named | {"time": "0.000"}), _clean(_failures(failing, found))
+        if accepted:
+            ET.SubElement(case, "skipped", {"message": told})
+        else:
+            ET.SubElement(case, "failure", {"message": told, "type": "regression"}).text = told
     ET.SubElement(suite, "system-out").text = _clean(text(found))
     ET.indent(suites)
     return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def name(one: Judged) -> str:
-    """A cell and metric: ``ring, batch 16: GST``."""
-    other = f" ({one.arm})" if one.arm != one.cell.label else ""
-    return f"{one.cell}{other}: {NAMES[one.metric]}"
+    """A cell and metric: ``ring, batch 16: GST``; of two arms, as their ratio: ``ring / PS, batch 16: GST``."""
+    return f"{_named(one)}: {NAMES[one.metric]}"
+
+
+def _named(one: Judged | Failures) -> str:
+    return str(replace(one.cell, label=_arms(one)))
 
 
 def sentence(one: Judged) -> str:
@@ -132,10 +169,14 @@ def sentence(one: Judged) -> str:
     )
 
 
+def _arms(one: Judged | Failures) -> str:
+    """The arm, or, of two, NEW's over BASE's, as the ratio is."""
+    return one.cell.label if one.arm == one.cell.label else f"{one.arm} / {one.cell.label}"
+
+
 def _row(one: Judged) -> list[str]:
     point = f", {one.cell.where}" if one.cell.where else ""
-    other = f" / {one.arm}" if one.arm != one.cell.label else ""
-    start = [f"{one.cell.label}{other}{point}", str(one.cell.batch or MISSING), NAMES[one.metric]]
+    start = [f"{_arms(one)}{point}", str(one.cell.batch or MISSING), NAMES[one.metric]]
     values = [_value(one.metric, side) for side in (one.base, one.new)]
     trials = f"{len(one.base)} / {len(one.new)}"
     if one.ratio is None or one.p_value is None:
@@ -175,6 +216,19 @@ def _entry(one: Judged) -> dict[str, Any]:
         "p_value": one.p_value,
         "base": list(one.base),
         "new": list(one.new),
+    }
+
+
+def _failures_entry(one: Failures, found: Comparison) -> dict[str, Any]:
+    base, new = ({"failed": failed, "trials": count} for failed, count in (one.base, one.new))
+    return {
+        "label": one.cell.label,
+        "batch": one.cell.batch,
+        "point": dict(one.cell.point),
+        "arm": one.arm,
+        "base": base,
+        "new": new,
+        "accepted": found.failures_accepted,
     }
 
 

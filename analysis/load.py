@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from analysis.recorded import Accuracy, Check, Event, LinkCount, Metrics, Recovery, Run, Trial, workload_of
+from analysis.recorded import Accuracy, Attempt, Check, Event, LinkCount, Metrics, Recovery, Run, Trial, workload_of
+from analysis.verdicts import numbers_of
 from testbed.errors import OutputError
-from testbed.files import parse_json
+from testbed.files import check_name, number, parse_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +99,7 @@ def _json(path: Path) -> dict[str, Any]:
 def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
     raw = _json(path)
     try:
+        check_name(path, raw["id"])
         done = raw["status"] == "done"
         fidelity = raw.get("fidelity") or {}
         return Trial(
@@ -115,6 +116,7 @@ def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
             metrics=_known(Metrics, _numbers(raw.get("metrics") or {})),
             accuracy=_known(Accuracy, {**(raw.get("accuracy") or {}), **(raw.get("sums") or {})}),
             verdict=fidelity.get("verdict"),
+            numbers=numbers_of(fidelity),
             checks=tuple(_known(Check, check) for check in fidelity.get("checks") or ()),
             links=tuple(_link(link) for link in raw.get("links") or ()),
             events=tuple(_known(Event, event) for event in raw.get("events") or ()),
@@ -127,6 +129,7 @@ def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
             point=dict(raw.get("point") or {}),
             at=str(raw.get("at") or ""),
             warmup=warmup,
+            earlier=tuple(map(_attempt, raw.get("attempts") or ())),
         )
     except KeyError as error:
         raise _damaged(path, f"damaged, {error.args[0]!r} is missing") from None
@@ -140,18 +143,17 @@ def _known(kind: type[_T], raw: dict[str, Any] | None) -> _T:
     return kind(**{key: value for key, value in (raw or {}).items() if key in names})
 
 
-def number(name: str, value: object) -> float:
-    """
-    Raises:
-        ValueError: it is no number, though text of one, or is beyond all that can be measured.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
-        raise ValueError(f"{name} is {value!r:.40}, no finite number")
-    return float(value)
-
-
 def _numbers(raw: dict[str, Any]) -> dict[str, float | None]:
     return {name: None if value is None else number(name, value) for name, value in raw.items()}
+
+
+def _attempt(raw: dict[str, Any]) -> Attempt:
+    return Attempt(
+        verdict=str(raw["verdict"]),
+        reasons=tuple(map(str, raw["reasons"])),
+        started=str(raw["started"]),
+        metrics=_known(Metrics, _numbers(raw["metrics"])),
+    )
 
 
 def _link(raw: dict[str, Any]) -> LinkCount:

@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from analysis.cell import Cell
-from analysis.load import load, number
+from analysis.load import load
 from analysis.recorded import Run, Trial
+from analysis.verdicts import INVALID, VALID
 from testbed.errors import OutputError
-from testbed.files import read_json, write_bytes
+from testbed.files import number, read_json, write_bytes
 from testbed.units import time_text
 
 SCHEMA = 1
 """Of a baseline's file."""
+FAILED = "FAILED"
+"""The verdict of a trial that did not finish."""
 RERUN = "rerun"
 """The directory within a run's own that has what was measured again because it was suspicious."""
 METRICS = {"gst": "gst_median_s", "jct": "jct_s", "throughput": "throughput_sps"}
@@ -49,8 +52,15 @@ Conditions = dict[str, str | int | float | bool | None]
 
 @dataclass(frozen=True)
 class Measured:
-    """One trial: ``verdict`` is VALID, INVALID or FAILED, ``values`` its metrics by name, as far as it has them, and
-    ``gst_s`` those of its iterations, which are only read where a baseline is to keep them."""
+    """One trial.
+
+    Attributes:
+        verdict: of the whole trial: VALID, INVALID or FAILED.
+        values: its metrics by name, as far as it has them.
+        verdicts: of each of these metrics, VALID or INVALID: a trial may count in one and not in another.
+        gst_s: of its iterations, which are only read where a baseline is to keep them.
+        world: its number of workers; older baselines do not have it.
+    """
 
     id: str
     cell: Cell
@@ -58,7 +68,13 @@ class Measured:
     started: str
     verdict: str
     values: Mapping[str, float]
+    verdicts: Mapping[str, str]
     gst_s: tuple[float, ...] = ()
+    world: int | None = None
+
+    def valid_in(self, metric: str) -> bool:
+        """Whether its value of that metric counts; False where it has none."""
+        return metric in self.values and self.verdicts.get(metric) == VALID
 
 
 @dataclass(frozen=True)
@@ -72,6 +88,7 @@ class Side:
         conditions: what every trial's numbers depend on.
         arms: by label, the same for one arm, and its scheme.
         again: the cells that were suspicious and measured again; ``trials`` has only what that gave.
+        before: what was measured first in these cells: none of it is compared, but failures of it count.
     """
 
     name: str
@@ -81,6 +98,7 @@ class Side:
     arms: Mapping[str, Mapping[str, Any]]
     trials: tuple[Measured, ...]
     again: frozenset[Cell] = frozenset()
+    before: tuple[Measured, ...] = ()
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -111,7 +129,8 @@ def replaced(first: Side, again: Side) -> Side:
     """``first`` with what ``again`` has of its cells in place of its own."""
     cells = frozenset(again.cells)
     kept = [trial for trial in first.trials if trial.cell not in cells]
-    return replace(first, trials=(*kept, *again.trials), again=cells)
+    before = tuple(trial for trial in first.trials if trial.cell in cells)
+    return replace(first, trials=(*kept, *again.trials), again=cells, before=before)
 
 
 def write_baseline(side: Side, out: Path) -> None:
@@ -212,14 +231,17 @@ def _from_run(path: Path, run: Run) -> Side:
 
 def _measured(trial: Trial) -> Measured:
     found = {name: getattr(trial.metrics, key) for name, key in METRICS.items()} if trial.done else {}
+    values = {name: value for name, value in found.items() if value is not None}
     return Measured(
         id=trial.id,
         cell=Cell.of(trial.label, trial.batch, trial.point, trial.at),
         repeat=trial.repeat,
         started=trial.started,
-        verdict=(trial.verdict or "INVALID") if trial.done else "FAILED",
-        values={name: value for name, value in found.items() if value is not None},
+        verdict=(trial.verdict or INVALID) if trial.done else FAILED,
+        values=values,
+        verdicts={name: VALID if trial.valid_in(name) else INVALID for name in values},
         gst_s=() if trial.gst_s is None else tuple(trial.gst_s),
+        world=trial.world,
     )
 
 
@@ -231,7 +253,9 @@ def value_text(metric: str, value: float) -> str:
 def _entry(trial: Measured) -> dict[str, Any]:
     """A trial as a baseline has it."""
     values = {name: _rounded(value) for name, value in trial.values.items()}
-    found = {"id": trial.id, "repeat": trial.repeat, "started": trial.started, "verdict": trial.verdict, **values}
+    found = {"id": trial.id, "repeat": trial.repeat, "started": trial.started, **values}
+    found |= {"verdict": trial.verdict, "verdicts": dict(trial.verdicts)}
+    found |= {} if trial.world is None else {"world": trial.world}
     return found | ({"gst_s": [_rounded(value) for value in trial.gst_s]} if trial.gst_s else {})
 
 
@@ -240,9 +264,11 @@ def _rounded(value: float) -> float:
 
 
 def _text(value: Mapping[str, Any]) -> str:
-    """JSON with sorted keys in which what holds no other object or list of objects takes one line, if it is a trial."""
+    """JSON with sorted keys in which a trial, which holds no object but its verdicts, takes one line."""
     text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    return re.sub(r"\{[^{}]*\"verdict\"[^{}]*\}", lambda found: re.sub(r"\n\s*", " ", found[0]), text) + "\n"
+    return (
+        re.sub(r"\{[^{}]*\"verdicts\": \{[^{}]*\}[^{}]*\}", lambda found: re.sub(r"\n\s*", " ", found[0]), text) + "\n"
+    )
 
 
 def _from_baseline(path: Path) -> Side:
@@ -273,13 +299,33 @@ def _from_baseline(path: Path) -> Side:
 def _entries(cells: Iterable[Mapping[str, Any]]) -> Iterator[Measured]:
     for raw in cells:
         cell = Cell.of(str(raw["label"]), int(raw["batch"]), raw["point"], str(raw.get("at") or ""))
+        known = set()
         for one in raw["trials"]:
+            trial, values = str(one["id"]), {name: number(name, one[name]) for name in METRICS if name in one}
+            if trial in known:
+                raise ValueError(f"{cell} has the trial {trial} twice")
+            known.add(trial)
             yield Measured(
-                id=str(one["id"]),
+                id=trial,
                 cell=cell,
                 repeat=int(one["repeat"]),
                 started=str(one["started"]),
-                verdict=str(one["verdict"]),
-                values={name: number(name, one[name]) for name in METRICS if name in one},
+                verdict=_known(one["verdict"], VALID, INVALID, FAILED),
+                values=values,
+                verdicts=_verdicts(one, values),
                 gst_s=tuple(number("gst_s", value) for value in one.get("gst_s") or ()),
+                world=None if one.get("world") is None else int(one["world"]),
             )
+
+
+def _verdicts(trial: Mapping[str, Any], metrics: Iterable[str]) -> dict[str, str]:
+    """Of each metric; in an older baseline, which has one verdict a trial, that is each one's."""
+    if "verdicts" not in trial:
+        return dict.fromkeys(metrics, VALID if trial["verdict"] == VALID else INVALID)
+    return {name: _known(trial["verdicts"][name], VALID, INVALID) for name in metrics}
+
+
+def _known(verdict: object, *known: str) -> str:
+    if verdict not in known:
+        raise ValueError(f"a verdict is {verdict!r:.40}, not {' or '.join(known)}")
+    return str(verdict)

@@ -55,6 +55,22 @@ def gst_s(samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
     return (moments["sum_s"] - moments["ready_s"]).iloc[skip:].rename("gst_s")
 
 
+def iterations_s(samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
+    """How long each iteration takes (s), without the first ``skip``: from the moment the last worker has one sum, or
+    the first worker starts, to the moment the last worker has the next. Of an asynchronous scheme, each round.
+
+    Raises:
+        OutputError: as :func:`gst_s`.
+    """
+    last_s = rounds(samples).groupby("iteration")["end_s"].max() if is_asynchronous(samples) else _sums_s(samples)
+    before_s = last_s.shift(fill_value=float(samples["start_s"].min()))
+    return (last_s - before_s).iloc[skip:].rename("iteration_s")
+
+
+def _sums_s(samples: pd.DataFrame) -> pd.Series[float]:
+    return _last_moments(samples)["sum_s"]
+
+
 def jct_s(samples: pd.DataFrame) -> float:
     """Job completion time (s): the first worker starts its first iteration to the last worker ends its last.
 

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from analysis.verdicts import VALID, Number
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -89,7 +91,8 @@ class LinkCount:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that was done to a trial; times in seconds from its start, None where that did not come."""
+    """Something that was done to a trial; times in seconds from its start, None where that did not come. ``takes_s`` is
+    how long it was meant to take, ``free_s`` until when it had to wait for another to end, if it had to."""
 
     kind: str
     what: str
@@ -97,6 +100,8 @@ class Event:
     begun_s: float | None = None
     done_s: float | None = None
     error: str | None = None
+    takes_s: float = 0.0
+    free_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,16 @@ class Recovery:
     scheme: str
     called_s: float
     recovered_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A measurement of a trial that does not count, since it was INVALID only because of the machine."""
+
+    verdict: str
+    reasons: tuple[str, ...]
+    started: str
+    metrics: Metrics
 
 
 @dataclass(frozen=True)
@@ -142,6 +157,12 @@ class Trial:
     """The point for people: ``rate=100 Mbit/s``."""
     warmup: int = 0
     """Iterations at its start that statistics of GST leave out."""
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    """By name (:data:`analysis.verdicts.NUMBERS`), the verdicts of its numbers; none of a trial that failed."""
+    part: str = ""
+    """Of several runs side by side (:mod:`analysis.report.beside`), the name of the one that it is from."""
+    earlier: tuple[Attempt, ...] = ()
+    """The attempts before the one that all else here is of."""
 
     @cached_property
     def setting(self) -> Setting:
@@ -182,8 +203,17 @@ class Trial:
 
     @property
     def valid(self) -> bool:
-        """Whether it finished and every fidelity check passed."""
-        return self.done and self.verdict == "VALID"
+        """Whether it finished and all that it reports is VALID."""
+        return self.done and self.verdict == VALID
+
+    def valid_in(self, number: str) -> bool:
+        """Whether it finished and that one of its numbers is VALID; False of one that it does not report."""
+        return self.done and number in self.numbers and self.numbers[number].verdict == VALID
+
+    @property
+    def attempts(self) -> int:
+        """How often it was measured."""
+        return len(self.earlier) + 1
 
     @property
     def reasons(self) -> tuple[Check, ...]:

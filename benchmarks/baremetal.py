@@ -27,6 +27,7 @@ name: start
 links: {{rate: 200 Mbit/s}}
 workload: {{model: lenet5, dataset: digits, batch: [16], iterations: 2, compute: {{mode: paced, pace: {{16: 0.3 s}}}}}}
 arms: [{{topology: star(hosts={hosts}), scheme: ring}}]
+retries: 0
 """
 
 

@@ -53,6 +53,8 @@ arms:
     perturb: [{kind: background, from: h1, to: h2, rate: 20 Mbit/s}, {kind: hog, hosts: h0, at: iteration 3}]
 timeout: 2 s
 start_timeout: 6 s
+retries: 0
+quiet: 0 s
 """
 TRIALS = 2
 COMMAND = [sys.executable, "-m", "testbed", "run"]

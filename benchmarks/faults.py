@@ -98,6 +98,18 @@ def bucket(rate: str, burst: str, after_s: float = 0.0) -> Fault:
     return changed
 
 
+def for_a_while(rate: str, burst: str, usual: tuple[str, str], begin_s: float, end_s: float) -> Fault:
+    """h0's egress has another rate and depth from one moment to another, counted from when workers are launched, and
+    then the ``usual`` ones again, so that nothing is to be seen after the trial."""
+
+    @contextmanager
+    def changed(lab: NetnsLab) -> Iterator[None]:
+        with bucket(rate, burst, begin_s)(lab), bucket(*usual, end_s)(lab):
+            yield
+
+    return changed
+
+
 @contextmanager
 def detour(lab: NetnsLab) -> Iterator[None]:
     """On spine_leaf(racks=2,hosts_per_rack=2,spines=2), the way from rack 0 to h3 leads over the other spine."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults import MID_RUN_S, Fault, FaultyLab, bucket, detour, hogs, late_clock
+from faults import MID_RUN_S, Fault, FaultyLab, bucket, detour, for_a_while, hogs, late_clock
 from rich.console import Console
 
 from testbed.columns import columns
@@ -45,6 +45,8 @@ links: {{rate: {gbps} Gbit/s, delay: {delay}}}
 workload: {{kind: profile, model: vgg19, scale: {scale}, batch: 32, iterations: {iterations}, compute: {compute}}}
 arms: [{{topology: "{topology}", scheme: {scheme}}}]
 perturb: {perturb}
+retries: 0
+quiet: 0 s
 """
 STEP = "[{kind: rate, links: [h1], share: 0.5, at: 0.3 s, until: 0.8 s}]"
 
@@ -77,6 +79,8 @@ class SetUp:
         return FaultyLab(self.fault or (lambda _lab: nullcontext()), self.late_s, self.delay_s)
 
 
+USUAL = "100mbit", "12500"
+"""As tc writes what a link of 100 Mbit/s has."""
 PACED = "{mode: paced, pace: {32: 0.1 s}}"
 SET_UPS = (
     SetUp("18 links at 1 Gbit/s", BML, 1000, CPU),
@@ -86,6 +90,16 @@ SET_UPS = (
     SetUp("bucket at 0.8 of its rate", PS, 100, frozenset({"link rate"}), bucket("80mbit", "10k")),
     SetUp("bucket 100 times too deep", PS, 100, frozenset({"read back"}), bucket("100mbit", "1250k")),
     SetUp("bucket changed in mid-run", PS, 100, frozenset({"read back"}), bucket("110mbit", "14k", MID_RUN_S)),
+    SetUp(
+        "links twice as fast for a while, put back",
+        *(PS, 100, frozenset({"read back"}), for_a_while("200mbit", "25000", USUAL, MID_RUN_S, MID_RUN_S + 2)),
+        iterations=15,
+    ),
+    SetUp(
+        "half the rate for a while, put back",
+        *(PS, 100, frozenset({"read back"}), for_a_while("50mbit", "6250", USUAL, MID_RUN_S, MID_RUN_S + 4)),
+        iterations=15,
+    ),
     SetUp("route missing, detour", SPINES, 100, frozenset({"bytes on the wire"}), detour),
     SetUp("clock of one worker late", RING, 100, frozenset({"timers"}), late_clock, compute=PACED),
     SetUp("h0 sends with a delay of 6 ms instead of 2", RING, 50, frozenset({"delay"}), delay="2 ms", delay_s=0.006),

@@ -29,6 +29,8 @@ name: first
 links: {rate: 1 Gbit/s}
 workload: {model: lenet5, dataset: digits, batch: 8, iterations: 8, compute: none}
 arms: [{topology: star(hosts=4), scheme: ring}]
+retries: 0
+quiet: 0 s
 """
 LABS, TRIALS = 6, 4
 MEASURES = ("GST", "JCT", "around it")

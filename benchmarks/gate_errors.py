@@ -129,7 +129,7 @@ def main() -> int:
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else measure()
     run, whole = load(path), read(path)
     pools = {label: [one for one in whole.trials if one.cell.label == label] for label in (BASE, SLOWER)}
-    valid = {label: [one for one in pool if one.verdict == "VALID"] for label, pool in pools.items()}
+    valid = {label: [one for one in pool if all(map(one.valid_in, THRESHOLDS))] for label, pool in pools.items()}
     for label, pool in valid.items():
         gst = [one.values["gst"] for one in pool]
         print(

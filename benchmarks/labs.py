@@ -64,7 +64,8 @@ def opening(lab: LabName, stack: ExitStack) -> Callable[[], Lab]:
 
 def measure(lab: LabName, iterations: int, open_lab: Callable[[], Lab]) -> list[dict[str, Any]]:
     """The records of one run in a lab."""
-    source = load(SPEC, [f"lab={lab}", f"workload.batch={BATCH}", f"workload.iterations={iterations}"])
+    changes = [f"lab={lab}", f"workload.batch={BATCH}", f"workload.iterations={iterations}"]
+    source = load(SPEC, [*changes, "retries=0", "quiet=0"])
     with tempfile.TemporaryDirectory() as folder, Experiment.new(source, Path(folder) / "run", open_lab) as experiment:
         return experiment.go(lambda trials: Lines(trials, Console(stderr=True, quiet=True))).records
 

@@ -46,7 +46,7 @@ IN_SIGHT = """
 
 def real_trial(folder: Path) -> Path:
     """The directory of a run of one trial: the quickstart's PS with 16 samples a worker."""
-    shorter = ["--set", "workload.batch=16", "--set", "arms=[{topology: star(hosts=9), scheme: ps}]"]
+    shorter = ["--retries", "0", "--set", "workload.batch=16", "--set", "arms=[{topology: star(hosts=9), scheme: ps}]"]
     command = [sys.executable, "-m", "testbed", "run", str(SPEC), *shorter, "--out", str(folder)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return folder

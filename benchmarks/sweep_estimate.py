@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("spec", type=Path, nargs="?", default=SPEC)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        with Experiment.new(load(asked.spec), Path(folder) / "run") as experiment:
+        with Experiment.new(load(asked.spec, ["retries=0", "quiet=0"]), Path(folder) / "run") as experiment:
             said_s = Estimate().left_s(experiment.left)
             began_s = time.monotonic()
             done = experiment.go(lambda trials: Lines(trials, Console(stderr=True)))

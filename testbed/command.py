@@ -20,14 +20,13 @@ from testbed.errors import TrialTimeoutError
 from testbed.files import named_errors
 from testbed.jobs import Files
 from testbed.lab.base import Exit, Lab, Launch, Program
-from testbed.observing import Seen
+from testbed.observing import Observation
 from testbed.perturb.conductor import Conductor, timeline
 from testbed.program import search_path
 from testbed.trial import Trial, link_settings
 from topologies.addressing import plan
 from workloads.probing import ProbingJob
 from workloads.sync import codec
-from workloads.sync.cost import goodput
 from workloads.sync.flows import neighbours
 from workloads.sync.schemes import build
 
@@ -45,7 +44,7 @@ class Ran:
     exits: list[Exit]
     probes: list[dict[str, Any]]
     idle: Calibrated
-    seen: Seen
+    observed: Observation
 
 
 def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ran:
@@ -70,12 +69,12 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
         conductor.begin()
         return _wait(lab, ranks, names, files, trial.spec.timeout_s)
 
-    exits, seen = observing.observe(trial, lab, files, run, {})
+    exits, observed = observing.observe(trial, lab, files, run, {})
     probes = [
         {**line, "name": names[one.node]} for one in probers for line in watch.read(files.samples(names[one.node]))
     ]
     lab.down()
-    return Ran(exits, probes, idle, seen)
+    return Ran(exits, probes, idle, observed)
 
 
 def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]:
@@ -188,24 +187,30 @@ def _stuck(lab: Lab, running: Sequence[int], names: Sequence[str], files: Files,
 def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
     """Metrics, links and fidelity of a command whose ranks all ended well. JCT: first start to last end."""
     start_s, end_s = min(one.started_s for one in ran.exits), max(one.ended_s for one in ran.exits)
-    others = observing.background_bytes(trial, ran.seen.sent)
-    counted = results.links(trial, undisturbed(trial).phases, ran.seen.counters, others)
-    factor = goodput(trial.spec.links.mtu)
-    events = timeline(ran.seen.events, start_s)
-    rates = [*map(results.burst, ran.probes), *ran.idle.rates]
-    checks = [
-        fidelity.link_rate(rates, len(jobs.bursts(trial.network.topology)) + len(ran.idle.rates), factor),
-        fidelity.delay(ran.idle.round_trips),
-        *fidelity.cpu([(start_s, end_s)], ran.seen.cpu, "while the command ran"),
-        fidelity.drops(counted, asked=bool(results.DROPPING & {event["kind"] for event in events})),
-        fidelity.shaping(ran.seen.differs),
-        *([fidelity.events(events)] if events else []),
-    ]
+    others = observing.background_bytes(trial, ran.observed.sent)
+    events = timeline(ran.observed.events, start_s)
+    seen = fidelity.Seen(
+        trial=trial,
+        samples=None,
+        window=(start_s, end_s),
+        rates=[*map(results.burst, ran.probes), *ran.idle.rates],
+        expected_rates=len(jobs.bursts(trial.network.topology)) + len(ran.idle.rates),
+        round_trips=ran.idle.round_trips,
+        links=results.links(trial, undisturbed(trial).phases, ran.observed.counters, others),
+        cpu=ran.observed.cpu,
+        done=(),
+        aggregators=(),
+        differs=ran.observed.readings.differs(start_s, ran.observed.differs),
+        in_mid_run=str(ran.observed.readings),
+        events=events,
+        course=undisturbed(trial),
+        bounds=None,
+    )
     return {
         "metrics": {"jct_s": end_s - start_s},
-        "links": counted,
+        "links": seen.links,
         "events": events,
-        "probes": rates,
-        "round_trips": ran.idle.round_trips,
-        "fidelity": fidelity.verdict(checks),
+        "probes": seen.rates,
+        "round_trips": seen.round_trips,
+        "fidelity": fidelity.judge(seen),
     }

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from analysis.cell import Cell, cell_of, pairs, references
+from analysis import ratios
+from analysis.cell import Cell, cell_of, references
+from testbed.attempts import made
 from testbed.units import time_text
 
 HEADER = ("arm", "batch", "GST", "theory", "ratio", "JCT", "samples/s", "speed-up", "accuracy", "verdict")
-AT, SPREAD, STALE = "at", "±", "staleness"
-"""Columns that are there where something is swept, where trials are repeated, and where an arm is asynchronous."""
+AT, SPREAD, STALE, ATTEMPTS = "at", "±", "staleness", "attempts"
+"""Columns that are there where something is swept, where trials are repeated, where an arm is asynchronous, and where a
+trial was measured again."""
 MISSING = "-"
-LEFT_OUT = ("theory", "accuracy", "samples/s", SPREAD, STALE, "speed-up", "JCT", "ratio")
+LEFT_OUT = ("theory", "accuracy", "samples/s", ATTEMPTS, SPREAD, STALE, "speed-up", "JCT", "ratio")
 """What a narrow terminal goes without, the least needed first; never the verdict."""
 NARROWEST_NAME = 12
 """The arm's name wraps, down to this width."""
@@ -38,23 +41,44 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
     """Header and rows as text; a cell none of whose trials was done has none but its name.
 
     Of trials that are repeated, each number is the median over those that are VALID, or, where none is, that were done,
-    and ``±`` half the range of their GST over it. Speed-up is the JCT of the arm ``first`` over the cell's
-    (:func:`analysis.cell.references`), the median of pairs (:func:`analysis.cell.pairs`), of which there may be
-    none. Of the staleness of updates it is median and largest.
+    and ``±`` half the range of their GST over it. Speed-up is over the arm ``first`` (:func:`analysis.cell.references`,
+    :func:`analysis.ratios.speed_up`); there may be none. Of the staleness of updates it is median and largest.
     """
-    cells: dict[Cell, list[Mapping[str, Any]]] = {}
-    for record in records:
-        cells.setdefault(cell_of(record), []).append(record)
+    cells = _cells(records)
     swept = any(cell.at for cell in cells)
     repeated = any(len(trials) > 1 for trials in cells.values())
     header = [*HEADER[:2], *([AT] if swept else []), HEADER[2], *([SPREAD] if repeated else []), *HEADER[3:]]
     if any(_is_asynchronous(record) for record in records):
         header.insert(header.index("accuracy"), STALE)
+    if any(made(record) > 1 for record in records):
+        header.insert(header.index("verdict"), ATTEMPTS)
     rows = []
     for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
         named = {"arm": cell.label, "batch": str(cell.batch or MISSING), AT: cell.at or MISSING}
+        named[ATTEMPTS] = str(sum(map(made, trials))) + (f" for {len(trials)}" if len(trials) > 1 else "")
         rows.append([(named | _numbers(trials, base)).get(name, MISSING) for name in header])
     return header, rows
+
+
+def notes(records: Records, first: str) -> list[str]:
+    """What must be said of the table's numbers: which speed-ups are of samples per second, and why."""
+    cells = _cells(records)
+    told: dict[str, list[str]] = {}
+    for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
+        ours, theirs = _numbers_of(base), _numbers_of(trials)
+        if ours and theirs and ratios.speed_by(ours, theirs) == ratios.THROUGHPUT:
+            told.setdefault(cell.label, [ratios.workers(theirs), ratios.workers(ours)])
+    if not told:
+        return []
+    whose = ", ".join(f"{label} (workers: {mine}; {first}: {base})" for label, (mine, base) in told.items())
+    return [f"speed-up by samples/s, as numbers of workers differ: {whose}; all others by JCT"]
+
+
+def _cells(records: Records) -> dict[Cell, list[Mapping[str, Any]]]:
+    found: dict[Cell, list[Mapping[str, Any]]] = {}
+    for record in records:
+        found.setdefault(cell_of(record), []).append(record)
+    return found
 
 
 @dataclass(frozen=True)
@@ -79,13 +103,27 @@ def _is_valid(record: Mapping[str, Any]) -> bool:
     return bool(record["fidelity"]["verdict"] == "VALID")
 
 
-def _speed_up(base: Records, trials: Records) -> str:
-    repeats = (
-        [(one.get("repeat", 0), _is_valid(one), one["metrics"]["jct_s"]) for one in _done(each)]
-        for each in (base, trials)
+def _numbers_of(records: Records) -> list[ratios.Numbers]:
+    return [_measured(record) for record in _done(records)]
+
+
+def _measured(record: Mapping[str, Any]) -> ratios.Numbers:
+    known = {ratios.JCT: "jct_s", ratios.THROUGHPUT: "throughput_sps"}
+    recoveries = (record.get("failover") or {}).get("recoveries") or ()
+    return ratios.Numbers(
+        record.get("repeat", 0),
+        (record.get("world"), *(one["world"] for one in recoveries)),
+        {
+            name: (_is_valid(record), record["metrics"][key])
+            for name, key in known.items()
+            if record["metrics"].get(key) is not None
+        },
     )
-    found = [before / after for before, after in pairs(*repeats)]
-    return f"{median(found):.2f}x" if found else MISSING
+
+
+def _speed_up(base: Records, trials: Records) -> str:
+    found = ratios.speed_up(_numbers_of(base), _numbers_of(trials))
+    return f"{found.value:.2f}x" if found else MISSING
 
 
 def _numbers(trials: Records, base: Records) -> dict[str, str]:
@@ -106,7 +144,7 @@ def _numbers(trials: Records, base: Records) -> dict[str, str]:
         "GST": time_text(median(gst_s), measured=True),
         SPREAD: f"{(max(gst_s) - min(gst_s)) / 2 / median(gst_s):.1%}" if len(gst_s) > 1 else MISSING,
         "theory": time_text(_median(done, "gst_theory_s"), measured=True),
-        "ratio": f"{_median(done, 'gst_ratio'):.3f}",
+        "ratio": _ratio(done),
         "samples/s": f"{_median(done, 'throughput_sps'):.0f}",
         "accuracy": f"{median(learnt):.1%}" if learnt else MISSING,
         STALE: _staleness(done),
@@ -122,6 +160,12 @@ def _staleness(done: Records) -> str:
     if not found:
         return MISSING
     return f"{median(one['staleness_median'] for one in found):g}, max {max(one['staleness_max'] for one in found):g}"
+
+
+def _ratio(done: Records) -> str:
+    """GST over the least that it can be, where that is known of each trial."""
+    known = [record["metrics"]["gst_ratio"] for record in done]
+    return MISSING if None in known else f"{median(known):.3f}"
 
 
 def _median(records: Records, metric: str) -> float:

@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.metrics import rounds
-from testbed import asynchrony, calibration, command, jobs, observing, phases, results, watch
+from testbed import asynchrony, calibration, command, fidelity, jobs, observing, phases, results, watch
+from testbed.bounds import bounds as bounds_of
 from testbed.calibration import Calibrated
 from testbed.deaths import Course, undisturbed
 from testbed.deaths import record as record_of_deaths
@@ -32,6 +33,7 @@ from testbed.perturb.circuits import History, moved_cost
 from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.referee import REFERENCE, REPEATED, TOLERANCE, TRAINING_TOLERANCE, Referee
 from testbed.room import blame_full_disk, check_room, needed_bytes
+from testbed.spot_checks import Readings
 from testbed.trial import Trial, link_settings
 from workloads.job import Training
 from workloads.sync.cost import goodput
@@ -44,8 +46,9 @@ Lines = list[dict[str, Any]]
 class Observed:
     """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back with
     how many workers trained on which device, what the idle network did before, how the kernel's settings differed from
-    what was asked for after, what was done to it on purpose, the bytes that each of its background flows sent, who died
-    in it, the circuits that it met, and an asynchronous server's updates in their order."""
+    what was asked for after, and what was read of them in mid-run, what was done to it on purpose, the bytes that each
+    of its background flows sent, who died in it, the circuits that it met, and an asynchronous server's updates in
+    their order."""
 
     lines: dict[str, Lines]
     counters: list[Counters]
@@ -53,6 +56,7 @@ class Observed:
     lab: dict[str, Any]
     idle: Calibrated
     differs: str | None
+    readings: Readings
     events: list[Record]
     background: list[int]
     course: Course
@@ -92,7 +96,7 @@ def execute(
         try:
             if trial.command:
                 ran = command.observe(trial, lab, files, congestion_control)
-                described = ran.seen.lab
+                described = ran.observed.lab
                 record |= command.summary(trial, ran)
             else:
                 seen = observe(trial, lab, files, congestion_control, tick)
@@ -152,6 +156,8 @@ def blank(trial: Trial) -> dict[str, Any]:
         "links": [],
         "events": [],
         "failover": None,
+        "waited": None,
+        "attempts": [],
         "links_settings": trial.spec.links.model_dump(),
     }
 
@@ -189,6 +195,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         lab=around.lab,
         idle=idle,
         differs=around.differs,
+        readings=around.readings,
         events=around.events,
         background=around.sent,
         course=coordinator.course if coordinator else undisturbed(trial),
@@ -219,43 +226,42 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     probes = seen.of("probe")
     ours = [probed_bytes(trial, probes), observing.background_bytes(trial, seen.background)]
     others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
-    course = seen.course
-    link_counts = results.links(trial, course.phases, seen.counters, others)
+    course, start_s = seen.course, float(samples["start_s"].min())
+    events = timeline(seen.events, start_s)
+    bounds = None if trial.asynchronous else bounds_of(trial, samples, course.phases, events)
     loss = rounds(samples).groupby("iteration")["loss"].mean()
-    found = evidence(trial, seen, probes, link_counts, float(samples["start_s"].min()))
+    found = fidelity.Seen(
+        trial=trial,
+        samples=samples,
+        window=(start_s, float(samples["end_s"].max())),
+        rates=[*map(results.burst, probes), *seen.idle.rates],
+        expected_rates=len(jobs.bursts(trial.network.topology)) + len(seen.idle.rates),
+        round_trips=seen.idle.round_trips,
+        links=results.links(trial, course.phases, seen.counters, others),
+        cpu=seen.cpu,
+        done=seen.of("done"),
+        aggregators={line["name"] for line in seen.of("hello") if line["rank"] is None},
+        differs=seen.readings.differs(start_s, seen.differs),
+        in_mid_run=str(seen.readings),
+        events=events,
+        course=course,
+        bounds=bounds,
+    )
     # What a process that died had sent is not known.
     sent = None if course.deaths else sent_bytes([line["wire_bytes"] for line in seen.of("done")])
     return {
-        "metrics": results.measure(trial, samples, course.phases, sent)
+        "metrics": results.measure(trial, samples, course.phases, bounds, sent)
         | {"gst_uncertainty_s": seen.lab.get("clock_uncertainty_s")},
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
-        "links": link_counts,
-        "events": found.events,
+        "links": found.links,
+        "events": events,
         "probes": found.rates,
         "round_trips": found.round_trips,
-        "fidelity": results.judge(trial, samples, found),
+        "fidelity": fidelity.judge(found),
         "failover": record_of_deaths(trial, course, samples),
         "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello")}),
         "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done")),
     }
-
-
-def evidence(
-    trial: Trial, seen: Observed, probes: Lines, link_counts: Sequence[results.LinkRecord], start_s: float
-) -> results.Evidence:
-    """What the verdict of a trial whose first iteration began at ``start_s`` is found from."""
-    return results.Evidence(
-        rates=[*map(results.burst, probes), *seen.idle.rates],
-        expected_rates=len(jobs.bursts(trial.network.topology)) + len(seen.idle.rates),
-        round_trips=seen.idle.round_trips,
-        links=link_counts,
-        cpu=seen.cpu,
-        done=seen.of("done"),
-        aggregators={line["name"] for line in seen.of("hello") if line["rank"] is None},
-        differs=seen.differs,
-        events=timeline(seen.events, start_s),
-        course=seen.course,
-    )
 
 
 def as_run(trial: Trial, history: History, samples: pd.DataFrame) -> Trial:
@@ -268,7 +274,7 @@ def as_run(trial: Trial, history: History, samples: pd.DataFrame) -> Trial:
     by = samples.groupby("iteration")
     windows = list(zip(by["ready_s"].min(), by["sum_s"].max(), strict=True))
     network = trial.network
-    found = moved_cost(network.forest, history, windows, results.gradient_bytes(trial))
+    found = moved_cost(network.forest, history, windows, trial.gradient_bytes)
     return replace(trial, network=replace(network, cost=found))
 
 

@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,17 @@ def _finite(text: str) -> float:
     return number
 
 
+def number(name: str, value: object) -> float:
+    """What ``name`` is in a file that may be damaged.
+
+    Raises:
+        ValueError: it is no number, though text of one, or is beyond all that can be measured.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise ValueError(f"{name} is {value!r:.40}, no finite number")
+    return float(value)
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file that we wrote.
 
@@ -57,6 +69,19 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise OutputError(f"{path}: damaged, holds no JSON object", fix="remove it and run again")
     return value
+
+
+def check_name(path: Path, trial: object) -> None:
+    """Whether a trial's file is called as the trial that it holds: a copy under another name would count twice.
+
+    Raises:
+        OutputError: it is not.
+    """
+    if trial != path.stem:
+        raise OutputError(
+            f"{path}: holds the trial {trial!r:.100}, and a trial's file has its name: a copy would count twice",
+            fix="remove the copy, or give the file its trial's name",
+        )
 
 
 def write_bytes(path: Path, content: bytes) -> None:

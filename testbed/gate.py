@@ -6,20 +6,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from analysis import compare_output, conditions
+from analysis.cell import Cell
 from analysis.compare import REPEATS, Comparison, compare, least_repeats
-from analysis.measured import METRICS, RERUN, Side, describe, read, write_baseline
+from analysis.measured import METRICS, RERUN, Measured, Side, describe, read, write_baseline
 from testbed import environment
 from testbed.errors import IncomparableError
 from testbed.files import write_bytes
 from testbed.lab.base import Lab
 from testbed.run import Announce, Experiment
 from testbed.rundir import resolved
+from testbed.sizing import Lacking
 from testbed.spec import Source, load
 
 COMPARISON = "comparison"
@@ -46,6 +48,7 @@ class Gate:
     baseline: Side
     thresholds: Mapping[str, float]
     allowed: Collection[str] = ()
+    accept_failures: bool = False
 
     def prepared(self, spec: Path, overrides: list[str]) -> list[str]:
         """The overrides with which a run can decide: with enough repeats, where the spec leaves them to us.
@@ -60,6 +63,14 @@ class Gate:
         labels = dict.fromkeys(cell.label for cell in self.baseline.cells)
         conditions.check(self.baseline, new, [(label, label) for label in labels], self.allowed)
         return overrides if "repeats" in source.spec.model_fields_set else [*overrides, f"repeats={REPEATS}"]
+
+    def lacking(self, run: Path, *, again: bool = False) -> Mapping[Cell, int]:
+        """The cells of a run in which too few trials are VALID for a decision, and how many more would do; with
+        ``again``, those of its second measurement."""
+        try:
+            return self._judge(read(run, again=again)).lacking
+        except IncomparableError:  # which settle() says, too
+            return {}
 
     def settle(
         self, run: Path, source: Source, open_lab: Callable[[], Lab] | None, announce: Announce
@@ -77,34 +88,50 @@ class Gate:
         found = self._judge(new)
         if found.suspicious:
             ids = {trial.id for trial in new.trials if trial.cell in found.suspicious}
-            failed = _measure_again(ids, run / RERUN, source, open_lab, announce)
+
+            def lacking(_: Path) -> Mapping[Cell, int]:
+                return self.lacking(run, again=True)
+
+            failed = _measure_again(ids, run / RERUN, source, open_lab, announce, lacking)
             found = self._judge(read(run))
         for ending, write in WRITTEN.items():
             write_bytes(run / f"{COMPARISON}.{ending}", write(found).encode())
         return found, failed
 
     def _judge(self, new: Side) -> Comparison:
-        return compare(self.baseline, new, thresholds=self.thresholds, allowed=self.allowed)
+        return compare(
+            self.baseline,
+            new,
+            thresholds=self.thresholds,
+            allowed=self.allowed,
+            accept_failures=self.accept_failures,
+        )
 
 
 def _measure_again(
-    ids: Collection[str], out: Path, source: Source, open_lab: Callable[[], Lab] | None, announce: Announce
+    ids: Collection[str],
+    out: Path,
+    source: Source,
+    open_lab: Callable[[], Lab] | None,
+    announce: Announce,
+    lacking: Lacking,
 ) -> bool:
-    """Run those trials once more; whether one failed.
+    """Run those trials once more, and more of them where too few are VALID; whether one failed.
 
     Raises:
         MeasuringAgainInterrupted: somebody ended this.
         TestbedError: as :class:`testbed.run.Experiment`.
     """
     if (out / "resolved.json").exists():  # the run was cut off in the middle of this
-        experiment = Experiment.resumed(out, source, open_lab, ids)
+        experiment = Experiment.resumed(out, source, open_lab, ids, lacking)
     else:
-        experiment = Experiment.new(source, out, open_lab, only=ids)
+        experiment = Experiment.new(source, out, open_lab, only=ids, lacking=lacking)
     with experiment:
         try:
             return experiment.go(announce).failed
         except KeyboardInterrupt:
-            raise MeasuringAgainInterrupted(len(experiment.records), len(experiment.planned)) from None
+            planned = len(experiment.planned)
+            raise MeasuringAgainInterrupted(planned - len(experiment.left), planned) from None
 
 
 def make_baseline(run: Path, out: Path) -> dict[str, Any]:
@@ -115,19 +142,25 @@ def make_baseline(run: Path, out: Path) -> dict[str, Any]:
         OutputError: it is damaged, or ``out`` cannot be written.
     """
     side = read(run, iterations=True)
-    valid = {cell: sum(one.cell == cell and one.verdict == "VALID" for one in side.trials) for cell in side.cells}
-    if not any(valid.values()):
+    valid = [one for one in side.trials if any(map(one.valid_in, one.values))]
+    if not valid:
         raise IncomparableError(
             f"{run} has no VALID trial, and a baseline without any would decide nothing",
             fix="testbed report RUN says why trials are INVALID or FAILED",
         )
     write_baseline(side, out)
     needed = least_repeats(len(METRICS) * len(side.cells))
-    few = [cell for cell, count in valid.items() if count < needed]
-    note = f"{len(few)} of {len(valid)} cells have fewer than the {needed} VALID trials that a decision needs"
+    few = [cell for cell in side.cells if _fewest([one for one in side.trials if one.cell == cell]) < needed]
+    note = f"{len(few)} of {len(side.cells)} cells have fewer than the {needed} VALID trials that a decision needs"
     return {
-        "cells": len(valid),
+        "cells": len(side.cells),
         "trials": len(side.trials),
-        "valid": sum(valid.values()),
+        "valid": len(valid),
         "note": f"{note}: run with --set repeats={REPEATS}" if few else "",
     }
+
+
+def _fewest(trials: Sequence[Measured]) -> int:
+    """How many of a cell's trials are VALID in that of its metrics in which the fewest are."""
+    metrics = {name for one in trials for name in one.values}
+    return min((sum(one.valid_in(name) for one in trials) for name in metrics), default=0)

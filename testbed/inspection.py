@@ -7,6 +7,7 @@ from typing import Any
 
 from testbed.columns import columns
 from testbed.errors import SchemeError
+from testbed.lab.base import shaper
 from testbed.units import rate_text, size_text, time_text
 from topologies.model import Topology
 from workloads.sync import codec
@@ -48,7 +49,7 @@ def _cost(one: Cost, topology: Topology, mtu: int) -> dict[str, Any]:
         "wire_bytes": one.wire_bytes,
         "cross_rack_bytes": one.cross_rack_bytes,
         "goodput": factor,
-        "bound_s": one.bound_s(factor),
+        "bound_s": one.bound_s(shaper(mtu)),
         "round_s": one.round_s() / factor,
         "busiest_links": one.busiest(),
         "links": [

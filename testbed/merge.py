@@ -10,14 +10,15 @@ from typing import Any
 
 from testbed import environment
 from testbed.errors import OutputError, UsageError
-from testbed.files import named_errors, read_json
+from testbed.files import check_name, named_errors, read_json
 from testbed.inputs import in_words
 from testbed.run import Run
-from testbed.rundir import MADE, RunDirectory, check_idle, differences, source_of
+from testbed.rundir import MADE, RunDirectory, check_idle, differences, most_rounds, source_of
 from testbed.sizing import Planned, Record
 
-ITS_OWN = ("part", "planned", "folder")
-"""What resolved.json of parts may differ in."""
+ITS_OWN = ("part", "planned", "folder", "most_rounds", "overrides", "retries", "quiet_s")
+"""What resolved.json of parts may differ in: where they ran, how their settings were given, and how patient they
+were."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,13 @@ def merged(parts: Sequence[Path], out: Path) -> Merged:
     chosen = _chosen(records)
     # Files that the spec names are looked for in its folder, which may be on one of the machines only.
     source = source_of(next((one for one in parts if Path(read_json(one / MADE)["folder"]).is_dir()), parts[0]))
-    planned = Planned(source)
+    rounds = max(most_rounds(part) or 0 for part in parts) or None
+    planned = Planned(source, most_rounds=rounds)
     by_id = {trial: record for trial, (_, record) in chosen.items()}
     while planned.another_round(by_id, lambda trial: trial.id in by_id):
         pass
     _check_identities(planned, chosen)
-    directory = RunDirectory.create(out, source, len(planned.trials))
+    directory = RunDirectory.create(out, source, len(planned.trials), most_rounds=rounds)
     try:
         for trial, (part, _) in chosen.items():
             _copy(part, out, trial)
@@ -90,8 +92,10 @@ def _check_same(first: Path, other: Path) -> None:
 
 
 def _records(part: Path) -> dict[str, Record]:
-    found = (read_json(path) for path in sorted((part / "trials").glob("*.json")))
-    return {str(record["id"]): record for record in found}
+    found = {path: read_json(path) for path in sorted((part / "trials").glob("*.json"))}
+    for path, record in found.items():
+        check_name(path, record.get("id"))
+    return {path.stem: record for path, record in found.items()}
 
 
 def _chosen(records: Mapping[Path, Mapping[str, Record]]) -> dict[str, tuple[Path, Record]]:

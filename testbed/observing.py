@@ -17,6 +17,7 @@ from testbed.monitor import CpuLog, monitor_of
 from testbed.perturb.circuits import History
 from testbed.perturb.conductor import Conductor, Record
 from testbed.perturb.patching import Patching
+from testbed.spot_checks import Readings, SpotChecks
 from testbed.trial import Trial
 from workloads.sync.cost import goodput
 
@@ -25,14 +26,16 @@ ANOTHER = ", or take a scheme that goes on when a node dies, such as rina"
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observation:
     """The kernel's counts, the CPUs' log, the lab as read back, how the kernel's settings differed from what was asked
-    for after, what was done on purpose, the bytes that each background flow sent, and the circuits that were met."""
+    for after, and what was read of them in mid-run, what was done on purpose, the bytes that each background flow sent,
+    and the circuits that were met."""
 
     counters: list[Counters]
     cpu: CpuLog
     lab: dict[str, Any]
     differs: str | None
+    readings: Readings
     events: list[Record]
     sent: list[int]
     history: History
@@ -45,7 +48,7 @@ def observe(
     work: Callable[[Conductor], _T],
     samples: Mapping[int, Path],
     asking: Sequence[Path] = (),
-) -> tuple[_T, Seen]:
+) -> tuple[_T, Observation]:
     """What ``work`` returns, which starts a trial's processes and waits for their end; and what was seen meanwhile.
 
     Args:
@@ -61,6 +64,7 @@ def observe(
         Patching(lab, topology, asking) as patching,
         Conductor(trial.schedule(), lab, samples, files.logs, patching) as conductor,
         monitor_of(lab) as monitor,
+        SpotChecks(lab) as checks,
     ):
         try:
             found = work(conductor)
@@ -71,7 +75,8 @@ def observe(
     sent = conductor.finish()
     events = sorted([*conductor.records, *patching.records], key=lambda one: one.begun_s or math.inf)
     counted, differs = results.since(before, lab.counters()), calibration.differs(lab)
-    return found, Seen(counted, monitor.log, lab.describe(), differs, events, sent, patching.history)
+    described, readings = lab.describe(), checks.readings
+    return found, Observation(counted, monitor.log, described, differs, readings, events, sent, patching.history)
 
 
 def background_bytes(trial: Trial, sent: Sequence[int]) -> dict[int, float]:

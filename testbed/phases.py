@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from testbed.errors import WorkerError
+from testbed.lab.base import shaper
 from testbed.trial import Network
-from workloads.sync.cost import goodput
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Phase:
 
     def gst_theory_s(self, mtu: int) -> float:
         """The least time a synchronisation can take (s)."""
-        return self.network.cost.bound_s(goodput(mtu))
+        return self.network.cost.bound_s(shaper(mtu))
 
 
 def split(changes: Sequence[tuple[int, Network]], iterations: int) -> tuple[Phase, ...]:

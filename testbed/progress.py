@@ -10,7 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from testbed import fidelity
+from testbed import calm, fidelity
+from testbed.attempts import made
 from testbed.estimate import Estimate
 from testbed.results import LinkRecord
 from testbed.spec.model import Until
@@ -32,7 +33,13 @@ def sentence(record: Mapping[str, Any]) -> str:
     else:
         line = _trained(record)
     why = fidelity.reasons(record["fidelity"])
-    return f"{line} ({why})" if why else line
+    return f"{line}{f' ({why})' if why else ''}{_before(record)}"
+
+
+def _before(record: Mapping[str, Any]) -> str:
+    """How often it was measured, where more than once, and for what was waited before."""
+    often, waited = made(record), calm.sentence(record.get("waited"))
+    return (f", measured {often} times" if often > 1 else "") + (f"; {waited}" if waited else "")
 
 
 def _carried(links: Sequence[LinkRecord]) -> str:
@@ -44,8 +51,9 @@ def _carried(links: Sequence[LinkRecord]) -> str:
 
 def _trained(record: Mapping[str, Any]) -> str:
     found = record["metrics"]
+    over = "" if found["gst_ratio"] is None else f" ({found['gst_ratio']:.3f} of its bound)"
     return (
-        f"{record['id']}: GST {time_text(found['gst_median_s'], measured=True)} ({found['gst_ratio']:.3f} of theory), "
+        f"{record['id']}: GST {time_text(found['gst_median_s'], measured=True)}{over}, "
         f"JCT {time_text(found['jct_s'], measured=True)}, {found['throughput_sps']:.0f} samples/s, "
         f"{_learnt(record)}, {_survived(record)}{record['fidelity']['verdict']}"
     )
@@ -98,23 +106,36 @@ class Lines:
     def __exit__(self, *exception: object) -> None:
         pass
 
-    def started(self, trial: Trial) -> None:  # noqa: ARG002  # Live's shows it
+    def waiting(self, what: str) -> None:
+        """Nothing runs meanwhile."""
+
+    def started(self, trial: Trial, again: str = "") -> None:  # noqa: ARG002  # Live's shows it
+        """``again`` says how often it was measured, where it is not the first time."""
         self._began_s = time.monotonic()
 
     def advanced(self, iterations: int) -> None:
         pass
 
     def added(self, trials: Sequence[Trial]) -> None:
-        """More turned out to be needed."""
+        """More turned out to be needed; :func:`first_line` has said so where the spec asks for it."""
+        if trials and not isinstance(trials[0].spec.repeats, Until):
+            self._print(f"{len(trials)} more to run, for too few are VALID to decide")
+        self._add(trials)
+
+    def _add(self, trials: Sequence[Trial]) -> None:
         self._left |= {trial.id: trial for trial in trials}
         self._count += len(trials)
 
-    def finished(self, record: Mapping[str, Any]) -> None:
+    def finished(self, record: Mapping[str, Any], again: bool = False) -> None:
+        """``again`` says that it will be measured again."""
         trial = self._left.pop(record["id"])
         if record["status"] == "done":
             self._estimate.learn(trial, time.monotonic() - self._began_s)
         self._done += 1
-        self._print(f"[{self._done}/{self._count}] {sentence(record)}")
+        if again:
+            self._add([trial])
+        more = "; will be measured again" if again else ""
+        self._print(f"[{self._done}/{self._count}] {sentence(record)}{more}")
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -126,6 +147,7 @@ class Live(Lines):
     def __init__(self, trials: Sequence[Trial], console: Console) -> None:
         super().__init__(trials, console)
         self._trial: Trial | None = None
+        self._again = ""
         self._spent_s = 0.0
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -146,9 +168,12 @@ class Live(Lines):
         with suppress(OSError):  # the terminal may be gone
             self._bar.stop()
 
-    def started(self, trial: Trial) -> None:
-        super().started(trial)
-        self._trial = trial
+    def waiting(self, what: str) -> None:
+        self._bar.update(self._task, description=what)
+
+    def started(self, trial: Trial, again: str = "") -> None:
+        super().started(trial, again)
+        self._trial, self._again = trial, again
         self.advanced(0)
 
     def advanced(self, iterations: int) -> None:
@@ -162,13 +187,19 @@ class Live(Lines):
             self._task,
             total=self._spent_s + done_s + left_s,
             completed=self._spent_s + done_s,
-            description=self._trial.id + (f" {iterations}/{total}" if self._trial.iterations else ""),
+            description=self._described(iterations, total),
             left=f"about {time_text(round(left_s))} left",
         )
 
-    def finished(self, record: Mapping[str, Any]) -> None:
+    def finished(self, record: Mapping[str, Any], again: bool = False) -> None:
         self._spent_s += time.monotonic() - self._began_s
-        super().finished(record)
+        super().finished(record, again)
+
+    def _described(self, iterations: int, total: int) -> str:
+        """The trial, how often it was measured, and how far it is."""
+        assert self._trial is not None
+        far = f" {iterations}/{total}" if self._trial.iterations else ""
+        return f"{self._trial.id}{f', {self._again}' if self._again else ''}{far}"
 
 
 def reporter(trials: Sequence[Trial], console: Console) -> Lines:

@@ -6,10 +6,10 @@
     def test_gst_is_as_before(testbed_run):
         ...  # after the gate; testbed_run, if you want it, is the run's directory
 
-Worse is a failure, and so is a run that fails or cannot be compared; inconclusive is a skip, with the reason. A process
-of its own decides: ``testbed run SPEC --baseline FILE``. Paths are relative to pytest's root directory. ``metrics``
-(default ``"gst"``), ``threshold``, ``set`` and ``allow`` are texts, or lists of texts, for the options of that
-command.
+Worse is a failure, and so is a run that fails or cannot be compared; inconclusive is a skip, with the reason. A test
+that takes ``testbed_run`` without the mark is an error. A process of its own decides: ``testbed run SPEC --baseline
+FILE``. Paths are relative to pytest's root directory. ``metrics`` (default ``"gst"``), ``threshold``, ``set`` and
+``allow`` are texts, or lists of texts, for the options of that command.
 
 Nothing of size is imported, and nothing runs, where no test has the mark.
 """
@@ -49,8 +49,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def testbed_run(tmp_path: Path) -> Path:
-    """The directory of the run that the mark ``testbed`` asks for: trials' records, samples, comparison.json."""
+def testbed_run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The directory of the run that the mark ``testbed`` asks for: trials' records, samples, comparison.json.
+
+    Raises:
+        pytest.fail.Exception: the test has no such mark, so nothing would run.
+    """
+    if request.node.get_closest_marker(MARK) is None:
+        raise pytest.fail.Exception(
+            f"{request.node.name} takes {FIXTURE} and has no mark, so no experiment runs: "
+            f'@pytest.mark.{MARK}("{EXAMPLES["spec"]}", baseline="{EXAMPLES["baseline"]}")',
+            pytrace=False,
+        )
     return tmp_path / "testbed"
 
 

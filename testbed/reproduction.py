@@ -1,7 +1,7 @@
 """A paper's claims, measured and decided: the runs behind them, and what is told of each.
 
 Runs go into folders of one directory, named after their spec and mode, and are ordinary run directories: trials that
-are finished there are not run again, unless they are INVALID, and so decide nothing.
+are finished there are not run again, unless they are INVALID only because of the machine, and so decide nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from analysis.recorded import Run
 from testbed import exits
 from testbed.errors import MissingToolError, OutputError
 from testbed.files import TEMPORARY, named_errors, read_json
+from testbed.identity import PATIENCE
 from testbed.planning import plan
 from testbed.run import Announce
 from testbed.run import Experiment as Running
@@ -51,8 +52,8 @@ def experiments(claims: Sequence[Claim], full: bool) -> list[Experiment]:
     return [one for one in needed if one.settings(full) is not None]
 
 
-def source(experiment: Experiment, full: bool) -> Source:
-    """The spec of an experiment in a mode.
+def source(experiment: Experiment, full: bool, overrides: Sequence[str] = ()) -> Source:
+    """The spec of an experiment in a mode, changed by ``overrides``.
 
     Raises:
         MissingToolError: the specs are not installed.
@@ -62,7 +63,7 @@ def source(experiment: Experiment, full: bool) -> Source:
         raise MissingToolError(
             f"there is no {experiment.spec} in {EXPERIMENTS}", fix="install testbed from its source tree"
         )
-    return load_spec(path, experiment.settings(full) or ())
+    return load_spec(path, [*(experiment.settings(full) or ()), *overrides])
 
 
 def folder(out: Path, experiment: Experiment, full: bool) -> Path:
@@ -97,39 +98,32 @@ def expected_s(claims: Sequence[Claim], full: bool) -> float:
     return float(sum(plan(source(one, full))["duration_s"] for one in experiments(claims, full)))
 
 
-def measure(experiment: Experiment, out: Path, full: bool, announce: Announce) -> bool:
-    """Run what is not finished yet; whether every trial could be run.
+def measure(experiment: Experiment, out: Path, full: bool, announce: Announce, overrides: Sequence[str] = ()) -> bool:
+    """Run what is not finished yet, and measure again what is INVALID only because of the machine, which may do better
+    now; whether every trial could be run. ``overrides`` are of settings on which no result depends.
 
     Raises:
         OutputError: its directory is of other settings.
         TestbedError: as :class:`testbed.run.Experiment` does.
     """
     path = folder(out, experiment, full)
-    asked = source(experiment, full)
+    asked = source(experiment, full, overrides)
     began = (path / MADE).is_file()
     if began and not _is_of(path, asked):
         raise OutputError(
             f"{path} was run with other settings than {experiment.spec} has now",
             fix=f"name another --out, or remove {path}",
         )
-    _forget_invalid(path)
-    running = Running.resumed(path, asked) if began else Running.new(asked, path)
+    running = Running.resumed(path, asked, afresh=True) if began else Running.new(asked, path)
     with running:
         return not running.go(announce).failed
 
 
 def _is_of(path: Path, asked: Source) -> bool:
-    """Whether a run has all the settings that are asked for."""
+    """Whether a run has all the settings that are asked for, but for how patient it was."""
     wanted: dict[str, Any] = json.loads(json.dumps(resolved(asked)))
     there = read_json(path / MADE)
-    return all(there.get(key) == value for key, value in wanted.items())
-
-
-def _forget_invalid(path: Path) -> None:
-    """Have trials that are INVALID run again: what disturbed them may be over."""
-    for record in sorted((path / "trials").glob("*.json")):
-        if (read_json(record).get("fidelity") or {}).get("verdict") == "INVALID":
-            record.unlink()
+    return all(there.get(key) == value for key, value in wanted.items() if key not in {"overrides", *PATIENCE})
 
 
 def runs(claims: Sequence[Claim], out: Path, full: bool) -> dict[str, Run]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict
@@ -14,28 +14,24 @@ import numpy as np
 import pandas as pd
 
 from analysis import metrics
+from analysis.verdicts import NUMBERS, numbers_of
 from testbed import fidelity
-from testbed.deaths import Course, sentence, spoilt_bytes, unasked
+from testbed.attempts import made
+from testbed.bounds import Bounds
 from testbed.files import write_bytes, write_through
-from testbed.jobs import bursts
 from testbed.lab.base import Counters
-from testbed.monitor import CpuLog
 from testbed.phases import Phase, contributions, gst_theory_s, link_bytes, wire_bytes
 from testbed.trial import Trial
-from topologies.sharing import groups
 from workloads.sync.cost import goodput
-from workloads.sync.flows import pairs
-from workloads.sync.ledger import most_stale
 
 SCHEMA = 1
-ETHERNET_BYTES = 14
-
 COLUMNS = (
     *("trial", "label", "topology", "scheme", "batch", "iterations", "world", "status"),
     *("jct_s", "compute_s", "sync_s", "gst_median_s", "gst_p95_s", "gst_theory_s", "gst_ratio"),
     *("throughput_sps", "wire_bytes", "test_accuracy", "weights_error", "fidelity", "reasons"),
     *("kind", "model", "scale", "wrong_elements", "straggler_wait_s"),
-    *("staleness_median", "staleness_p95", "staleness_max", "repeat"),
+    *("staleness_median", "staleness_p95", "staleness_max", "repeat", "attempts", "iteration_median_s"),
+    *(f"{name}_{what}" for name in NUMBERS for what in ("verdict", "error")),
 )
 """Of every run; after them come the fields that are swept, by their names."""
 SAMPLE_COLUMNS = {
@@ -70,11 +66,11 @@ def save_samples(path: Path, samples: pd.DataFrame) -> None:
 
 
 def measure(
-    trial: Trial, samples: pd.DataFrame, phases: Sequence[Phase], sent_bytes: float | None
+    trial: Trial, samples: pd.DataFrame, phases: Sequence[Phase], bounds: Bounds | None, sent_bytes: float | None
 ) -> dict[str, float | None]:
     """The trial's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included, if known."""
     gst = metrics.gst_s(samples, skip=trial.work.warmup)
-    median, size = float(gst.median()), gradient_bytes(trial)
+    median, size = float(gst.median()), trial.gradient_bytes
     # Of an asynchronous scheme a worker may do more iterations than there are rounds.
     theory = gst_theory_s(phases, trial.spec.links.mtu).reindex(gst.index, method="ffill")
     return {
@@ -85,14 +81,21 @@ def measure(
         "gst_median_s": median,
         "gst_p95_s": float(gst.quantile(0.95)),
         "gst_theory_s": float(theory.median()),
-        "gst_ratio": float((gst / theory).median()),
+        "gst_ratio": _over_bound(gst, theory if bounds is None else bounds.gst_s),
+        "iteration_median_s": float(metrics.iterations_s(samples, skip=trial.work.warmup).median()),
         "throughput_sps": metrics.throughput_sps(samples, trial.batch * contributions(phases)),
         "wire_bytes": sent_bytes,
-        "wire_bytes_theory": wire_bytes(phases) if knows_bytes(trial) else None,
+        "wire_bytes_theory": wire_bytes(phases) if trial.knows_bytes else None,
         "algbw_bps": None if trial.asynchronous else metrics.algbw_bps(size, median),
         "busbw_bps": None if trial.asynchronous else metrics.busbw_bps(size, median, trial.network.world),
         **staleness(metrics.staleness(samples, skip=trial.work.warmup)),
     }
+
+
+def _over_bound(gst_s: pd.Series[float], bound_s: pd.Series[float]) -> float | None:
+    """How long GST is over the least that it can be, median over iterations; None where nothing bounds one of them."""
+    least_s = bound_s.loc[gst_s.index]
+    return float((gst_s / least_s).median()) if (least_s > 0).all() else None
 
 
 def staleness(updates: pd.Series[int] | None) -> dict[str, float | None]:
@@ -104,17 +107,6 @@ def staleness(updates: pd.Series[int] | None) -> dict[str, float | None]:
         "staleness_p95": float(updates.quantile(0.95)),
         "staleness_max": float(updates.max()),
     }
-
-
-def knows_bytes(trial: Trial) -> bool:
-    """Whether the forest's bytes are what goes over the wire; not where a library or a command does something else."""
-    library = trial.network.forest.library
-    return not trial.command and (library is None or library.exact)
-
-
-def gradient_bytes(trial: Trial) -> int:
-    """Size of one gradient."""
-    return 4 * trial.network.floats
 
 
 def since(before: Iterable[Counters], after: Iterable[Counters]) -> list[Counters]:
@@ -157,7 +149,7 @@ def links(
     """
     topology = trial.network.topology
     theory = link_bytes(phases) / goodput(trial.spec.links.mtu)
-    known = knows_bytes(trial)
+    known = trial.knows_bytes
     counted = {count.directed_link: count for count in counters}
     found: list[LinkRecord] = []
     for link in range(2 * len(topology.links)):
@@ -177,130 +169,14 @@ def links(
     return found
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """What a trial's verdict is found from, besides its samples.
-
-    Attributes:
-        rates, expected_rates: bursts as ``link_rate`` wants them, and how many there should be.
-        round_trips: as ``delay`` wants them.
-        links: as :func:`links` gives them.
-        cpu: how busy the cores were.
-        done: the last line of each process, with its ``name``.
-        aggregators: the names of those that only add for others.
-        differs: what the kernel had that was not asked for, after the trial.
-        events: what was done to the trial on purpose, as its JSON holds it.
-        course: who died in it.
-    """
-
-    rates: Sequence[Mapping[str, Any]]
-    expected_rates: int
-    round_trips: Sequence[Mapping[str, Any]]
-    links: Sequence[LinkRecord]
-    cpu: CpuLog
-    done: Sequence[Mapping[str, Any]]
-    aggregators: Collection[str]
-    differs: str | None
-    events: Sequence[Mapping[str, Any]]
-    course: Course
-
-
-DISTURBING = frozenset({"rates", "rate", "queue", "impair", "down", "freeze", "kill", "background", "circuits"})
-"""Kinds of events that change links or fill them: TCP then has to send again, as it would on such a network."""
-DROPPING = frozenset({"queue", "impair", "down", "freeze", "circuits"})
-"""Those of them after which links drop packets."""
-
-
-def judge(trial: Trial, samples: pd.DataFrame, seen: Evidence) -> dict[str, Any]:
-    """The trial's fidelity verdict with all its checks; warm-up iterations are left out."""
-    counted = samples[samples["iteration"] >= trial.work.warmup]
-    checks = [
-        fidelity.link_rate(seen.rates, seen.expected_rates, goodput(trial.spec.links.mtu)),
-        fidelity.delay(seen.round_trips),
-        *_cores(trial, counted, seen.cpu),
-        fidelity.timers({line["name"]: line["late_s"] for line in seen.done}),
-    ]
-    if seen.aggregators:
-        cpu_s = {line["name"]: line["cpu_s"] for line in seen.done if line["name"] in seen.aggregators}
-        checks.append(
-            fidelity.aggregators(cpu_s, metrics.jct_s(samples), "during training")
-            if trial.asynchronous
-            else fidelity.aggregators(cpu_s, metrics.sync_s(samples))
-        )
-    if trial.compute.mode == "paced":
-        checks.append(fidelity.overrun(counted, trial.compute.pace_s))
-    library = trial.network.forest.library
-    if library and not knows_bytes(trial):
-        checks.append(fidelity.wire_unknown(library.name, library.algorithm))
-    else:
-        again = sum(line["resent_segments"] or 0 for line in seen.done) * (trial.spec.links.mtu + ETHERNET_BYTES)
-        again += spoilt_bytes(trial, seen.course)
-        checks.append(fidelity.wire(seen.links, together(trial, seen.course, seen.links), again))
-    happened = {event["kind"] for event in seen.events}
-    counted_by = [line for line in seen.done if line["sent_segments"] is not None]
-    segments = {line["name"]: (line["sent_segments"], line["resent_segments"]) for line in counted_by}
-    checks.append(fidelity.drops(seen.links, asked=bool(DROPPING & happened)))
-    disordered = trial.spec.links.loss > 0 or trial.spec.links.reorder > 0
-    checks.append(fidelity.resent(segments, asked=disordered or bool(DISTURBING & happened)))
-    checks.append(fidelity.shaping(seen.differs))
-    if seen.events:
-        checks.append(fidelity.events(seen.events))
-    if trial.asynchronous:
-        checks += _of_updates(trial, samples)
-    elif trial.work.overlap == "none":
-        checks.append(fidelity.bound(counted, gst_theory_s(seen.course.phases, trial.spec.links.mtu)))
-    if seen.course.deaths:
-        checks.append(fidelity.workers(sentence(trial, seen.course), unasked(trial, seen.course)))
-    return fidelity.verdict(checks)
-
-
-def _of_updates(trial: Trial, samples: pd.DataFrame) -> list[fidelity.Check]:
-    """What is judged of an asynchronous scheme alone."""
-    asynchronous, world = trial.network.forest.asynchronous, trial.network.world
-    assert asynchronous is not None
-    allowed = len(samples) - 1 if asynchronous.staleness is None else most_stale(world, asynchronous.staleness)
-    busiest_link_s = trial.iterations * trial.network.cost.round_s() / goodput(trial.spec.links.mtu)
-    return [
-        fidelity.staleness(int(samples["staleness"].max()), min(allowed, len(samples) - 1), len(samples)),
-        fidelity.bound_of_updates(samples, trial.gst_theory_s, gradient_bytes(trial), busiest_link_s),
-    ]
-
-
-def _cores(trial: Trial, counted: pd.DataFrame, cpu: CpuLog) -> list[fidelity.Check]:
-    """Whether there were cores enough while gradients were on the wire."""
-    if trial.asynchronous:  # somebody's gradient is on the wire all along
-        whole = (float(counted["start_s"].min()), float(counted["sum_s"].max()))
-        return [*fidelity.cpu([whole], cpu, "during training"), fidelity.run_queue_of_updates(counted)]
-    by = counted.groupby("iteration")
-    last = by[["ready_s", "sum_s"]].max()
-    library = trial.network.forest.library
-    if library and library.polls:
-        gst_s = float((last["sum_s"] - last["ready_s"]).median())
-        return [fidelity.polled(library.name, gst_s, trial.gst_theory_s)]
-    begin = last["ready_s"] if trial.work.overlap == "none" else by["start_s"].min()  # gradients leave all along
-    checks = fidelity.cpu(list(zip(begin, last["sum_s"], strict=True)), cpu)
-    if trial.work.overlap != "both":  # then the next forward pass is computed meanwhile
-        checks.append(fidelity.run_queue(counted))
-    return checks
-
-
-def together(trial: Trial, course: Course, link_counts: Sequence[LinkRecord]) -> list[tuple[int, ...]]:
-    """Positions in ``link_counts`` of links whose bytes theory knows only together; acknowledgements, bursts and
-    background flows are shared like gradients."""
-    topology = trial.network.topology
-    used = [pair for phase in course.phases for pair in pairs(phase.network.forest)]
-    used += [*((one.src, one.dst) for one in bursts(topology)), *trial.background]
-    position = {link["link"]: i for i, link in enumerate(link_counts)}
-    both = {*used, *((dst, src) for src, dst in used)}
-    return [tuple(position[link] for link in links) for links in groups(topology, both)]
-
-
 def row(record: Mapping[str, Any]) -> dict[str, Any]:
     """A trial's JSON as its row in results.csv."""
     flat = {**record, **(record["metrics"] or {}), **(record["accuracy"] or {}), **(record.get("sums") or {})}
     judged = record["fidelity"] or {}
     why = record["error"] if record["status"] == "failed" else fidelity.reasons(judged)
-    flat |= {"trial": record["id"], "fidelity": judged.get("verdict"), "reasons": why}
+    flat |= {"trial": record["id"], "fidelity": judged.get("verdict"), "reasons": why, "attempts": made(record)}
+    for name, number in numbers_of(judged).items():
+        flat |= {f"{name}_verdict": number.verdict, f"{name}_error": number.error}
     return {name: flat.get(name) for name in COLUMNS} | dict(record.get("point", {}))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from testbed import results
 from testbed.errors import DiskFullError
 from testbed.trial import Trial
 from testbed.units import size_text
@@ -18,7 +17,7 @@ def needed_bytes(trial: Trial) -> int:
     """Room that a trial takes while it runs: the weights, the forest, and each worker's job, samples and log."""
     forest, line = trial.network.forest, 400
     own = 64 * 2**10 + line * trial.iterations
-    return results.gradient_bytes(trial) + forest.reduce.nbytes + forest.broadcast.nbytes + own * trial.network.world
+    return trial.gradient_bytes + forest.reduce.nbytes + forest.broadcast.nbytes + own * trial.network.world
 
 
 def blame_full_disk(trial: Trial, directory: Path) -> None:

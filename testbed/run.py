@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from testbed import environment, results
+from testbed import attempts, environment, results
+from testbed.calm import Lookout
 from testbed.execute import execute
 from testbed.lab.base import Lab
 from testbed.lab.choice import opener
+from testbed.monitor import Elsewhere
 from testbed.progress import Lines
 from testbed.referee import Referee
 from testbed.rundir import RunDirectory
-from testbed.sizing import Loose, Part, Planned, Record
+from testbed.sizing import Lacking, Loose, Part, Planned, Record, topped_up
 from testbed.spec import Source
 from testbed.trial import Trial
 from workloads.sync import libraries
@@ -50,15 +54,24 @@ class Experiment:
         open_lab: Callable[[], Lab] | None = None,
         part: Part | None = None,
         only: Collection[str] | None = None,
+        lacking: Lacking | None = None,
+        most_rounds: int | None = None,
+        *,
+        afresh: bool = False,
     ) -> None:
         """``directory`` is told how many trials there will be in any case; ``open_lab`` is for another lab than the
-        spec's; ``only`` holds the ids of the cells' first trials to run, if not all.
+        spec's; ``only`` holds the ids of the cells' first trials to run, if not all; ``lacking`` says, once all have
+        run, which cells need more VALID trials; ``most_rounds`` is how many rounds the directory may hold, if more than
+        the spec asks for. ``afresh`` has trials that are INVALID only because of the machine measured again, however
+        often they were before.
 
         Raises:
             TestbedError: the spec makes no sense here, no lab can be had, or the directory cannot be used.
         """
         self.source = source
-        self._plan = Planned(source, part, only)
+        self._lacking = lacking
+        self._plan = Planned(source, part, only, most_rounds)
+        self._most_rounds = most_rounds
         self.congestion_controls = list(
             dict.fromkeys(environment.congestion_control(trial.spec) for trial in self._plan.firsts)
         )
@@ -77,6 +90,8 @@ class Experiment:
         try:
             self.directory.check_asked_for(self._plan)
             self.records = self.directory.finished(self._plan.trials)
+            disturbed = {one: record for one, record in self.records.items() if attempts.disturbed(record)}
+            self._before = {one: attempts.made(record) for one, record in disturbed.items()} if afresh else {}
             self._extend()
         except BaseException:
             self.close()
@@ -90,9 +105,15 @@ class Experiment:
         open_lab: Callable[[], Lab] | None = None,
         part: Part | None = None,
         only: Collection[str] | None = None,
+        lacking: Lacking | None = None,
     ) -> Experiment:
         """Run into ``out``, which must not exist or be empty; None takes one under runs/."""
-        return cls(source, lambda count: RunDirectory.create(out, source, count, part), open_lab, part, only)
+        most = topped_up(source.spec) if lacking else None
+
+        def directory(count: int) -> RunDirectory:
+            return RunDirectory.create(out, source, count, part, most)
+
+        return cls(source, directory, open_lab, part, only, lacking, most)
 
     @classmethod
     def resumed(
@@ -101,8 +122,11 @@ class Experiment:
         source: Source | None,
         open_lab: Callable[[], Lab] | None = None,
         only: Collection[str] | None = None,
+        lacking: Lacking | None = None,
+        *,
+        afresh: bool = False,
     ) -> Experiment:
-        """Go on with the run in ``path``; None takes the run's own spec.
+        """Go on with the run in ``path``; None takes the run's own spec. ``afresh`` as for a new one.
 
         ``source`` must be of the same experiment. It may ask for another number of rounds, as long as it has the trials
         that ran, and then takes the place of the run's spec.
@@ -115,7 +139,10 @@ class Experiment:
         try:
             if source:
                 directory.check_same(source)
-            return cls(source or directory.source(), lambda _: directory, open_lab, directory.part(), only)
+            source, most = source or directory.source(), directory.most_rounds()
+            if lacking:
+                most = max(most or 0, topped_up(source.spec))
+            return cls(source, lambda _: directory, open_lab, directory.part(), only, lacking, most, afresh=afresh)
         except BaseException:
             directory.close()
             raise
@@ -142,12 +169,25 @@ class Experiment:
 
     @property
     def left(self) -> list[Trial]:
-        """The trials still to run."""
-        return [trial for trial in self.planned if trial.id not in self.records]
+        """The trials still to run, or to be measured again."""
+        return [trial for trial in self.planned if trial.id not in self.records or self._is_unsettled(trial)]
+
+    def _is_unsettled(self, trial: Trial) -> bool:
+        """Whether a trial is INVALID only because of the machine, and may be measured again."""
+        record = self.records.get(trial.id)
+        return record is not None and attempts.disturbed(record) and attempts.made(record) < self._most(trial)
+
+    def _most(self, trial: Trial) -> int:
+        """How many attempts a trial has at most."""
+        return self._before.get(trial.id, 0) + 1 + trial.spec.retries
 
     def _extend(self) -> None:
         """Once nothing is left, plan rounds that are needed all the same, up to one that has not run."""
-        while not self.left and (found := self._plan.another_round(self.records, self.directory.holds)):
+        while not self.left and not self._plan.is_full:
+            lacking = self._lacking(self.directory.path) if self._lacking else None
+            found = self._plan.another_round(self.records, self.directory.holds, lacking)
+            if not found:
+                break
             self.records |= self.directory.finished(found)
 
     def go(self, announce: Announce) -> Run:
@@ -158,15 +198,17 @@ class Experiment:
         """
         now = environment.describe(self.source.spec, ", ".join(self.congestion_controls))
         surroundings = environment.gone_on(self.directory.environment(), now)
-        self.directory.save_spec(self.source, len(self.planned))
+        self.directory.save_spec(self.source, len(self.planned), self._most_rounds)
         self.directory.save_environment(surroundings)
         self.directory.save_table(self._in_order())
         left = self.left
+        lookout = Lookout(0.0 if isinstance(self._lab, Elsewhere) else self.source.spec.quiet_s)
+        lookout.begin()
         with Referee() as referee, announce(left) as reporter:
+            one = partial(self._one, referee=referee, reporter=reporter, surroundings=surroundings, lookout=lookout)
             while left:
-                for trial in left:
-                    reporter.started(trial)
-                    self._one(trial, referee, reporter, surroundings)
+                for _, trials in groupby(left, key=lambda trial: trial.repeat):
+                    self._round(list(trials), one)
                 self._extend()
                 left = self.left
                 reporter.added(left)
@@ -174,21 +216,40 @@ class Experiment:
             self.directory.path, self.source.spec.arms[0].title, self._in_order(), self._plan.loose(self.records)
         )
 
-    def _one(self, trial: Trial, referee: Referee, reporter: Lines, surroundings: dict[str, Any]) -> None:
+    def _round(self, trials: Sequence[Trial], one: Callable[[Trial], None]) -> None:
+        """Run those of a round's trials that have not run, and then, in the same order, those that are measured again,
+        until none is; the least often measured go first, so that a round that was cut off goes on as it would have."""
+        for trial in trials:
+            if trial.id not in self.records:
+                one(trial)
+        while unsettled := [trial for trial in trials if self._is_unsettled(trial)]:
+            made = {trial.id: attempts.made(self.records[trial.id]) for trial in unsettled}
+            for trial in unsettled:
+                if made[trial.id] == min(made.values()):
+                    one(trial)
+
+    def _one(
+        self, trial: Trial, referee: Referee, reporter: Lines, surroundings: dict[str, Any], lookout: Lookout
+    ) -> None:
         """Run one trial and keep it; one that failed has closed the lab, so the next gets a new one."""
         if self._lab_is_spent:
             self._lab = self._open_lab()
+        earlier = attempts.earlier(self.directory.record(trial))
+        waited = lookout.wait(reporter.waiting)
+        reporter.started(trial, f"measured again ({len(earlier) + 1} of {self._most(trial)})" if earlier else "")
         control = environment.congestion_control(trial.spec)
         outcome = execute(trial, self._lab, referee, self.directory.path, control, reporter.advanced)
-        self._lab_is_spent = outcome.record["status"] == "failed"
+        lookout.begin()
+        record = outcome.record | {"waited": waited, "attempts": earlier}
+        self._lab_is_spent = record["status"] == "failed"
         if outcome.samples is not None:
             results.save_samples(self.directory.samples(trial.id), outcome.samples)
         surroundings["lab"][trial.id] = outcome.lab
         self.directory.save_environment(surroundings)
-        self.directory.save_record(outcome.record)
-        self.records[trial.id] = outcome.record
+        self.directory.save_record(record)
+        self.records[trial.id] = record
         self.directory.save_table(self._in_order())
-        reporter.finished(outcome.record)
+        reporter.finished(record, again=self._is_unsettled(trial))
 
     def _in_order(self) -> list[Record]:
         return self._plan.sorted(self.records)

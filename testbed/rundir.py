@@ -15,11 +15,13 @@ from typing import Any
 
 from analysis.cell import cell_of
 from testbed.errors import OutputError, SpecError
-from testbed.files import TEMPORARY, named_errors, read_json, write_bytes, write_json
+from testbed.files import TEMPORARY, check_name, named_errors, read_json, write_bytes, write_json
+from testbed.identity import PATIENCE
 from testbed.inputs import in_words
 from testbed.results import SCHEMA, save_csv
-from testbed.sizing import Planned
+from testbed.sizing import TOPPED_UP, Planned
 from testbed.spec import Source, read
+from testbed.spec.model import MOST_REPEATS
 from testbed.spec.yaml import read_text
 from testbed.trial import Trial
 
@@ -31,7 +33,7 @@ MADE = "resolved.json"
 FOLDERS = ("trials", "samples", "logs")
 PARTS = {LOCK, *FOLDERS, "spec.yaml", *(TEMPORARY.replace("*", file) for file in ("spec.yaml", MADE))}
 """What is there before that."""
-MAY_CHANGE = {"schema", "repeats", "timeout_s", "start_timeout_s", "overrides", "folder", "planned", "part"}
+MAY_CHANGE = {"schema", "repeats", *PATIENCE, "overrides", "folder", "planned", "part", "most_rounds"}
 """What of a spec's settings may be another when a run goes on: no trial's result depends on it. That all trials which
 ran are still asked for is seen by their ids."""
 TOLD = 3
@@ -51,13 +53,19 @@ class RunDirectory:
 
     @classmethod
     def create(
-        cls, out: Path | None, source: Source, planned: int | None = None, part: tuple[int, int] | None = None
+        cls,
+        out: Path | None,
+        source: Source,
+        planned: int | None = None,
+        part: tuple[int, int] | None = None,
+        most_rounds: int | None = None,
     ) -> RunDirectory:
         """A new directory: ``out``, or one under runs/ named after the experiment and the time.
 
         Args:
             planned: how many trials there will be in any case.
             part: which part of how many of the experiment runs here, if not all.
+            most_rounds: how many rounds there may be, where a gate may add some.
 
         Raises:
             OutputError: it holds something already, or cannot be made.
@@ -76,7 +84,7 @@ class RunDirectory:
                 for folder in FOLDERS:
                     (path / folder).mkdir(exist_ok=True)
             write_bytes(path / "spec.yaml", source.text.encode())
-            write_json(path / MADE, resolved(source, planned, part))
+            write_json(path / MADE, resolved(source, planned, part, most_rounds))
         except BaseException:
             run.close()
             raise
@@ -124,23 +132,43 @@ class RunDirectory:
         found = read_json(self.path / MADE).get("part")
         return (int(found[0]), int(found[1])) if found else None
 
+    def most_rounds(self) -> int | None:
+        """How many rounds there may be, where a gate may have added some.
+
+        Raises:
+            OutputError: the directory is damaged.
+        """
+        return most_rounds(self.path)
+
     def holds(self, trial: Trial) -> bool:
         """Whether there is a record of it, finished or failed."""
         return (self.path / "trials" / f"{trial.id}.json").exists()
+
+    def record(self, trial: Trial) -> dict[str, Any] | None:
+        """What there is of a trial, finished or failed.
+
+        Raises:
+            OutputError: it is damaged, or another trial's.
+        """
+        if not self.holds(trial):
+            return None
+        path = self.path / "trials" / f"{trial.id}.json"
+        found = read_json(path)
+        check_name(path, found.get("id"))
+        return found
 
     def finished(self, trials: Sequence[Trial]) -> dict[str, dict[str, Any]]:
         """By id, the records of those of ``trials`` that are done already.
 
         Raises:
             SpecError: one of them ran with other settings.
-            OutputError: a record is damaged.
+            OutputError: a record is damaged, or is another trial's.
         """
         found = {}
         for trial in trials:
-            path = self.path / "trials" / f"{trial.id}.json"
-            if not path.exists():
+            record = self.record(trial)
+            if record is None:
                 continue
-            record = read_json(path)
             if record["identity"] != trial.identity:
                 raise _changed(self.path, record, trial)
             if record["status"] == "done":
@@ -182,14 +210,15 @@ class RunDirectory:
                 fix=f"start a new run with --out DIR, or remove from {self.path}/trials what does not belong there",
             )
 
-    def save_spec(self, source: Source, planned: int) -> None:
+    def save_spec(self, source: Source, planned: int, most_rounds: int | None) -> None:
         """Keep the spec that the run goes on with, where it is another than before, or was kept by halves (a run may be
         killed between the two files)."""
         meta = read_json(self.path / MADE)
-        before = (read_text(self.path / "spec.yaml"), meta["overrides"], meta["folder"], meta.get("planned"))
-        if before != (source.text, list(source.overrides), str(source.folder.resolve()), planned):
+        keys = ("overrides", "folder", "planned", "most_rounds")
+        before = (read_text(self.path / "spec.yaml"), *map(meta.get, keys))
+        if before != (source.text, list(source.overrides), str(source.folder.resolve()), planned, most_rounds):
             write_bytes(self.path / "spec.yaml", source.text.encode())
-            write_json(self.path / MADE, resolved(source, planned, self.part()))
+            write_json(self.path / MADE, resolved(source, planned, self.part(), most_rounds))
 
     def save_record(self, record: dict[str, Any]) -> None:
         write_json(self.path / "trials" / f"{record['id']}.json", record)
@@ -219,14 +248,27 @@ def _changed(path: Path, record: Mapping[str, Any], trial: Trial) -> SpecError:
     )
 
 
-def source_of(path: Path) -> Source:
-    """The spec that the run in ``path`` was started with, ``--set`` included.
+def source_of(path: Path, more: Sequence[str] = ()) -> Source:
+    """The spec that the run in ``path`` was started with, ``--set`` included, and ``more`` of these.
 
     Raises:
         OutputError, SpecError: it cannot be read, or this version does not take it.
     """
     meta = read_json(path / MADE)
-    return read(read_text(path / "spec.yaml"), f"{path}/spec.yaml", Path(meta["folder"]), meta["overrides"])
+    overrides = [*meta["overrides"], *more]
+    return read(read_text(path / "spec.yaml"), f"{path}/spec.yaml", Path(meta["folder"]), overrides)
+
+
+def most_rounds(path: Path) -> int | None:
+    """How many rounds the run in ``path`` may have, where a gate may have added some.
+
+    Raises:
+        OutputError: it is damaged.
+    """
+    found = read_json(path / MADE).get("most_rounds")
+    if found is not None and (type(found) is not int or not 1 <= found <= TOPPED_UP * MOST_REPEATS):
+        raise OutputError(f"{path / MADE}: damaged, its most_rounds is {found!r:.40}", fix="restore it from a copy")
+    return found
 
 
 def _new_directory(name: str) -> Path:
@@ -287,7 +329,12 @@ def check_idle(path: Path) -> None:
             os.close(lock)
 
 
-def resolved(source: Source, planned: int | None = None, part: tuple[int, int] | None = None) -> dict[str, Any]:
+def resolved(
+    source: Source,
+    planned: int | None = None,
+    part: tuple[int, int] | None = None,
+    most_rounds: int | None = None,
+) -> dict[str, Any]:
     """The spec with every default filled in, in base units, and where it came from.
 
     What is swept has its first value there, and all of them under ``sweep``.
@@ -300,6 +347,7 @@ def resolved(source: Source, planned: int | None = None, part: tuple[int, int] |
         **({"sweep": source.grid.values} if source.grid.axes else {}),
         **({"planned": planned} if planned is not None else {}),
         **({"part": list(part)} if part else {}),
+        **({"most_rounds": most_rounds} if most_rounds is not None else {}),
         "overrides": list(source.overrides),
         "folder": str(source.folder.resolve()),
     }

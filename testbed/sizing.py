@@ -1,15 +1,17 @@
-"""How many trials there are: the rounds that are certain, and, with ``repeats: {until: 3 %}``, those that turn out
-needed."""
+"""How many trials there are: the rounds that are certain, and those that turn out needed: with
+``repeats: {until: 3 %}``, and where a gate finds too few trials VALID."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from analysis.cell import Cell, cell_of
 from analysis.statistics import median
+from analysis.verdicts import VALID, numbers_of
 from testbed.estimate import expected_s
 from testbed.rounds import blocks, in_order, part
 from testbed.spec import Source, Spec
@@ -20,6 +22,11 @@ from testbed.trials import first_trials, in_rounds
 Record = dict[str, Any]
 Part = tuple[int, int]
 """Which one, from 1, of how many."""
+Lacking = Callable[[Path], Mapping[Cell, int]]
+"""Of the run in a directory, the cells that need more VALID trials, and how many."""
+TOPPED_UP = 2
+"""So many times the repeats that a spec asks for run at most, where too few of them are VALID. Of 10 with half of them
+INVALID, 10 more give the 10 that were wanted; a machine on which more are INVALID is none for a gate."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +51,15 @@ class Planned:
         trials: all that are certain, in the order in which they run.
     """
 
-    def __init__(self, source: Source, of: Part | None = None, only: Collection[str] | None = None) -> None:
-        """``only`` holds the ids of the cells' first trials to run, if not all.
+    def __init__(
+        self,
+        source: Source,
+        of: Part | None = None,
+        only: Collection[str] | None = None,
+        most_rounds: int | None = None,
+    ) -> None:
+        """``only`` holds the ids of the cells' first trials to run, if not all; ``most_rounds`` is how many there may
+        be, if more than the spec asks for.
 
         Raises:
             SpecError: an arm cannot be.
@@ -61,27 +75,44 @@ class Planned:
             self._blocks = [block for block in kept if block]
         self.firsts = list(chain.from_iterable(self._blocks))
         self._rounds = self._spec.least_repeats
+        self._most = max(self._spec.most_repeats, most_rounds or 0)
         self.trials = in_rounds(self._blocks, self._rounds)
 
-    def another_round(self, records: Mapping[str, Record], is_there: Callable[[Trial], bool]) -> list[Trial]:
+    @property
+    def is_full(self) -> bool:
+        """Whether there can be no more rounds."""
+        return self._rounds >= self._most
+
+    def another_round(
+        self,
+        records: Mapping[str, Record],
+        is_there: Callable[[Trial], bool],
+        lacking: Mapping[Cell, int] | None = None,
+    ) -> list[Trial]:
         """The trials of one more round, which are now certain, too; none where no cell needs one.
 
-        Every cell of a block takes part as long as one of them is loose, so that what is compared has as many trials on
-        both sides; of a block that has trials still to run nothing is known yet. What ran already stays, whatever came
-        of trials that were run again.
+        Every cell of a block takes part as long as one of them is loose or lacks VALID trials, so that what is compared
+        has as many trials on both sides; of a block that has trials still to run nothing is known yet. What ran already
+        stays, whatever came of trials that were run again.
 
         Args:
             records: by id, of all trials so far.
             is_there: whether a trial ran before.
+            lacking: how many more VALID trials cells need. One that cannot get so many in the rounds that are left is
+                not run in vain.
         """
-        if self._rounds == self._spec.most_repeats:
+        if self.is_full:
             return []
+        left = self._most - self._rounds
+        short = {cell for cell, count in (lacking or {}).items() if count <= left}
+        until = self._rounds < self._spec.most_repeats
         values = _values(records.values())
         waits = {(trial.name, trial.mark) for trial in self.trials if trial.id not in records}
         needed = {
             first.id
             for block in self._blocks
-            if not any((first.name, first.mark) in waits for first in block) and _loose(block, values, self._spec)
+            if not any((first.name, first.mark) in waits for first in block)
+            and (any(first.cell in short for first in block) or (until and _loose(block, values, self._spec)))
             for first in block
         }
         found = [
@@ -96,7 +127,7 @@ class Planned:
     def strange(self, ids: Iterable[str]) -> list[str]:
         """Those of ``ids`` that no trial can have, in whatever round, and though it be none of ``only``."""
         left = dict.fromkeys(ids)
-        for number in range(self._spec.most_repeats):
+        for number in range(self._most):
             if not left:
                 break
             for first in self._possible:
@@ -107,6 +138,8 @@ class Planned:
     def repeats(self) -> str:
         """How often a trial is repeated, as a spec says it."""
         wanted = self._spec.repeats
+        if self._most > self._spec.most_repeats:
+            return f"repeats: {wanted}, of which there may be {self._most} for a gate"
         return f"repeats: {{most: {wanted.most}}}" if isinstance(wanted, Until) else f"repeats: {wanted}"
 
     def loose(self, records: Mapping[str, Record]) -> list[Loose]:
@@ -119,6 +152,14 @@ class Planned:
         known = [trial for trial in self.trials if trial.id in records]
         known.sort(key=lambda trial: (trial.repeat, place[replace(trial, repeat=0).id]))
         return [records[trial.id] for trial in known]
+
+
+def topped_up(spec: Spec) -> int:
+    """How many rounds there may be where a gate finds too few trials VALID; ``repeats: 1`` and ``repeats.most`` stay
+    what they are."""
+    if isinstance(spec.repeats, Until) or spec.repeats == 1:
+        return spec.most_repeats
+    return TOPPED_UP * spec.repeats
 
 
 def _loose(firsts: Sequence[Trial], values: Mapping[Cell, Sequence[float]], spec: Spec) -> list[Loose]:
@@ -134,10 +175,14 @@ def _loose(firsts: Sequence[Trial], values: Mapping[Cell, Sequence[float]], spec
 
 
 def _values(records: Iterable[Record]) -> dict[Cell, list[float]]:
-    """By cell, the median GST (s) of each VALID trial; of commands, which say nothing of their iterations, the JCT."""
+    """By cell, the median GST (s) of each trial in which it is VALID; of commands, which say nothing of their
+    iterations, the JCT."""
     found: dict[Cell, list[float]] = {}
     for record in records:
-        if record["status"] == "done" and record["fidelity"]["verdict"] == "VALID":
-            metric = "jct_s" if record["kind"] == "command" else "gst_median_s"
+        number, metric = ("jct", "jct_s") if record["kind"] == "command" else ("gst", "gst_median_s")
+        if record["status"] != "done":
+            continue
+        judged = numbers_of(record["fidelity"]).get(number)
+        if judged and judged.verdict == VALID:
             found.setdefault(cell_of(record), []).append(float(record["metrics"][metric]))
     return found

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from analysis.cell import Cell
 from testbed.identity import identity
-from testbed.lab.base import LinkSettings
+from testbed.lab.base import LinkSettings, shaper
 from testbed.perturb.schedule import Schedule, background_pairs
 from testbed.perturb.schedule import schedule as schedule_of
 from testbed.perturb.stragglers import Stragglers, draw
@@ -110,6 +110,18 @@ class Trial:
         return work_of(self.spec)
 
     @property
+    def gradient_bytes(self) -> int:
+        """Size of one gradient."""
+        return 4 * self.network.floats
+
+    @property
+    def knows_bytes(self) -> bool:
+        """Whether the forest's bytes are what goes over the wire; not where a library or a command does something
+        else."""
+        library = self.network.forest.library
+        return not self.command and (library is None or library.exact)
+
+    @property
     def iterations(self) -> int:
         """0 for a command, whose iterations are its own affair."""
         return 0 if self.command else self.work.iterations
@@ -177,7 +189,7 @@ class Trial:
     @property
     def gst_theory_s(self) -> float:
         """The least time a synchronisation can take at this MTU (s); 0 for a command."""
-        return self.network.cost.bound_s(goodput(self.spec.links.mtu))
+        return self.network.cost.bound_s(shaper(self.spec.links.mtu))
 
     @property
     def jct_theory_s(self) -> float | None:

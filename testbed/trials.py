@@ -17,7 +17,7 @@ import numpy as np
 
 from testbed.errors import SpecError
 from testbed.inputs import Digests, Inputs
-from testbed.lab.base import check_rate, check_size
+from testbed.lab.base import check_rate, check_size, shaper
 from testbed.perturb.check import check as check_perturbations
 from testbed.program import check as check_command
 from testbed.rounds import Block, blocks, in_order
@@ -38,7 +38,7 @@ from workloads.job import LARGEST
 from workloads.models import model
 from workloads.profiles import profile
 from workloads.sync.chunks import cut
-from workloads.sync.cost import Cost, cost, goodput
+from workloads.sync.cost import Cost, cost
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build as build_forest
 from workloads.sync.schemes import survives
@@ -242,7 +242,7 @@ def _check_timeout(network: Network, spec: Spec) -> None:
     """A worker writes something at the end of each iteration, which must come before it is taken for one that hangs."""
     slowest = max((getattr(one, "slowdown", 1.0) for one in (*spec.perturb, *network.arm.perturb)), default=1.0)
     pace_s = max(work_of(spec).compute.pace_s.values(), default=0.0)
-    least_s = network.cost.bound_s(goodput(spec.links.mtu)) + slowest * pace_s
+    least_s = network.cost.bound_s(shaper(spec.links.mtu)) + slowest * pace_s
     if least_s >= spec.timeout_s:
         raise SpecError(
             f"the timeout of {time_text(spec.timeout_s)} would end an iteration, which takes {time_text(least_s)} at "

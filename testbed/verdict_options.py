@@ -15,10 +15,12 @@ from testbed.units import share
 
 
 def exit_code(found: Comparison, accept_inconclusive: bool = False) -> int:
-    """3 where something is worse, else 4 where something is inconclusive, unless that is accepted."""
-    if found.of(WORSE):
+    """3 where something is worse, or more trials failed than before, unless that is accepted; else 4 where something is
+    inconclusive, unless that is accepted. What has no VALID trial on a side was not compared, and is never accepted."""
+    if found.of(WORSE) or (found.failures and not found.failures_accepted):
         return exits.REGRESSION
-    return exits.UNDECIDED if found.of(INCONCLUSIVE) and not accept_inconclusive else exits.OK
+    undecided = [one for one in found.of(INCONCLUSIVE) if one.unmeasured or not accept_inconclusive]
+    return exits.UNDECIDED if undecided else exits.OK
 
 
 def wanted(thresholds: Sequence[str], metrics: Sequence[str] = ()) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +16,19 @@ sched-stats.rst)."""
 
 @dataclass(frozen=True)
 class Moment:
-    """Seconds: ``time.monotonic``, CPU time of the process, run-queue wait of its threads together (None where not
-    counted)."""
+    """Seconds: ``time.monotonic``, CPU time of the process, run-queue wait of its threads together, and for how long
+    the process stood still (None where not counted)."""
 
     time_s: float
     cpu_s: float
     wait_s: float | None
+    stalled_s: float | None
 
-    def since(self, earlier: Moment) -> tuple[float, float | None]:
-        """CPU time and run-queue wait between two moments."""
+    def since(self, earlier: Moment) -> tuple[float, float | None, float | None]:
+        """CPU time, run-queue wait and standstill between two moments."""
         wait = None if self.wait_s is None or earlier.wait_s is None else self.wait_s - earlier.wait_s
-        return self.cpu_s - earlier.cpu_s, wait
+        stalled = None if self.stalled_s is None or earlier.stalled_s is None else self.stalled_s - earlier.stalled_s
+        return self.cpu_s - earlier.cpu_s, wait, stalled
 
 
 class Meter:
@@ -37,6 +40,8 @@ class Meter:
     """
 
     def __init__(self, tasks: Path = TASKS) -> None:
+        self.stalled_s: Callable[[], float | None] = lambda: None
+        """Says for how long this process has stood still (:meth:`workloads.vitals.Vitals.stalled_s`)."""
         self._waited_ns: dict[int, int] = {}
         """Of each thread's open file, what it last said."""
         for path in sorted(tasks.glob("*/schedstat")):
@@ -55,7 +60,7 @@ class Meter:
     def now(self) -> Moment:
         """This moment; costs a few microseconds."""
         wait = self._read_ns() / 1e9 if self.counts_waits else None
-        return Moment(time.monotonic(), time.process_time(), wait)
+        return Moment(time.monotonic(), time.process_time(), wait, self.stalled_s())
 
     def close(self) -> None:
         """Give the files back."""

@@ -7,6 +7,7 @@ waits instead would see paced workers only.
 
 from __future__ import annotations
 
+import math
 import statistics
 import threading
 import time
@@ -17,6 +18,9 @@ from types import TracebackType
 
 PERIOD_S = 0.02
 """Some samples in every synchronisation; fifty a second take 0.2 % of a core (benchmarks/monitoring_cost.py)."""
+STALL_S = 0.05
+"""A sleep that overruns by more is a standstill. The latest of thousands of sleeps overran by 4 to 32 ms in good
+trials, whose engines were busy."""
 SNMP = Path("/proc/self/net/snmp")
 """TCP's counters of this network namespace (kernel: networking/snmp_counter.rst)."""
 
@@ -25,12 +29,13 @@ SNMP = Path("/proc/self/net/snmp")
 class Report:
     """Of one process, from the beginning of training to its end.
 
-    ``late_s`` is the median of by how much a sleep overran; TCP segments are those of the whole host. None where they
-    were not watched.
+    ``late_s`` is the median of by how much a sleep overran, ``stalled_s`` the sum of those above :data:`STALL_S`; TCP
+    segments are those of the whole host. None where they were not watched.
     """
 
     cpu_s: float
     late_s: float | None
+    stalled_s: float | None
     sent_segments: int | None
     resent_segments: int | None
 
@@ -42,6 +47,7 @@ class Vitals:
         self._watched, self._snmp = watched, snmp
         self.entered = False
         self._late_s: list[float] = []
+        self._stalled_s, self._due_s = 0.0, math.inf
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="vitals", daemon=True)
 
@@ -64,28 +70,44 @@ class Vitals:
         """Until now."""
         cpu_s = time.process_time() - self._began_s
         if not self._watched:
-            return Report(cpu_s, None, None, None)
+            return Report(cpu_s, None, None, None, None)
         sent, resent = (now - then for now, then in zip(self._segments(), self._began_segments, strict=True))
-        return Report(cpu_s, statistics.median(self._late_s) if self._late_s else None, sent, resent)
+        late_s = statistics.median(self._late_s) if self._late_s else None
+        return Report(cpu_s, late_s, self.stalled_s(), sent, resent)
+
+    def stalled_s(self) -> float | None:
+        """For how long (s) this process has stood still so far, what lasts yet included."""
+        if not self._watched:
+            return None
+        return self._stalled_s + _stall_s(time.monotonic() - self._due_s)
 
     def _segments(self) -> tuple[int, int]:
         return segments(self._snmp.read_text())
 
     def _sample(self) -> None:
         while not self._stop.is_set():
-            due_s = time.monotonic() + PERIOD_S
+            self._due_s = time.monotonic() + PERIOD_S
             time.sleep(PERIOD_S)
-            self._late_s.append(time.monotonic() - due_s)
+            late_s = time.monotonic() - self._due_s
+            self._late_s.append(late_s)
+            self._stalled_s += _stall_s(late_s)
+        self._due_s = math.inf
+
+
+def _stall_s(late_s: float) -> float:
+    return late_s if late_s > STALL_S else 0.0
 
 
 def together(reports: Sequence[Report]) -> Report:
     """Of a process that trained in several stretches: sums, and the latest timers."""
     late_s = [one.late_s for one in reports if one.late_s is not None]
+    stalled_s = [one.stalled_s for one in reports if one.stalled_s is not None]
     sent = [one.sent_segments for one in reports if one.sent_segments is not None]
     resent = [one.resent_segments for one in reports if one.resent_segments is not None]
     return Report(
         sum(one.cpu_s for one in reports),
         max(late_s, default=None),
+        sum(stalled_s) if stalled_s else None,
         sum(sent) if sent else None,
         sum(resent) if resent else None,
     )

@@ -138,6 +138,7 @@ def _take_part(job: Job, progress: _Progress, samples: TextIO) -> None:
         try:
             _meet(job, progress, engine, samples)
             progress.meter = progress.meter or Meter()  # before the thread of the vitals, whose waits are not ours
+            progress.meter.stalled_s = vitals.stalled_s
             with _collector_off(), vitals:
                 if isinstance(engine, Server):
                     engine.barrier(job.timeout_s)
@@ -248,9 +249,10 @@ def _train(job: Job, replica: Replica, engine: Synchroniser, samples: TextIO, pr
     accelerator = Accelerator(replica, job.compute, job.rank, job.world, layered, release, engine.poll)
     engine.barrier(job.timeout_s)
     _begin(progress, samples)
+    sum_s = None
     for i in _iterations(job, engine, progress):
         start_s = time.monotonic()
-        computed = accelerator.run(i, start_s)
+        computed = accelerator.run(i, start_s, sum_s)
         sum_s = engine.wait(job.silence_s)
         used = release.meter.now().since(release.ready)
         if isinstance(engine, Client):
@@ -322,14 +324,15 @@ def _sample(
     i: int,
     moments: tuple[float, float, float, float],
     computed: Computed,
-    used: tuple[float, float | None],
+    used: tuple[float, float | None, float | None],
     engine: Synchroniser,
 ) -> None:
-    """Write an iteration's line: when it started, had its gradient, had the sum and ended, and the CPU it ``used``
-    (time, run-queue wait) in between; of an asynchronous scheme also which update it was."""
+    """Write an iteration's line: when it started, had its gradient, had the sum and ended, and what it ``used`` between
+    gradient and sum (CPU time, run-queue wait, and for how long it stood still); of an asynchronous scheme also which
+    update it was."""
     named = dict(zip(("start", "ready", "sum", "end"), moments, strict=True))
-    cpu_s, wait_s = used
-    rest = {**asdict(computed), "cpu_s": cpu_s, "wait_s": wait_s}
+    cpu_s, wait_s, stalled_s = used
+    rest = {**asdict(computed), "cpu_s": cpu_s, "wait_s": wait_s, "sync_stalled_s": stalled_s}
     rest |= engine.seen if isinstance(engine, Client) else {}
     write(samples, "iteration", i=i, rank=job.rank, node=job.node, **named, **rest)
 

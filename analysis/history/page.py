@@ -13,7 +13,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from analysis.history.series import Point, Series
-from analysis.history.text import change_texts, title, told
+from analysis.history.text import change_texts, heading, title, told
 from analysis.measured import NAMES, value_text
 from analysis.pages import source, template
 from testbed.files import write_bytes
@@ -45,9 +45,8 @@ def write(found: Sequence[Series], unread: Sequence[str], out: Path) -> None:
 
 def render(found: Sequence[Series], unread: Sequence[str]) -> str:
     """The page. Whatever comes from runs is escaped."""
-    changed = sum(bool(one.changes) for one in found)
     return template("analysis.history", "history.html").render(
-        heading=f"{changed} of {len(found)} series changed" if changed else f"None of {len(found)} series changed",
+        heading=heading(found),
         figures=[_figure(i, one) for i, one in enumerate(found)],
         changes=[(title(one), each) for one in found for each in change_texts(one)],
         conditions=[(title(one), point) for one in found for point in one.points if point.changed],

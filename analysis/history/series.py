@@ -26,7 +26,8 @@ LARGEST_BYTES = 16 * 2**20
 
 @dataclass(frozen=True)
 class Point:
-    """One run: the median of its VALID trials, between which values it lies with 95 %, and how many there are.
+    """One run: the median of the trials that are VALID in the metric, between which values it lies with 95 %, and how
+    many trials these are.
 
     ``changed`` names the conditions that differ from the run before, with their values.
     """
@@ -115,8 +116,8 @@ def _points(sides: list[Side], cell: Cell, metric: str) -> Iterator[Point]:
     assert metric in METRICS
     before: Side | None = None
     for side in sides:
-        valid = [trial for trial in side.trials if trial.cell == cell and trial.verdict == "VALID"]
-        values = [trial.values[metric] for trial in valid if trial.values.get(metric, 0) > 0]
+        valid = [trial for trial in side.trials if trial.cell == cell and trial.valid_in(metric)]
+        values = [trial.values[metric] for trial in valid if trial.values[metric] > 0]
         if not values:
             continue
         middle = statistics.median(values)

@@ -37,10 +37,24 @@ def change_texts(one: Series) -> list[str]:
     ]
 
 
+def heading(found: Sequence[Series]) -> str:
+    """How many series changed, and of how many that cannot be told yet."""
+    changed, few = sum(bool(one.changes) for one in found), sum(_is_short(one) for one in found)
+    if few and few == len(found):
+        return f"Too few runs to tell whether any of {few} series changed"
+    of = f"{changed or 'None'} of {len(found) - few} series changed"
+    return f"{of}; {few} more {'have' if few > 1 else 'has'} too few runs to tell" if few else of
+
+
 def told(one: Series) -> list[str]:
     """Its changes, or that there are none, or can be none yet."""
     few = f"too few runs to see a change: {FEWEST} are the least"
-    return change_texts(one) or ["no change" if len(one.points) >= FEWEST else few]
+    return change_texts(one) or [few if _is_short(one) else "no change"]
+
+
+def _is_short(one: Series) -> bool:
+    """Whether it has too few runs for a change to be found."""
+    return len(one.points) < FEWEST
 
 
 def bars(values: Sequence[float]) -> str:

@@ -194,7 +194,7 @@ def job_completion(job: Job, runs: Runs) -> Finding:
             "%",
             ends.get(batch, (job.least, job.most)),
             job.reduction("ps(place=tensor)", batch),
-            measure(run, [TENSORS, BML], reduction, batch),
+            measure(run, [TENSORS, BML], reduction, batch, signed=True),
         )
         for batch in job.batches
     ]
@@ -204,7 +204,7 @@ def job_completion(job: Job, runs: Runs) -> Finding:
             "%",
             (0.0, 50.0),
             job.reduction("ps", batch),
-            measure(run, [SHARES, BML], reduction, batch),
+            measure(run, [SHARES, BML], reduction, batch, signed=True),
         )
         for batch in job.batches
     ]

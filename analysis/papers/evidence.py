@@ -36,21 +36,31 @@ class Measured:
     doubts: tuple[str, ...] = ()
     fitted: Interval | None = None
     """Of a number that is no median of samples, its interval."""
+    signed: bool = False
+    """Whether samples are differences, which may as well be below 0."""
 
     @cached_property
     def interval(self) -> Interval | None:
         """The median and its 95 % interval; None where there are no two samples."""
         if self.fitted is not None:
             return self.fitted
-        return median(self.samples) if len(self.samples) > 1 else None
+        return median(self.samples, signed=self.signed) if len(self.samples) > 1 else None
 
 
-def measure(run: Run | None, arms: Sequence[str], values: Callable[..., Values], batch: int | None = None) -> Measured:
+def measure(
+    run: Run | None,
+    arms: Sequence[str],
+    values: Callable[..., Values],
+    batch: int | None = None,
+    *,
+    signed: bool = False,
+) -> Measured:
     """``values`` of the trials of ``arms`` with the same repeat, from all repeats in which each is VALID.
 
     Args:
         arms: labels; ``values`` is given a trial of each, in this order, and returns one number an iteration.
         batch: of each; None takes the first that the run has.
+        signed: the numbers are differences, which may as well be below 0.
     """
     if run is None:
         return Measured((), "iterations", 0, 0, ("it was not run",))
@@ -68,7 +78,7 @@ def measure(run: Run | None, arms: Sequence[str], values: Callable[..., Values],
     enough = len(found) >= FEWEST_TRIALS
     samples = [float(np.median(one)) for one in found] if enough else [float(x) for one in found for x in one]
     of = "trials" if enough else "iterations"
-    return Measured(tuple(samples), of, valid, len(repeats) * len(arms), tuple(doubts))
+    return Measured(tuple(samples), of, valid, len(repeats) * len(arms), tuple(doubts), signed=signed)
 
 
 def _trial(run: Run, label: str, batch: int | None, repeat: int) -> Trial | None:

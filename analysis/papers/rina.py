@@ -188,7 +188,7 @@ def _gst_ms(trial: Trial) -> Values:
 
 
 def goodness(cells: Sequence[Measured | None], places: Sequence[tuple[int, int]]) -> Measured:
-    """R^2 of the fit to the mean GST of each cell, with its bootstrap interval.
+    """R^2 of the fit to the mean GST of each cell, with its interval.
 
     ``places`` are the cells' (workers, sigma in ms).
     """

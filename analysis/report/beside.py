@@ -24,7 +24,7 @@ def beside(runs: Sequence[Run]) -> Run:
         (label, run, name) for label in labels for run, name in zip(runs, names, strict=True) if label in run.labels
     ]
     trials = [
-        replace(trial, label=f"{trial.label} ({name})", id=f"{trial.id} ({name})")
+        replace(trial, label=f"{trial.label} ({name})", id=f"{trial.id} ({name})", part=name)
         for run, name in zip(runs, names, strict=True)
         for trial in run.trials
     ]

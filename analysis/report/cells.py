@@ -15,8 +15,7 @@ from math import inf, isfinite
 from statistics import median
 from typing import Any
 
-from analysis import statistics
-from analysis.cell import pairs as cell_pairs
+from analysis import ratios, statistics
 from analysis.recorded import Place, Run, Setting, Trial
 from analysis.statistics import Interval
 from testbed.errors import SpecError
@@ -88,12 +87,22 @@ class Cell:
             return "FAILED"
         return "INVALID" if any(trial.verdict for trial in self.finished) else "not judged"
 
+    @cached_property
+    def numbers(self) -> tuple[ratios.Numbers, ...]:
+        """What ratios of it and other cells are of."""
+        return tuple(map(_numbers, self.finished))
+
+    @property
+    def part(self) -> str:
+        """Of several runs side by side, the one that it is from."""
+        return self.trials[0].part
+
     def median(self, name: str) -> Interval | None:
         """Of a metric over the repeats, with its interval; None where no trial has it."""
         return interval(self._values(name))
 
     def middle(self, name: str) -> float | None:
-        """The same without the interval, which takes a thousand times as long."""
+        """The same without the interval."""
         values = self._values(name)
         return float(median(values)) if values else None
 
@@ -157,16 +166,40 @@ def study(run: Run) -> Study:
     return Study(run, finished, along, tuple(groups(finished, along)))
 
 
-def pairs(first: Cell, cell: Cell, name: str) -> list[tuple[float, float]]:
-    """A metric of both cells' trials, repeat by repeat (:func:`analysis.cell.pairs`)."""
-    one, other = (((t.repeat, t.valid, getattr(t.metrics, name)) for t in each.finished) for each in (first, cell))
-    return [(base, mine) for base, mine in cell_pairs(one, other) if base and mine]
+def over(first: Cell, cell: Cell, name: str) -> Interval | None:
+    """A number of a cell over the first one's (:func:`analysis.ratios.over`)."""
+    return ratios.over(first.numbers, cell.numbers, name, paired=are_paired(first, cell))
+
+
+def faster(first: Cell, cell: Cell) -> Interval | None:
+    """How many times as fast it is as the first (:func:`analysis.ratios.speed_up`)."""
+    return ratios.speed_up(first.numbers, cell.numbers, paired=are_paired(first, cell))
+
+
+def faster_by(first: Cell, cell: Cell) -> str:
+    """The number that this is by (:func:`analysis.ratios.speed_by`)."""
+    return ratios.speed_by(first.numbers, cell.numbers)
+
+
+def are_paired(first: Cell, cell: Cell) -> bool:
+    """Whether trials of the same repeat ran one after the other: those of one run did."""
+    return first.part == cell.part
+
+
+def _numbers(trial: Trial) -> ratios.Numbers:
+    metrics = trial.metrics
+    values = {ratios.GST: metrics.gst_median_s, ratios.JCT: metrics.jct_s, ratios.THROUGHPUT: metrics.throughput_sps}
+    return ratios.Numbers(
+        trial.repeat,
+        (trial.world, *(one.world for one in trial.recoveries)),
+        {name: (trial.valid, value) for name, value in values.items() if value is not None},
+    )
 
 
 def interval(values: Iterable[float]) -> Interval | None:
-    """The median with its bootstrap interval, worked out once for the same values."""
+    """The median with its interval; None where there are no values."""
     known = tuple(values)
-    return _median(known) if known else None
+    return statistics.median(known) if known else None
 
 
 def is_known(found: Interval | None) -> bool:
@@ -229,11 +262,6 @@ def title(cell: Cell, along: Axis | None = None) -> str:
 def _rest(cell: Cell, along: Axis | None) -> tuple[Any, ...]:
     key = along.key if along else None
     return (None if key == BATCH else cell.batch, *((name, value) for name, value in cell.setting[1] if name != key))
-
-
-@cache
-def _median(values: tuple[float, ...]) -> Interval:
-    return statistics.median(values)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 from analysis.recorded import Run
 from analysis.report.settings import flat
 
-SPEC_ASIDE = frozenset({"schema", "folder", "overrides"})
-"""What says how the spec was given, not what it asks for."""
+SPEC_ASIDE = frozenset({"schema", "folder", "overrides", "most_rounds"})
+"""What says how the spec was given or run, not what it asks for."""
 ENVIRONMENT_ASIDE = frozenset({"schema", "lab", "seed"})
 """What is there for each trial, or in the spec."""
 ABSENT = "–"

@@ -36,7 +36,7 @@ _SPECIAL = {
     "–": "--",
     "\N{NO-BREAK SPACE}": "~",
 }
-_KEPT_OUT = ("Weights", "Fidelity", "GST p95", "Samples/s")
+_KEPT_OUT = ("Weights", "Attempts", "Fidelity", "GST p95", "Samples/s")
 """Columns (their beginnings) that a paper's table has no room for; what is not VALID is marked at its arm."""
 
 
@@ -81,11 +81,12 @@ def _letter(letter: str) -> str:
 
 
 def _caption(run: Run) -> str:
-    intervals = ["In parentheses: 95 % bootstrap intervals."] if _has_intervals(run) else []
+    intervals = ["In parentheses: 95 % intervals."] if _has_intervals(run) else []
     doubt = words.doubts(run)
     failed = sum(not trial.done for trial in run.trials)
     lost = [f"{failed} of {len(run.trials)} trials failed."] if failed else []
-    return " ".join([f"{run.name}: medians.", *intervals, *([doubt] if doubt else []), *lost, *words.missing(run)])
+    told = [one for one in (words.unlike(run), doubt) if one]
+    return " ".join([f"{run.name}: medians.", *intervals, *told, *lost, *words.missing(run)])
 
 
 def _has_intervals(run: Run) -> bool:

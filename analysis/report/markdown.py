@@ -17,7 +17,7 @@ _LEADING = re.compile(r"^(\d*)(?:([.)])(?=\s|$)|([-+])(?=[\s-]|$))")
 def render(run: Run) -> str:
     """The text; whatever comes from the run is escaped."""
     parts = [f"# {escape(run.name)}", *_doubts(run), f"**{escape(words.finding(run))}** {escape(words.counts(run))}"]
-    parts += [escape(words.scale(run))] if words.scale(run) else []
+    parts += [escape(told) for told in (words.unlike(run), words.scale(run)) if told]
     parts += _differences(run)
     parts.append(_table(tables.summary(run)))
     for question in answered(run):
@@ -37,9 +37,13 @@ def _doubts(run: Run) -> list[str]:
     lead += [] if words.is_believable(run) else ["What is said below is not to be believed."]
     said = [f"> **{escape(line)}**" for line in lead if line]
     parts = ["\n>\n".join(said)] if said else []
-    if troubles:
-        listed = [f"{name}: {verdict}. {' '.join(reasons)}".strip() for name, verdict, reasons in troubles]
-        parts.append(f"## Failed and INVALID trials\n\n{_list(listed)}")
+    for title, found in (
+        ("Failed and INVALID trials", troubles),
+        ("Trials that were measured again", tables.again(run)),
+    ):
+        if found:
+            listed = [f"{name}: {verdict}. {' '.join(reasons)}".strip() for name, verdict, reasons in found]
+            parts.append(f"## {title}\n\n{_list(listed)}")
     return parts
 
 

@@ -41,6 +41,8 @@ _LINES_PX = 320
 _MARGIN = {"l": 8, "r": 12, "t": 8, "b": 44}
 _LABEL_WIDTH = 20
 _ROOM = 0.06
+_LAST_TEXT = 0.85
+"""Of an axis, where a text begins at the latest."""
 _ROOM_FOR_TEXT = 1.3
 """The axis of a bar chart is this much longer than its longest bar, at whose end there is a number."""
 
@@ -117,12 +119,12 @@ def bar(rows: tuple[int, int], y: int, value: str, shade: str, valid: bool, what
     }
 
 
-def number(seconds: float, end: float, y: int) -> Trace:
-    """A row's time in words, beyond the end of its bar and interval."""
+def number(seconds: float, end: float, y: int, span: tuple[float, float]) -> Trace:
+    """A row's time in words, beyond the end of its bar and interval, as long as that leaves it room on the axis."""
     return {
         "type": "scatter",
         "mode": "text",
-        "x": [rounded(end)],
+        "x": [rounded(min(end, _LAST_TEXT * span[1]))],
         "y": [y],
         "text": [f"  {words.seconds(seconds)}"],
         "textposition": "middle right",

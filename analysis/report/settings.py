@@ -53,7 +53,11 @@ def _event(event: Event) -> tuple[str, str]:
     if event.planned_s is None or event.done_s is None:
         return "never", f"{event.kind}: {event.what} (the trial ended first)"
     late_s = event.done_s - event.planned_s
-    return _moment(event.planned_s), f"{event.kind}: {event.what} (in effect after {late_s * 1e3:.1f} ms)"
+    how = f"in effect after {late_s * 1e3:.1f} ms"
+    if event.takes_s and event.begun_s is not None:
+        waited = "" if event.free_s is None else f"waited {event.free_s - event.planned_s:.2f} s for the one before, "
+        how = f"{waited}took {event.done_s - event.begun_s:.3f} s of {event.takes_s:g} s"
+    return _moment(event.planned_s), f"{event.kind}: {event.what} ({how})"
 
 
 def _moment(time_s: float | None) -> str:

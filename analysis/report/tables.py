@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
-from analysis.recorded import Check, Place, Run, Trial
+from analysis import ratios
+from analysis.recorded import Attempt, Check, Place, Run, Trial
 from analysis.report import words
-from analysis.report.cells import Cell, as_text, cells, is_known, pairs
+from analysis.report.cells import Cell, as_text, cells, faster, faster_by, is_known
 from analysis.statistics import Interval
 from testbed.units import rate_text, size_text
 
@@ -56,7 +56,7 @@ def summary(run: Run) -> Table:
     found = cells(run)
     several = any(len(cell.trials) > 1 for cell in found)
     by_place = {cell.place: cell for cell in found}
-    makers = [*_settings(found), *([_TRIALS] if several else []), _FIDELITY, *_results(run, by_place)]
+    makers = [*_settings(found), *([_TRIALS] if several else []), _ATTEMPTS, _FIDELITY, *_results(run, by_place)]
     caption = "A row for each arm at each setting" + (
         ": medians of its trials, and their 95 % intervals." if several else "."
     )
@@ -91,17 +91,26 @@ _FIDELITY = _Column(
     "Fidelity", lambda cell: Value(cell.verdict, float(cell.valid), state="good" if cell.valid else "bad")
 )
 _TRIALS = _Column("Trials", lambda cell: Value(str(len(cell.trials)), len(cell.trials)))
+_ATTEMPTS = _Column("Attempts", lambda cell: _attempts(sum(trial.attempts for trial in cell.trials), len(cell.trials)))
+
+
+def _attempts(made: int, trials: int = 1) -> Value:
+    """How many measurements trials needed; nothing where it was one each."""
+    return Value(str(made) if made > trials else NONE, made)
 
 
 def _results(run: Run, found: Mapping[Place, Cell]) -> list[_Column]:
     jct, gst = (_Time(_values(found.values(), name)) for name in ("jct_s", "gst_median_s"))
 
     def speed_up(cell: Cell) -> Value:
-        """The median of pairs, as in the figure of it."""
+        """As in the figure of it; where it is not by JCT, that is said."""
         place = run.reference_of(*cell.place)
         first = found.get(place) if place else None
-        speeds = [base / mine for base, mine in pairs(first, cell, "jct_s")] if first else []
-        return Value(words.ratio(median(speeds)), median(speeds)) if speeds else Value(NONE)
+        speed = faster(first, cell) if first else None
+        if first is None or speed is None:
+            return Value(NONE)
+        note = "by samples/s" if faster_by(first, cell) == ratios.THROUGHPUT else ""
+        return Value(words.ratio(speed.value), speed.value, note)
 
     return [
         _Column(f"JCT, {jct.unit}", lambda cell: _value(cell.median("jct_s"), jct.text)),
@@ -224,7 +233,15 @@ def _check(check: Check | None) -> Value:
 def trials(run: Run) -> Table:
     """Every trial by itself: what the medians are of."""
     jct, gst = (_Time(getattr(t.metrics, name) for t in run.trials) for name in ("jct_s", "gst_median_s"))
-    columns = ("Trial", f"JCT, {jct.unit}", f"GST, {gst.unit}", f"GST p95, {gst.unit}", "GST / theory", "Fidelity")
+    columns = (
+        "Trial",
+        f"JCT, {jct.unit}",
+        f"GST, {gst.unit}",
+        f"GST p95, {gst.unit}",
+        "GST / theory",
+        "Attempts",
+        "Fidelity",
+    )
     rows = [Row(t.label, words.name(t), _trial(t, jct, gst), state=_trial_state(t)) for t in run.trials]
     return _without_empty(Table("trials", "Every trial.", columns, tuple(rows)))
 
@@ -237,6 +254,7 @@ def _trial(trial: Trial, jct: _Time, gst: _Time) -> tuple[Value, ...]:
         Value(gst.text(m.gst_median_s), m.gst_median_s),
         Value(gst.text(m.gst_p95_s), m.gst_p95_s),
         Value(NONE if m.gst_ratio is None else f"{m.gst_ratio:.3f}", m.gst_ratio),
+        _attempts(trial.attempts),
         Value(verdict, float(trial.valid), state="good" if trial.valid else "bad"),
     )
 
@@ -254,6 +272,30 @@ def troubles(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
         for trial in run.trials
         if not trial.valid
     )
+
+
+def again(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+    """(trial, what came of it, what each earlier attempt was) of each trial that was measured more than once."""
+    return tuple(
+        (
+            words.name(trial),
+            f"{(trial.verdict or 'not judged') if trial.done else 'FAILED'} at attempt {trial.attempts}",
+            tuple(map(_attempt, trial.earlier)),
+        )
+        for trial in run.trials
+        if trial.earlier
+    )
+
+
+def _attempt(one: Attempt) -> str:
+    """``GST 0.213 s (1.09 of theory), INVALID: CPU steal: 7.1% taken by the host``."""
+    gst_s, ratio, jct_s = one.metrics.gst_median_s, one.metrics.gst_ratio, one.metrics.jct_s
+    numbers = [
+        *([f"GST {words.seconds(gst_s)}"] if gst_s is not None else []),
+        *([f"{ratio:.3f} of theory"] if ratio is not None else []),
+        *([f"JCT {words.seconds(jct_s)}"] if jct_s is not None else []),
+    ]
+    return f"{', '.join([*numbers, one.verdict])}: {'; '.join(one.reasons)}."
 
 
 def _reason(check: Check) -> str:

@@ -5,39 +5,89 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
+from typing import TypeAlias
 
+from analysis import ratios
 from analysis.recorded import Place, Run, Trial
-from analysis.report.cells import Cell, as_text, cells, is_known, pairs
+from analysis.report.cells import Cell, as_text, cells, faster_by, is_known, over
 from analysis.statistics import Interval
 from testbed.units import rate_text, size_text, time_text
 
 UNKNOWN = "–"
-INTERVALS = "Of several repeats the median is shown, with its 95 % interval (bootstrap)."
+INTERVALS = (
+    "Of several repeats the median is shown, with its 95 % interval (by order statistics; of fewer than 6 repeats by "
+    "Student's t on logarithms, which is wide for 2)."
+)
+Compared: TypeAlias = Sequence[tuple[Cell, Cell]]
+"""The first arm's cells, each with the one that is compared with it."""
 MOST_NAMED = 4
 """Sentences name at most so many trials one by one."""
 
 
 def finding(run: Run) -> str:
-    """The run in one sentence: the arm that synchronised fastest, against the first arm."""
+    """The run in one sentence, against the first arm: the arm that synchronised fastest, of those with as many workers;
+    if there is none, the one that trained the most samples a second."""
     if not run.finished:
         return "No trial finished, so there is nothing to compare."
-    ratios = _gst_ratios(run)
-    if not ratios:
-        return _alone(run.finished)
-    label = min(ratios, key=lambda name: median([gst for gst, _ in ratios[name]]))
-    gst = span(gst for gst, _ in ratios[label])
-    jct = span(jct for _, jct in ratios[label])
-    first = run.first
-    if median([value for value, _ in ratios[label]]) >= 0.995:
-        return f"No arm synchronised faster than {first}; {label} came closest with {gst} its time."
-    return f"{label} took {gst} the synchronisation time of {first}, and {jct} its job completion time."
+    by_time = _believed(_compared(run, ratios.GST, ratios.JCT))
+    if by_time:
+        return _fastest(run, by_time)
+    by_samples = _believed(_compared(run, ratios.THROUGHPUT))
+    return _most_samples(run, by_samples) if by_samples else _alone(run.finished)
+
+
+def _fastest(run: Run, compared: Compared) -> str:
+    gst = _by_label((cell.label, _ratio(first, cell, ratios.GST)) for first, cell in compared)
+    jct = _by_label((cell.label, _ratio(first, cell, ratios.JCT)) for first, cell in compared)
+    label = min(gst, key=lambda name: median(gst[name]))
+    if median(gst[label]) >= 0.995:
+        return f"No arm synchronised faster than {run.first}; {label} came closest with {span(gst[label])} its time."
+    took = f"{span(gst[label])} the synchronisation time of {run.first}"
+    return f"{label} took {took}, and {span(jct[label])} its job completion time."
+
+
+def _most_samples(run: Run, compared: Compared) -> str:
+    speeds = _by_label((cell.label, _ratio(first, cell, ratios.THROUGHPUT)) for first, cell in compared)
+    label = max(speeds, key=lambda name: median(speeds[name]))
+    first, cell = next(both for both in compared if both[1].label == label)
+    workers = f"with {ratios.workers(cell.numbers)} workers in place of {ratios.workers(first.numbers)}"
+    return f"{label} trained {span(speeds[label])} as many samples a second as {run.first}, {workers}."
+
+
+def _by_label(values: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for label, value in values:
+        found.setdefault(label, []).append(value)
+    return found
+
+
+def unlike(run: Run) -> str:
+    """That arms ran on another network than what they are compared with, and what follows for ratios; empty where all
+    ran on the same. Of an arm that did so at several settings, the first is told."""
+    found = {cell.label: (first, cell) for first, cell in reversed(_beside(run)) if _network(first) != _network(cell)}
+    if not found:
+        return ""
+    told = [found[label] for label in run.labels if label in found]
+    each = [f"{cell.label} ran on {_network(cell)}, {first.label} on {_network(first)}" for first, cell in told]
+    more = f"; and so on for {len(each) - MOST_NAMED} more arms" if len(each) > MOST_NAMED else ""
+    by_samples = any(faster_by(*both) == ratios.THROUGHPUT for both in told)
+    what = " Arms with another number of workers are compared by samples per second alone." if by_samples else ""
+    return f"Networks differ: {'; '.join(each[:MOST_NAMED])}{more}.{what}"
+
+
+def _network(cell: Cell) -> str:
+    return cell.trials[0].topology
 
 
 def is_believable(run: Run) -> bool:
     """Whether the finding rests on a VALID trial, or on two where it compares."""
     if not run.finished:
         return True
-    compared = _compared(run, "gst_median_s", "jct_s") or _compared(run, "jct_s")  # a command has no GST
+    compared = (
+        _compared(run, ratios.GST, ratios.JCT)
+        or _compared(run, ratios.JCT)  # a command has no GST
+        or _compared(run, ratios.THROUGHPUT)
+    )
     if compared:
         return any(_are_valid(*both) for both in compared)
     return any(trial.valid for trial in run.finished)
@@ -57,13 +107,22 @@ def doubts(run: Run) -> str | None:
 
 
 def counts(run: Run) -> str:
-    """How many trials there are of which verdict, and how many of those planned are missing."""
+    """How many trials there are of which verdict, how many were measured again, and how many of those planned are
+    missing."""
     valid = sum(trial.valid for trial in run.trials)
     failed = sum(not trial.done for trial in run.trials)
     invalid = len(run.trials) - valid - failed
     parts = [f"{valid} VALID"] + [f"{n} {word}" for n, word in ((invalid, "INVALID"), (failed, "failed")) if n]
     plural = "trial" if len(run.trials) == 1 else "trials"
-    return " ".join([f"{len(run.trials)} {plural}: {', '.join(parts)}.", *missing(run)])
+    return " ".join([f"{len(run.trials)} {plural}: {', '.join(parts)}.", *_again(run), *missing(run)])
+
+
+def _again(run: Run) -> list[str]:
+    """The sentence that trials were measured more than once, where some were."""
+    count = sum(bool(trial.earlier) for trial in run.trials)
+    made = sum(trial.attempts for trial in run.trials)
+    was = "was" if count == 1 else "were"
+    return [f"{count} {was} measured again because of the machine, {made} attempts in all."] if count else []
 
 
 def missing(run: Run) -> list[str]:
@@ -121,34 +180,38 @@ def listed(items: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _gst_ratios(run: Run) -> dict[str, list[tuple[float, float]]]:
-    """GST and JCT over the first arm's at each setting, by label: of cells that are VALID, or of any where none are."""
-    compared = _compared(run, "gst_median_s", "jct_s")
-    believed = [both for both in compared if _are_valid(*both)] or compared
-    ratios: dict[str, list[tuple[float, float]]] = {}
-    for first, cell in believed:
-        ratios.setdefault(cell.label, []).append((_over(first, cell, "gst_median_s"), _over(first, cell, "jct_s")))
-    return ratios
+def _believed(compared: Compared) -> Compared:
+    """The cells that are VALID, both of them; or all where none are."""
+    return [both for both in compared if _are_valid(*both)] or compared
 
 
-def _compared(run: Run, *metrics: str) -> list[tuple[Cell, Cell]]:
-    """The first arm's cell and another, of those that have pairs in each of the metrics."""
-    found = cells(run)
-    by_place: dict[Place | None, Cell] = {cell.place: cell for cell in found}
-    both = [(by_place.get(run.reference_of(*cell.place)), cell) for cell in found]
+def _compared(run: Run, *numbers: str) -> Compared:
+    """The cells that have a ratio to the first arm's in each of the numbers: in times those with as many workers, in
+    samples per second the others."""
     return [
         (first, cell)
-        for first, cell in both
-        if first and first is not cell and all(pairs(first, cell, name) for name in metrics)
+        for first, cell in _beside(run)
+        if (faster_by(first, cell) == ratios.THROUGHPUT) == (ratios.THROUGHPUT in numbers)
+        and all(over(first, cell, name) for name in numbers)
     ]
+
+
+def _beside(run: Run) -> Compared:
+    """Each cell of another arm, with the first arm's that its ratios are relative to; both have a finished trial."""
+    found = [cell for cell in cells(run) if cell.finished]
+    by_place: dict[Place | None, Cell] = {cell.place: cell for cell in found}
+    both = [(by_place.get(run.reference_of(*cell.place)), cell) for cell in found]
+    return [(first, cell) for first, cell in both if first and first is not cell]
 
 
 def _are_valid(first: Cell, cell: Cell) -> bool:
     return first.valid and cell.valid
 
 
-def _over(first: Cell, cell: Cell, metric: str) -> float:
-    return median([mine / base for base, mine in pairs(first, cell, metric)])
+def _ratio(first: Cell, cell: Cell, name: str) -> float:
+    found = over(first, cell, name)
+    assert found is not None  # others are not compared
+    return found.value
 
 
 def _alone(trials: Sequence[Trial]) -> str:

@@ -31,7 +31,14 @@ Allow = Annotated[
     typer.Option(metavar="NAME", help="Compare although this differs: kernel, cpu, packages.torch, links.rate."),
 ]
 AcceptInconclusive = Annotated[
-    bool, typer.Option("--accept-inconclusive", help="Exit with 0 where nothing is worse and something inconclusive.")
+    bool,
+    typer.Option(
+        "--accept-inconclusive",
+        help="Exit with 0 where nothing is worse and something inconclusive, if it has VALID trials on both sides.",
+    ),
+]
+AcceptFailures = Annotated[
+    bool, typer.Option("--accept-failures", help="Exit with 0 though more trials fail than did in BASE.")
 ]
 Measured = typer.Argument(help="A run's directory or a baseline's file.")
 
@@ -55,6 +62,7 @@ def compare(
         list[str], typer.Option(metavar="BASE=NEW", help="Compare these arms, by label; of one run, in pairs.")
     ] = [],  # noqa: B006
     accept_inconclusive: AcceptInconclusive = False,
+    accept_failures: AcceptFailures = False,
     form: Annotated[Format, typer.Option("--format", help="How it is told.")] = Format.TEXT,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write that into a file; the table is printed.")
@@ -62,7 +70,8 @@ def compare(
 ) -> None:
     """Say of each arm, batch and metric whether NEW is better or worse than BASE, or the same.
 
-    Exit code 3 where something is worse, 4 where nothing can be compared or something is inconclusive.
+    Exit code 3 where something is worse or more trials failed, 4 where nothing can be compared or something is
+    inconclusive.
     """
     from analysis.compare import compare as judge
     from analysis.measured import read
@@ -71,7 +80,14 @@ def compare(
 
     limits = wanted(thresholds, metrics)
     old, measured = read(base), read(new)
-    found = judge(old, measured, thresholds=limits, allowed=allow, arms=pairs(arms, old, measured))
+    found = judge(
+        old,
+        measured,
+        thresholds=limits,
+        allowed=allow,
+        arms=pairs(arms, old, measured),
+        accept_failures=accept_failures,
+    )
     if out:
         write_bytes(out, _text(found, form).encode())
     print(_text(found, Format.TEXT if out else form).rstrip("\n"))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from testbed import exits, interrupt
-from testbed.cli.compare import AcceptInconclusive, Allow, Metrics, Thresholds
+from testbed.cli.compare import AcceptFailures, AcceptInconclusive, Allow, Metrics, Thresholds
 from testbed.cli.output import AsJson, print_json, rich_table
 from testbed.columns import columns
 
@@ -42,6 +42,22 @@ Backend = Annotated[
 ]
 
 
+Retries = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Measure a trial again that is INVALID only because of the machine, N times at most; default 2.",
+        show_default=False,
+    ),
+]
+Quiet = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Wait so long before a trial until others leave the cores, 0 never; default 30 s.",
+        show_default=False,
+    ),
+]
 STANDARD_OUTPUT = Path("-")
 Inventory = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Ansible inventory of the lab baremetal.", show_default=False)
@@ -54,6 +70,12 @@ def with_backend(overrides: list[str], backend: str | None) -> list[str]:
     return overrides if backend is None else [*overrides, f"lab={backend}"]
 
 
+def patience(retries: int | None, quiet: str | None) -> list[str]:
+    """``--retries`` and ``--quiet`` are short for ``--set``, too."""
+    given = {"retries": retries, "quiet": quiet}
+    return [f"{name}={value}" for name, value in given.items() if value is not None]
+
+
 def run(
     spec: Annotated[Path | None, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")] = None,
     overrides: Overrides = [],  # noqa: B006  # typer wants the default's type; never changed
@@ -63,6 +85,8 @@ def run(
     inventory: Inventory = None,
     allow_missing: AllowMissing = False,
     part: Annotated[str | None, typer.Option(metavar="I/N", help="Run only part I of N; see testbed merge.")] = None,
+    retries: Retries = None,
+    quiet: Quiet = None,
     baseline: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Compare with this baseline or run, and exit with 3 if slower.")
     ] = None,
@@ -70,12 +94,14 @@ def run(
     metrics: Metrics = [],  # noqa: B006
     allow: Allow = [],  # noqa: B006
     accept_inconclusive: AcceptInconclusive = False,
+    accept_failures: AcceptFailures = False,
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment and write its report.
 
     Every arm runs with every batch size, at every point of a sweep; then come the comparison and the path of the
-    report. With --baseline, what looks slower is measured once more, and the exit code says whether it is.
+    report. With --baseline, more rounds run where too few trials are VALID, up to twice as many; what looks slower is
+    measured once more, and the exit code says whether it is.
     """
     with interrupt.exit_at_once():
         from rich.console import Console
@@ -95,14 +121,16 @@ def run(
             "--metric": metrics,
             "--allow": allow,
             "--accept-inconclusive": accept_inconclusive,
+            "--accept-failures": accept_failures,
         }
     )
     backend = "baremetal" if inventory and spec else backend
     overrides = with_backend(overrides, backend)
-    gate = _gate(baseline, thresholds, metrics, allow, accept_inconclusive)
+    patient = patience(retries, quiet)
+    gate = _gate(baseline, thresholds, metrics, allow, accept_inconclusive, accept_failures)
     if gate and spec:
         overrides = gate.prepared(spec, overrides)
-    with _experiment(spec, overrides, out, resume, open_lab, part) as experiment:
+    with _experiment(spec, overrides, out, resume, open_lab, part, gate, patient) as experiment:
         if inventory and experiment.source.spec.lab != "baremetal":
             refuse_inventory(experiment.source.spec.lab)
         go_on = shlex.join(["testbed", "run", "--resume", str(experiment.directory.path), *repeated])
@@ -211,9 +239,13 @@ def _experiment(
     resume: Path | None,
     open_lab: Callable[[], Lab] | None = None,
     part: str | None = None,
+    gate: Gate | None = None,
+    patient: Sequence[str] = (),
 ) -> Experiment:
+    """``patient`` are overrides that a run may also go on with that has its own spec."""
     from testbed.errors import UsageError
     from testbed.run import Experiment
+    from testbed.rundir import source_of
     from testbed.spec import load
 
     if resume and out:
@@ -222,11 +254,14 @@ def _experiment(
         raise UsageError("--set and --backend need the SPEC that they change", fix="name it, or resume without them")
     if resume and part:
         raise UsageError("--part and --resume exclude each other", fix="a resumed run stays the part that it was")
+    overrides = [*overrides, *patient]
+    lacking = gate.lacking if gate else None
     if resume:
-        return Experiment.resumed(resume, load(spec, overrides) if spec else None, open_lab)
+        source = load(spec, overrides) if spec else source_of(resume, patient) if patient else None
+        return Experiment.resumed(resume, source, open_lab, lacking=lacking)
     if not spec:
         raise UsageError("no SPEC is given", fix="testbed run experiments/quickstart.yaml")
-    return Experiment.new(load(spec, overrides), out, open_lab, _part(part) if part else None)
+    return Experiment.new(load(spec, overrides), out, open_lab, _part(part) if part else None, lacking=lacking)
 
 
 def _part(text: str) -> tuple[int, int]:
@@ -281,7 +316,7 @@ def _words(given: Mapping[str, object]) -> list[str]:
 
 
 def _print_comparison(done: Run, console: Console, go_on: str) -> None:
-    from testbed.comparison import fitting, table
+    from testbed.comparison import fitting, notes, table
 
     print()
     header, rows = table(done.records, done.first)
@@ -290,6 +325,9 @@ def _print_comparison(done: Run, console: Console, go_on: str) -> None:
         console.print(rich_table([header[i] for i in shown], [[row[i] for i in shown] for row in rows]))
     else:
         print(columns(header, rows))
+    told = notes(done.records, done.first)
+    if told:
+        print("", *told, sep="\n")
     if done.loose:
         print(f"\nnot as narrow as repeats.until wants, {len(done.loose)} of the cells:")
         print("\n".join(f"  {one}" for one in done.loose))
@@ -303,15 +341,20 @@ def _print_comparison(done: Run, console: Console, go_on: str) -> None:
 
 
 def _gate(
-    baseline: Path | None, thresholds: list[str], metrics: list[str], allow: list[str], accept_inconclusive: bool
+    baseline: Path | None,
+    thresholds: list[str],
+    metrics: list[str],
+    allow: list[str],
+    accept_inconclusive: bool,
+    accept_failures: bool,
 ) -> Gate | None:
     """What a run is held against, if anything; read first, so that nothing runs in vain."""
     from testbed.errors import UsageError
 
     if baseline is None:
-        if thresholds or metrics or allow or accept_inconclusive:
+        if thresholds or metrics or allow or accept_inconclusive or accept_failures:
             raise UsageError(
-                "--threshold, --metric, --allow and --accept-inconclusive are about a comparison",
+                "--threshold, --metric, --allow, --accept-inconclusive and --accept-failures are about a comparison",
                 fix="add --baseline FILE",
             )
         return None
@@ -319,7 +362,7 @@ def _gate(
     from testbed.gate import Gate
     from testbed.verdict_options import wanted
 
-    return Gate(read(baseline), wanted(thresholds, metrics), allow)
+    return Gate(read(baseline), wanted(thresholds, metrics), allow, accept_failures)
 
 
 def _gated(
@@ -349,12 +392,13 @@ def _gated(
         _interrupted(experiment, go_on)
     console.print(f"\n{text(found)}", markup=False, highlight=False, soft_wrap=True)
     code = exit_code(found, accept_inconclusive)
-    return as_json(found), exits.TRIAL_FAILED if code != exits.REGRESSION and (done.failed or failed) else code
+    failed = (done.failed or failed) and not gate.accept_failures
+    return as_json(found), exits.TRIAL_FAILED if code != exits.REGRESSION and failed else code
 
 
 def _interrupted(experiment: Experiment, go_on: str, more: str = "") -> NoReturn:
     """Say what is kept, and how to go on."""
-    kept = f"{len(experiment.records)} of {len(experiment.planned)} trials{more}"
+    kept = f"{len(experiment.planned) - len(experiment.left)} of {len(experiment.planned)} trials{more}"
     with suppress(OSError):  # the terminal may be gone
         print(
             f"interrupted: {kept} are finished and kept in {experiment.directory.path}\n  go on with: {go_on}",

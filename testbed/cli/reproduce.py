@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from testbed import exits, interrupt
+from testbed.cli.experiment import Quiet, Retries, patience
 from testbed.cli.output import AsJson, print_json
 from testbed.columns import columns
 
@@ -37,13 +38,15 @@ def reproduce(
     full: Full = False,
     listed: Listed = False,
     out: Out = None,
+    retries: Retries = None,
+    quiet: Quiet = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure what a paper claims and say whether it holds here.
 
     Each claim is a row: the paper's value, theory's, ours, and the verdict; a page has the details. Trials that are
-    finished and VALID in DIR are not run again. The exit code is 0 where all that was decided holds, 1 where a claim
-    fails here or a trial did, 4 where nothing could be decided.
+    finished in DIR are not run again, unless they are INVALID only because of the machine. The exit code is 0 where all
+    that was decided holds, 1 where a claim fails here or a trial did, 4 where nothing could be decided.
     """
     with interrupt.exit_at_once():
         from rich.console import Console
@@ -57,7 +60,7 @@ def reproduce(
     place = out or Path("runs") / f"reproduce-{chosen.name}"
     _refuse_others(place)
     try:
-        all_ran = _measure(claims, place, full, Console(stderr=as_json))
+        all_ran = _measure(claims, place, full, Console(stderr=as_json), patience(retries, quiet))
         decided, page = _decide(chosen, claims, place, full)
     except KeyboardInterrupt:
         _interrupted(place)
@@ -138,7 +141,7 @@ def _list(paper: str | None, claim: str | None, as_json: bool) -> None:
     print(columns(("claim", "where", "quick", "full"), rows, left=2))
 
 
-def _measure(claims: Sequence[Claim], out: Path, full: bool, console: Console) -> bool:
+def _measure(claims: Sequence[Claim], out: Path, full: bool, console: Console, overrides: Sequence[str]) -> bool:
     """Run what is missing; whether all trials could be run."""
     from testbed.progress import reporter
     from testbed.reproduction import experiments, measure
@@ -147,7 +150,7 @@ def _measure(claims: Sequence[Claim], out: Path, full: bool, console: Console) -
     all_ran = True
     for n, experiment in enumerate(needed, 1):
         console.print(f"{experiment.spec} ({n} of {len(needed)})", markup=False, highlight=False)
-        all_ran &= measure(experiment, out, full, lambda left: reporter(left, console))
+        all_ran &= measure(experiment, out, full, lambda left: reporter(left, console), overrides)
     return all_ran
 
 

@@ -2,5 +2,6 @@
 
 ``targets`` finds hosts, workers and links by name; ``stragglers`` draws every worker's and iteration's slowdown before
 the trial starts; ``schedule`` turns the rest into events at stated moments; ``conductor`` carries these out in the lab
-while the trial runs, and records when each was due, begun and done.
+while the trial runs, and records when each was due, begun and done; ``capacity`` says from these records what each link
+could carry when, for bounds.
 """

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import inf
+from typing import NamedTuple
+
+import numpy as np
 
 from testbed.errors import SpecError
 from testbed.perturb import targets
@@ -15,11 +17,20 @@ from topologies.circuits import matchings, paths
 from topologies.model import Topology
 from topologies.panels import Panels
 from topologies.patch_panel import repatched
-from workloads.sync.cost import Cost, cost
+from workloads.sync.cost import IDEAL, Cost, Shaper, cost
 from workloads.sync.forest import Forest
 
-History = Sequence[tuple[float, Topology]]
-"""From when on (s) which circuits carried light, the first from the beginning."""
+
+class State(NamedTuple):
+    """Circuits that carry light from ``lit_s`` on, after those that went for them had been dark from ``dark_s`` on."""
+
+    topology: Topology
+    dark_s: float = -inf
+    lit_s: float = -inf
+
+
+History = Sequence[State]
+"""Which circuits carried light, one state after the other."""
 
 
 def panels_of(topology: Topology) -> Panels:
@@ -73,19 +84,26 @@ class MovedCost(Cost):
 
     states: tuple[Cost, ...]
 
-    def bound_s(self, goodput: float = 1.0) -> float:
-        return min(one.bound_s(goodput) for one in self.states)
+    def bound_s(self, shaper: Shaper = IDEAL) -> float:
+        return min(one.bound_s(shaper) for one in self.states)
 
 
 def moved_cost(
     forest: Forest, history: History, windows: Sequence[tuple[float, float]], gradient_bytes: float
 ) -> MovedCost:
-    """What synchronisations in these windows (start, end in s) cost; one in which circuits move is split by time."""
-    states = tuple(cost(forest, topology, gradient_bytes) for _, topology in history)
-    moments = [-inf, *(from_s for from_s, _ in history[1:]), inf]
-    counts = [
-        sum(max(0.0, min(end, until_s) - max(start, from_s)) / (end - start) for start, end in windows)
-        for from_s, until_s in pairwise(moments)
-    ]
-    mean = sum(one.link_bytes * count for one, count in zip(states, counts, strict=True)) / len(windows)
+    """What synchronisations in these windows (start, end in s) cost.
+
+    One in which circuits move is split by the time that each state's circuits carried light: while they move, whoever
+    sends over them waits.
+    """
+    states = tuple(cost(forest, state.topology, gradient_bytes) for state in history)
+    lit_from_s = np.array([state.lit_s for state in history])
+    lit_until_s = np.array([*(state.dark_s for state in history[1:]), inf])
+    shares = np.zeros(len(states))
+    for start, end in windows:
+        lit_s = np.maximum(0.0, np.minimum(end, lit_until_s) - np.maximum(start, lit_from_s))
+        if not lit_s.any():  # over circuits that did not move, so before and after are alike
+            lit_s[np.searchsorted(lit_from_s, end, "right") - 1] = 1.0
+        shares += lit_s / lit_s.sum()
+    mean = sum(one.link_bytes * share for one, share in zip(states, shares, strict=True)) / len(windows)
     return MovedCost(**vars(states[0]) | {"link_bytes": mean}, states=states)

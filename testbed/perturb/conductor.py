@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import TestbedError, TrialError, WorkerError
-from testbed.lab.base import Lab, Program, Running
+from testbed.lab.base import Lab, LinkChange, Program, Running
 from testbed.perturb.follower import Follower
 from testbed.perturb.schedule import Event, Helper, Schedule
 from testbed.spec.perturb import Circuits, Moment
@@ -36,7 +36,13 @@ END_TIMEOUT_S = 30.0
 
 @dataclass
 class Record:
-    """An event as it went; times on ``time.monotonic``, None where that did not come. ``error`` says why it failed."""
+    """An event as it went; times on ``time.monotonic``, None where that did not come. ``error`` says why it failed.
+
+    Attributes:
+        takes_s: how long it is meant to take, from ``begun_s`` to ``done_s``: as long as a move's circuits are dark.
+        free_s: when the move before it was done, if that was after ``planned_s``: it could not begin before.
+        links: what it was to change of links.
+    """
 
     kind: str
     what: str
@@ -44,6 +50,9 @@ class Record:
     begun_s: float | None = None
     done_s: float | None = None
     error: str | None = None
+    takes_s: float = 0.0
+    free_s: float | None = None
+    links: tuple[LinkChange, ...] = ()
 
 
 class Progress:
@@ -231,7 +240,7 @@ class Conductor:
         return self._progress.ended_s(at.iteration - 1) if at.iteration else begun_s
 
     def _carry_out(self, event: Event, planned_s: float) -> None:
-        record = Record(event.kind, event.what, planned_s, time.monotonic())
+        record = Record(event.kind, event.what, planned_s, time.monotonic(), links=event.links)
         self.records.append(record)
         self.kills |= dict.fromkeys(event.kills, record)
         if event.circuits and self._patching is not None:
@@ -258,10 +267,24 @@ class Conductor:
 
 
 def timeline(events: Sequence[Record], start_s: float) -> list[dict[str, Any]]:
-    """What was done to the trial, with times relative to its start."""
+    """What was done to the trial, with times relative to its start.
+
+    ``links`` holds the rates that it gave to links and which of them it blocked or opened, each by directed link; None
+    of an event that did nothing of this kind.
+    """
     found = []
     for event in events:
-        times = {name: getattr(event, name) for name in ("planned_s", "begun_s", "done_s")}
+        times = {name: getattr(event, name) for name in ("planned_s", "free_s", "begun_s", "done_s")}
         relative = {name: None if time_s is None else round(time_s - start_s, 6) for name, time_s in times.items()}
-        found.append({"kind": event.kind, "what": event.what, **relative, "error": event.error})
+        rest = {"takes_s": event.takes_s, "error": event.error, "links": _by_link(event.links)}
+        found.append({"kind": event.kind, "what": event.what, **relative, **rest})
     return found
+
+
+def _by_link(changes: Sequence[LinkChange]) -> dict[str, dict[str, Any]] | None:
+    """Keys are text, as JSON has them."""
+    found = {
+        name: {str(one.directed_link): value for one in changes if (value := getattr(one, name)) is not None}
+        for name in ("rate_bps", "blocked")
+    }
+    return found if any(found.values()) else None

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from testbed.errors import TestbedError
 from testbed.lab.base import Lab
 from testbed.perturb import circuits
+from testbed.perturb.circuits import State
 from testbed.perturb.conductor import LOOK_S, Record
 from testbed.perturb.follower import Follower
 from testbed.spec.perturb import Circuits
@@ -34,17 +35,18 @@ class Patching:
 
     Attributes:
         records: what was asked for in band, as it went.
-        history: which circuits carried light from when on.
+        history: which circuits carried light, and when.
     """
 
     def __init__(self, lab: Lab, topology: Topology, asking: Sequence[Path] = ()) -> None:
         """``topology`` is what is up, ``asking`` the files of processes that may ask for other circuits."""
         self._lab, self._topology = lab, topology
         self.records: list[Record] = []
-        self.history: list[tuple[float, Topology]] = [(0.0, topology)]
+        self.history: list[State] = [State(topology)]
         self._asking = [Follower(path) for path in asking]
         self._wanted: queue.SimpleQueue[tuple[Circuits, Record | None] | None] = queue.SimpleQueue()
         self._planned: tuple[Circuits, Topology] | None = None
+        self._free_s = 0.0
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=one, daemon=True) for one in (self._work, self._listen)]
 
@@ -65,7 +67,8 @@ class Patching:
         self._wanted.put((move, None))
 
     def put(self, move: Circuits, record: Record) -> None:
-        """Have a move carried out when those before it are done; ``record`` is told when it begins and is done."""
+        """Have a move carried out when those before it are done; ``record`` is told when that was, how long the move is
+        meant to take, and when it begins and is done."""
         self._wanted.put((move, record))
 
     # The threads.
@@ -90,12 +93,12 @@ class Patching:
                 if record is None:
                     self._plan(move)
                 else:
-                    record.begun_s = time.monotonic()
-                    self._carry_out(move)
-                    record.done_s = time.monotonic()
+                    self._carry_out(move, record)
             except TestbedError as error:
                 if record is not None and not self._stop.is_set():
                     record.error = error.problem
+            if record is not None:
+                self._free_s = time.monotonic()
 
     def _plan(self, move: Circuits) -> Topology:
         if self._planned is None or self._planned[0] is not move:
@@ -105,16 +108,20 @@ class Patching:
             self._planned = move, target
         return self._planned[1]
 
-    def _carry_out(self, move: Circuits) -> None:
+    def _carry_out(self, move: Circuits, record: Record) -> None:
+        record.free_s = self._free_s if self._free_s > (record.planned_s or 0.0) else None
+        record.takes_s = dark_s = circuits.dark_s(self._topology, move)
+        record.begun_s = time.monotonic()
         target = self._plan(move)
         self._planned = None
-        dark_s = circuits.dark_s(self._topology, move)
         if move.look_ahead:
             self._stop.wait(dark_s)
+            done_s = time.monotonic()
         else:
             done = self._lab.patch(target, dark_s)
-            self.history.append((done.lit_s, target))
-        self._topology = target
+            done_s = done.lit_s
+            self.history.append(State(target, done.dark_s, done.lit_s))
+        self._topology, record.done_s = target, done_s
 
 
 def requests(process: Follower) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from topologies.load import is_in_file
 from workloads.sync import schemes
 
 Plain: TypeAlias = int | float | str | bool | None
-FIXED = frozenset({"name", "kind", "label", "lab", "docker", "repeats", "where", "warmup"})
+FIXED = frozenset({"name", "kind", "label", "lab", "docker", "repeats", "retries", "quiet", "where", "warmup"})
 """What names things, what one run has one of, what says how to sweep, and how to evaluate."""
 PERTURB = "perturb"
 EXPRESSIONS: dict[str, Callable[[str], Sequence[Any]]] = {

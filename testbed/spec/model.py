@@ -305,6 +305,11 @@ Repeats = Annotated[
 REPEATS: dict[str, type[Group]] = {"times": Group, "until": Until}
 """The ways to say how often a trial is repeated: a number, or :class:`Until`."""
 MOST_CONDITIONS = 50
+MOST_RETRIES = 20
+
+
+def _nothing(value: object) -> object:
+    return "0 s" if not isinstance(value, bool) and value in (0, "0") else value
 
 
 class Spec(Group):
@@ -324,10 +329,19 @@ class Spec(Group):
     perturb: Perturbations = Field([], examples=["[C1, N2]"])
     """What happens to every arm while it runs, see :mod:`testbed.spec.perturb`."""
     repeats: Repeats = Field(1, examples=["5"])
+    retries: Whole = Field(2, ge=0, le=MOST_RETRIES)
+    """How often at most a trial is measured again that is INVALID only because of the machine, at the end of its round
+    (:mod:`testbed.attempts`)."""
+    quiet_s: Annotated[Time, BeforeValidator(_nothing)] = Field(30.0, alias="quiet")
+    """For how long at most each trial waits until the host and other programs leave the machine's cores
+    (:mod:`testbed.calm`); 0 does not look. Not in the lab ``baremetal``, whose workers run elsewhere."""
     where: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed)] = Field(
         [], max_length=MOST_CONDITIONS, examples=["[servers <= hosts]"]
     )
     """Which points of a sweep to run: those at which all these conditions hold, see :mod:`testbed.spec.where`."""
+    certify: Share = Field(0.03, ge=0, lt=1, examples=["3 %"])
+    """By how much a number may be too long, at most, for findings about the machine not to count against it, see
+    :mod:`testbed.fidelity.judgement`."""
     timeout_s: Time = Field(60.0, alias="timeout", gt=0)
     """A trial fails when none of its workers gets anything done for this long."""
     start_timeout_s: Time = Field(60.0, alias="start_timeout", gt=0)

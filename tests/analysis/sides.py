@@ -36,7 +36,10 @@ def measured(cell: Cell, repeat: int, gst_s: float, verdict: str = "VALID", nois
     jct_s = (20 * gst_s + 2.0) * noise
     values = {"gst": gst_s, "jct": jct_s, "throughput": 1000 / jct_s}
     name = f"{cell.label}-b{cell.batch}-r{repeat + 1}"
-    return Measured(name, cell, repeat, f"2026-11-21T09:{repeat:02d}:00+00:00", verdict, values, (gst_s, gst_s * 1.01))
+    started = f"2026-11-21T09:{repeat:02d}:00+00:00"
+    if verdict == "FAILED":
+        return Measured(name, cell, repeat, started, verdict, {}, {})
+    return Measured(name, cell, repeat, started, verdict, values, dict.fromkeys(values, verdict), (gst_s, gst_s * 1.01))
 
 
 def side(name: str, gst_s: dict[Cell, Sequence[float]], **conditions: object) -> Side:
@@ -54,5 +57,8 @@ def about(gst_s: float, count: int = 10, spread: float = 0.002, seed: int = 1) -
 
 def with_verdicts(whole: Side, *verdicts: str) -> Side:
     """The same with other verdicts of its first trials."""
-    changed = [replace(one, verdict=verdict) for one, verdict in zip(whole.trials, verdicts, strict=False)]
+    changed = [
+        measured(one.cell, one.repeat, one.values["gst"], verdict)
+        for one, verdict in zip(whole.trials, verdicts, strict=False)
+    ]
     return replace(whole, trials=(*changed, *whole.trials[len(verdicts) :]))

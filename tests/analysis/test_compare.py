@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from analysis.cell import Cell
 from analysis.compare import LEVEL, REPEATS, THRESHOLDS, Comparison, compare, least_repeats
+from analysis.measured import Measured, Side, replaced
 from analysis.statistics import p_differ
 from testbed.errors import IncomparableError, UsageError
 
@@ -156,7 +157,79 @@ def test_invalid_and_failed_trials_never_decide() -> None:
     assert len(found.left_out) == 20
     nothing = replace(new, trials=tuple(spoilt))
     with pytest.raises(IncomparableError, match="a has 10 VALID; b has 10 FAILED, 10 INVALID"):
-        compare(base, nothing)
+        compare(base, nothing, accept_failures=True)
+
+
+def in_jct(one: Measured, verdict: str) -> Measured:
+    """The trial with that verdict of its JCT, and so of its throughput."""
+    return replace(one, verdict="INVALID", verdicts=dict(one.verdicts) | {"jct": verdict, "throughput": verdict})
+
+
+def test_each_metric_is_judged_by_its_own_verdict() -> None:
+    """All JCTs are INVALID, and twice as long; no GST is."""
+    base, new = side("a", {RING: about(0.2)}), side("b", {RING: about(0.2, seed=2)})
+    spoilt = [replace(one, values=dict(one.values) | {"jct": 2 * one.values["jct"]}) for one in new.trials]
+    new = replace(new, trials=tuple(in_jct(one, "INVALID") for one in spoilt))
+    found = compare(base, new)
+    assert verdicts(found) == {"gst": "same", "jct": "inconclusive", "throughput": "inconclusive"}
+    gst, jct, _ = found.judged
+    assert (len(gst.new), gst.unmeasured) == (10, False)
+    assert (jct.new, jct.unmeasured, jct.why) == ((), True, "b has no VALID trial with it (10 INVALID)")
+    assert {(one.side, one.verdict, one.metrics) for one in found.left_out} == {("b", "INVALID", ("jct", "throughput"))}
+    with pytest.raises(IncomparableError, match="only VALID trials decide: a has 10 VALID; b has 10 INVALID"):
+        compare(base, new, thresholds={"jct": 0.03})
+    mixed = replace(new, trials=(*new.trials[:4], *side("b", {RING: about(0.2, seed=2)}).trials[4:]))
+    assert [len(one.new) for one in compare(base, mixed).judged] == [10, 6, 6]
+
+
+def failing(count: int, of: int = 10, seed: int = 2) -> Side:
+    """A side of whose trials the first ones FAILED, and the others are as fast as ever."""
+    return with_verdicts(side("b", {RING: about(0.2, of, seed=seed)}), *["FAILED"] * count)
+
+
+def test_more_failures_than_in_the_baseline_are_found() -> None:
+    base = side("a", {RING: about(0.2)})
+    found = compare(base, failing(4), thresholds=GST)
+    assert verdicts(found) == {"gst": "same"}
+    assert [(one.cell, one.arm, one.base, one.new) for one in found.failures] == [(RING, "ring", (0, 10), (4, 10))]
+    assert not found.failures_accepted
+    assert compare(base, failing(4), thresholds=GST, accept_failures=True).failures_accepted
+    as_before = replace(failing(4, seed=1), name="a", path=base.path)
+    assert not compare(as_before, failing(4), thresholds=GST).failures
+    assert not compare(as_before, failing(6, of=15), thresholds=GST).failures  # as large a share
+    assert compare(as_before, failing(7, of=15), thresholds=GST).failures
+    assert not compare(as_before, failing(0), thresholds=GST).failures
+
+
+def test_where_every_trial_failed_that_is_found_though_nothing_can_be_compared() -> None:
+    found = compare(side("a", {RING: about(0.2)}), failing(10), thresholds=GST)
+    assert found.failures[0].new == (10, 10)
+    assert verdicts(found) == {"gst": "inconclusive"}
+    with pytest.raises(IncomparableError, match="b has 10 FAILED"):
+        compare(side("a", {RING: about(0.2)}), failing(10), thresholds=GST, accept_failures=True)
+
+
+def test_failures_of_what_was_measured_again_are_not_forgotten() -> None:
+    new = replaced(failing(4), side("b", {RING: about(0.2, seed=3)}))
+    assert compare(side("a", {RING: about(0.2)}), new, thresholds=GST).failures[0].new == (4, 20)
+
+
+def test_how_many_more_trials_a_decision_needs_is_known() -> None:
+    """Of three tests: six and five repeats can decide, ten and four, too; three want eleven."""
+
+    def lacking(base: int, valid: int) -> dict[Cell, int]:
+        new = with_verdicts(side("b", {RING: about(0.3, 10)}), *["INVALID"] * (10 - valid))
+        return compare(side("a", {RING: about(0.2, base)}), new).lacking
+
+    assert [lacking(6, valid) for valid in (5, 4, 1)] == [{}, {RING: 1}, {RING: 4}]
+    assert [lacking(10, valid) for valid in (4, 3)] == [{}, {RING: 1}]
+    assert [lacking(3, valid) for valid in (10, 2)] == [{RING: 1}, {RING: 9}]
+
+
+def test_a_cell_whose_failures_decide_lacks_no_trials() -> None:
+    base = side("a", {RING: about(0.2, 6)})
+    assert compare(base, failing(6)).lacking == {}
+    assert compare(base, failing(6), accept_failures=True).lacking == {RING: 1}
 
 
 def test_a_cell_without_valid_trials_is_inconclusive_beside_one_that_has_them() -> None:

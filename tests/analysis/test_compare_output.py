@@ -67,7 +67,8 @@ def test_json_has_every_value(found: Comparison) -> None:
     assert (worse["verdict"], worse["metric"], len(worse["base"]), len(worse["new"])) == ("worse", "gst", 10, 10)
     assert worse["ratio"]["low"] > 1.2
     assert value["judged"][2]["ratio"] is None
-    assert value["left_out"] == [{"side": "new", "id": "ring-b16-r1", "verdict": "INVALID"}]
+    assert value["left_out"] == [{"side": "new", "id": "ring-b16-r1", "verdict": "INVALID", "metrics": ["gst"]}]
+    assert value["failures"] == []
 
 
 def test_junit_is_what_ci_servers_read(found: Comparison) -> None:
@@ -96,9 +97,9 @@ def test_junit_is_what_ci_servers_read(found: Comparison) -> None:
 def test_pairs_and_other_arms_are_named() -> None:
     run = side("run", {RING: about(0.2), PS: about(0.2, seed=2)})
     found = compare(run, run, arms=[("ring", "PS | <b>")], thresholds={"gst": 0.03, "jct": 0.05})
-    assert compare_output.rows(found)[0][0] == "ring / PS | <b>"
+    assert compare_output.rows(found)[0][0] == "PS | <b> / ring"  # as the ratio is: NEW over BASE
     assert compare_output.summary(found).endswith("in pairs, and past 3 % of GST, 5 % of JCT matters")
-    assert compare_output.name(found.judged[0]) == "ring, batch 16 (PS | <b>): GST"
+    assert compare_output.name(found.judged[0]) == "PS | <b> / ring, batch 16: GST"
 
 
 def test_many_trials_left_out_are_counted() -> None:
@@ -116,3 +117,40 @@ def test_cells_that_are_inconclusive_for_one_reason_are_told_in_one_line() -> No
     told = compare_output.notes(compare(base, side("b", {RING: about(0.2, seed=2)}), thresholds={"gst": 0.03}))
     named = "; ".join(f"ps{i}, batch 16: GST" for i in range(4))
     assert told == [f"inconclusive: {named} and 2 more: b does not have it"]
+
+
+def test_more_failures_are_told_in_every_form() -> None:
+    base, new = side("base.json", {RING: about(0.2)}), side("new", {RING: about(0.2, seed=2)})
+    new = with_verdicts(new, *["FAILED"] * 4)
+    found = compare(base, new, thresholds={"gst": 0.03})
+    said = "ring, batch 16: 4 of 10 trials FAILED, 0 of 10 in base.json"
+    lines = compare_output.text(found).splitlines()
+    assert f"more failures: {said}" in lines
+    assert lines[-1] == "more failures in 1 cell, 1 same: new against base.json, and past 3 % matters"
+    (entry,) = compare_output.as_json(found)["failures"]
+    assert (entry["new"], entry["base"], entry["accepted"]) == (
+        {"failed": 4, "trials": 10},
+        {"failed": 0, "trials": 10},
+        False,
+    )
+    suite = ET.fromstring(compare_output.junit(found))[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "0")
+    case = suite.findall("testcase")[1]
+    assert (case.get("name"), [child.get("message") for child in case]) == ("ring, batch 16: failures", [said])
+
+
+def test_failures_that_are_accepted_are_told_and_fail_nothing() -> None:
+    base = side("base.json", {RING: about(0.2)})
+    new = with_verdicts(side("new", {RING: about(0.2, seed=2)}), *["FAILED"] * 4)
+    found = compare(base, new, thresholds={"gst": 0.03}, accept_failures=True)
+    assert compare_output.notes(found)[0].startswith("more failures, accepted: ring, batch 16: 4 of 10 trials FAILED")
+    assert compare_output.summary(found).startswith("more failures in 1 cell (accepted), 1 same: ")
+    suite = ET.fromstring(compare_output.junit(found))[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "0", "1")
+
+
+def test_a_trial_that_counts_in_some_metrics_is_said_to_be_left_out_of_the_others() -> None:
+    base, new = side("base.json", {RING: about(0.2)}), side("new", {RING: about(0.2, seed=2)})
+    first = replace(new.trials[0], verdict="INVALID", verdicts=dict(new.trials[0].verdicts) | {"jct": "INVALID"})
+    told = compare_output.notes(compare(base, replace(new, trials=(first, *new.trials[1:]))))
+    assert "left out: ring-b16-r1 of new is INVALID in JCT" in told

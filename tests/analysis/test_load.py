@@ -113,6 +113,16 @@ def test_a_metric_that_is_no_finite_number(run_dir: Path, edit: Edit, value: obj
     assert "no finite number" in message
 
 
+def test_a_copy_of_a_trial_under_another_name(run_dir: Path) -> None:
+    """It would count twice."""
+    trials = run_dir / "trials"
+    (trials / "ps-b16-again.json").write_bytes((trials / "ps-b16.json").read_bytes())
+    assert error(run_dir) == (
+        "RUN/trials/ps-b16-again.json: holds the trial 'ps-b16', and a trial's file has its name: a copy would count "
+        "twice\n  fix: remove the copy, or give the file its trial's name"
+    )
+
+
 def test_a_link_without_a_needed_field(run_dir: Path, edit: Edit) -> None:
     edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial["links"][0].pop("bytes"))
     assert error(run_dir).startswith("RUN/trials/ps-b16.json: damaged, 'bytes' is missing")

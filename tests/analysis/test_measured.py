@@ -16,7 +16,7 @@ from analysis.measured import SWEPT, conditions, read, replaced, write_baseline
 from testbed.errors import OutputError
 
 from .conftest import ITERATIONS, WARMUP, write_run
-from .sides import RING, about, side
+from .sides import RING, about, side, with_verdicts
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 
@@ -33,7 +33,9 @@ def test_a_run_says_what_each_trial_measured(run_dir: Path) -> None:
         "jct": record["jct_s"],
         "throughput": record["throughput_sps"],
     }
-    assert found.trials[3].values == {}
+    assert first.verdicts == {"gst": "VALID", "jct": "VALID", "throughput": "VALID"}
+    assert set(found.trials[4].verdicts.values()) == {"INVALID"}
+    assert (found.trials[3].values, found.trials[3].verdicts) == ({}, {})
     assert found.conditions["cpu.model"] == "AMD EPYC"
     assert found.conditions["packages.torch"] == "2.13.0+cpu"
     assert "packages.pandas" not in found.conditions
@@ -49,6 +51,7 @@ def test_a_baseline_holds_what_its_run_does(run_dir: Path, tmp_path: Path) -> No
     assert found.arms == whole.arms
     for kept, one in zip(found.trials, whole.trials, strict=True):
         assert (kept.id, kept.cell, kept.repeat, kept.verdict) == (one.id, one.cell, one.repeat, one.verdict)
+        assert kept.verdicts == one.verdicts
         assert kept.values == pytest.approx(one.values, rel=1e-6)
         assert kept.gst_s == pytest.approx(one.gst_s, rel=1e-6)
     assert len(found.trials[0].gst_s) == ITERATIONS - WARMUP
@@ -194,3 +197,49 @@ def test_a_damaged_trial_of_a_run_is_named(run_dir: Path, edit: Edit) -> None:
     edit(run_dir / "trials" / "ps-b16.json", lambda one: one.pop("label"))
     with pytest.raises(OutputError, match=r"ps-b16.json: damaged, 'label' is missing"):
         read(run_dir)
+
+
+def test_each_metric_has_the_verdict_of_its_own_number(run_dir: Path, tmp_path: Path, edit: Edit) -> None:
+    """In the run, and in the baseline that is made of it."""
+    judged = {name: {"verdict": "VALID"} for name in ("gst", "iterations", "waiting")}
+    judged |= {name: {"verdict": "INVALID"} for name in ("jct", "throughput")}
+    edit(run_dir / "trials" / "ps-b16.json", lambda one: one["fidelity"].update(verdict="INVALID", numbers=judged))
+    write_baseline(read(run_dir), tmp_path / "baseline.json")
+    for found in (read(run_dir), read(tmp_path / "baseline.json")):
+        first = found.trials[0]
+        assert first.verdict == "INVALID"
+        assert [first.valid_in(name) for name in ("gst", "jct", "throughput")] == [True, False, False]
+
+
+def test_in_an_older_baseline_each_metric_has_the_trials_verdict(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    write_baseline(with_verdicts(side("a", {RING: about(0.2)}), "INVALID"), path)
+    raw = json.loads(path.read_text())
+    for trial in raw["cells"][0]["trials"]:
+        del trial["verdicts"]
+    path.write_text(json.dumps(raw))
+    first, second, *_ = read(path).trials
+    assert [first.valid_in(name) for name in ("gst", "jct")] == [False, False]
+    assert [second.valid_in(name) for name in ("gst", "jct")] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"verdicts": {"gst": "GOOD"}}, "a verdict is 'GOOD', not VALID or INVALID"),
+        ({"verdicts": {}}, "KeyError: 'gst'"),
+        ({"verdicts": ["VALID"]}, "TypeError"),
+        ({"verdict": "GOOD"}, "a verdict is 'GOOD', not VALID or INVALID or FAILED"),
+        ({"id": "ring-b16-r2"}, "ring, batch 16 has the trial ring-b16-r2 twice"),
+    ],
+)
+def test_a_baseline_whose_trials_are_damaged(tmp_path: Path, changed: dict[str, Any], problem: str) -> None:
+    path = tmp_path / "baseline.json"
+    write_baseline(side("a", {RING: about(0.2)}), path)
+    raw = json.loads(path.read_text())
+    raw["cells"][0]["trials"][0] |= changed
+    path.write_text(json.dumps(raw))
+    with pytest.raises(OutputError) as error:
+        read(path)
+    assert error.value.problem.startswith(f"{path}: damaged (")
+    assert problem in error.value.problem

@@ -37,7 +37,7 @@ def test_the_quickstart_is_as_promised() -> None:
 
 @pytest.mark.lab
 def test_a_scheme_and_a_network_of_ones_own_run(tmp_path: Path) -> None:
-    quick = ["links.rate=1 Gbit/s", "workload.iterations=2", "workload.compute=none"]
+    quick = ["links.rate=1 Gbit/s", "workload.iterations=2", "workload.compute=none", "retries=0", "quiet=0"]
     command = [sys.executable, "-m", "testbed", "run", str(EXPERIMENTS / "own" / "own.yaml"), "--out", "out"]
     done = subprocess.run(
         [*command, *(word for setting in quick for word in ("--set", setting))],

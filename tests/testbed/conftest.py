@@ -32,7 +32,10 @@ arms:
   - {label: PS, topology: star(hosts=3), scheme: ps}
   - {label: ring, topology: star(hosts=3), scheme: ring}
 timeout: 20 s
+retries: 0
+quiet: 0 s
 """
+"""Tests do not wait until others leave the cores, and take what was measured at first."""
 
 PROFILE = """\
 name: played
@@ -40,6 +43,8 @@ links: {rate: 40 Gbit/s}
 workload: {kind: profile, model: vgg19, batch: 32, iterations: 3, scale: 200}
 arms:
   - {topology: star(hosts=5), scheme: ring}
+retries: 0
+quiet: 0 s
 """
 
 

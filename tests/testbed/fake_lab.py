@@ -30,6 +30,7 @@ from testbed.lab.base import (
     LinkSettings,
     Patched,
     Program,
+    Reading,
     Way,
 )
 from testbed.lab.netns.processes import is_stopped
@@ -86,11 +87,15 @@ class FakeLab:
         looks: what :meth:`exits` says, one list a call, of workers that do not exist.
         stopped: nodes whose workers, which do not exist either, somebody has stopped.
         refuses: have the kernel refuse every change.
+
+    Attributes:
+        odd: what spot checks find from now on.
     """
 
     def __init__(self, *looks: list[Exit], stopped: Sequence[int] = (), refuses: bool = False) -> None:
         self._looks, self._stopped, self._refuses = list(looks), list(stopped), refuses
         self.notes: list[Note] = []
+        self.odd: tuple[str, ...] = ()
         self._topology: Topology | None = None
         self._settings = LinkSettings()
         self._changes: dict[int, LinkChange] = {}
@@ -171,6 +176,10 @@ class FakeLab:
 
     def verify(self) -> None:
         self._up()
+
+    def spot_check(self) -> Reading:
+        self._note("spot_check", None)
+        return Reading(2 * len(self._up().links), 1e-4, self.odd)
 
     def counters(self) -> list[Counters]:
         return [Counters(directed, 0, 0, 0) for directed in range(2 * len(self._up().links))]

@@ -24,7 +24,18 @@ from testbed.trial import Trial
 from .fake_lab import FakeLab
 
 Measure = Callable[[Trial], float]
-"""The median GST (s) that a trial is to have measured; NaN for one that fails, below 0 for one that is INVALID."""
+"""The median GST (s) that a trial is to have measured; NaN for one that fails, below 0 for one that is INVALID, and
+:class:`Disturbed` for one that is so only because of the machine."""
+
+
+class Disturbed(float):
+    """A GST (s) that was measured while the host took the cores away."""
+
+
+STEAL = {
+    **{"name": "CPU steal", "value": 0.2, "limit": 0.05, "unit": "stolen", "ok": False, "detail": "20.0% taken"},
+    "machine": True,
+}
 
 
 def outcome(trial: Trial, gst_s: float) -> Outcome:
@@ -32,7 +43,8 @@ def outcome(trial: Trial, gst_s: float) -> Outcome:
     record = blank(trial) | {"started": f"{time.time():.6f}", "duration_s": 0.01}
     if gst_s != gst_s:
         return Outcome(record | {"error": "made up to fail"}, None, {})
-    verdict, gst_s = ("VALID", gst_s) if gst_s > 0 else ("INVALID", -gst_s)
+    checks = [STEAL] if isinstance(gst_s, Disturbed) else []
+    verdict, gst_s = ("VALID", gst_s) if gst_s > 0 and not checks else ("INVALID", abs(gst_s))
     metrics = {
         "gst_median_s": gst_s,
         "gst_theory_s": 1.0,
@@ -44,8 +56,9 @@ def outcome(trial: Trial, gst_s: float) -> Outcome:
     samples = pd.DataFrame(rows, columns=["rank", "iteration"]).assign(loss=1.0)
     samples = samples.assign(start_s=samples["iteration"] * gst_s, ready_s=samples["iteration"] * gst_s)
     samples = samples.assign(sum_s=samples["start_s"] + gst_s, end_s=samples["start_s"] + gst_s)
-    done = {"status": "done", "metrics": metrics, "loss": [1.0, 1.0], "fidelity": {"verdict": verdict, "checks": []}}
-    return Outcome(record | done, samples, {"made": "up"})
+    done = {"status": "done", "metrics": metrics, "loss": [1.0, 1.0]}
+    fidelity = {"verdict": verdict, "checks": checks}
+    return Outcome(record | done | {"fidelity": fidelity}, samples, {"made": "up"})
 
 
 class Ran:

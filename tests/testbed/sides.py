@@ -29,7 +29,11 @@ def write_side(
     """A baseline of ten repeats of one cell, with ``changes`` of its conditions: ``links__rate_bps=1``."""
     cell = Cell(label, 2)
     trials = tuple(
-        Measured(f"{label}-r{i}", cell, i, f"2026-11-21T09:0{i}:00", verdict, {"gst": gst_s + i / 1000})
+        Measured(
+            *(f"{label}-r{i}", cell, i, f"2026-11-21T09:0{i}:00", verdict),
+            values={"gst": gst_s + i / 1000},
+            verdicts={"gst": verdict},
+        )
         for i in range(10)
     )
     arms = {label: {"topology": topology, "perturb": [], "scheme": "ring"}}

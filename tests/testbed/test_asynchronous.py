@@ -31,6 +31,8 @@ arms:
   - {label: SSP, topology: star(hosts=4), scheme: ssp(staleness=1)}
   - {label: async, topology: star(hosts=4), scheme: async_ps}
 timeout: 20 s
+retries: 0
+quiet: 0 s
 """
 PLAYED = """
 name: played
@@ -40,6 +42,8 @@ workload:
 perturb: [{kind: jitter, sigma: 50 ms}]
 arms:
   - {label: async, topology: star(hosts=4), scheme: async_ps}
+retries: 0
+quiet: 0 s
 """
 
 

@@ -13,9 +13,10 @@ from testbed import command
 from testbed.calibration import Calibrated
 from testbed.lab.base import Counters, Exit
 from testbed.monitor import CpuLog
-from testbed.observing import Seen
+from testbed.observing import Observation
 from testbed.planning import plan, text
 from testbed.spec import read
+from testbed.spot_checks import Readings
 from testbed.trials import trials
 
 from .test_run import call
@@ -30,6 +31,8 @@ arms:
   - {topology: star(hosts=2)}
   - {label: racks, topology: "spine_leaf(racks=2,hosts_per_rack=1,spines=1)"}
 timeout: 10 s
+retries: 0
+quiet: 0 s
 """
 MEETS = """
 import os, socket, sys, time
@@ -145,8 +148,9 @@ def test_bytes_of_background_flows_are_not_the_commands(tmp_path: Path) -> None:
     flow = "perturb={kind: background, from: h0, to: h1}"
     (trial,) = trials(read(SPEC, "spec.yaml", tmp_path, ["arms=[{topology: star(hosts=2)}]", flow]))
     counted = [Counters(link, 3_000_000, 2000, 0) for link in range(2 * len(trial.network.topology.links))]
-    seen = Seen(counted, CpuLog(), {}, None, [], [1_448_000], [(0.0, trial.network.topology)])
-    ran = command.Ran([Exit(0, 0, 1.0, 3.0), Exit(1, 0, 1.5, 2.5)], [], Calibrated([], []), seen)
+    flows, circuits = [1_448_000], [(0.0, trial.network.topology)]
+    observed = Observation(counted, CpuLog(), {}, None, Readings(), [], flows, circuits)
+    ran = command.Ran([Exit(0, 0, 1.0, 3.0), Exit(1, 0, 1.5, 2.5)], [], Calibrated([], []), observed)
     links = {(link["from"], link["to"]): link for link in command.summary(trial, ran)["links"]}
     for ends, others in (("h0", "s0"), 1_514_000), (("s0", "h1"), 1_514_000), (("h1", "s0"), 0), (("s0", "h0"), 0):
         assert (links[ends]["bytes"], links[ends]["other_bytes"]) == (3_000_000 - others, others)

@@ -20,11 +20,12 @@ from analysis.compare import REPEATS
 from analysis.load import COLUMNS
 from analysis.measured import Measured, Side, read
 from testbed import exits
-from testbed.errors import IncomparableError
+from testbed.errors import IncomparableError, OutputError, SpecError
 from testbed.execute import Outcome, blank
 from testbed.gate import Gate, make_baseline
 from testbed.progress import Lines
 from testbed.run import Experiment
+from testbed.sizing import topped_up
 from testbed.spec import Source
 from testbed.spec import read as read_spec
 from testbed.trial import Trial
@@ -41,24 +42,34 @@ def announce(left: Sequence[Trial]) -> Lines:
     return Lines(left, Console(quiet=True))
 
 
+Made = dict[str, dict[int, str]]
+
+
 @pytest.fixture(autouse=True)
-def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trials whose GST is 0.2 s and a little, and which do not run."""
+def made_up(monkeypatch: pytest.MonkeyPatch) -> Made:
+    """Trials whose GST is 0.2 s and a little, and which do not run: VALID, but for those of arms' repeats that are
+    given another verdict here."""
+    made: Made = {}
 
     def execute(trial: Trial, *_: object) -> Outcome:
         gst_s = 0.2 + trial.repeat / 1000
+        verdict = made.get(trial.cell.label, {}).get(trial.repeat, "VALID")
+        if verdict == "FAILED":
+            failed = {"started": f"2026-11-21T09:{trial.repeat:02d}:00", "error": "h0 died"}
+            return Outcome(blank(trial) | failed, None, {})
         metrics = {"gst_median_s": gst_s, "gst_theory_s": 0.2, "gst_ratio": 1.0, "jct_s": 1.0, "throughput_sps": 6.0}
         done = {"status": "done", "started": f"2026-11-21T09:{trial.repeat:02d}:00", "metrics": metrics}
         sums = {"checked_elements": 1, "wrong_elements": 0}
-        record = blank(trial) | done | {"fidelity": {"verdict": "VALID", "checks": []}, "sums": sums}
+        record = blank(trial) | done | {"fidelity": {"verdict": verdict, "checks": []}, "sums": sums}
         moments = [(rank, i, i + 0.0, i + 0.5, i + 0.5 + gst_s, i + 0.9, 1.0) for i in range(3) for rank in range(3)]
         return Outcome(record, pd.DataFrame(moments, columns=list(COLUMNS)), {})
 
     monkeypatch.setattr("testbed.run.execute", execute)
+    return made
 
 
 @pytest.fixture
-def ran(tmp_path: Path, made_up: None) -> tuple[Source, Path]:  # noqa: ARG001
+def ran(tmp_path: Path, made_up: Made) -> tuple[Source, Path]:  # noqa: ARG001
     """A run of two arms, six times each."""
     source = read_spec(SIX, "spec.yaml", tmp_path)
     with Experiment.new(source, tmp_path / "run", FakeLab) as experiment:
@@ -155,6 +166,129 @@ def test_what_goes_on_after_ctrl_c_is_the_gate(
     assert "past 5 % matters" in done.out
     assert len(list((tmp_path / "second" / "rerun" / "trials").iterdir())) == 6
     assert (tmp_path / "second" / "comparison.json").exists()
+
+
+def rounds_of(run: Path, arm: str) -> list[int]:
+    """The rounds in which an arm has a trial."""
+    return sorted(int(path.stem.rpartition("-r")[2]) for path in (run / "trials").glob(f"{arm}-*"))
+
+
+def test_rounds_are_added_until_enough_trials_are_valid(
+    ran: tuple[Source, Path], made_up: Made, tmp_path: Path
+) -> None:
+    """Of six trials of ring three are INVALID, and one more is. PS runs as often, in turn with it."""
+    source, first = ran
+    gate = Gate(baseline(first, ring=0.8), {"gst": 0.03})
+    made_up["ring"] = dict.fromkeys((0, 1, 2, 6), "INVALID")
+    with Experiment.new(source, tmp_path / "new", FakeLab, lacking=gate.lacking) as experiment:
+        done = experiment.go(announce)
+    assert rounds_of(done.path, "ring") == rounds_of(done.path, "ps") == list(range(1, 9))
+    assert json.loads((done.path / "resolved.json").read_text())["most_rounds"] == 12
+    found, _ = gate.settle(done.path, source, FakeLab, announce)  # type: ignore[arg-type]
+    assert {one.cell: one.verdict for one in found.judged} == {PS: "same", RING: "worse"}  # a quarter slower
+    assert rounds_of(done.path / "rerun", "ring") == list(range(1, 9))  # which needed as many
+    with Experiment.resumed(done.path, None, FakeLab) as again:  # without the gate, its rounds are still the run's
+        assert (len(again.records), again.left) == (16, [])
+
+
+@pytest.mark.parametrize(
+    ("invalid", "rounds"),
+    [
+        (range(6), 6),  # of none that is VALID one more is not to be hoped for
+        (range(1, 20), 10),  # with one, three more would do, until there are only two rounds left
+        (range(3, 20), 12),
+    ],
+)
+def test_rounds_are_added_within_a_limit(
+    ran: tuple[Source, Path], made_up: Made, tmp_path: Path, invalid: Sequence[int], rounds: int
+) -> None:
+    source, first = ran
+    gate = Gate(baseline(first), {"gst": 0.03})
+    made_up["ring"] = dict.fromkeys(invalid, "INVALID")
+    with Experiment.new(source, tmp_path / "new", FakeLab, lacking=gate.lacking) as experiment:
+        assert rounds_of(experiment.go(announce).path, "ring") == list(range(1, rounds + 1))
+
+
+def test_one_repeat_stays_one_and_until_keeps_its_own_limit(tmp_path: Path) -> None:
+    asked = [read_spec(f"{SPEC}repeats: {one}\n", "spec.yaml", tmp_path) for one in ("1", "6", "{until: 3 %, most: 9}")]
+    assert [topped_up(one.spec) for one in asked] == [1, 12, 9]
+
+
+def test_a_run_that_was_added_to_goes_on_and_one_that_was_not_has_no_such_rounds(
+    ran: tuple[Source, Path], made_up: Made, tmp_path: Path
+) -> None:
+    source, first = ran
+    made_up["ring"] = dict.fromkeys((0, 1, 2), "INVALID")
+    gate = Gate(baseline(first), {"gst": 0.03})
+    with Experiment.new(source, tmp_path / "new", FakeLab) as experiment:
+        run = experiment.go(announce).path
+    assert len(rounds_of(run, "ring")) == 6
+    with Experiment.resumed(run, None, FakeLab, lacking=gate.lacking) as experiment:
+        experiment.go(announce)
+    assert len(rounds_of(run, "ring")) == 7
+    meta = json.loads((run / "resolved.json").read_text())
+    assert meta["most_rounds"] == 12
+    (run / "resolved.json").write_text(json.dumps(meta | {"most_rounds": "12"}))
+    with pytest.raises(OutputError, match="damaged, its most_rounds is '12'"):
+        Experiment.resumed(run, None, FakeLab)
+    del meta["most_rounds"]
+    (run / "resolved.json").write_text(json.dumps(meta))
+    with pytest.raises(SpecError, match=r"holds ps-star3-b2-r7, ring-star3-b2-r7, which the spec does not have"):
+        Experiment.resumed(run, None, FakeLab)
+
+
+def test_a_copy_of_a_trial_under_another_name_is_refused(ran: tuple[Source, Path]) -> None:
+    """As a finished trial, when the run goes on, and where a baseline is made of it."""
+    _, run = ran
+    trials = run / "trials"
+    (trials / "ring-star3-b2-r2.json").write_bytes((trials / "ring-star3-b2-r1.json").read_bytes())
+    told = r"ring-star3-b2-r2.json: holds the trial 'ring-star3-b2-r1', and a trial's file has its name"
+    with pytest.raises(OutputError, match=told):
+        Experiment.resumed(run, None, FakeLab)
+    with pytest.raises(OutputError, match=told):
+        make_baseline(run, run / "baseline.json")
+
+
+def test_trials_that_fail_are_a_regression_unless_that_is_accepted(
+    testbed: Callable[..., Called], tmp_path: Path, made_up: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four of ten, of an arm whose others are as fast as ever; what is accepted still shows."""
+    from testbed.cli import experiment as cli
+
+    monkeypatch.setattr(cli, "machines", lambda *_: FakeLab)
+    (tmp_path / "spec.yaml").write_text(SPEC + "repeats: 10\n")
+    assert testbed("run", "spec.yaml", "--out", "first").code == exits.OK
+    made_up["ring"] = dict.fromkeys((1, 4, 5, 8), "FAILED")
+    options = ["--baseline", "first", "--metric", "gst"]
+    refused = testbed("run", "spec.yaml", "--out", "second", *options)
+    assert refused.code == exits.REGRESSION
+    assert "more failures: ring, batch 2: 4 of 10 trials FAILED, 0 of 10 in first" in refused.out
+    assert refused.out.splitlines()[-1].startswith("more failures in 1 cell, 2 same: ")
+    assert testbed("compare", "first", "second", "--metric", "gst").code == exits.REGRESSION
+    accepted = testbed("run", "spec.yaml", "--out", "third", *options, "--accept-failures")
+    assert accepted.code == exits.OK
+    assert accepted.out.splitlines()[-1].startswith("more failures in 1 cell (accepted), 2 same: ")
+    assert testbed("compare", "first", "second", "--metric", "gst", "--accept-failures").code == exits.OK
+
+
+def test_a_cell_with_too_few_valid_trials_is_topped_up_and_one_without_any_does_not_pass_as_inconclusive(
+    testbed: Callable[..., Called], tmp_path: Path, made_up: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from testbed.cli import experiment as cli
+
+    monkeypatch.setattr(cli, "machines", lambda *_: FakeLab)
+    (tmp_path / "spec.yaml").write_text(SIX)
+    assert testbed("run", "spec.yaml", "--out", "first").code == exits.OK
+    made_up["ring"] = dict.fromkeys(range(3), "INVALID")
+    topped_up = testbed("run", "spec.yaml", "--out", "topped-up", "--baseline", "first", "--metric", "gst")
+    assert topped_up.code == exits.OK
+    assert "2 more to run, for too few are VALID to decide\n[13/14] " in topped_up.out
+    assert topped_up.out.splitlines()[-1] == "2 same: topped-up against first, and past 3 % matters"
+    made_up["ring"] = dict.fromkeys(range(6), "INVALID")
+    assert testbed("run", "spec.yaml", "--out", "second").code == exits.OK
+    told = testbed("compare", "first", "second", "--metric", "gst", "--accept-inconclusive")
+    assert told.code == exits.UNDECIDED
+    assert "inconclusive: ring, batch 2: GST: second has no VALID trial with it (6 INVALID)" in told.out
 
 
 def test_repeats_are_the_gates_where_the_spec_leaves_them_open(tmp_path: Path, ran: tuple[Source, Path]) -> None:

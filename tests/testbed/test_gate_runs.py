@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.verdicts import NUMBERS
 from testbed import exits, fidelity
 
 from .conftest import PROFILE, Called
@@ -21,8 +22,7 @@ def test_a_run_is_held_against_its_baseline(
 ) -> None:
     """Against a made-up past in which GST was a tenth: slower, and measured twice. How busy this machine is must not
     decide, so every trial is VALID here."""
-    really = fidelity.verdict
-    monkeypatch.setattr(fidelity, "verdict", lambda checks: really(checks) | {"verdict": "VALID"})
+    monkeypatch.setattr(fidelity, "judge", lambda _seen: fidelity.verdicts([], NUMBERS, {}, 0.03))
     (tmp_path / "spec.yaml").write_text(RING)
     assert testbed("run", "spec.yaml", "--out", "first").code == exits.OK
     made = testbed("baseline", "first", "--out", "past.json")

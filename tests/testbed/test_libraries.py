@@ -27,6 +27,8 @@ links: {rate: 40 Gbit/s}
 workload: {kind: profile, model: resnet50, batch: 32, iterations: 20, scale: 200, compute: {pace: {32: 0.1 s}}}
 arms: [{topology: star(hosts=4), scheme: SCHEME}]
 timeout: 20 s
+retries: 0
+quiet: 0 s
 """
 MPI = ["openmpi", "openmpi(algorithm=ring)", "openmpi(algorithm=rabenseifner)"]
 
@@ -34,7 +36,7 @@ MPI = ["openmpi", "openmpi(algorithm=ring)", "openmpi(algorithm=rabenseifner)"]
 def spec(schemes: list[str]) -> str:
     head = SPEC[: SPEC.index("arms:")].replace("200 Mbit/s", "1 Gbit/s")
     arms = "".join(f'  - {{topology: star(hosts=4), scheme: "{scheme}"}}\n' for scheme in schemes)
-    return f"{head}arms:\n{arms}timeout: 20 s\n"
+    return f"{head}arms:\n{arms}timeout: 20 s\nretries: 0\nquiet: 0 s\n"
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.cell import Cell
 from analysis.load import load as load_run
 from analysis.report import write as write_report
 from testbed.errors import OutputError, UsageError
@@ -18,7 +19,7 @@ from testbed.run import Experiment
 from testbed.rundir import RunDirectory
 from testbed.trials import trials
 
-from .conftest import Called
+from .conftest import SPEC, Called
 from .fake_lab import FakeLab
 from .runner import go
 from .sweeps import CELLS, SWEEP, UNTIL, Made, measured, parts_of, records, source
@@ -66,7 +67,26 @@ def test_parts_decide_by_themselves_when_it_is_enough(made_up: Made, tmp_path: P
     parts = parts_of(made_up, spec, tmp_path, 2)
     done = merged(parts, tmp_path / "all")
     assert (len(done.run.records), done.missing) == (2 * 3 + 2 * 6, [])
-    assert [str(one) for one in done.run.loose] == ["PS, batch 4: ±10.0% after 6 VALID trials"]
+    assert [str(one) for one in done.run.loose] == ["PS, batch 4: ±12.9% after 6 VALID trials"]
+
+
+def test_parts_to_which_a_gate_added_rounds_are_merged(made_up: Made, tmp_path: Path) -> None:
+    """One more, of what has batch 4."""
+    spec = source(SPEC + "repeats: 2\n", "workload.batch=[2, 4]")
+    short = {Cell(label, 4): 1 for label in ("PS", "ring")}
+    parts = []
+    for number in (1, 2):
+        made_up()
+        parts.append(tmp_path / f"machine{number}")
+        go(
+            Experiment.new(
+                spec, parts[-1], FakeLab, (number, 2), lacking=lambda run: {4: short}.get(len(records(run)), {})
+            )
+        )
+    assert sorted(len(records(part)) for part in parts) == [4, 6]
+    done = merged(parts, tmp_path / "all")
+    assert (len(done.run.records), done.missing) == (10, [])
+    assert go(Experiment.resumed(tmp_path / "all", None, FakeLab)).records == done.run.records
 
 
 def test_of_a_part_that_is_missing_only_what_is_certain_is_missed(made_up: Made, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ sys.exit({code})
 """
 
 
-def run_suite(folder: Path, code: int, *, comparison: bool = True, more: str = "") -> str:
+def run_suite(folder: Path, code: int, *, comparison: bool = True, more: str = "", after: str = "") -> str:
     """Run a suite in which ``python -m testbed`` is a program that ends with ``code``; what pytest says."""
     package = folder / "stub" / "testbed"
     package.mkdir(parents=True)
@@ -41,7 +41,7 @@ def run_suite(folder: Path, code: int, *, comparison: bool = True, more: str = "
         (package / name).write_text((root / name).read_text())
     written = '(out / "comparison.json").write_text("{}")' if comparison else ""
     (package / "__main__.py").write_text(STUB.format(comparison=written, code=code))
-    (folder / "test_mine.py").write_text(SUITE.format(more=more))
+    (folder / "test_mine.py").write_text(SUITE.format(more=more) + after)
     (folder / "pytest.ini").write_text("[pytest]\n")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "testbed.pytest_plugin", "-rs", "--strict-markers", "-v"],
@@ -76,6 +76,16 @@ def test_inconclusive_is_a_skip_with_its_reason(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("code", "comparison"), [(4, False), (1, True), (2, False)])
 def test_what_ran_into_trouble_or_cannot_be_compared_fails(tmp_path: Path, code: int, comparison: bool) -> None:
     assert "1 failed, 1 passed" in run_suite(tmp_path, code, comparison=comparison)
+
+
+def test_the_fixture_without_the_mark_is_an_error_that_says_how_to_mark(tmp_path: Path) -> None:
+    told = run_suite(tmp_path, 0, after="\ndef test_unmarked(testbed_run):\n    pass\n")
+    assert "2 passed, 1 error" in told
+    assert (
+        "test_unmarked takes testbed_run and has no mark, so no experiment runs: "
+        '@pytest.mark.testbed("experiments/mine.yaml", baseline="baseline.json")'
+    ) in told
+    assert "Traceback" not in told
 
 
 def test_a_mark_with_a_mistake_fails_with_a_sentence(tmp_path: Path) -> None:

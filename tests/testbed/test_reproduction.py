@@ -22,6 +22,8 @@ from testbed.reproduction import Decided, as_json, exit_code, expected_s, source
 from testbed.spec.model import Profile
 
 from .conftest import Called
+from .runner import STEAL
+from .sweeps import records
 
 CLI = Callable[..., Called]
 CLAIMS = [claim for paper in PAPERS.values() for claim in paper.claims]
@@ -32,6 +34,8 @@ links: {rate: 10 Gbit/s}
 workload: {kind: profile, model: lenet5, batch: 1, scale: 100, iterations: 4, compute: none}
 arms:
   - {label: ring, topology: star(hosts=2), scheme: ring}
+retries: 0
+quiet: 0 s
 """
 
 
@@ -116,12 +120,11 @@ def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def judged(folder: Path, verdict: str) -> None:
+def judged(folder: Path, verdict: str, *failed: dict) -> None:
     """Have the trial be VALID or INVALID."""
     path = folder / "out" / "tiny-quick" / "trials" / "ring-star2-b1.json"
     record = json.loads(path.read_text())
-    record["fidelity"]["verdict"] = verdict
-    path.write_text(json.dumps(record))
+    path.write_text(json.dumps(record | {"fidelity": {"verdict": verdict, "checks": failed}}))
 
 
 @pytest.mark.lab
@@ -142,8 +145,13 @@ def test_a_claim_is_run_decided_and_not_run_again(testbed: CLI, tiny: Path) -> N
         "iterations",
         3,
     )
-    judged(tiny, "INVALID")
-    assert "[1/1] ring-star2-b1" in testbed("reproduce", "tiny", "--out", "out").out  # it may do better now
+    judged(tiny, "INVALID", STEAL | {"name": "bytes on the wire", "machine": False})
+    assert "ring-star2-b1" not in testbed("reproduce", "tiny", "--out", "out").out  # whatever it measured stays
+    judged(tiny, "INVALID", STEAL)
+    again = testbed("reproduce", "tiny", "--out", "out", "--quiet", "0", "--retries", "0")
+    assert "[1/1] ring-star2-b1" in again.out  # the machine may do better now
+    (record,) = records(tiny / "out" / "tiny-quick").values()
+    assert [one["reasons"] for one in record["attempts"]] == [["CPU steal: 20.0% taken"]]
     (tiny / "tiny.yaml").write_text(TINY.replace("10 Gbit/s", "5 Gbit/s"))
     changed = testbed("reproduce", "tiny", "--out", "out")
     assert (changed.code, changed.err) == (

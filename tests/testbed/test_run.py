@@ -36,6 +36,8 @@ arms:
   - {label: PS, topology: star(hosts=3), scheme: ps}
   - {label: ring, topology: star(hosts=3), scheme: ring}
 timeout: 20 s
+retries: 0
+quiet: 0 s
 """
 """Takes its time without taking the CPU's."""
 COMMAND = [sys.executable, "-c", "from testbed.cli import main; main()"]

@@ -27,6 +27,8 @@ name: told
 links: {rate: 100 Mbit/s}
 workload: {kind: command, command: "sh -c 'env >seen.$RANK; echo started'"}
 arms: [{topology: star(hosts=2)}]
+retries: 0
+quiet: 0 s
 """
 
 

@@ -7,10 +7,22 @@ from pathlib import Path
 import pytest
 
 from analysis.cell import Cell
+from analysis.compare import Comparison, Failures, Judged
 from analysis.measured import Measured, Side
 from testbed import exits
 from testbed.errors import UsageError
 from testbed.verdict_options import exit_code, pairs, wanted
+
+
+def found(*verdicts: str, unmeasured: bool = False, failures: bool = False, accepted: bool = False) -> Comparison:
+    """A comparison with those verdicts, perhaps without VALID trials where inconclusive, or with more failures."""
+    cell = Cell("ring", 16)
+    judged = tuple(
+        Judged(cell, "gst", "ring", verdict, (), (), 0.03, unmeasured=unmeasured and verdict == "inconclusive")  # type: ignore[arg-type]
+        for verdict in verdicts
+    )
+    failing = (Failures(cell, "ring", (0, 10), (4, 10)),) if failures else ()
+    return Comparison("a", "b", "mine", False, judged, (), (), failing, accepted, (), (), frozenset())
 
 
 @pytest.mark.parametrize(
@@ -23,11 +35,19 @@ from testbed.verdict_options import exit_code, pairs, wanted
     ],
 )
 def test_exit_codes(verdicts: list[str], accept: bool, code: int) -> None:
-    class Found:
-        def of(self, verdict: str) -> list[str]:
-            return [one for one in verdicts if one == verdict]
+    assert exit_code(found(*verdicts), accept) == code
 
-    assert exit_code(Found(), accept) == code  # type: ignore[arg-type]
+
+def test_what_has_no_valid_trial_is_not_accepted_as_inconclusive() -> None:
+    assert exit_code(found("same", "inconclusive", unmeasured=True), True) == exits.UNDECIDED
+
+
+def test_more_failures_are_a_regression_unless_they_are_accepted() -> None:
+    assert exit_code(found("same", failures=True)) == exits.REGRESSION
+    assert exit_code(found("same", failures=True), True) == exits.REGRESSION
+    assert exit_code(found("same", failures=True, accepted=True)) == exits.OK
+    assert exit_code(found("same", "inconclusive", failures=True, accepted=True)) == exits.UNDECIDED
+    assert exit_code(found("worse", failures=True, accepted=True)) == exits.REGRESSION
 
 
 def test_thresholds() -> None:
@@ -59,7 +79,7 @@ STAR = "ring on star(hosts=3)"
 
 def having(*labels: str) -> Side:
     cells = [Cell(label, 16) for label in labels]
-    return Side("side", Path(), "mine", {}, {}, tuple(Measured("", cell, 0, "", "VALID", {}) for cell in cells))
+    return Side("side", Path(), "mine", {}, {}, tuple(Measured("", cell, 0, "", "VALID", {}, {}) for cell in cells))
 
 
 def test_pairs_of_arms() -> None:

@@ -6,14 +6,14 @@ Nothing here is a scheme's own formula: 2(N-1)/N x T_F for PS and ring and 2(N-1
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topologies.model import Topology
-from workloads.sync.flows import flows
+from workloads.sync.flows import broadcasts, flows
 from workloads.sync.forest import ROOT, Forest, Parents
 
 
@@ -21,6 +21,42 @@ def goodput(mtu_bytes: int) -> float:
     """Share of a link's rate that TCP leaves to the payload: 40 + 12 bytes of IP, TCP and timestamps of each packet are
     headers, and 14 bytes of Ethernet come on top."""
     return (mtu_bytes - 52) / (mtu_bytes + 14)
+
+
+ETHERNET_BYTES = 14
+
+
+@dataclass(frozen=True)
+class Shaper:
+    """What a shaped link lets pass before its rate counts; without arguments, nothing.
+
+    Attributes:
+        goodput: share of the rate that carries payload (:func:`goodput`).
+        bucket_s: for how long an idle link saves up at its rate,
+        bucket_bytes: and how many bytes it saves up at least.
+        packet_bytes: the largest packet that is handed down whole: one that finds anything in the bucket leaves at
+            once, and the link pays for it afterwards. The last packet of a synchronisation need not wait for that.
+    """
+
+    goodput: float = 1.0
+    bucket_s: float = 0.0
+    bucket_bytes: float = 0.0
+    packet_bytes: float = 0.0
+
+    def at_rate_bytes(self, payload_bytes: NDArray[np.float64], rate_bps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bytes on the wire that each link, idle before, must carry at its rate for so much payload; of the arguments'
+        shape."""
+        early_bytes = np.maximum(rate_bps / 8 * self.bucket_s, self.bucket_bytes) + self.packet_bytes
+        found: NDArray[np.float64] = np.maximum(0.0, payload_bytes / self.goodput - early_bytes)
+        return found
+
+    def least_s(self, payload_bytes: NDArray[np.float64], rate_bps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The least time (s) in which each link, idle before, can carry so much payload; of the arguments' shape."""
+        return self.at_rate_bytes(payload_bytes, rate_bps) * 8 / rate_bps
+
+
+IDEAL = Shaper()
+"""A link that carries payload alone, at its rate from the first bit to the last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +69,8 @@ class Cost:
         cross_rack_bytes: those of them that leave a rack for another.
         link_bytes: float64[2 x links], by directed link.
         link_rate_bps: float64[2 x links], capacity by directed link.
-        alone_s: of an asynchronous scheme, how long the nearest worker's update takes at full rate when nobody else
-            sends: its gradient there, and then weights back; None of a synchronous one.
+        alone: of an asynchronous scheme, (bytes, rate in bit/s) of each way of the nearest worker's update when nobody
+            else sends: its gradient there, and then weights back; None of a synchronous one.
     """
 
     rounds: int
@@ -42,17 +78,20 @@ class Cost:
     cross_rack_bytes: float
     link_bytes: NDArray[np.float64]
     link_rate_bps: NDArray[np.float64]
-    alone_s: float | None
+    alone: tuple[tuple[float, float], ...] | None
 
     @property
     def link_s(self) -> NDArray[np.float64]:
         """float64[2 x links]: seconds for which each directed link is busy, at full rate."""
         return self.link_bytes * 8 / self.link_rate_bps
 
-    def bound_s(self, goodput: float = 1.0) -> float:
-        """Lower bound of GST: the busiest link's bytes over the part of its rate that carries payload; where nobody
-        waits for a sum, what an update takes alone."""
-        return (self.round_s() if self.alone_s is None else self.alone_s) / goodput
+    def bound_s(self, shaper: Shaper = IDEAL) -> float:
+        """Lower bound of GST, all gradients being ready at once: what the busiest link takes for its bytes; where
+        nobody waits for a sum, what an update takes alone."""
+        if self.alone is None:
+            return float(shaper.least_s(self.link_bytes, self.link_rate_bps).max(initial=0.0))
+        count, rate_bps = np.array(self.alone).T
+        return float(shaper.least_s(count, rate_bps).sum())
 
     def round_s(self) -> float:
         """How long the busiest link takes at full rate for a synchronisation, or for as many updates as workers."""
@@ -77,32 +116,78 @@ def cost(forest: Forest, topology: Topology, gradient_bytes: float, updates: Seq
         for worker, count in zip(forest.workers, updates, strict=True):
             traffic[worker, :] *= count
             traffic[:, worker] *= count
+    return Cost(
+        rounds=int((depth(forest.reduce) + depth(forest.broadcast)).max()),
+        wire_bytes=float(traffic.sum()),
+        cross_rack_bytes=_cross_rack_bytes(topology, traffic),
+        link_bytes=_link_bytes(traffic, topology),
+        link_rate_bps=np.repeat([float(link.rate_bps) for link in topology.links], 2),
+        alone=_alone(forest, topology, gradient_bytes) if forest.asynchronous else None,
+    )
+
+
+class Releases:
+    """Which bytes of a synchronisation can have left when: a partial sum not before all workers in it had their
+    gradients, and a sum not before the last one."""
+
+    def __init__(self, forest: Forest, topology: Topology, gradient_bytes: float) -> None:
+        self._forest, self._link_count = forest, 2 * len(topology.links)
+        class_bytes = gradient_bytes * forest.share / forest.share.sum()
+        self._classes, self._senders = np.nonzero(forest.reduce >= 0)
+        self._sums = _link_bytes(broadcasts(forest, gradient_bytes), topology)
+        edges: list[int] = []
+        links: list[int] = []
+        counts: list[float] = []
+        for edge, (one, src) in enumerate(zip(self._classes.tolist(), self._senders.tolist(), strict=True)):
+            for path in topology.paths(src, int(forest.reduce[one, src])):
+                edges += [edge] * len(path.links)
+                links += path.links
+                counts += [class_bytes[one] * path.weight] * len(path.links)
+        self._edges, self._edge_links = np.array(edges, np.int64), np.array(links, np.int64)
+        self._edge_bytes = np.array(counts, np.float64)
+
+    def edges_s(self, ready_s: Mapping[int, float]) -> NDArray[np.float64]:
+        """float64[edges of all reduce-trees]: when each partial sum can leave, given when each worker (by node) has its
+        gradient."""
+        forest = self._forest
+        release_s = np.full(forest.reduce.shape, -np.inf)
+        at = np.repeat([list(ready_s)], forest.classes, axis=0)
+        moments = np.repeat([list(ready_s.values())], forest.classes, axis=0)
+        rows = np.arange(forest.classes)[:, None] + 0 * at
+        while at.size:
+            np.maximum.at(release_s, (rows, at), moments)
+            parent = forest.reduce[rows, at]
+            rows, moments, at = rows[parent >= 0], moments[parent >= 0], parent[parent >= 0]
+        found: NDArray[np.float64] = release_s[self._classes, self._senders]
+        return found
+
+    def link_bytes(self, edges_s: NDArray[np.float64], from_s: float) -> NDArray[np.float64]:
+        """float64[2 x links]: bytes by directed link that cannot have left before ``from_s``, which is at most when the
+        last worker has its gradient."""
+        late = (edges_s >= from_s)[self._edges]
+        return self._sums + np.bincount(self._edge_links[late], self._edge_bytes[late], self._link_count)
+
+
+def _link_bytes(traffic: NDArray[np.float64], topology: Topology) -> NDArray[np.float64]:
+    """float64[2 x links]: what float64[V, V], bytes from node to node, puts on each directed link."""
     link_bytes = [0.0] * (2 * len(topology.links))  # a list: faster than an array one by one, and PS has N^2 pairs
     senders, receivers = np.nonzero(traffic)
     for src, dst, count in zip(senders.tolist(), receivers.tolist(), traffic[senders, receivers].tolist(), strict=True):
         for path in topology.paths(src, dst):
             for link in path.links:
                 link_bytes[link] += count * path.weight
-    return Cost(
-        rounds=int((depth(forest.reduce) + depth(forest.broadcast)).max()),
-        wire_bytes=float(traffic.sum()),
-        cross_rack_bytes=_cross_rack_bytes(topology, traffic),
-        link_bytes=np.array(link_bytes),
-        link_rate_bps=np.repeat([float(link.rate_bps) for link in topology.links], 2),
-        alone_s=alone_s(forest, topology, gradient_bytes) if forest.asynchronous else None,
-    )
+    return np.array(link_bytes)
 
 
-def alone_s(forest: Forest, topology: Topology, gradient_bytes: float) -> float:
-    """Least time of an update of an asynchronous scheme: of the worker whose ways to and from the server are fastest.
+def _alone(forest: Forest, topology: Topology, gradient_bytes: float) -> tuple[tuple[float, float], ...]:
+    """The update of the worker whose ways to and from the server are fastest.
 
     Weights contain the update, so they leave when all of the gradient is there.
     """
     server = int(np.argmax(forest.reduce[0] == ROOT))
-    return min(
-        sum(8 * gradient_bytes / _rate_bps(topology, *way) for way in ((worker, server), (server, worker)))
-        for worker in forest.workers
-    )
+    ways = (((worker, server), (server, worker)) for worker in forest.workers)
+    updates = (tuple((gradient_bytes, float(_rate_bps(topology, *way))) for way in both) for both in ways)
+    return min(updates, key=lambda update: sum(count / rate_bps for count, rate_bps in update))
 
 
 def _rate_bps(topology: Topology, src: int, dst: int) -> int:

@@ -14,7 +14,12 @@ def flows(forest: Forest, gradient_bytes: float) -> NDArray[np.float64]:
     A class carries ``share / sum(share)`` of the gradient, once up its reduce-tree and once down its broadcast-tree.
     """
     class_bytes = gradient_bytes * forest.share / forest.share.sum()
-    return _edges_up(forest.reduce, class_bytes) + _edges_up(forest.broadcast, class_bytes).T
+    return _edges_up(forest.reduce, class_bytes) + broadcasts(forest, gradient_bytes)
+
+
+def broadcasts(forest: Forest, gradient_bytes: float) -> NDArray[np.float64]:
+    """float64[V, V]: those of :func:`flows` that carry sums down the broadcast-trees."""
+    return _edges_up(forest.broadcast, gradient_bytes * forest.share / forest.share.sum()).T
 
 
 def pairs(forest: Forest) -> list[tuple[int, int]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
+from analysis import ratios
 from analysis.report import plot, words
-from analysis.report.cells import Cell, Group, Study, interval, is_known, pairs
+from analysis.report.cells import Cell, Group, Study, are_paired, faster, faster_by, is_known, over
 from analysis.report.question import Key, Panel, Question, column
 from analysis.statistics import Interval
 
@@ -28,6 +30,14 @@ SPEED_DEFINED = (
     "their median. An arm's VALID trials count, or all where none is VALID; where no pair of them counts, or only the "
     "first arm has no VALID trial, there is no speed-up."
 )
+SAMPLES = (
+    " Arms with another number of workers than the first train another number of samples in the same iterations. They "
+    "are compared by samples per second, the arm's over the first's."
+)
+APART = " Trials of different runs are no pairs: of arms of another run than the first it is the ratio of the medians."
+FARTHEST = 2.0
+"""An axis has room for intervals up to so many times the largest value; those of two repeats may be endless."""
+KINDS = ((ratios.JCT, "JCT"), (ratios.GST, "GST"), (ratios.THROUGHPUT, "samples/s"))
 
 
 def jct(study: Study) -> Question | None:
@@ -73,17 +83,28 @@ def _jct_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, spa
             rest["x"] = column("jct_s", minus="compute_s")
         what = "synchronisation" if "x" in rest else "JCT"
         traces.append(plot.bar(row, y, "jct_s", shade, cell.valid, what, **rest))
-        traces.append(plot.number(value.value, value.high if is_known(value) else value.value, y))
+        traces.append(plot.number(value.value, value.high if is_known(value) else value.value, y, span))
     return plot.rows_figure(traces, group.cells, "JCT (s)", span)
 
 
 def _jct_seen(study: Study) -> list[str]:
-    """Which arm finished first, of the VALID ones if any is, and how much of each arm's time is synchronisation."""
+    """Which arm was the fastest, of the VALID ones if any is, and how much of each arm's time is synchronisation."""
     settings = [[cell for cell in members if cell.middle("jct_s")] for members in study.settings]
-    best = [(min([c for c in cells if c.valid] or cells, key=_jct_of), cells) for cells in settings if cells]
+    best = [(_best(cells), cells) for cells in settings if cells]
     if len(best) > words.MOST_NAMED:
-        return [f"Of {len(best)} settings {words.counted([cell.label for cell, _ in best], 'finished first in')}."]
+        did = "finished first in" if all(_by_time(cells) for _, cells in best) else "was fastest in"
+        return [f"Of {len(best)} settings {words.counted([cell.label for cell, _ in best], did)}."]
     return [_first_of(study, cell, cells) for cell, cells in best]
+
+
+def _best(cells: Sequence[Cell]) -> Cell:
+    able = [cell for cell in cells if cell.valid] or cells
+    return min(able, key=_jct_of) if _by_time(cells) else max(able, key=_throughput_of)
+
+
+def _by_time(cells: Sequence[Cell]) -> bool:
+    """Whether JCT says which of them is the fastest; else samples per second do."""
+    return all(faster_by(cells[0], cell) == ratios.JCT for cell in cells)
 
 
 def _jct_of(cell: Cell) -> float:
@@ -92,27 +113,39 @@ def _jct_of(cell: Cell) -> float:
     return found
 
 
-def _first_of(study: Study, best: Cell, cells: list[Cell]) -> str:
+def _throughput_of(cell: Cell) -> float:
+    found = cell.middle("throughput_sps")
+    assert found is not None  # or JCT would decide
+    return found
+
+
+def _first_of(study: Study, best: Cell, cells: Sequence[Cell]) -> str:
     first, found = study.first(best), best.median("jct_s")
-    over = first.middle("jct_s") if first and first is not best and first.valid == best.valid else None
-    against = f", {words.ratio(_jct_of(best) / over)} of {first.label}" if over and first else ""
+    by_time = _by_time(cells)
+    is_compared = first and first is not best and _is_as_valid(study, best)
+    compared = over(first, best, ratios.JCT if by_time else ratios.THROUGHPUT) if first and is_compared else None
+    against = f", {words.ratio(compared.value)} of {first.label}" if first and compared else ""
     shares = [(sync / _jct_of(cell), cell) for cell in cells if (sync := cell.middle("sync_s")) is not None]
     share = f" Synchronisation is {words.each(shares, '{:.0%} of JCT'.format)}." if shares else ""
     time = words.seconds(_jct_of(best)) + words.between(found, words.seconds)
     lead = f"{best.label} finished first, in {time}{against}" if len(cells) > 1 else f"{best.label}: JCT is {time}"
+    if not by_time:
+        lead = f"{best.label} trained the most samples a second, {_throughput_of(best):,.0f}{against}"
     return f"{words.where(best)}{lead}.{share}"
 
 
 def speed_up(study: Study) -> Question | None:
-    """How many times as fast as the first arm, for JCT and for GST."""
-    others = study.having(lambda cell: _ratio(study, cell, "jct_s"))
+    """How many times as fast as the first arm, for JCT and for GST; for samples per second where workers differ."""
+    others = study.having(lambda cell: _speed(study, cell))
     if not others:
         return None
     compared = [cell for group in others for cell in group.cells]
-    frame = pd.DataFrame([_speed_row(study, cell) for cell in compared])
+    unlike = [cell for cell in compared if not _is_by_time(study, cell)]
+    kinds = KINDS if unlike else KINDS[:2]
+    frame = pd.DataFrame([_speed_row(study, cell, [kind for kind, _ in kinds]) for cell in compared])
     panels, start = [], 0
     for i, group in enumerate(others):
-        for kind, title in (("jct", "JCT"), ("gst", "GST")):
+        for kind, title in kinds:
             rows = frame.iloc[start : start + len(group.cells)]
             if rows[f"{kind}_speed_up"].notna().any():
                 figure = _speed_figure(study, group, start, rows, kind, title)
@@ -127,15 +160,9 @@ def speed_up(study: Study) -> Question | None:
             *_speed_seen(study, [cell for cell in compared if _is_as_valid(study, cell)]),
             *words.about_intervals(compared),
         ),
-        f"{SPEED_DEFINED} {words.INTERVALS}",
+        f"{SPEED_DEFINED}{SAMPLES if unlike else ''}{APART if study.run.parts else ''} {words.INTERVALS}",
         plot.legend(study.run, study.along),
     )
-
-
-def _pairs(study: Study, cell: Cell, name: str) -> list[tuple[float, float]]:
-    """A metric of the first arm's trials and of the cell's; none for the first arm itself."""
-    first = study.first(cell)
-    return [] if first is None or first is cell else pairs(first, cell, name)
 
 
 def _is_as_valid(study: Study, cell: Cell) -> bool:
@@ -144,15 +171,29 @@ def _is_as_valid(study: Study, cell: Cell) -> bool:
     return first is not None and first.valid == cell.valid
 
 
-def _ratio(study: Study, cell: Cell, name: str) -> Interval | None:
-    return interval(base / mine for base, mine in _pairs(study, cell, name))
+def _speed(study: Study, cell: Cell) -> Interval | None:
+    """None of the first arm itself."""
+    first = study.first(cell)
+    return None if first is None or first is cell else faster(first, cell)
 
 
-def _speed_row(study: Study, cell: Cell) -> dict[str, Any]:
-    found = {"jct": _ratio(study, cell, "jct_s"), "gst": _ratio(study, cell, "gst_median_s")}
-    paired = {"pairs": len(_pairs(study, cell, "jct_s"))}
-    speeds = [words.columns(f"{kind}_speed_up", value) for kind, value in found.items()]
-    return plot.identity(cell, study.along) | paired | speeds[0] | speeds[1]
+def _is_by_time(study: Study, cell: Cell) -> bool:
+    first = study.first(cell)
+    return first is None or faster_by(first, cell) == ratios.JCT
+
+
+def _speed_row(study: Study, cell: Cell, kinds: Sequence[str]) -> dict[str, Any]:
+    """Times are compared of arms with as many workers as the first."""
+    first = study.first(cell)
+    assert first is not None  # or it has no speed-up
+    row = plot.identity(cell, study.along)
+    if are_paired(first, cell):
+        row["pairs"] = len(ratios.matched(first.numbers, cell.numbers, faster_by(first, cell))[0])
+    for kind in kinds:
+        is_time = kind != ratios.THROUGHPUT
+        found = over(first, cell, kind) if _is_by_time(study, cell) or not is_time else None
+        row |= words.columns(f"{kind}_speed_up", found.inverse if found and is_time else found)
+    return row
 
 
 def _speed_figure(study: Study, group: Group, start: int, rows: pd.DataFrame, kind: str, title: str) -> plot.Figure:
@@ -164,8 +205,9 @@ def _speed_figure(study: Study, group: Group, start: int, rows: pd.DataFrame, ki
     for y, cell in enumerate(group.cells):
         shade = plot.colour(study.run, cell.label)
         traces.append(plot.dot((start + y, start + y + 1), y, name, shade, cell.valid, "times as fast:"))
-    columns = [rows[name], rows[f"{name}_low"], rows[f"{name}_high"]]
-    span = plot.around([1.0, *(value for values in columns for value in values)], least=0.05)
+    most = FARTHEST * rows[name].max()
+    ends = [*rows[name], *rows[f"{name}_low"], *(min(high, most) for high in rows[f"{name}_high"].dropna())]
+    span = plot.around([1.0, *ends], least=0.05)
     one = plot.upright(1.0, -0.5, len(group.cells) - 0.5)
     return plot.rows_figure(traces, group.cells, axis, span, shapes=[one])
 
@@ -174,15 +216,19 @@ def _speed_seen(study: Study, compared: list[Cell]) -> list[str]:
     """Each arm's speed-up, or of many settings the range of each arm's; and which are not told apart from none."""
     by_label: dict[str, list[tuple[Cell, Interval]]] = {}
     for cell in compared:
-        found = _ratio(study, cell, "jct_s")
+        found = _speed(study, cell)
         assert found is not None  # callers left the others out
         by_label.setdefault(cell.label, []).append((cell, found))
     if len(by_label) > words.MOST_NAMED:
         every = [one for found_in in by_label.values() for one in found_in]
         best, most = max(every, key=lambda one: one[1].value)
-        sentences = [f"The largest speed-up of JCT is that of {words.in_cell(best)}: {_times(most)}."]
+        sentences = [f"The largest speed-up is that of {words.in_cell(best)}: {_times(most)}."]
     else:
         sentences = [_speeds(study, label, found_in) for label, found_in in by_label.items()]
+    unlike = [_workers(study, cells[0][0]) for cells in by_label.values() if not _is_by_time(study, cells[0][0])]
+    if unlike:
+        named = words.listed(unlike[: words.MOST_NAMED])
+        sentences.append(f"By samples per second, as numbers of workers differ: {named}.")
     same = [
         cell for cells in by_label.values() for cell, found in cells if is_known(found) and found.low <= 1 <= found.high
     ]
@@ -192,6 +238,12 @@ def _speed_seen(study: Study, compared: list[Cell]) -> list[str]:
         words.listed(map(words.in_cell, same)) if len(same) <= words.MOST_NAMED else f"{len(same)} of {len(compared)}"
     )
     return [*sentences, f"The interval of {whose} includes 1×: no difference is shown."]
+
+
+def _workers(study: Study, cell: Cell) -> str:
+    first = study.first(cell)
+    assert first is not None  # or it has no speed-up
+    return f"{cell.label} ({ratios.workers(cell.numbers)}, {first.label} {ratios.workers(first.numbers)})"
 
 
 def _speeds(study: Study, label: str, found_in: list[tuple[Cell, Interval]]) -> str:

@@ -125,7 +125,7 @@ def _time_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, sp
         traces.append(
             plot.bar((start + y, start + y + 1), y, "time_s", shade, cell.valid, "goal reached after", **more)
         )
-        traces.append(plot.number(float(row["time_s"]), float(row["time_s_high" if has else "time_s"]), y))
+        traces.append(plot.number(float(row["time_s"]), float(row["time_s_high" if has else "time_s"]), y, span))
     return plot.rows_figure(traces, group.cells, title, span)
 
 

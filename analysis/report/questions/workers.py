@@ -9,9 +9,10 @@ from typing import Any
 
 import pandas as pd
 
+from analysis import ratios
 from analysis.recorded import Run
 from analysis.report import plot, words
-from analysis.report.cells import Cell, Study
+from analysis.report.cells import Cell, Study, over
 from analysis.report.question import Key, Panel, Question, column
 from analysis.report.questions import sync
 
@@ -39,7 +40,7 @@ def against_workers(study: Study) -> Question | None:
         "How does synchronisation grow with the number of workers?",
         pd.DataFrame(rows),
         (Panel("gst-workers-0", "GST against N", figure),),
-        tuple(_growth(name, members) for name, members in series.items()),
+        tuple(told for name, members in series.items() for told in _growth(name, members)),
         f"{sync.DEFINED}{sync.about_updates(cells)} {words.INTERVALS}",
         (*keys, Key("theory", "", plot.THEORY)),
     )
@@ -124,12 +125,13 @@ def _worker_lines(name: str, i: int, start: int, members: Sequence[Cell]) -> lis
     return [measured, theory]
 
 
-def _growth(name: str, members: Sequence[Cell]) -> str:
+def _growth(name: str, members: Sequence[Cell]) -> list[str]:
+    """How it grew from the fewest to the most workers, where the two can be compared."""
     few, many = members[0], members[-1]
-    first, last = few.middle("gst_median_s"), many.middle("gst_median_s")
-    assert first is not None  # cells that were not measured are in no series
-    assert last is not None
+    grown = over(few, many, ratios.GST)
+    if grown is None:
+        return []
     least, most = few.middle("gst_theory_s"), many.middle("gst_theory_s")
     theory = f"; theory says {words.ratio(most / least)}" if least and most else ""
-    grown = f"{words.ratio(last / first)} the time with {many.world} workers that it takes with {few.world}"
-    return f"{name}: {grown}{theory}."
+    measured = f"{words.ratio(grown.value)} the time with {many.world} workers that it takes with {few.world}"
+    return [f"{name}: {measured}{theory}."]

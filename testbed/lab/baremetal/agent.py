@@ -33,8 +33,9 @@ from typing import Any, NoReturn
 from testbed.errors import HostError, TestbedError
 from testbed.lab.baremetal import leftovers, pings, readback, shaper, undoing
 from testbed.lab.baremetal.processes import Processes, program, session_user, tell
-from testbed.lab.baremetal.wanted import Wanted, changed_shape
+from testbed.lab.baremetal.wanted import IFB, Wanted, changed_shape
 from testbed.lab.base import Launch
+from testbed.lab.netns.listening import listen
 from testbed.lab.netns.netlink import RouteSocket
 from testbed.monitor import read_cpu
 
@@ -245,6 +246,17 @@ class Agent:
         with RouteSocket() as netlink:
             found = readback.differs(netlink, self.wanted, self.changed)
         return {"differs": found, "shapes": None if found else readback.shapes(self.wanted)}
+
+    def do_said(self) -> dict[str, Any]:
+        """What the kernel says, for another decoder than ours: its messages in base64, and the interfaces of each NIC,
+        out and in."""
+        assert self.wanted is not None
+        with RouteSocket() as netlink:
+            by_name = readback.indices(netlink)
+            pairs = [(by_name[nic.name], by_name.get(f"{IFB}{by_name[nic.name]}", 0)) for nic in self.wanted.nics]
+            said = listen(netlink, [index for pair in pairs for index in pair if index], routes=True)
+        told = {name: base64.b64encode(data).decode() for name, data in vars(said).items()}
+        return {"indices": pairs, "said": told}
 
     def do_receive(self, probes: Sequence[Mapping[str, Any]], result: str) -> int:
         """Expect bursts, and tell in a file what arrived of each; returns when they can come. The PID."""

@@ -32,6 +32,7 @@ from testbed.lab.base import (
     LinkSettings,
     Patched,
     Program,
+    Reading,
     Running,
     Way,
 )
@@ -81,7 +82,9 @@ class NetnsLab:
         self._every_address = every_address
         self._lock, self._patching = threading.Lock(), threading.Lock()
         self._asked: tuple[Topology, LinkSettings, list[tuple[int, int]]] | None = None
-        self._planned: Topology | None = None
+        self._planned: tuple[Topology, Blueprint] | None = None
+        self._wanted: Blueprint | None = None
+        self._changes: dict[int, LinkChange] = {}
         self._leaving = threading.Event()
         self._description: dict[str, Any] = {}
         self._topology: Topology | None = None
@@ -106,6 +109,7 @@ class NetnsLab:
         plan = self._blueprint(topology, settings, self._pairs)
         self._description = self._build(plan)
         self._asked = topology, settings, self._pairs
+        self._wanted, self._changes = plan, {}
 
     def _build(self, plan: Blueprint) -> dict[str, Any]:
         """Have the sandbox build it; what it has read back."""
@@ -117,8 +121,10 @@ class NetnsLab:
 
     def patch(self, topology: Topology, dark_s: float) -> Patched:
         with self._patching:
-            if self._planned is not topology:
+            if self._planned is None or self._planned[0] is not topology:
                 self._plan_patch(topology)
+            assert self._planned is not None
+            _, planned = self._planned
             parted_s = cast(float, self._ask("part"))
             self._ask("reroute")
             if self._leaving.wait(max(0.0, parted_s + dark_s - time.monotonic())):
@@ -126,6 +132,7 @@ class NetnsLab:
             joined_s = cast(float, self._ask("join"))
             before, settings, pairs = self._needed()
             self._asked, self._planned = (topology, settings, pairs), None
+            self._wanted = replace(planned, impairments=self._needed_plan().impairments)
             old, new = before.circuits.items(), topology.circuits.items()
             return Patched(len(old - new) // 2, len(new - old) // 2, parted_s, joined_s)
 
@@ -135,7 +142,7 @@ class NetnsLab:
             raise LabError(f"{topology.expression} is not what is up", fix="change the circuits of what is up, no more")
         planned = self._blueprint(topology, settings, pairs)
         self._ask("plan_patch", planned, timeout_s=WORK_TIMEOUT_S)
-        self._planned = topology
+        self._planned = topology, planned
 
     def _blueprint(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> Blueprint:
         by_netem = self.impairs_by() == NETEM
@@ -147,6 +154,12 @@ class NetnsLab:
         if self._asked is None:
             raise LabError("no network is up", fix="call up() first")
         return self._asked
+
+    def _needed_plan(self) -> Blueprint:
+        """What should be there now but for :attr:`_changes`, as far as shapers, addresses and routes go."""
+        if self._wanted is None:
+            raise LabError("no network is up", fix="call up() first")
+        return self._wanted
 
     def impairs_by(self) -> str | None:
         """How links can be impaired here: ``netem``, ``delay line``, or not at all (None)."""
@@ -164,6 +177,14 @@ class NetnsLab:
             self._ask("require", ", ".join({str(impairment) for impairment in wanted.values()}))
         detours = {} if way == NETEM else self._detours(topology, wanted)
         self._description |= self._ask("impair", dict(wanted), detours)
+        plan = self._needed_plan()
+        routes = {topology.head(link): found for link, found in detours.items()}
+        nodes = tuple(
+            replace(node, routes=routes[node.index]) if node.index in routes and not node.forwards else node
+            for node in plan.nodes
+        )
+        impairments = {link: one for link, one in {**plan.impairments, **wanted}.items() if one}
+        self._wanted = replace(plan, nodes=nodes, impairments=impairments)
 
     def _detours(self, topology: Topology, wanted: Mapping[int, Impairment]) -> dict[int, tuple[StaticRoute, ...]]:
         """The routes of bridges that must forward by address for the delay line to see what arrives, by link."""
@@ -186,7 +207,17 @@ class NetnsLab:
         return cast(dict[str, Any], self._ask("impaired_by"))
 
     def verify(self) -> None:
+        # Here, for it loads pyroute2, which takes 0.15 s: after the first trial, and not before every lab.
+        from testbed.lab.netns import second_reading
+
         self._description = cast(dict[str, Any], self._ask("verify", timeout_s=WORK_TIMEOUT_S))
+        plan = self._needed_plan()
+        chosen = second_reading.sample(plan)
+        said = self._ask("said", chosen, timeout_s=WORK_TIMEOUT_S)
+        self._description["second_reading"] = second_reading.check(plan, self._changes, chosen, said)
+
+    def spot_check(self) -> Reading:
+        return cast(Reading, self._ask("spot_check"))
 
     def prepare(self) -> None:
         """Import PyTorch in the process that workers are forked from, unless that was done."""
@@ -220,6 +251,9 @@ class NetnsLab:
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
         self._ask("adjust", list(changes))
+        for change in changes:
+            link = change.directed_link
+            self._changes[link] = self._changes.get(link, LinkChange(link)).then(change)
 
     def calibrate(self, pings: Sequence[Way], bursts: Sequence[Burst]) -> Calibration:
         """
@@ -296,7 +330,7 @@ class NetnsLab:
         with self._patching:
             self._leaving.clear()
             self._ask("down", timeout_s=WORK_TIMEOUT_S)
-        self._asked = self._planned = None
+        self._asked = self._planned = self._wanted = None
         self._description, self._topology = {}, None
 
     def fileno(self) -> int:

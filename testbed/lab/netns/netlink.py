@@ -34,6 +34,7 @@ NLA_TYPE_MASK = 0x3FFF
 SOL_NETLINK = 270
 NETLINK_CAP_ACK = 10
 NETLINK_EXT_ACK = 11
+NETLINK_GET_STRICT_CHK = 12
 NLMSGERR_ATTR_MSG = 1
 
 BATCH_BYTES = 32 * 1024
@@ -104,6 +105,10 @@ class RouteSocket:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
+    def filter(self) -> None:
+        """From now on a dump lists only what is like its request, where the kernel can choose; else it lists all."""
+        self._socket.setsockopt(SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1)
+
     def send(self, requests: Sequence[Request]) -> None:
         """Carry out every request, in order.
 
@@ -136,17 +141,30 @@ class RouteSocket:
         Raises:
             NetlinkError: there is no such thing as was asked about.
         """
+        return self._ask(requests)[0]
+
+    def ask_raw(self, requests: Sequence[Request]) -> bytes:
+        """The same, but the answers as they came, with their headers.
+
+        Raises:
+            NetlinkError: there is no such thing as was asked about.
+        """
+        return b"".join(self._ask(requests)[1])
+
+    def _ask(self, requests: Sequence[Request]) -> tuple[list[bytes], list[bytes]]:
         answers: list[bytes] = []
+        received: list[bytes] = []
         for start in range(0, len(requests), ANSWERS_IN_FLIGHT):
             some = requests[start : start + ANSWERS_IN_FLIGHT]
             self._socket.send(b"".join(_one(request, i, 0) for i, request in enumerate(some)))
             wanted = len(answers) + len(some)
             while len(answers) < wanted:
-                for kind, flags, sequence, body in _messages(self._socket.recv(RECEIVE_BYTES)):
+                received.append(self._socket.recv(RECEIVE_BYTES))
+                for kind, flags, sequence, body in _messages(received[-1]):
                     if kind == NLMSG_ERROR and (error := _error(flags, body, some[sequence].purpose)):
                         raise error
                     answers.append(body)
-        return answers
+        return answers, received
 
     def dump(self, request: Request) -> list[bytes]:
         """Bodies of everything the kernel lists for ``request``.
@@ -154,20 +172,33 @@ class RouteSocket:
         Raises:
             NetlinkError: the kernel refused.
         """
+        return self._dump(request)[0]
+
+    def dump_raw(self, request: Request) -> bytes:
+        """The same, but the messages as they came, with their headers.
+
+        Raises:
+            NetlinkError: the kernel refused.
+        """
+        return b"".join(self._dump(request)[1])
+
+    def _dump(self, request: Request) -> tuple[list[bytes], list[bytes]]:
         while True:
             self._socket.send(_one(request, 0, NLM_F_DUMP))
-            bodies, interrupted = self._listing(request.purpose)
+            bodies, received, interrupted = self._listing(request.purpose)
             if not interrupted:
-                return bodies
+                return bodies, received
 
-    def _listing(self, purpose: str) -> tuple[list[bytes], bool]:
+    def _listing(self, purpose: str) -> tuple[list[bytes], list[bytes], bool]:
         bodies: list[bytes] = []
+        received: list[bytes] = []
         interrupted = False
         while True:
-            for kind, flags, _, body in _messages(self._socket.recv(RECEIVE_BYTES)):
+            received.append(self._socket.recv(RECEIVE_BYTES))
+            for kind, flags, _, body in _messages(received[-1]):
                 interrupted |= bool(flags & NLM_F_DUMP_INTR)
                 if kind == NLMSG_DONE:
-                    return bodies, interrupted
+                    return bodies, received, interrupted
                 if kind == NLMSG_ERROR and (error := _error(flags, body, purpose)):
                     raise error
                 bodies.append(body)

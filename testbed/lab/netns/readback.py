@@ -6,26 +6,40 @@ requested is believed until the kernel has said it back.
 
 from __future__ import annotations
 
+import random
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from itertools import takewhile
+from typing import Any, NoReturn
 
 from testbed.errors import LabError
-from testbed.lab.base import Counters
+from testbed.lab.base import Counters, Reading
 from testbed.lab.netns import panel, rtnetlink, shaping, switching, sysctls
 from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.capabilities import congestion_controls
 from testbed.lab.netns.impairing import Way
+from testbed.lab.netns.listening import Said, listen
 from testbed.lab.netns.netlink import NetlinkError, RouteSocket, attributes
 
 CARRIER_TIMEOUT_S = 5.0
 CARRIER_POLL_S = 0.002
 FIX = "take the lab down and up again; if it happens again, the kernel lacks what the link needs (testbed doctor)"
+SPOT_CHECK_S = 0.004
+"""CPU time of one reading in mid-run: 36 directed links take 1 ms, so all of 140 are read, and of more a part by
+chance. With a reading a second this is 0.4 % of a core."""
 QUEUE_UNIT = {"bfifo": "bytes", "netem": "packets"}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The nodes of which pyroute2 reads shapers and addresses, and those of which it reads the routes, too."""
+
+    nodes: tuple[int, ...]
+    routed: tuple[int, ...]
 
 
 def verify(network: Network, way: Way) -> dict[str, Any]:
@@ -55,6 +69,48 @@ def verify_nodes(network: Network, way: Way, nodes: Iterable[NodePlan]) -> None:
         raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
 
 
+def spot_check(network: Network, way: Way) -> Reading:
+    """Read the shapers of nodes in random order, until that has taken :data:`SPOT_CHECK_S`."""
+    began_s = time.thread_time()
+    nodes = [node for node in network.blueprint.nodes if node.ports]
+    random.SystemRandom().shuffle(nodes)
+    summary = _Summary(network, way)
+    links = 0
+    differs: list[str] = []
+
+    def check(node: NodePlan, netlink: RouteSocket) -> None:
+        nonlocal links
+        try:
+            summary.check_shapers(node, netlink)
+        except LabError as error:
+            differs.append(error.problem)
+        except NetlinkError as error:
+            differs.append(f"{node.name}: cannot {error.strerror}")
+        links += len(node.ports)
+
+    network.on_nodes(takewhile(lambda _: time.thread_time() - began_s < SPOT_CHECK_S, nodes), check)
+    return Reading(links, time.thread_time() - began_s, tuple(differs))
+
+
+def said(network: Network, chosen: Sample) -> dict[int, Said]:
+    """What the kernel says about some nodes, not decoded.
+
+    Raises:
+        LabError: it cannot be asked.
+    """
+    found: dict[int, Said] = {}
+    routed = set(chosen.routed)
+
+    def ask(node: NodePlan, netlink: RouteSocket) -> None:
+        found[node.index] = listen(netlink, [port.index for port in node.ports], routes=node.index in routed)
+
+    try:
+        network.on_nodes([network.blueprint.nodes[index] for index in chosen.nodes], ask)
+    except NetlinkError as error:
+        raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
+    return found
+
+
 class _Summary:
     """Checks node after node and keeps what was seen."""
 
@@ -72,7 +128,7 @@ class _Summary:
 
     def check(self, node: NodePlan, netlink: RouteSocket) -> None:
         self._check_interfaces(node, netlink)
-        self._check_qdiscs(node, netlink)
+        self.check_shapers(node, netlink)
         self._check_addresses(node, netlink)
         self._check_routes(node, netlink)
         self._check_neighbours(node, netlink)
@@ -93,7 +149,11 @@ class _Summary:
         for port in node.ports:
             _compare(self.blueprint.label(port.directed_link), "mtu", self.settings.mtu, found[port.index].mtu)
 
-    def _check_qdiscs(self, node: NodePlan, netlink: RouteSocket) -> None:
+    def check_shapers(self, node: NodePlan, netlink: RouteSocket) -> None:
+        """
+        Raises:
+            LabError: a port's shaper or queue is not what was asked for.
+        """
         listed = [shaping.read_qdisc(body) for body in netlink.dump(shaping.list_qdiscs())]
         kinds = {(q.index, q.parent): q for q in listed}
         if not self.settings.shaped:
@@ -101,35 +161,15 @@ class _Summary:
                 root = kinds.get((port.index, shaping.TC_H_ROOT))
                 _compare(self.blueprint.label(port.directed_link), "shaper", "noqueue", root and root.kind)
             return
-        for port in node.ports:
-            self._check_kinds(port, kinds)
-        handles = [self.network.shape(port).class_handle for port in node.ports]
-        asked = [
-            shaping.ask_class(port.index, handle, self.blueprint.label(port.directed_link))
-            for port, handle in zip(node.ports, handles, strict=True)
-        ]
-        for port, handle, body in zip(node.ports, handles, netlink.ask(asked), strict=True):
-            self._check_shape(port, shaping.read_shape(body, kinds[port.index, handle]))
-
-    def _check_kinds(self, port: Port, found: dict[tuple[int, int], shaping.Qdisc]) -> None:
-        link = self.blueprint.label(port.directed_link)
-        wanted = self.network.shape(port)
-        for parent, kind in ((shaping.TC_H_ROOT, "htb"), (wanted.class_handle, wanted.leaf)):
-            qdisc = found.get((port.index, parent))
-            _compare(link, "shaper" if kind == "htb" else "queue", kind, qdisc and qdisc.kind)
-        root = found[port.index, shaping.TC_H_ROOT]
-        _compare(link, "class of all traffic", shaping.ONLY_CLASS, shaping.read_default_class(root))
-
-    def _check_shape(self, port: Port, found: shaping.Shape) -> None:
-        wanted = self.network.shape(port)
-        link = self.blueprint.label(port.directed_link)
-        _compare(link, "rate (bit/s)", 8 * wanted.rate_bytes_per_s, 8 * found.rate_bytes_per_s)
-        _compare(link, "ceiling (bit/s)", 8 * wanted.ceil_bytes_per_s, 8 * found.ceil_bytes_per_s)
-        _compare(link, "burst (bytes)", round(wanted.burst_bytes), round(found.burst_bytes))
-        _compare(link, "netem", wanted.netem, found.netem)
-        _compare(link, f"queue ({QUEUE_UNIT[found.leaf]})", wanted.queue_limit, found.queue_limit)
-        _compare(link, "shape", wanted, found)
-        self.shapes[found] += 1
+        wanted = [(port, self.network.shape(port), self.blueprint.label(port.directed_link)) for port in node.ports]
+        for port, shape, link in wanted:
+            _check_kinds(link, port, shape, kinds)
+        answers = netlink.ask([shaping.ask_class(port.index, shape.class_handle, link) for port, shape, link in wanted])
+        for (port, shape, link), body in zip(wanted, answers, strict=True):
+            found = shaping.read_shape(body, kinds[port.index, shape.class_handle])
+            if found != shape:
+                _tell_shapes_apart(link, shape, found)
+            self.shapes[found] += 1
 
     def _check_addresses(self, node: NodePlan, netlink: RouteSocket) -> None:
         found = {rtnetlink.read_address(body) for body in netlink.dump(rtnetlink.list_addresses())}
@@ -232,12 +272,29 @@ class _Summary:
         }
 
 
+def _check_kinds(link: str, port: Port, wanted: shaping.Shape, found: Mapping[tuple[int, int], shaping.Qdisc]) -> None:
+    for parent, kind in ((shaping.TC_H_ROOT, "htb"), (wanted.class_handle, wanted.leaf)):
+        qdisc = found.get((port.index, parent))
+        _compare(link, "shaper" if kind == "htb" else "queue", kind, qdisc and qdisc.kind)
+    default = shaping.read_default_class(found[port.index, shaping.TC_H_ROOT])
+    _compare(link, "class of all traffic", shaping.ONLY_CLASS, default)
+
+
+def _tell_shapes_apart(link: str, wanted: shaping.Shape, found: shaping.Shape) -> NoReturn:
+    _compare(link, "rate (bit/s)", 8 * wanted.rate_bytes_per_s, 8 * found.rate_bytes_per_s)
+    _compare(link, "ceiling (bit/s)", 8 * wanted.ceil_bytes_per_s, 8 * found.ceil_bytes_per_s)
+    _compare(link, "burst (bytes)", round(wanted.burst_bytes), round(found.burst_bytes))
+    _compare(link, "netem", wanted.netem, found.netem)
+    _compare(link, f"queue ({QUEUE_UNIT[found.leaf]})", wanted.queue_limit, found.queue_limit)
+    _differs(link, "shape", wanted, found)
+
+
 def _compare(where: str, what: str, asked: object, found: object) -> None:
     if asked != found:
         _differs(where, what, asked, found)
 
 
-def _differs(where: str, what: str, asked: object, found: object) -> None:
+def _differs(where: str, what: str, asked: object, found: object) -> NoReturn:
     raise LabError(f"{where}: {what}: asked for {asked}, the kernel has {found}", fix=FIX)
 
 

@@ -177,6 +177,12 @@ def list_routes() -> Request:
     return Request(RTM_GETROUTE, 0, RTMSG.pack(AF_INET, 0, 0, 0, 0, 0, 0, 0, 0), "list routes")
 
 
+def list_static_routes() -> Request:
+    """Ask for the main table's IPv4 routes that a program has stated; the kernel's own are left out if it filters."""
+    body = RTMSG.pack(AF_INET, 0, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, 0, 0, 0)
+    return Request(RTM_GETROUTE, 0, body, "list stated routes")
+
+
 def ask_neighbour(index: int, address: str, what: str) -> Request:
     """Ask which MAC address an IPv4 address has."""
     body = NDMSG.pack(AF_INET, index, 0, 0, 0) + attribute(NDA_DST, socket.inet_aton(address))

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.errors import LabError, PrivilegeError, TestbedError
-from testbed.lab.base import Counters, Exit, Impairment, Launch, LinkChange, need_torch
+from testbed.lab.base import Counters, Exit, Impairment, Launch, LinkChange, Reading, need_torch
 from testbed.lab.netns import capabilities, kernel, patch, processes, readback
 from testbed.lab.netns.adjust import adjust
 from testbed.lab.netns.blueprint import Blueprint, StaticRoute
 from testbed.lab.netns.build import LentNetwork, Network
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.impairing import ByLine, ByNetem, Way
+from testbed.lab.netns.listening import Said
 from testbed.lab.netns.netlink import NetlinkError
 from testbed.lab.netns.processes import Place, Processes, run_program
 from testbed.lab.netns.zygote import worker_body
@@ -142,6 +143,14 @@ class Sandbox:
     def verify(self) -> dict[str, Any]:
         """Read the network back again and compare it with what was asked for."""
         return readback.verify(self._up(), self._impairing())
+
+    def spot_check(self) -> Reading:
+        """Read some of the shapers back in mid-run. Requests are served one by one, so no change is half done."""
+        return readback.spot_check(self._up(), self._impairing())
+
+    def said(self, chosen: readback.Sample) -> dict[int, Said]:
+        """What the kernel says about some nodes, for another decoder than ours."""
+        return readback.said(self._up(), chosen)
 
     def impair(self, wanted: Mapping[int, Impairment], routes: Mapping[int, tuple[StaticRoute, ...]]) -> dict[str, Any]:
         """Impair links from now on; ``routes`` are those of bridges, by the links that are to take a detour there. What

@@ -11,7 +11,7 @@ import math
 import struct
 from dataclasses import dataclass, replace
 
-from testbed.lab.base import LinkSettings
+from testbed.lab.base import BUCKET_PACKETS, BUCKET_S, LinkSettings
 from testbed.lab.netns import netem
 from testbed.lab.netns.netlink import (
     NLM_F_CREATE,
@@ -24,14 +24,6 @@ from testbed.lab.netns.netlink import (
     text,
 )
 
-BURST_S = 0.001
-"""Depth of the bucket in time at the link's rate: no 10 ms carry more than 10 % above the rate.
-
-How late the timer may be without loss of rate. Measured on two virtual cores, 200 Mbit/s and 1 Gbit/s: a link carries
-99.6 % of its rate with 0.5 ms, 99.8 to 99.9 % with 1 ms, all of it with 2 ms.
-"""
-BURST_PACKETS = 2
-"""The least depth in full packets, for slow links."""
 QUANTUM_BYTES = 60_000
 """Share of a turn; with one class it only silences the warning that the default is too large."""
 NS_PER_TICK = 64
@@ -103,7 +95,7 @@ def shape(
     ``root_handle`` is another where somebody else has made the shaper."""
     rate = rate_bps // 8
     frame_bytes = settings.mtu + ETHERNET_HEADER_BYTES
-    burst_bytes = max(rate * BURST_S, BURST_PACKETS * frame_bytes)
+    burst_bytes = max(rate * BUCKET_S, BUCKET_PACKETS * frame_bytes)
     ticks = round(burst_bytes * 1e9 / rate / NS_PER_TICK)
     if impairment is None:
         return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, settings.queue_bytes, None, root_handle)
@@ -175,6 +167,11 @@ def list_qdiscs() -> Request:
 def ask_class(index: int, class_handle: int, link: str) -> Request:
     """Ask for a class of interface ``index`` (the kernel answers the asker only if told to echo)."""
     return Request(RTM_GETTCLASS, NLM_F_ECHO, TCMSG.pack(0, index, class_handle, 0, 0), f"read the rate of {link}")
+
+
+def list_classes(index: int) -> Request:
+    """Ask for every class of interface ``index``."""
+    return Request(RTM_GETTCLASS, 0, TCMSG.pack(0, index, 0, 0, 0), "list classes")
 
 
 @dataclass(frozen=True, slots=True)

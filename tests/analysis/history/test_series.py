@@ -104,7 +104,7 @@ def test_the_page_is_one_file_and_the_same_for_the_same_runs(folder: Path, tmp_p
     without_plotly = re.sub(r"<script>.*?</script>", "", made, flags=re.DOTALL)
     assert "PS &lt;/script&gt;" in without_plotly
     assert not re.search(r'(src|href)=["\']', without_plotly)
-    assert "<h1>1 of 3 series changed</h1>" in made
+    assert "<h1>1 of 2 series changed; 1 more has too few runs to tell</h1>" in made
 
 
 def test_of_few_runs_no_change_is_denied() -> None:
@@ -112,7 +112,23 @@ def test_of_few_runs_no_change_is_denied() -> None:
     assert text.told(few) == ["too few runs to see a change: 4 are the least"]
     assert text.told(enough) == ["no change"]
     assert text.text([few], []).splitlines()[2] == "  too few runs to see a change: 4 are the least"
-    assert "3 runs: too few runs to see a change" in page.render([few], [])
+    made = page.render([few], [])
+    assert "3 runs: too few runs to see a change" in made
+    assert "<h1>Too few runs to tell whether any of 1 series changed</h1>" in made
+
+
+def test_the_heading_denies_a_change_only_of_series_that_are_long_enough() -> None:
+    few, enough = (series([at(side(f"{i}.json", {RING: [0.2]}), i + 1) for i in range(n)], "gst")[0] for n in (3, 4))
+    assert text.heading([few, few]) == "Too few runs to tell whether any of 2 series changed"
+    assert text.heading([enough, few, few]) == "None of 1 series changed; 2 more have too few runs to tell"
+    assert text.heading([enough, enough]) == "None of 2 series changed"
+
+
+def test_a_point_is_of_trials_that_are_valid_in_its_metric() -> None:
+    one = side("a", {RING: about(0.2, 4)})
+    first = replace(one.trials[0], verdict="INVALID", verdicts=dict(one.trials[0].verdicts) | {"jct": "INVALID"})
+    one = replace(one, trials=(first, *one.trials[1:]))
+    assert [series([one], metric)[0].points[0].trials for metric in ("gst", "jct")] == [4, 3]
 
 
 def test_a_run_and_its_baseline_are_one_measurement(run_dir: Path) -> None:

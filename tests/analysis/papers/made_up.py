@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.recorded import Accuracy, Check, Metrics, Run, Trial
+from analysis.verdicts import numbers_of
 
 ITERATIONS, WARMUP, WORLD = 6, 1, 3
 NOISE = 0.002
@@ -61,6 +62,7 @@ def trial(label: str, batch: int, times: Times, *, repeat: int = 0, verdict: str
         duration_s=None,
         samples=samples(times, repeat) if done else None,
         warmup=WARMUP,
+        numbers=numbers_of({"verdict": verdict} if done else {}),
     )
 
 

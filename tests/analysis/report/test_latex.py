@@ -38,7 +38,7 @@ def test_a_row_for_each_arm_with_intervals(sweep: Run) -> None:
     assert len(rows) == 1 + 3 * 2 * 3
     assert len({row.replace(r"\&", "").count("&") for row in rows}) == 1
     assert re.search(r"BML on BCube & 16 & 50 Mbit/s & 3 & [\d.]+ \{\\scriptsize \([\d.]+ to [\d.]+\)\} & ", text)
-    assert "95 \\% bootstrap intervals" in text
+    assert "95 \\% intervals" in text
 
 
 def test_what_is_not_valid_is_marked(run: Run) -> None:

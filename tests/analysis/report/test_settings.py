@@ -54,6 +54,9 @@ def test_what_was_done_to_a_trial_and_when(run_dir: Path, edit: Edit) -> None:
         {"kind": "rate", "what": "h0 at 20 Mbit/s", **moments},
         {"kind": "down", "what": "h1 down", **moments, "error": "the kernel refused"},
         {"kind": "kill", "what": "h2 killed", "planned_s": None, "begun_s": None, "done_s": None, "error": None},
+        {"kind": "circuits", "what": "flip of all", **moments, "done_s": 2.0124, "takes_s": 1.0, "free_s": None},
+        {"kind": "circuits", "what": "to rings=[3]", **moments, "begun_s": 2.02, "done_s": 3.03, "takes_s": 1.0}
+        | {"free_s": 2.0124},
     ]
     edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial.update(events=events))
     ((title, pairs),) = settings.events(load(run_dir))
@@ -62,6 +65,8 @@ def test_what_was_done_to_a_trial_and_when(run_dir: Path, edit: Edit) -> None:
         ("1.00 s", "rate: h0 at 20 Mbit/s (in effect after 2.4 ms)"),
         ("1.00 s", "down: h1 down (failed: the kernel refused)"),
         ("never", "kill: h2 killed (the trial ended first)"),
+        ("1.00 s", "circuits: flip of all (took 1.011 s of 1 s)"),
+        ("1.00 s", "circuits: to rings=[3] (waited 1.01 s for the one before, took 1.010 s of 1 s)"),
     )
 
 

@@ -178,6 +178,7 @@ def test_rates_and_queues_change_while_it_is_up(lab: Lab) -> None:
     topology = up(lab)
     out = topology.ports[0][0]
     lab.adjust([LinkChange(out, rate_bps=20_000_000, queue_bytes=50_000)])
+    assert lab.spot_check().differs == ()
     lab.verify()
     assert shapes(lab) == {20_000_000: 1, RATE_BPS: 5}
 

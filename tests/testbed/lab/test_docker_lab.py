@@ -274,6 +274,8 @@ links: {rate: RATE}
 workload: {model: lenet5, dataset: digits, batch: 2, iterations: 4, compute: {mode: paced, pace: {2: 0.3 s}}}
 arms:
   - {topology: star(hosts=3), scheme: SCHEME}
+retries: 0
+quiet: 0 s
 start_timeout: 170 s  # to import PyTorch: all containers together get as much of a core as one process of another test
 """
 

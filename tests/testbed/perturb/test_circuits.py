@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from testbed.errors import SpecError
 from testbed.lab.base import Launch, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
-from testbed.perturb.circuits import dark_s, moved, moved_cost, words
+from testbed.perturb.circuits import State, dark_s, moved, moved_cost, words
 from testbed.perturb.conductor import Conductor, Record
 from testbed.perturb.patching import Patching
 from testbed.perturb.schedule import schedule
@@ -59,10 +59,15 @@ def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path)
     assert first.planned_s <= first.begun_s <= first.done_s - 0.1
     assert first.done_s <= second.begun_s, "moves take turns"
     assert second.done_s <= third.begun_s
+    assert [record.takes_s for record in conductor.records] == [0.1, 0, 0]
+    assert first.free_s is None
+    assert first.done_s <= second.free_s <= second.begun_s
+    # The third was due when the second may have been done already.
+    assert third.free_s is None or second.done_s <= third.free_s <= third.begun_s
     expected = moved(moved(topology, moves[0]), moves[1])
     assert [note.name for note in lab.notes] == ["plan_patch", "patch", "plan_patch", "patch"]
     assert lab.notes[1].argument.panels == expected.panels
-    assert [one.panels for _, one in patching.history] == [
+    assert [state.topology.panels for state in patching.history] == [
         topology.panels,
         expected.panels,
         moved(expected, moves[2]).panels,
@@ -86,6 +91,7 @@ def test_a_process_asks_and_its_traffic_takes_the_new_circuit(tmp_path: Path) ->
     assert record.error is None
     assert record.what == "to rings=[[0,2,4,1,3,5]], asked for in band"
     assert record.planned_s <= record.begun_s <= record.done_s - 0.01
+    assert (record.takes_s, record.free_s) == (0.01, None)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +124,29 @@ def test_costs_are_shared_out_by_time_and_the_bound_is_the_best() -> None:
     before = panels("servers=6,degree=2,rings=[[0,2,4,1,3,5]]")
     after = moved(before, circuits(rings=[1]))
     forest = build_forest("ring", before, [600])
-    found = moved_cost(forest, [(0.0, before), (2.5, after)], [(1.0, 2.0), (2.0, 3.0), (3.0, 4.0)], 1e6)
+    history = [State(before), State(after, 2.25, 2.75)]
+    found = moved_cost(forest, history, [(1.0, 2.0), (2.0, 3.0), (3.0, 4.0)], 1e6)
     first, second = cost(forest, before, 1e6), cost(forest, after, 1e6)
     assert found.link_bytes == pytest.approx(0.5 * first.link_bytes + 0.5 * second.link_bytes)
     assert found.bound_s() == second.bound_s() < first.bound_s()
+
+
+@pytest.mark.parametrize(
+    ("window", "share"),
+    [
+        ((2.5, 4.0), 0),  # gradients that were there while it was dark left over the new circuits
+        ((1.0, 2.5), 1),
+        ((0.5, 3.5), 0.75),
+        ((2.2, 2.8), 1),  # over circuits that did not move
+    ],
+)
+def test_nothing_is_sent_over_circuits_while_they_are_dark(window: tuple[float, float], share: float) -> None:
+    before = panels("servers=6,degree=2,rings=[[0,2,4,1,3,5]]")
+    after = moved(before, circuits(rings=[1]))
+    forest = build_forest("ring", before, [600])
+    found = moved_cost(forest, [State(before), State(after, 2.0, 3.0)], [window], 1e6)
+    first, second = cost(forest, before, 1e6), cost(forest, after, 1e6)
+    assert found.link_bytes == pytest.approx(share * first.link_bytes + (1 - share) * second.link_bytes)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from testbed.errors import TrialTimeoutError, WorkerError
 from testbed.lab.base import LinkChange
-from testbed.perturb.conductor import Conductor, timeline
+from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.perturb.schedule import Event, Schedule
 from testbed.spec.perturb import Moment
 from tests.patience import until
@@ -80,10 +80,20 @@ def test_what_never_came_is_recorded_unless_nothing_is_missed(tmp_path: Path) ->
         "kind": "rate",
         "what": "",
         "planned_s": None,
+        "free_s": None,
         "begun_s": None,
         "done_s": None,
+        "takes_s": 0.0,
         "error": None,
+        "links": None,
     }
+
+
+def test_the_timeline_says_which_links_were_changed_to_what() -> None:
+    changes = (LinkChange(1, rate_bps=5), LinkChange(4, blocked=False), LinkChange(6, queue_bytes=9))
+    (told,) = timeline([Record("rate", "", 2.0, 2.5, 3.0, links=changes)], 1.0)
+    assert told["links"] == {"rate_bps": {"1": 5}, "blocked": {"4": False}}
+    assert (told["planned_s"], told["begun_s"], told["done_s"]) == (1.0, 1.5, 2.0)
 
 
 def test_a_refused_event_says_why_and_the_next_one_comes(tmp_path: Path) -> None:

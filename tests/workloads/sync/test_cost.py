@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from topologies.model import Topology
-from workloads.sync.cost import cost, depth, goodput
+from workloads.sync.cost import Releases, Shaper, cost, depth, goodput
 from workloads.sync.schemes import build
 
 Build = Callable[..., Topology]
@@ -61,7 +61,7 @@ def test_an_update_goes_there_and_back_alone(topology: Build) -> None:
     net = topology("star(hosts=5)")
     found, ps = (cost(build(scheme, net, []), net, GRADIENT_BYTES) for scheme in ("async_ps", "ps(colocated=false)"))
     assert found.bound_s() == pytest.approx(2 * T_F)
-    assert found.bound_s(0.5) == pytest.approx(4 * T_F)
+    assert found.bound_s(Shaper(goodput=0.5)) == pytest.approx(4 * T_F)
     assert found.round_s() == pytest.approx(4 * T_F) == ps.bound_s() == ps.round_s()
     assert np.array_equal(found.link_bytes, ps.link_bytes)
 
@@ -91,7 +91,7 @@ def test_goodput_is_what_the_headers_leave() -> None:
 def test_the_bound_grows_by_the_goodput(topology: Build) -> None:
     net = topology("star(hosts=2)")
     found = cost(build("ring", net, []), net, GRADIENT_BYTES)
-    assert found.bound_s(0.5) == pytest.approx(2 * found.bound_s())
+    assert found.bound_s(Shaper(goodput=0.5)) == pytest.approx(2 * found.bound_s())
 
 
 def test_one_worker_sends_nothing(topology: Build) -> None:
@@ -105,3 +105,48 @@ def test_depth_by_doubling() -> None:
     star = [-1, 0, 0, 0, 0, 0, -2]
     alone = [-2, -2, -1, -2, -2, -2, -2]
     assert depth(np.array([chain, star, alone], np.int32)).tolist() == [6, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("network", "scheme"),
+    [
+        ("star(hosts=4)", "ring"),
+        ("star(hosts=4)", "ps"),
+        ("spine_leaf(racks=2,hosts_per_rack=2,spines=2)", "ps"),
+        ("bcube(n=2,k=2)", "bml"),
+    ],
+)
+def test_a_partial_sum_leaves_when_all_workers_in_it_are_ready(topology: Build, network: str, scheme: str) -> None:
+    """Against a walk up every tree, contribution by contribution."""
+    net = topology(network)
+    forest = build(scheme, net, [])
+    ready_s = {node: float(10 * i % 7) for i, node in enumerate(forest.workers)}
+    whole = cost(forest, net, GRADIENT_BYTES).link_bytes
+    found = Releases(forest, net, GRADIENT_BYTES)
+    edges_s = found.edges_s(ready_s)
+    edges = list(zip(*np.nonzero(forest.reduce >= 0), strict=True))
+
+    def contributors(one: int, node: int) -> set[int]:
+        below = [child for child in range(len(forest.nodes)) if forest.reduce[one, child] == node]
+        own = {node} & set(forest.workers)
+        return own.union(*(contributors(one, child) for child in below))
+
+    for (one, src), release_s in zip(edges, edges_s, strict=True):
+        assert release_s == max(ready_s[node] for node in contributors(one, src))
+    assert found.link_bytes(edges_s, min(ready_s.values())) == pytest.approx(whole)
+    assert (found.link_bytes(edges_s, max(ready_s.values())) <= whole + 1e-6).all()
+
+
+def test_a_rings_last_worker_has_all_of_its_own_transfers_before_it(topology: Build) -> None:
+    net = topology("star(hosts=4)")
+    forest = build("ring", net, [])
+    found = Releases(forest, net, GRADIENT_BYTES)
+    edges_s = found.edges_s({node: float(node == 2) for node in forest.workers})
+    assert found.link_bytes(edges_s, 1.0).max() == pytest.approx(2 * 3 / 4 * GRADIENT_BYTES)
+
+
+def test_an_idle_link_lets_a_bucket_and_a_packet_pass_at_once() -> None:
+    links = Shaper(goodput=0.5, bucket_s=0.001, bucket_bytes=3000, packet_bytes=60_000)
+    count, rate_bps = np.array([1e6, 1e6, 30_000.0]), np.array([8e6, 80e6, 8e6])
+    assert links.at_rate_bytes(count, rate_bps) == pytest.approx([2e6 - 63_000, 2e6 - 70_000, 0.0])
+    assert links.least_s(count, rate_bps) == pytest.approx([1.937, 0.193, 0.0])

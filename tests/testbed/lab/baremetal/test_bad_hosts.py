@@ -27,6 +27,7 @@ name: small
 links: {rate: 200 Mbit/s}
 workload: {model: lenet5, dataset: digits, batch: [2], iterations: 3, compute: none}
 arms: [{topology: star(hosts=3), scheme: ring}]
+retries: 0
 """
 Variables = dict[str, Any]
 """A host's, in the inventory."""

@@ -12,6 +12,7 @@ import pytest
 from testbed.errors import LabError
 from testbed.lab.baremetal.lab import BaremetalLab
 from testbed.lab.baremetal.rehearsal import Rehearsal
+from testbed.lab.base import LinkChange
 
 from ..test_contract import (
     PATIENCE_S,
@@ -94,6 +95,17 @@ def test_somebody_elses_change_is_found(lab: BaremetalLab) -> None:
     up(lab)
     assert lab.execute(0, ["ip", "link", "set", "eth1", "mtu", "1400"], PATIENCE_S).status == 0
     with pytest.raises(LabError, match="node1: eth1: the MTU is 1400, asked was 1500"):
+        lab.verify()
+
+
+def test_pyroute2_reads_what_hosts_have(lab: BaremetalLab) -> None:
+    topology = up(lab)
+    lab.adjust([LinkChange(topology.ports[0][0], rate_bps=20_000_000)])
+    assert lab.spot_check().differs == ()
+    lab.verify()
+    assert lab.describe()["second_reading"]["directed_links"] == 6
+    lab._changes.clear()  # of which the agents know
+    with pytest.raises(LabError, match=r"out: rate \(bit/s\): .* the kernel has 20000000, as pyroute2 reads it"):
         lab.verify()
 
 

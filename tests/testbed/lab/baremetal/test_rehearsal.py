@@ -27,6 +27,7 @@ links: {rate: 200 Mbit/s}
 workload: {model: lenet5, dataset: digits, batch: [2], iterations: 3, compute: none}
 arms: [{topology: star(hosts=3), scheme: ps}]
 timeout: 20 s
+retries: 0
 """
 LONG = SPEC.replace("iterations: 3", "iterations: 2000")
 STARTED_S = 60.0

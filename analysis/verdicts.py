@@ -1,0 +1,79 @@
+"""The verdicts of a trial's numbers: each of them is VALID or INVALID by itself, with how far off it can be at most.
+
+Records of a version before that have one verdict for the whole trial, which is then that of every number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.files import number
+
+VALID, INVALID = "VALID", "INVALID"
+NUMBERS = ("gst", "jct", "throughput", "iterations", "waiting")
+"""What has a verdict: GST, JCT, samples per second, the times of iterations, and exposed waiting."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """The verdict of one number of a trial.
+
+    Attributes:
+        error: by how much, as a share, it is too long at most (throughput: too low); None where that is not known.
+        bound_s: the lower bound that this error is from; None where there is none.
+        certified: the bound is so close that no finding about the machine can make the number INVALID.
+        spoilt_by: names of the checks that make it INVALID.
+    """
+
+    verdict: str
+    error: float | None = None
+    bound_s: float | None = None
+    certified: bool = False
+    spoilt_by: tuple[str, ...] = ()
+
+
+def numbers_of(fidelity: Mapping[str, Any]) -> dict[str, Number]:
+    """By name, those of :data:`NUMBERS` that a trial's ``fidelity`` judges; nothing of a trial that did not finish.
+
+    Raises:
+        KeyError: a number has no verdict.
+        ValueError: it is damaged.
+    """
+    if not fidelity:
+        return {}
+    if "numbers" not in fidelity:
+        whole = Number(_verdict("verdict", fidelity["verdict"]))
+        return dict.fromkeys(NUMBERS, whole)
+    found = fidelity["numbers"]
+    if not isinstance(found, Mapping):
+        raise ValueError(f"numbers is {found!r:.40}, no object")
+    return {name: _number(name, found[name]) for name in NUMBERS if name in found}
+
+
+def _number(name: str, raw: object) -> Number:
+    if not isinstance(raw, Mapping):
+        raise ValueError(f"{name} is {raw!r:.40}, no object")
+    certified, spoilt_by = raw.get("certified", False), raw.get("spoilt_by", [])
+    if not isinstance(certified, bool):
+        raise ValueError(f"certified of {name} is {certified!r:.40}, neither true nor false")
+    if not isinstance(spoilt_by, list) or not all(isinstance(check, str) for check in spoilt_by):
+        raise ValueError(f"spoilt_by of {name} is {spoilt_by!r:.40}, no list of names")
+    return Number(
+        verdict=_verdict(f"verdict of {name}", raw["verdict"]),
+        error=_known(f"error of {name}", raw.get("error")),
+        bound_s=_known(f"bound_s of {name}", raw.get("bound_s")),
+        certified=certified,
+        spoilt_by=tuple(spoilt_by),
+    )
+
+
+def _verdict(name: str, value: object) -> str:
+    if value not in (VALID, INVALID):
+        raise ValueError(f"{name} is {value!r:.40}, neither {VALID} nor {INVALID}")
+    return str(value)
+
+
+def _known(name: str, value: object) -> float | None:
+    return None if value is None else number(name, value)

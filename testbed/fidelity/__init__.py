@@ -1,0 +1,13 @@
+"""Whether a trial's numbers can be believed: what the network and the machine did against what they were asked for.
+
+A file a check. Each says what it sees, from which evidence, what it cannot see, which numbers it threatens, and beside
+each limit what it was set from. Everything here judges data; nothing is measured. :mod:`.judgement` makes verdicts of
+the checks.
+"""
+
+from analysis.verdicts import INVALID, VALID
+from testbed.fidelity.check import Check
+from testbed.fidelity.judgement import ABOUT, judge, only_the_machine, reasons, verdicts
+from testbed.fidelity.seen import Seen
+
+__all__ = ["ABOUT", "INVALID", "VALID", "Check", "Seen", "judge", "only_the_machine", "reasons", "verdicts"]

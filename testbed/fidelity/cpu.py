@@ -1,0 +1,88 @@
+"""Whether there were cores enough while gradients were on the wire, and whether the host took some away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from testbed.fidelity.check import About, Check
+from testbed.fidelity.seen import Seen
+from testbed.monitor import CpuLog
+
+ABOUT = About(
+    "CPU headroom",
+    sees="whether cores were free while gradients were on the wire, from the kernel's count of idle time",
+    misses="which process took them",
+    machine=True,
+)
+STEAL = About(
+    "CPU steal",
+    sees="CPU time that a hypervisor took away meanwhile",
+    misses="what a hypervisor does not report",
+    machine=True,
+)
+IDLE = 0.15
+"""Least share of CPU time left idle while gradients are on the wire. BML on BCube(3,2) with LeNet-5's gradient on two
+cores, nothing else running: at 18 x 200 Mbit/s 65 to 75 % was idle, and GST was 1.02 of theory; at 18 x 1 Gbit/s 4 to
+6 %, and 1.14 to 1.37. With others using both cores beside it, 200 Mbit/s looked like that, too: 9 to 18 %, and 1.05 to
+1.2."""
+STOLEN = 0.05
+"""Most of the CPU time that a hypervisor took away meanwhile."""
+POLLED = 1.05
+"""Most of GST over its bound at which the links, and not the cores, must have set the time."""
+
+
+def checks(seen: Seen) -> Iterator[Check]:
+    if seen.samples is None:
+        yield from judge([seen.window], seen.cpu, "while the command ran")
+        return
+    if seen.trial.asynchronous:  # somebody's gradient is on the wire all along
+        whole = (float(seen.counted["start_s"].min()), float(seen.counted["sum_s"].max()))
+        yield from judge([whole], seen.cpu, "during training")
+        return
+    by = seen.counted.groupby("iteration")
+    last = by[["ready_s", "sum_s"]].max()
+    library = seen.trial.network.forest.library
+    if library and library.polls:
+        gst_s = float((last["sum_s"] - last["ready_s"]).median())
+        yield polled(library.name, gst_s, seen.trial.gst_theory_s)
+        return
+    begin = last["ready_s"] if seen.trial.work.overlap == "none" else by["start_s"].min()  # gradients leave all along
+    yield from judge(list(zip(begin, last["sum_s"], strict=True)), seen.cpu)
+
+
+def judge(windows: Sequence[tuple[float, float]], log: CpuLog, when: str = "during synchronisation") -> list[Check]:
+    """Idle and stolen shares of the cores' time inside ``windows``, (start, end) in seconds on the log's clock."""
+    total, idle, steal = (_inside(windows, log.at_s, counts) for counts in (log.total_s, log.idle_s, log.steal_s))
+    if total <= 0:
+        missing = f"the CPUs were not observed {when}"
+        return [Check(ABOUT.name, None, IDLE, "idle", False, missing, machine=True)]
+    free, stolen = idle / total, steal / total
+    return [
+        Check(ABOUT.name, free, IDLE, "idle", free >= IDLE, f"{free:.0%} idle {when}", machine=True),
+        Check(STEAL.name, stolen, STOLEN, "stolen", stolen <= STOLEN, f"{stolen:.1%} taken by the host", machine=True),
+    ]
+
+
+def polled(library: str, gst_s: float, theory_s: float) -> Check:
+    """In place of :func:`judge` and the run queue where a library keeps its cores busy while it waits.
+
+    Whether cores were short cannot be told, unless GST is as short as the links allow: then they were not.
+    """
+    ratio = gst_s / theory_s if theory_s else 1.0
+    ok = ratio <= POLLED
+    detail = f"{library} polls while it waits, so idle time does not tell; " + (
+        f"GST at {ratio:.3f} of the least that the links allow does"
+        if ok
+        else f"with GST at {ratio:.2f} of the least that the links allow, whether cores were short is not known"
+    )
+    return Check(ABOUT.name, ratio if ok else None, POLLED, "of theory", ok, detail, machine=True)
+
+
+def _inside(windows: Sequence[tuple[float, float]], at_s: Sequence[float], counted: Sequence[float]) -> float:
+    """How much a counter grew inside the windows; between two readings it grows evenly."""
+    if len(at_s) < 2 or not windows:
+        return 0.0
+    edges = np.interp(np.asarray(windows), at_s, counted)
+    return float((edges[:, 1] - edges[:, 0]).sum())

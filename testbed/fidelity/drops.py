@@ -1,0 +1,29 @@
+"""Packets that an egress had no room for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from testbed.fidelity.check import About, Check
+from testbed.fidelity.seen import Seen
+
+ABOUT = About(
+    "drops",
+    sees="queues too short for what they were given, by the kernel's count at every egress",
+    misses="drops inside another machine",
+)
+DROPPING = frozenset({"queue", "impair", "down", "freeze", "circuits"})
+"""Kinds of events after which links drop packets."""
+
+
+def checks(seen: Seen) -> Iterator[Check]:
+    yield judge(seen.links, asked=bool(DROPPING & seen.happened))
+
+
+def judge(links: Iterable[Mapping[str, Any]], asked: bool = False) -> Check:
+    """Packets dropped at any egress: a queue was too short for what it was given, which may have been ``asked`` for."""
+    dropped = {f"{link['from']} to {link['to']}": link["drops"] for link in links if link["drops"]}
+    worst = max(dropped, key=dropped.__getitem__) if dropped else ""
+    detail = f"{sum(dropped.values())} packets dropped" + (f", most at {worst}" if worst else "")
+    return Check(ABOUT.name, float(sum(dropped.values())), 0.0, "packets", asked or not dropped, detail, asked)

@@ -1,0 +1,150 @@
+"""From checks to verdicts: each number of a trial has its own, and how far off it can be at most.
+
+A number is INVALID if a check that threatens it failed. There is one way to be VALID all the same. A lower bound and a
+measurement bracket the truth: a GST of 1.01 times its bound is too long by at most 1 %, whatever happened on the
+machine, for a slow machine makes it longer and never shorter. Such a number is *certified*, and what failed about the
+machine is told and not held against it. That takes a bound that can be trusted, so nothing certifies a trial whose
+links are not as asked, even by a little, or whose bytes are not those of the forest: links that are 2 % too fast and a
+machine that is 2 % too slow would come to the same GST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pandas as pd
+
+from analysis import metrics
+from analysis.verdicts import INVALID, NUMBERS, VALID
+from testbed.fidelity import (
+    aggregators,
+    cpu,
+    delay,
+    drops,
+    events,
+    link_rate,
+    lower_bound,
+    nodes,
+    pacing,
+    read_back,
+    retransmissions,
+    run_queue,
+    staleness,
+    timers,
+    wire,
+)
+from testbed.fidelity.check import GST, ITERATIONS, JCT, THROUGHPUT, WAITING, About, Check
+from testbed.fidelity.seen import Seen
+from workloads.sync.cost import goodput
+
+KINDS = (
+    *(link_rate, delay, cpu, run_queue, timers, aggregators, pacing, wire, drops, retransmissions, read_back, events),
+    *(staleness, lower_bound, nodes),
+)
+"""A module each: what it sees and misses (``ABOUT``), and its ``checks`` of a trial, none where it does not apply."""
+ABOUT: tuple[About, ...] = tuple(about for kind in KINDS for about in vars(kind).values() if isinstance(about, About))
+SOUND = (lower_bound.ABOUT.name, wire.ABOUT.name, read_back.ABOUT.name)
+"""The checks that must have been made, and have passed, for a bound to be trusted."""
+FASTEST = 1.01
+"""Most of what its rate allows that any burst may have reached for that. Bursts of one second over links of 50 to 500
+Mbit/s came within 0.2 % of iperf3's rate."""
+
+
+@dataclass(frozen=True)
+class Error:
+    """By how much a number is too long at most, as a share (samples/s: too low), and the bound (s) behind that."""
+
+    share: float
+    bound_s: float
+
+
+def judge(seen: Seen) -> dict[str, Any]:
+    """All checks of a trial and the verdicts of its numbers, as its JSON holds them."""
+    checks = [check for kind in KINDS for check in kind.checks(seen)]
+    reported = NUMBERS if seen.samples is not None else (JCT,)
+    errors = errors_of(seen) if _is_sound(seen, checks) else {}
+    return verdicts(checks, reported, errors, seen.trial.spec.certify)
+
+
+def verdicts(
+    checks: Sequence[Check], reported: Sequence[str], errors: Mapping[str, Error], certify: float
+) -> dict[str, Any]:
+    """What checks make of the numbers that a trial reports; errors of at most ``certify`` certify one."""
+    numbers = {}
+    for name in reported:
+        error = errors.get(name)
+        certified = error is not None and error.share <= certify
+        failed = [check for check in checks if not check.ok and name in check.threatens]
+        spoilt_by = [check.name for check in failed if not (certified and check.machine)]
+        numbers[name] = {
+            "verdict": INVALID if spoilt_by else VALID,
+            "error": None if error is None else error.share,
+            "bound_s": None if error is None else error.bound_s,
+            "certified": certified and not spoilt_by,
+            "spoilt_by": spoilt_by,
+        }
+    valid = all(number["verdict"] == VALID for number in numbers.values())
+    return {
+        "verdict": VALID if valid else INVALID,
+        "numbers": numbers,
+        "checks": [asdict(check) for check in checks],
+    }
+
+
+def _is_sound(seen: Seen, checks: Sequence[Check]) -> bool:
+    """Whether the bounds of its numbers can be trusted."""
+    looked = {check.name for check in checks if check.ok and check.value is not None}
+    fastest = max(link_rate.shares(seen.rates, goodput(seen.trial.spec.links.mtu)), default=0.0)
+    return seen.bounds is not None and looked.issuperset(SOUND) and fastest <= FASTEST
+
+
+def errors_of(seen: Seen) -> dict[str, Error]:
+    """Of each number that has a bound, medians and sums as the number itself."""
+    if seen.bounds is None:
+        return {}
+    found: dict[str, Error] = {}
+    warmup = seen.trial.work.warmup
+    gst_s, gst_bound_s = metrics.gst_s(seen.every, warmup), seen.bounds.gst_s
+    if error := _median_error(gst_s, gst_bound_s):
+        found[GST] = error
+    if seen.bounds.iteration_s is None or seen.bounds.jct_s is None:
+        return found
+    if error := _median_error(metrics.iterations_s(seen.every, warmup), seen.bounds.iteration_s):
+        # Waiting is a part of its iteration, so it is too long by at most as much of one.
+        found |= {ITERATIONS: error, WAITING: error}
+    if seen.bounds.jct_s > 0:
+        over = max(0.0, metrics.jct_s(seen.every) / seen.bounds.jct_s - 1)
+        found[JCT] = Error(over, seen.bounds.jct_s)
+        found[THROUGHPUT] = Error(over / (1 + over), seen.bounds.jct_s)
+    return found
+
+
+def _median_error(taken_s: pd.Series[float], bound_s: pd.Series[float]) -> Error | None:
+    """Of a median over iterations; None where an iteration has no bound."""
+    least_s = bound_s.reindex(taken_s.index)
+    if not (least_s > 0).all():
+        return None
+    return Error(max(0.0, float((taken_s / least_s).median()) - 1), float(least_s.median()))
+
+
+def reasons(fidelity: Mapping[str, Any]) -> str:
+    """Why a trial is INVALID, in one line; empty for a VALID one."""
+    return "; ".join(f"{check['name']}: {check['detail']}" for check in failed(fidelity))
+
+
+def failed(fidelity: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The checks that make a number INVALID; of an older record, which has one verdict, those that failed."""
+    checks = fidelity.get("checks", ())
+    numbers = fidelity.get("numbers")
+    if numbers is None:
+        return (check for check in checks if not check["ok"])
+    spoilt_by = {name for number in numbers.values() for name in number["spoilt_by"]}
+    return (check for check in checks if not check["ok"] and check["name"] in spoilt_by)
+
+
+def only_the_machine(fidelity: Mapping[str, Any]) -> bool:
+    """Whether a trial is INVALID, and by nothing but findings about the machine."""
+    found = list(failed(fidelity))
+    return fidelity["verdict"] == INVALID and bool(found) and all(check.get("machine", False) for check in found)

@@ -1,0 +1,54 @@
+"""What every link carries before training, against what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from testbed.fidelity.check import About, Check
+from testbed.fidelity.seen import Seen
+from workloads.sync.cost import goodput
+
+ABOUT = About(
+    "link rate",
+    sees="every NIC, all at once, before training, by a burst of payload; each link between switches, a few at a time",
+    misses="the faster of the two links that a burst passes; a link that changes later",
+)
+"""A link that is too fast is not as asked. One that is too slow may be the machine's fault: if it is the network's,
+what the kernel has, or the bytes, or the delays are not as asked either."""
+
+LEAST = 0.95
+"""Share of the goodput at the shaped rate that the burst reaches at every NIC. With 18 x 200 Mbit/s on two cores every
+NIC reached 99.7 % or more, with 18 x 1 Gbit/s the slowest reached 72 to 79 %."""
+FASTER = 0.03
+"""Most by which a link is faster than its rate allows."""
+
+
+def checks(seen: Seen) -> Iterator[Check]:
+    yield judge(seen.rates, seen.expected_rates, goodput(seen.trial.spec.links.mtu))
+
+
+def shares(probes: Sequence[Mapping[str, Any]], goodput: float) -> list[float]:
+    """Of each burst, its rate over the goodput at the rate asked for."""
+    return [probe["rate_bps"] / (probe["asked_bps"] * goodput) for probe in probes]
+
+
+def judge(probes: Sequence[Mapping[str, Any]], expected: int, goodput: float) -> Check:
+    """The slowest burst's rate over the goodput at the rate asked for; ``expected`` ports must report.
+
+    Bursts into NICs run all at once, those over links between switches a few at a time. A port that is faster than its
+    rate allows is not shaped as asked, and decides if there is one. A way between racks, which has no port's address,
+    explains the NICs beyond it: if it is off, it is what is named.
+    """
+    names = [f"{probe['name']} {probe['port_address']}".strip() for probe in probes]
+    found = list(zip(shares(probes, goodput), names, strict=True))
+    if not found or len(found) < expected:
+        detail = f"{len(found)} of {expected} ports were measured"
+        return Check(ABOUT.name, None, LEAST, "of goodput", False, detail)
+    ways = [one for one, probe in zip(found, probes, strict=True) if not probe["port_address"]]
+    off = [(share, name) for share, name in ways if not LEAST <= share <= 1 + FASTER]
+    (least, slowest), (most, fastest) = min(off or found), max(off or found)
+    which, share, name = ("fastest", most, fastest) if most > 1 + FASTER else ("slowest", least, slowest)
+    ok = LEAST <= share <= 1 + FASTER
+    detail = f"{which} of {len(found)} ports is {name}, at {share:.1%} of what its rate allows"
+    return Check(ABOUT.name, share, LEAST, "of goodput", ok, detail, machine=share < 1)

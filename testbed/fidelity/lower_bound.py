@@ -1,0 +1,72 @@
+"""No number can be less than the links, the bytes and the pace allow, unless these are not what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from analysis import metrics
+from testbed.bounds import Bounds
+from testbed.fidelity.check import About, Check
+from testbed.fidelity.seen import Seen
+from workloads.sync.cost import goodput
+
+ABOUT = About(
+    "lower bound",
+    sees="links faster than asked, in any iteration and in all together, and a JCT below its least",
+    misses="links slower than asked: GST over theory tells",
+)
+FASTER = 0.03
+"""Most by which one iteration is faster than the links' rates allow: moments are those of processes that may be woken
+a little late."""
+FASTER_TOGETHER = 0.01
+"""The same of all iterations together, where that evens out."""
+
+
+def checks(seen: Seen) -> Iterator[Check]:
+    if seen.samples is None:
+        return
+    if seen.trial.asynchronous:
+        link_s = seen.trial.iterations * seen.trial.network.cost.round_s() / goodput(seen.trial.spec.links.mtu)
+        yield judge_updates(seen.every, seen.trial.gst_theory_s, link_s)
+    elif seen.bounds is not None:
+        yield judge(seen.every, seen.bounds)
+
+
+def judge(samples: pd.DataFrame, bounds: Bounds) -> Check:
+    """The iteration, the sum of iterations or the JCT that is least above its bound; GST counts from the last worker's
+    gradient, as bounds do."""
+    by = samples.groupby("iteration")
+    taken_s = by["sum_s"].max() - by["ready_s"].max()
+    bounded = bounds.gst_s[bounds.gst_s > 0]
+    found: list[tuple[float, float, str]] = []  # value over what is allowed, value, what it is of
+    if not bounded.empty:
+        ratios = taken_s[bounded.index] / bounded
+        found.append(_found(float(ratios.min()), FASTER, f"GST of iteration {ratios.idxmin()} is"))
+        together = float(taken_s[bounded.index].sum() / bounded.sum())
+        found.append(_found(together, FASTER_TOGETHER, "GST of all iterations together is"))
+    if bounds.jct_s:
+        found.append(_found(metrics.jct_s(samples) / bounds.jct_s, FASTER_TOGETHER, "JCT is"))
+    if not found:
+        return Check(ABOUT.name, None, 1 - FASTER, "of theory", True, "nothing is certain to take any time")
+    _, ratio, what = min(found)
+    limit = 1 - (FASTER if "of iteration " in what else FASTER_TOGETHER)
+    detail = f"{what} {ratio:.3f} of the least that the links allow"
+    return Check(ABOUT.name, ratio, limit, "of theory", ratio >= limit, detail)
+
+
+def _found(ratio: float, faster: float, what: str) -> tuple[float, float, str]:
+    return ratio / (1 - faster), ratio, what
+
+
+def judge_updates(samples: pd.DataFrame, alone_s: float, busiest_link_s: float) -> Check:
+    """The same where workers do not synchronise together: an update takes as long as its bytes take there and back
+    when nobody else sends, ``alone_s``, and all take as long as the busiest link is busy with them."""
+    own_s = samples["sum_s"] - samples["ready_s"] - samples["held_s"]
+    each = float(own_s.median()) / alone_s if alone_s > 0 else float("inf")
+    together = float(samples["sum_s"].max() - samples["ready_s"].min()) / busiest_link_s
+    ratio = min(each, together)
+    what = "an update takes" if each <= together else "all updates together take"
+    detail = f"from gradients to newer weights {what} {ratio:.3f} of the least that the links allow"
+    return Check(ABOUT.name, ratio, 1 - FASTER, "of theory", ratio >= 1 - FASTER, detail)

@@ -1,0 +1,25 @@
+"""Nodes that died, and whether somebody had asked for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from testbed.deaths import sentence, unasked
+from testbed.fidelity.check import About, Check
+from testbed.fidelity.seen import Seen
+
+ABOUT = About(
+    "nodes",
+    sees="a node that died without being killed by the spec, where the others went on",
+    misses="why it died",
+)
+
+
+def checks(seen: Seen) -> Iterator[Check]:
+    if seen.course.deaths:
+        yield judge(sentence(seen.trial, seen.course), unasked(seen.trial, seen.course))
+
+
+def judge(told: str, unasked: int) -> Check:
+    """Nodes have died, and the others went on; ``unasked`` is how many of them the spec did not kill."""
+    return Check(ABOUT.name, float(unasked), 0.0, "nodes lost unasked", not unasked, told)

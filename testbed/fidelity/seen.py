@@ -1,0 +1,77 @@
+"""What was seen of a trial: all the evidence that checks look at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from testbed.bounds import Bounds
+from testbed.deaths import Course
+from testbed.monitor import CpuLog
+from testbed.trial import Trial
+
+if TYPE_CHECKING:
+    from testbed.results import LinkRecord
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A finished trial and what was seen of it; nothing is measured any more.
+
+    Attributes:
+        samples: of every iteration; None of a command, which says nothing of its iterations.
+        window: when it began and ended (s), on the clock of the samples and of ``cpu``.
+        rates, expected_rates: bursts as :func:`testbed.fidelity.link_rate.judge` wants them, and how many there should
+            be.
+        round_trips: as :func:`testbed.fidelity.delay.judge` wants them.
+        links: as :func:`testbed.results.links` gives them.
+        cpu: how busy the cores were.
+        done: the last line of each process, with its ``name``.
+        aggregators: the names of those that only add for others.
+        differs: what the kernel had that was not asked for, after the trial or in its midst.
+        in_mid_run: how often it was looked at in its midst.
+        events: what was done to the trial on purpose, as its JSON holds it.
+        course: who died in it.
+        bounds: the least that its numbers can be; None where nothing is known beforehand.
+    """
+
+    trial: Trial
+    samples: pd.DataFrame | None
+    window: tuple[float, float]
+    rates: Sequence[Mapping[str, Any]]
+    expected_rates: int
+    round_trips: Sequence[Mapping[str, Any]]
+    links: Sequence[LinkRecord]
+    cpu: CpuLog
+    done: Sequence[Mapping[str, Any]]
+    aggregators: Collection[str]
+    differs: str | None
+    in_mid_run: str
+    events: Sequence[Mapping[str, Any]]
+    course: Course
+    bounds: Bounds | None
+
+    @cached_property
+    def every(self) -> pd.DataFrame:
+        """The samples; only asked for where there are some."""
+        assert self.samples is not None
+        return self.samples
+
+    @cached_property
+    def counted(self) -> pd.DataFrame:
+        """The samples without the warm-up."""
+        return self.every[self.every["iteration"] >= self.trial.work.warmup]
+
+    @cached_property
+    def happened(self) -> frozenset[str]:
+        """The kinds of events that were begun."""
+        return frozenset(event["kind"] for event in self.events)
+
+    @property
+    def synchronous(self) -> bool:
+        """Whether workers waited for sums, as far as is known."""
+        return self.samples is not None and not self.trial.asynchronous

@@ -1,0 +1,89 @@
+"""How late the processes' sleeps came back: clocks, schedulers, and processes that somebody stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+
+from analysis import metrics
+from testbed.fidelity.check import GST, WHOLE_JOB, About, Check
+from testbed.fidelity.seen import Seen
+
+ABOUT = About(
+    "timers",
+    sees="a clock, a scheduler or a slack that makes sleeps late: a thread of each process samples 50 times a second, "
+    "and the median counts",
+    misses="single late wake-ups (see stalls): busy engines have them in good trials",
+    machine=True,
+)
+STALLS = About(
+    "stalls",
+    sees="a process that stood still, stopped or without a core for 50 ms or longer: the sum over all that a number "
+    "covers, of the worst process",
+    misses="shorter ones; what stopped it",
+    machine=True,
+)
+LATE_S = 0.002
+"""Most by which the median of a process's sleeps overruns while it trains. It was 0.09 to 0.14 ms in trials whose cores
+were free, up to 0.4 ms with run-queue waits of a third, 0.2 to 3 ms where two trials fought for the cores, 30 ms with a
+timer slack of 30 ms; the largest was 4 to 32 ms in any of them."""
+STALLED = 0.03
+"""Most of the time that a number covers for which a process stood still: what a certified number may be too long."""
+
+
+def checks(seen: Seen) -> Iterator[Check]:
+    if not seen.done:
+        return
+    yield judge({line["name"]: line["late_s"] for line in seen.done})
+    stalled_s = {line["name"]: line.get("stalled_s") for line in seen.done}
+    asked = "freeze" in seen.happened
+    yield stalls(stalled_s, seen.window[1] - seen.window[0], asked)
+    if seen.synchronous and "sync_stalled_s" in seen.every:
+        others = {name: stalled_s[name] for name in seen.aggregators if name in stalled_s}
+        yield stalls_of_synchronisation(seen.counted, others, metrics.sync_s(seen.every), asked)
+
+
+def judge(late_s: Mapping[str, float | None]) -> Check:
+    """The process whose sleeps come back latest; by name, the median of by how much."""
+    known = {name: value for name, value in late_s.items() if value is not None}
+    if not known:
+        return Check(ABOUT.name, None, 1e3 * LATE_S, "ms late", True, "not watched, or too short", machine=True)
+    name = max(known, key=known.__getitem__)
+    detail = f"the sleeps of {name} came back {1e3 * known[name]:.2f} ms late in the median"
+    return Check(ABOUT.name, 1e3 * known[name], 1e3 * LATE_S, "ms late", known[name] <= LATE_S, detail, machine=True)
+
+
+def stalls(stalled_s: Mapping[str, float | None], window_s: float, asked: bool = False) -> Check:
+    """The process that stood still for longest; by name, for how long in all, of a trial that took ``window_s``.
+
+    ``asked`` says that a process was stopped on purpose; then it is told and not judged.
+    """
+    known = {name: value for name, value in stalled_s.items() if value is not None}
+    if not known:
+        return _stalls(STALLS.name, None, "of JCT", "not watched", asked, WHOLE_JOB)
+    name = max(known, key=known.__getitem__)
+    share = known[name] / window_s
+    detail = f"{name} stood still for {known[name]:.2f} s, {share:.1%} of the job, the most of all"
+    return _stalls(STALLS.name, share, "of JCT", detail, asked, WHOLE_JOB)
+
+
+def stalls_of_synchronisation(
+    samples: pd.DataFrame, others: Mapping[str, float | None], sync_s: float, asked: bool = False
+) -> Check:
+    """The share of a synchronisation for which the worst worker stood still, median over iterations; or that of all
+    synchronisations, ``sync_s`` together, for which one of ``others`` did, of which it is not known when."""
+    by = samples.groupby("iteration")
+    gst_s = by["sum_s"].max() - by["ready_s"].max()
+    share = float((by["sync_stalled_s"].max() / gst_s).median())
+    detail = f"a worker stood still during {share:.1%} of a synchronisation"
+    for name, stalled_s in others.items():
+        if stalled_s is not None and stalled_s / sync_s > share:
+            share = stalled_s / sync_s
+            detail = f"{name} stood still for {stalled_s:.2f} s, {share:.1%} of all synchronisations"
+    return _stalls(f"{STALLS.name} while synchronising", share, "of GST", detail, asked, (GST,))
+
+
+def _stalls(name: str, share: float | None, unit: str, detail: str, asked: bool, threatens: tuple[str, ...]) -> Check:
+    ok = asked or share is None or share <= STALLED
+    return Check(name, share, STALLED, unit, ok, detail, asked, threatens, machine=True)

@@ -1,0 +1,230 @@
+"""What the kernel has, read by a decoder that is not ours, pyroute2's, and held against what was asked for.
+
+:mod:`readback` decodes with the modules that also encode. A mistake that both make alike, such as a rate in the wrong
+unit, makes every number wrong and no reading differ. So the sandbox hands the kernel's messages over as they came, and
+this module, in the caller's process, has pyroute2 take them apart, headers included. None of our layouts, constants and
+units are used here: the expected values are those of the blueprint, in bit/s, bytes, seconds and dotted addresses.
+
+pyroute2 takes about 45 us a message. Up to 128 hosts it reads all that they have; of larger networks, and of more
+routes than :data:`MOST_MESSAGES` leaves room for, it reads those of some nodes, drawn by the seed. A mistake in an
+encoder is made at every link alike, so some suffice; :mod:`readback` reads all in any case.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyroute2
+from pyroute2.netlink import NLMSG_DONE
+from pyroute2.netlink.rtnl import TC_H_ROOT, rt_proto
+from pyroute2.netlink.rtnl.marshal import MarshalRtnl
+from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
+
+from testbed.errors import LabError
+from testbed.lab.base import Impairment, LinkChange
+from testbed.lab.netns.blueprint import Blueprint, Port
+from testbed.lab.netns.listening import Said
+from testbed.lab.netns.readback import Sample
+
+MOST_MESSAGES = 4500
+"""0.2 s. All of a fat-tree of k=8 (128 hosts, 768 ports) are 4,048 but for its routes."""
+MESSAGES_A_PORT = 5
+"""Three queueing disciplines, a class and an address."""
+DECODER = f"pyroute2 {pyroute2.__version__}"
+MAIN_TABLE = 254
+"""``ip route``'s table main (rt_tables)."""
+BURST_S, BURST_FRAMES, ETHERNET_BYTES = 0.001, 2, 14
+"""How deep a bucket is to be: this time at the link's rate, and so many full frames at least."""
+FIX = "take the lab down and up again; if it happens again, our encoder or pyroute2 misunderstands this kernel: tell us"
+
+
+def sample(blueprint: Blueprint, most: int = MOST_MESSAGES) -> Sample:
+    """As many nodes as give ``most`` messages, in an order drawn by the links' seed; at least one."""
+    order = list(range(len(blueprint.nodes)))
+    random.Random(blueprint.settings.seed).shuffle(order)
+    nodes, room = _fitting(order, [MESSAGES_A_PORT * len(node.ports) for node in blueprint.nodes], most)
+    routed, _ = _fitting(nodes, [len(node.routes) for node in blueprint.nodes], room)
+    return Sample(tuple(nodes), tuple(routed))
+
+
+def _fitting(order: Sequence[int], messages: Sequence[int], room: int) -> tuple[list[int], int]:
+    """The first of some nodes, and those after it while there is room; what room is left."""
+    found: list[int] = []
+    for node in order:
+        if found and messages[node] > room:
+            break
+        found.append(node)
+        room -= messages[node]
+    return found, max(0, room)
+
+
+def check(
+    blueprint: Blueprint, changes: Mapping[int, LinkChange], chosen: Sample, said: Mapping[int, Said]
+) -> dict[str, Any]:
+    """Compare; how much was read, for the lab's description. ``changes`` are those since the network was built.
+
+    Raises:
+        LabError: pyroute2 reads something else than was asked for.
+    """
+    routed = set(chosen.routed)
+    for index in chosen.nodes:
+        node, kernel = blueprint.nodes[index], Kernel(said[index])
+        for port in node.ports:
+            kernel.check_egress(port.index, _egress(blueprint, port, changes))
+            if port.address is not None:
+                kernel.check_address(f"{node.name}:{port.name}", port.index, port.address, port.prefix)
+        if index in routed:
+            found = kernel.routes()
+            for route in node.routes:
+                to = f"{route.destination}/32"
+                compare(f"{node.name}, route to {to}", "hops", list(route.hops), found.pop(to, None))
+            compare(node.name, "routes beyond its own", [], sorted(found))
+    return {
+        "decoder": DECODER,
+        "directed_links": sum(len(blueprint.nodes[index].ports) for index in chosen.nodes),
+        "routes": sum(len(blueprint.nodes[index].routes) for index in chosen.routed),
+    }
+
+
+@dataclass(frozen=True)
+class Egress:
+    """What the egress of an interface should do; ``netem`` is None where the lab has no part for it."""
+
+    where: str
+    rate_bps: int | None
+    """None leaves it unshaped."""
+    mtu: int
+    queue_bytes: int
+    blocked: bool
+    netem: Impairment | None = None
+
+
+def _egress(blueprint: Blueprint, port: Port, changes: Mapping[int, LinkChange]) -> Egress:
+    """What was asked of a port, changes included."""
+    link, settings = port.directed_link, blueprint.settings
+    change = changes.get(link, LinkChange(link))
+    return Egress(
+        blueprint.label(link),
+        (change.rate_bps or port.rate_bps) if settings.shaped else None,
+        settings.mtu,
+        settings.queue_bytes if change.queue_bytes is None else change.queue_bytes,
+        bool(change.blocked),
+        blueprint.impairments.get(link, Impairment()) if blueprint.by_netem else None,
+    )
+
+
+class Kernel:
+    """What one node's kernel has, as pyroute2 decodes it. Every method raises LabError for what differs."""
+
+    def __init__(self, said: Said) -> None:
+        self._said = said
+        self._qdiscs = {(one["index"], one["parent"]): one for one in _messages(said.qdiscs)}
+        self._classes: defaultdict[int, list[Any]] = defaultdict(list)
+        for one in _messages(said.classes):
+            self._classes[one["index"]].append(one)
+        self._addresses = {
+            (one["index"], one.get_attr("IFA_LOCAL"), one["prefixlen"]) for one in _messages(said.addresses)
+        }
+
+    def check_egress(self, index: int, asked: Egress) -> None:
+        """An HTB with one class for everything and one queue below it, or nothing where it is not shaped."""
+        root = self._qdiscs.get((index, TC_H_ROOT))
+        kind = root and root.get_attr("TCA_KIND")
+        compare(asked.where, "shaper", "noqueue" if asked.rate_bps is None else "htb", kind)
+        if root is None or asked.rate_bps is None:
+            return
+        only = root["handle"] | root.get_nested("TCA_OPTIONS", "TCA_HTB_INIT")["defcls"]
+        compare(asked.where, "classes", [only], [one["handle"] for one in self._classes[index]])
+        _check_class(asked, asked.rate_bps, self._classes[index][0].get_nested("TCA_OPTIONS", "TCA_HTB_PARMS"))
+        _check_queue(asked, self._qdiscs.get((index, only)))
+
+    def check_address(self, where: str, index: int, address: str, prefix: int | None) -> None:
+        """That an interface has an address, with a prefix of this length, or of any (None)."""
+        have = {(one, length) for other, one, length in self._addresses if other == index}
+        if not any(one == address and prefix in (None, length) for one, length in have):
+            asked = address if prefix is None else f"{address}/{prefix}"
+            _differs(where, "address", asked, [f"{one}/{length}" for one, length in have])
+
+    def routes(self) -> dict[str, list[tuple[int, str | None]]]:
+        """By destination, the (interface, gateway) of each hop of the routes that a program has stated."""
+        found = {}
+        for one in _messages(self._said.routes):
+            if one["table"] == MAIN_TABLE and one["proto"] == rt_proto["static"]:
+                several = one.get_attr("RTA_MULTIPATH")
+                hops = [(hop["oif"], hop.get_attr("RTA_GATEWAY")) for hop in several or ()]
+                to = f"{one.get_attr('RTA_DST')}/{one['dst_len']}"
+                found[to] = hops or [(one.get_attr("RTA_OIF"), one.get_attr("RTA_GATEWAY"))]
+        return found
+
+
+def _messages(data: bytes) -> Iterator[Any]:
+    """pyroute2's messages."""
+    for message in MarshalRtnl().parse(data):
+        if message["header"]["error"] is not None:
+            raise LabError(f"the kernel refused to be read: {message['header']['error']}", fix=FIX)
+        if message["header"]["type"] != NLMSG_DONE:
+            yield message
+
+
+def _check_class(asked: Egress, rate_bps: int, found: Mapping[str, int]) -> None:
+    """``found`` has bytes per second and ticks of the packet scheduler, of which pyroute2 knows the length."""
+    depth_s = max(BURST_S, BURST_FRAMES * 8 * (asked.mtu + ETHERNET_BYTES) / rate_bps)
+    for what, rate, depth in (("rate", "rate", "buffer"), ("ceiling", "ceil", "cbuffer")):
+        if not rate_bps - 8 < 8 * found[rate] <= rate_bps:
+            _differs(asked.where, f"{what} (bit/s)", rate_bps, 8 * found[rate])
+        found_s = found[depth] / tick_in_usec / 1e6
+        # A rate is cut to whole bytes per second, a depth to ticks of 64 ns.
+        if abs(found_s - depth_s) > 1e-7 + depth_s * 8 / rate_bps:
+            _differs(asked.where, f"bucket of the {what} (ms)", 1e3 * depth_s, 1e3 * found_s)
+
+
+def _check_queue(asked: Egress, found: Any) -> None:
+    kind = found and found.get_attr("TCA_KIND")
+    if kind == "netem" and asked.netem is not None:  # also one that does nothing, once an impairment has ended
+        options = found.get_attr("TCA_OPTIONS")
+        least = max(1, asked.queue_bytes // (asked.mtu + ETHERNET_BYTES))
+        if asked.blocked:
+            compare(asked.where, "queue (packets)", 0, options["limit"])
+        elif options["limit"] < least:
+            _differs(asked.where, "queue (packets)", f"{least} or more", options["limit"])
+        check_netem(asked.where, asked.netem, options)
+        return
+    compare(asked.where, "queue", "netem" if asked.netem else "bfifo", kind)
+    limit = int.from_bytes(bytes.fromhex(found.get_attr("TCA_OPTIONS").replace(":", "")), "little")
+    compare(asked.where, "queue (bytes)", 1 if asked.blocked else asked.queue_bytes, limit)
+
+
+def check_netem(link: str, asked: Impairment, found: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        LabError: this netem, as pyroute2 has decoded its options, does something else than was asked for.
+    """
+    for what, asked_s in (("delay", asked.delay_s), ("jitter", asked.jitter_s)):
+        found_s = found[what] / tick_in_usec / 1e6
+        if abs(found_s - asked_s) > 1e-6:
+            _differs(link, f"{what} (ms)", 1e3 * asked_s, 1e3 * found_s)
+    reorder = found.get_attr("TCA_NETEM_REORDER") if found["gap"] else None  # type: ignore[attr-defined]
+    shares = (
+        ("loss", asked.loss, found["loss"]),
+        ("reorder", asked.reorder, reorder["prob_reorder"] if reorder else 0),
+    )
+    for what, share, of_all in shares:
+        if abs(of_all / (2**32 - 1) - share) > 1e-8:
+            _differs(link, what, share, of_all / (2**32 - 1))
+
+
+def compare(where: str, what: str, asked: object, found: object) -> None:
+    """
+    Raises:
+        LabError: what pyroute2 has found is not what was asked for.
+    """
+    if asked != found:
+        _differs(where, what, asked, found)
+
+
+def _differs(where: str, what: str, asked: object, found: object) -> None:
+    raise LabError(f"{where}: {what}: asked for {asked}, the kernel has {found}, as pyroute2 reads it", fix=FIX)

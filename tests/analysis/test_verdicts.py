@@ -1,0 +1,80 @@
+"""The verdict of each number of a trial, as its record has it, and as an older record leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.load import load
+from analysis.verdicts import NUMBERS, Number, numbers_of
+from testbed.errors import OutputError
+
+Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
+CERTIFIED = {"verdict": "VALID", "error": 0.012, "bound_s": 0.487, "certified": True, "spoilt_by": []}
+SPOILT = {"verdict": "INVALID", "error": None, "bound_s": None, "certified": False, "spoilt_by": ["CPU steal"]}
+RECORDED = {"verdict": "INVALID", "numbers": {"gst": CERTIFIED, "jct": SPOILT}, "checks": []}
+
+
+def test_each_number_has_its_own_verdict_and_error() -> None:
+    assert numbers_of(RECORDED) == {
+        "gst": Number("VALID", 0.012, 0.487, certified=True),
+        "jct": Number("INVALID", spoilt_by=("CPU steal",)),
+    }
+
+
+@pytest.mark.parametrize("verdict", ["VALID", "INVALID"])
+def test_every_number_of_an_older_record_has_the_trials_verdict(verdict: str) -> None:
+    assert numbers_of({"verdict": verdict, "checks": []}) == dict.fromkeys(NUMBERS, Number(verdict))
+
+
+def test_a_trial_that_failed_has_no_numbers() -> None:
+    assert numbers_of({}) == {}
+
+
+def test_what_a_later_writer_adds_is_passed_over() -> None:
+    assert numbers_of({"verdict": "VALID", "numbers": {"gst": CERTIFIED | {"new": 1}, "new": {}}}) == {
+        "gst": Number("VALID", 0.012, 0.487, certified=True)
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"verdict": "GOOD"}, "verdict of gst is 'GOOD', neither VALID nor INVALID"),
+        ({"verdict": ["VALID"]}, "verdict of gst is ['VALID'], neither VALID nor INVALID"),
+        ({"error": "0.01"}, "error of gst is '0.01', no finite number"),
+        ({"bound_s": 10**400}, "no finite number"),
+        ({"certified": 1}, "certified of gst is 1, neither true nor false"),
+        ({"spoilt_by": "CPU steal"}, "spoilt_by of gst is 'CPU steal', no list of names"),
+        ({"spoilt_by": [1]}, "spoilt_by of gst is [1], no list of names"),
+    ],
+)
+def test_a_damaged_number_is_named(run_dir: Path, edit: Edit, changed: dict[str, Any], told: str) -> None:
+    found = {"verdict": "VALID", "numbers": {"gst": CERTIFIED | changed}, "checks": []}
+    edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial.update(fidelity=found))
+    with pytest.raises(OutputError) as caught:
+        load(run_dir, samples=False)
+    assert caught.value.problem.startswith(f"{run_dir}/trials/ps-b16.json: damaged (")
+    assert told in caught.value.problem
+    assert caught.value.fix == f"rm -f {run_dir}/trials/ps-b16.json; testbed run --resume {run_dir}"
+
+
+@pytest.mark.parametrize("numbers", [[], {"gst": 1}, None])
+def test_numbers_that_are_no_objects_are_damage(numbers: object) -> None:
+    with pytest.raises(ValueError, match="no object"):
+        numbers_of({"verdict": "VALID", "numbers": numbers})
+
+
+def test_a_trial_is_valid_in_one_number_and_not_in_another(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "trials" / "ring-b64.json", lambda trial: trial.update(fidelity=RECORDED))
+    trials = {trial.id: trial for trial in load(run_dir, samples=False).trials}
+    mixed, older, failed = trials["ring-b64"], trials["ps-b16"], trials["ps-b64"]
+    assert not mixed.valid
+    assert mixed.valid_in("gst")
+    assert not mixed.valid_in("jct")
+    assert not mixed.valid_in("waiting")  # it does not report that
+    assert all(older.valid_in(name) for name in NUMBERS)
+    assert not any(failed.valid_in(name) for name in NUMBERS)
