@@ -44,7 +44,7 @@ class Ran:
     exits: list[Exit]
     probes: list[dict[str, Any]]
     idle: Calibrated
-    seen: Observation
+    observed: Observation
 
 
 def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ran:
@@ -69,12 +69,12 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
         conductor.begin()
         return _wait(lab, ranks, names, files, trial.spec.timeout_s)
 
-    exits, seen = observing.observe(trial, lab, files, run, {})
+    exits, observed = observing.observe(trial, lab, files, run, {})
     probes = [
         {**line, "name": names[one.node]} for one in probers for line in watch.read(files.samples(names[one.node]))
     ]
     lab.down()
-    return Ran(exits, probes, idle, seen)
+    return Ran(exits, probes, idle, observed)
 
 
 def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]:
@@ -187,8 +187,8 @@ def _stuck(lab: Lab, running: Sequence[int], names: Sequence[str], files: Files,
 def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
     """Metrics, links and fidelity of a command whose ranks all ended well. JCT: first start to last end."""
     start_s, end_s = min(one.started_s for one in ran.exits), max(one.ended_s for one in ran.exits)
-    others = observing.background_bytes(trial, ran.seen.sent)
-    events = timeline(ran.seen.events, start_s)
+    others = observing.background_bytes(trial, ran.observed.sent)
+    events = timeline(ran.observed.events, start_s)
     seen = fidelity.Seen(
         trial=trial,
         samples=None,
@@ -196,12 +196,12 @@ def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
         rates=[*map(results.burst, ran.probes), *ran.idle.rates],
         expected_rates=len(jobs.bursts(trial.network.topology)) + len(ran.idle.rates),
         round_trips=ran.idle.round_trips,
-        links=results.links(trial, undisturbed(trial).phases, ran.seen.counters, others),
-        cpu=ran.seen.cpu,
+        links=results.links(trial, undisturbed(trial).phases, ran.observed.counters, others),
+        cpu=ran.observed.cpu,
         done=(),
         aggregators=(),
-        differs=ran.seen.readings.differs(start_s, ran.seen.differs),
-        in_mid_run=str(ran.seen.readings),
+        differs=ran.observed.readings.differs(start_s, ran.observed.differs),
+        in_mid_run=str(ran.observed.readings),
         events=events,
         course=undisturbed(trial),
         bounds=None,

@@ -96,7 +96,7 @@ def execute(
         try:
             if trial.command:
                 ran = command.observe(trial, lab, files, congestion_control)
-                described = ran.seen.lab
+                described = ran.observed.lab
                 record |= command.summary(trial, ran)
             else:
                 seen = observe(trial, lab, files, congestion_control, tick)

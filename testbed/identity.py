@@ -19,7 +19,9 @@ from workloads.sync import codec
 if TYPE_CHECKING:
     from testbed.trial import Trial
 
-OF_NO_CONCERN = {"name", "where", "repeats", "retries", "quiet_s", "timeout_s", "start_timeout_s"}
+PATIENCE = {"timeout_s", "start_timeout_s", "retries", "quiet_s"}
+"""How long is waited, and how often is measured again: settings on which no trial's result depends."""
+OF_NO_CONCERN = {"name", "where", "repeats", *PATIENCE}
 """What of a spec changes no trial's result."""
 OF_SOME = {"arms", "perturb", "docker", "failover_s"}
 """What is of concern to some of its trials, or not all of it."""

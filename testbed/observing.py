@@ -75,9 +75,8 @@ def observe(
     sent = conductor.finish()
     events = sorted([*conductor.records, *patching.records], key=lambda one: one.begun_s or math.inf)
     counted, differs = results.since(before, lab.counters()), calibration.differs(lab)
-    return found, Observation(
-        counted, monitor.log, lab.describe(), differs, checks.readings, events, sent, patching.history
-    )
+    described, readings = lab.describe(), checks.readings
+    return found, Observation(counted, monitor.log, described, differs, readings, events, sent, patching.history)
 
 
 def background_bytes(trial: Trial, sent: Sequence[int]) -> dict[int, float]:

@@ -21,10 +21,11 @@ from analysis.recorded import Run
 from testbed import exits
 from testbed.errors import MissingToolError, OutputError
 from testbed.files import TEMPORARY, named_errors, read_json
+from testbed.identity import PATIENCE
 from testbed.planning import plan
 from testbed.run import Announce
 from testbed.run import Experiment as Running
-from testbed.rundir import MADE, PATIENCE, resolved
+from testbed.rundir import MADE, resolved
 from testbed.spec import Source
 from testbed.spec import load as load_spec
 

@@ -16,6 +16,7 @@ from typing import Any
 from analysis.cell import cell_of
 from testbed.errors import OutputError, SpecError
 from testbed.files import TEMPORARY, check_name, named_errors, read_json, write_bytes, write_json
+from testbed.identity import PATIENCE
 from testbed.inputs import in_words
 from testbed.results import SCHEMA, save_csv
 from testbed.sizing import TOPPED_UP, Planned
@@ -32,8 +33,6 @@ MADE = "resolved.json"
 FOLDERS = ("trials", "samples", "logs")
 PARTS = {LOCK, *FOLDERS, "spec.yaml", *(TEMPORARY.replace("*", file) for file in ("spec.yaml", MADE))}
 """What is there before that."""
-PATIENCE = {"timeout_s", "start_timeout_s", "retries", "quiet_s"}
-"""How long is waited, and how often is measured again: settings on which no trial's result depends."""
 MAY_CHANGE = {"schema", "repeats", *PATIENCE, "overrides", "folder", "planned", "part", "most_rounds"}
 """What of a spec's settings may be another when a run goes on: no trial's result depends on it. That all trials which
 ran are still asked for is seen by their ids."""

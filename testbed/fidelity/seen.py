@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -13,6 +13,9 @@ from testbed.bounds import Bounds
 from testbed.deaths import Course
 from testbed.monitor import CpuLog
 from testbed.trial import Trial
+
+if TYPE_CHECKING:
+    from testbed.results import LinkRecord
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Seen:
     rates: Sequence[Mapping[str, Any]]
     expected_rates: int
     round_trips: Sequence[Mapping[str, Any]]
-    links: Sequence[Mapping[str, Any]]
+    links: Sequence[LinkRecord]
     cpu: CpuLog
     done: Sequence[Mapping[str, Any]]
     aggregators: Collection[str]

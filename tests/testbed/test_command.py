@@ -148,8 +148,9 @@ def test_bytes_of_background_flows_are_not_the_commands(tmp_path: Path) -> None:
     flow = "perturb={kind: background, from: h0, to: h1}"
     (trial,) = trials(read(SPEC, "spec.yaml", tmp_path, ["arms=[{topology: star(hosts=2)}]", flow]))
     counted = [Counters(link, 3_000_000, 2000, 0) for link in range(2 * len(trial.network.topology.links))]
-    seen = Observation(counted, CpuLog(), {}, None, Readings(), [], [1_448_000], [(0.0, trial.network.topology)])
-    ran = command.Ran([Exit(0, 0, 1.0, 3.0), Exit(1, 0, 1.5, 2.5)], [], Calibrated([], []), seen)
+    flows, circuits = [1_448_000], [(0.0, trial.network.topology)]
+    observed = Observation(counted, CpuLog(), {}, None, Readings(), [], flows, circuits)
+    ran = command.Ran([Exit(0, 0, 1.0, 3.0), Exit(1, 0, 1.5, 2.5)], [], Calibrated([], []), observed)
     links = {(link["from"], link["to"]): link for link in command.summary(trial, ran)["links"]}
     for ends, others in (("h0", "s0"), 1_514_000), (("s0", "h1"), 1_514_000), (("h1", "s0"), 0), (("s0", "h0"), 0):
         assert (links[ends]["bytes"], links[ends]["other_bytes"]) == (3_000_000 - others, others)
