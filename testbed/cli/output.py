@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from testbed.comparison import NARROWEST_NAME
+from testbed.comparison import NARROWEST_NAME, NARROWEST_VERDICT, VERDICT
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,7 +25,7 @@ COLOURS = {"VALID": "[green]VALID[/]", "INVALID": "[red]INVALID[/]", "FAILED": "
 
 
 def rich_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Table:
-    """Rows as a table for a terminal; verdicts in colour. Where it is narrow, the first column wraps."""
+    """Rows as a table for a terminal; verdicts in colour. Where it is narrow, the first column and the verdict wrap."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -34,6 +34,8 @@ def rich_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int =
         widest = max([len(name), *(len(row[i]) for row in rows)])
         if i < left:
             table.add_column(name, min_width=min(widest, NARROWEST_NAME), overflow="fold")
+        elif name == VERDICT:
+            table.add_column(name, justify="right", min_width=min(widest, NARROWEST_VERDICT))
         else:
             table.add_column(name, justify="right", min_width=widest)
     for row in rows:
