@@ -1,7 +1,8 @@
 """A paper's claims, measured and decided: the runs behind them, and what is told of each.
 
 Runs go into folders of one directory, named after their spec and mode, and are ordinary run directories: trials that
-are finished there are not run again, unless they are INVALID, and so decide nothing.
+are finished there are not run again, unless they are INVALID in the number that claims take from them, and so decide
+nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import testbed
 from analysis.load import load
 from analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Verdict, number, stated
 from analysis.recorded import Run
+from analysis.verdicts import INVALID, numbers_of
 from testbed import exits
 from testbed.errors import MissingToolError, OutputError
 from testbed.files import TEMPORARY, named_errors, read_json
@@ -112,7 +114,7 @@ def measure(experiment: Experiment, out: Path, full: bool, announce: Announce) -
             f"{path} was run with other settings than {experiment.spec} has now",
             fix=f"name another --out, or remove {path}",
         )
-    _forget_invalid(path)
+    _forget_invalid(path, experiment.number)
     running = Running.resumed(path, asked) if began else Running.new(asked, path)
     with running:
         return not running.go(announce).failed
@@ -125,10 +127,11 @@ def _is_of(path: Path, asked: Source) -> bool:
     return all(there.get(key) == value for key, value in wanted.items())
 
 
-def _forget_invalid(path: Path) -> None:
-    """Have trials that are INVALID run again: what disturbed them may be over."""
+def _forget_invalid(path: Path, number: str) -> None:
+    """Have trials run again that are INVALID in a number: what disturbed them may be over."""
     for record in sorted((path / "trials").glob("*.json")):
-        if (read_json(record).get("fidelity") or {}).get("verdict") == "INVALID":
+        judged = numbers_of(read_json(record).get("fidelity") or {}).get(number)
+        if judged and judged.verdict == INVALID:
             record.unlink()
 
 

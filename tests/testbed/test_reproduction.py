@@ -12,7 +12,7 @@ import pytest
 from analysis.papers import PAPERS
 from analysis.papers.bml import LENET5, VGG19, t_f_s
 from analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs
-from analysis.papers.evidence import gst_s, measure
+from analysis.papers.evidence import GST, gst_s, measure
 from analysis.papers.judging import within
 from analysis.recorded import Run
 from testbed import exits, reproduction
@@ -99,11 +99,12 @@ def _empty(experiment: Experiment) -> Run:
 
 
 def ring(runs: Runs) -> Finding:
-    row = Row("GST of a ring", "s", (0.0, 1.0), None, measure(runs.get("tiny.yaml"), ["ring"], gst_s))
+    row = Row("GST of a ring", "s", (0.0, 1.0), None, measure(runs.get("tiny.yaml"), ["ring"], gst_s, number=GST))
     return Finding((row,), (within("it is quick", row, 0, 1),))
 
 
-TINY_CLAIM = Claim("tiny.ring", "A ring is quick.", "section 1", ring, (Experiment("tiny.yaml", (), ("repeats=2",)),))
+TINY_EXPERIMENT = Experiment("tiny.yaml", (), ("repeats=2",), GST)
+TINY_CLAIM = Claim("tiny.ring", "A ring is quick.", "section 1", ring, (TINY_EXPERIMENT,))
 TINY_PAPER = Paper("tiny", "Tiny (nobody, 2026)", (TINY_CLAIM,))
 
 
@@ -120,8 +121,20 @@ def judged(folder: Path, verdict: str) -> None:
     """Have the trial be VALID or INVALID."""
     path = folder / "out" / "tiny-quick" / "trials" / "ring-star2-b1.json"
     record = json.loads(path.read_text())
-    record["fidelity"]["verdict"] = verdict
+    record["fidelity"] = {"verdict": verdict, "checks": []}
     path.write_text(json.dumps(record))
+
+
+def test_only_what_a_claim_takes_from_a_trial_has_it_run_again(tmp_path: Path) -> None:
+    """A trial whose GST is VALID and whose JCT is not stays for a claim about GST."""
+    (tmp_path / "trials").mkdir()
+    path = tmp_path / "trials" / "a.json"
+    numbers = {"gst": {"verdict": "VALID"}, "iterations": {"verdict": "INVALID", "spoilt_by": ["pacing"]}}
+    path.write_text(json.dumps({"fidelity": {"verdict": "INVALID", "numbers": numbers, "checks": []}}))
+    reproduction._forget_invalid(tmp_path, "gst")
+    assert path.exists()
+    reproduction._forget_invalid(tmp_path, "iterations")
+    assert not path.exists()
 
 
 @pytest.mark.lab
