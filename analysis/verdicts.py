@@ -17,7 +17,7 @@ NUMBERS = ("gst", "jct", "throughput", "iterations", "waiting")
 CALLED = dict(zip(NUMBERS, ("GST", "JCT", "samples/s", "iteration times", "exposed waiting"), strict=True))
 """What people call them."""
 FAILED = "FAILED"
-_LIKE = {"throughput": "jct", "iterations": "jct", "waiting": "iterations"}
+_LIKE = {"waiting": "iterations"}
 """Numbers of which a short text says nothing where they have the verdict of the one named."""
 
 
@@ -60,24 +60,27 @@ def numbers_of(fidelity: Mapping[str, Any]) -> dict[str, Number]:
 def in_short(trials: Sequence[Mapping[str, Number]]) -> str:
     """The verdicts of a cell's trials in a few words; a trial that failed has no numbers.
 
-    ``VALID`` if all are; ``2 of 3 VALID`` if that is so for every number; else what differs: ``GST VALID, JCT INVALID``
-    of one trial, ``GST 3, JCT 2 of 3 VALID`` of several.
+    ``VALID`` if all are; ``2 of 3 VALID`` if that is so for every number. Where GST and JCT differ: ``GST VALID, JCT
+    INVALID`` of one trial, ``GST 3, JCT 2 of 3 VALID`` of several. Others are named where only they differ: ``VALID but
+    for iteration times``.
     """
+    total = len(trials)
     names = [name for name in NUMBERS if any(name in trial for trial in trials)]
     if not names:
         return FAILED
     count = {name: sum(name in one and one[name].verdict == VALID for one in trials) for name in names}
-    total = len(trials)
-    told = [name for name in names if count[name] != count.get(_LIKE.get(name, ""))]
-    groups: dict[int, list[str]] = {}
-    for name in sorted(told, key=lambda name: -count[name]):
-        groups.setdefault(count[name], []).append(CALLED[name])
-    if len(groups) == 1:
-        (valid,) = groups
-        return _whole(valid, total)
+    main = sorted((name for name in ("gst", "jct") if name in count), key=lambda name: -count[name]) or names[:1]
+    if len({count[name] for name in main}) > 1:
+        if total == 1:
+            return ", ".join(f"{CALLED[name]} {_whole(count[name], 1)}" for name in main)
+        return ", ".join(f"{CALLED[name]} {count[name]}" for name in main) + f" of {total} VALID"
+    whole = _whole(count[main[0]], total)
+    others = [name for name in names if count[name] != count[main[0]] and count[name] != count.get(_LIKE.get(name, ""))]
+    if not others:
+        return whole
     if total == 1:
-        return ", ".join(f"{', '.join(called)} {_whole(valid, 1)}" for valid, called in groups.items())
-    return ", ".join(f"{', '.join(called)} {valid}" for valid, called in groups.items()) + f" of {total} VALID"
+        return f"{whole} but for {' and '.join(CALLED[name] for name in others)}"
+    return f"{whole} ({', '.join(f'{CALLED[name]} {count[name]}' for name in others)})"
 
 
 def _whole(valid: int, total: int) -> str:

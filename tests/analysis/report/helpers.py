@@ -24,6 +24,15 @@ def judged(trial: Trial, verdict: str, **numbers: str) -> Trial:
     return replace(trial, verdict=whole, numbers=found)
 
 
+LATE = dict.fromkeys(("jct", "throughput", "iterations", "waiting"), "INVALID")
+"""What is INVALID of a trial whose computing took too long: all but GST."""
+
+
+def in_trial(run: Run, trial_id: str, **numbers: str) -> Run:
+    """``run`` with other verdicts of the numbers of one trial."""
+    return replace(run, trials=tuple(judged(t, "VALID", **numbers) if t.id == trial_id else t for t in run.trials))
+
+
 def only(run: Run, *trial_ids: str) -> Run:
     return replace(run, trials=tuple(trial for trial in run.trials if trial.id in trial_ids))
 
