@@ -113,7 +113,8 @@ def _point(cell: Cell, key: str) -> Value:
 def _fidelity(cell: Cell) -> Value:
     """The verdict, and how far off GST and JCT can be."""
     errors = {name: cell.error(name) for name in (GST, JCT)}
-    good = not any(word in cell.verdict for word in ("INVALID", "FAILED", NOT_JUDGED))
+    reported = {name for trial in cell.finished for name in trial.numbers}
+    good = bool(reported) and all(map(cell.valid_in, reported))
     return Value(cell.verdict, float(good), _errors(errors), "good" if good else "bad")
 
 
