@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from analysis.verdicts import VALID, Number
+from analysis.verdicts import INVALID, NUMBERS, VALID, Number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +34,9 @@ class Metrics:
     gst_p95_s: float | None = None
     gst_theory_s: float | None = None
     gst_ratio: float | None = None
+    """GST over the least that was still to be sent when the last worker had its gradient; None where that is not known,
+    as with overlap."""
+    iteration_median_s: float | None = None
     throughput_sps: float | None = None
     wire_bytes: float | None = None
     wire_bytes_theory: float | None = None
@@ -73,6 +76,10 @@ class Check:
     detail: str = ""
     asked: bool = False
     """The trial was to be like that: told, not judged."""
+    threatens: Sequence[str] = NUMBERS
+    """Names of the numbers that it makes INVALID if it fails."""
+    machine: bool = False
+    """It is about the machine below the network, so it does not count against a number that is certified."""
 
 
 @dataclass(frozen=True)
@@ -217,8 +224,15 @@ class Trial:
 
     @property
     def reasons(self) -> tuple[Check, ...]:
-        """The checks that did not pass."""
-        return tuple(check for check in self.checks if not check.ok)
+        """The checks that make any of its numbers INVALID."""
+        return self.reasons_for(*self.numbers)
+
+    def reasons_for(self, *numbers: str) -> tuple[Check, ...]:
+        """The checks that make one of these numbers INVALID."""
+        invalid = [one for name in numbers if (one := self.numbers.get(name)) and one.verdict == INVALID]
+        names = {check for number in invalid for check in number.spoilt_by}
+        is_old = any(not number.spoilt_by for number in invalid)  # one verdict for the whole trial, by any check
+        return tuple(check for check in self.checks if not check.ok and (is_old or check.name in names))
 
 
 @dataclass(frozen=True)

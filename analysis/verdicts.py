@@ -5,7 +5,7 @@ Records of a version before that have one verdict for the whole trial, which is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,11 @@ from testbed.files import number
 VALID, INVALID = "VALID", "INVALID"
 NUMBERS = ("gst", "jct", "throughput", "iterations", "waiting")
 """What has a verdict: GST, JCT, samples per second, the times of iterations, and exposed waiting."""
+CALLED = dict(zip(NUMBERS, ("GST", "JCT", "samples/s", "iteration times", "exposed waiting"), strict=True))
+"""What people call them."""
+FAILED = "FAILED"
+_LIKE = {"waiting": "iterations"}
+"""Numbers of which a short text says nothing where they have the verdict of the one named."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,57 @@ def numbers_of(fidelity: Mapping[str, Any]) -> dict[str, Number]:
     if not isinstance(found, Mapping):
         raise ValueError(f"numbers is {found!r:.40}, no object")
     return {name: _number(name, found[name]) for name in NUMBERS if name in found}
+
+
+def in_short(trials: Sequence[Mapping[str, Number]]) -> str:
+    """The verdicts of a cell's trials in a few words; a trial that failed has no numbers.
+
+    ``VALID`` if all are; ``2 of 3 VALID`` if that is so for every number. Where GST and JCT differ: ``GST VALID, JCT
+    INVALID`` of one trial, ``GST 3, JCT 2 of 3 VALID`` of several. Others are named where only they differ: ``VALID but
+    for iteration times``.
+    """
+    total = len(trials)
+    names = [name for name in NUMBERS if any(name in trial for trial in trials)]
+    if not names:
+        return FAILED
+    count = {name: sum(name in one and one[name].verdict == VALID for one in trials) for name in names}
+    main = sorted((name for name in ("gst", "jct") if name in count), key=lambda name: -count[name]) or names[:1]
+    if len({count[name] for name in main}) > 1:
+        if total == 1:
+            return ", ".join(f"{CALLED[name]} {_whole(count[name], 1)}" for name in main)
+        return ", ".join(f"{CALLED[name]} {count[name]}" for name in main) + f" of {total} VALID"
+    whole = _whole(count[main[0]], total)
+    others = [name for name in names if count[name] != count[main[0]] and count[name] != count.get(_LIKE.get(name, ""))]
+    if not others:
+        return whole
+    if total == 1:
+        return f"{whole} but for {' and '.join(CALLED[name] for name in others)}"
+    return f"{whole} ({', '.join(f'{CALLED[name]} {count[name]}' for name in others)})"
+
+
+def _whole(valid: int, total: int) -> str:
+    return VALID if valid == total else f"{valid} of {total} VALID" if valid else INVALID
+
+
+def errors_in_short(errors: Mapping[str, float | None]) -> str:
+    """How far off GST and JCT can be: ``1.6 / 2.7 %``, ``1.6 % / -``; ``-`` where neither is known."""
+    gst, jct = (errors.get(name) for name in ("gst", "jct"))
+    if gst is None and jct is None:
+        return "-"
+    if gst is None or jct is None:
+        return " / ".join("-" if one is None else percent(one) for one in (gst, jct))
+    return f"{100 * gst:.1f} / {percent(jct)}"
+
+
+def percent(share: float) -> str:
+    """An error as text: ``1.6 %``."""
+    return f"{100 * share:.1f} %"
+
+
+def largest(errors: Sequence[float | None]) -> float | None:
+    """The largest of several trials' errors; None where one of them is not known, or there are none."""
+    known = [error for error in errors if error is not None]
+    return max(known) if known and len(known) == len(errors) else None
 
 
 def _number(name: str, raw: object) -> Number:

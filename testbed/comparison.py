@@ -9,19 +9,28 @@ from typing import Any
 
 from analysis import ratios
 from analysis.cell import Cell, cell_of, references
+from analysis.verdicts import VALID, Number, errors_in_short, in_short, largest, numbers_of
 from testbed.attempts import made
 from testbed.units import time_text
 
-HEADER = ("arm", "batch", "GST", "theory", "ratio", "JCT", "samples/s", "speed-up", "accuracy", "verdict")
+ERROR = "error at most"
+HEADER = ("arm", "batch", "GST", "theory", "ratio", "JCT", "samples/s", "speed-up", ERROR, "accuracy", "verdict")
 AT, SPREAD, STALE, ATTEMPTS = "at", "±", "staleness", "attempts"
 """Columns that are there where something is swept, where trials are repeated, where an arm is asynchronous, and where a
 trial was measured again."""
 MISSING = "-"
-LEFT_OUT = ("theory", "accuracy", "samples/s", ATTEMPTS, SPREAD, STALE, "speed-up", "JCT", "ratio")
+LEFT_OUT = ("theory", ERROR, "accuracy", "samples/s", ATTEMPTS, SPREAD, STALE, "speed-up", "JCT", "ratio")
 """What a narrow terminal goes without, the least needed first; never the verdict."""
 NARROWEST_NAME = 12
 """The arm's name wraps, down to this width."""
-Records = Sequence[Mapping[str, Any]]
+VERDICT, NARROWEST_VERDICT = "verdict", 12
+"""So does the verdict, where numbers differ in it."""
+Record = Mapping[str, Any]
+Records = Sequence[Record]
+MEANING = (
+    "ratio: GST over the least time for what was still to be sent when the last worker had its gradient, - where that "
+    "is not known, as with overlap. error at most: by how much GST / JCT can be too long."
+)
 
 
 def fitting(header: Sequence[str], table: Sequence[Sequence[str]], width: int) -> list[int]:
@@ -29,6 +38,8 @@ def fitting(header: Sequence[str], table: Sequence[Sequence[str]], width: int) -
     shown = list(range(len(header)))
     widths = [max(map(len, column)) for column in zip(header, *table, strict=True)]
     widths[0] = min(widths[0], NARROWEST_NAME)
+    if header[-1] == VERDICT:
+        widths[-1] = min(widths[-1], NARROWEST_VERDICT)
     for name in LEFT_OUT:
         if sum(widths[i] + 1 for i in shown) <= width:
             break
@@ -40,9 +51,10 @@ def fitting(header: Sequence[str], table: Sequence[Sequence[str]], width: int) -
 def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
     """Header and rows as text; a cell none of whose trials was done has none but its name.
 
-    Of trials that are repeated, each number is the median over those that are VALID, or, where none is, that were done,
-    and ``±`` half the range of their GST over it. Speed-up is over the arm ``first`` (:func:`analysis.cell.references`,
-    :func:`analysis.ratios.speed_up`); there may be none. Of the staleness of updates it is median and largest.
+    Of trials that are repeated, each number is the median over those in which it is VALID, or, where none is, that were
+    done, and ``±`` half the range of their GST over it. The error is the largest of those trials. Speed-up is over the
+    arm ``first`` (:func:`analysis.cell.references`, :func:`analysis.ratios.speed_up`); there may be none. Of the
+    staleness of updates it is median and largest.
     """
     cells = _cells(records)
     swept = any(cell.at for cell in cells)
@@ -61,17 +73,19 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
 
 
 def notes(records: Records, first: str) -> list[str]:
-    """What must be said of the table's numbers: which speed-ups are of samples per second, and why."""
+    """What must be said of the table's numbers: what the ratio and the error are, where there are any; which speed-ups
+    are of samples per second, and why."""
     cells = _cells(records)
+    meaning = [MEANING] if any(record.get("kind") != "command" for record in _done(records)) else []
     told: dict[str, list[str]] = {}
     for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
         ours, theirs = _numbers_of(base), _numbers_of(trials)
         if ours and theirs and ratios.speed_by(ours, theirs) == ratios.THROUGHPUT:
             told.setdefault(cell.label, [ratios.workers(theirs), ratios.workers(ours)])
     if not told:
-        return []
+        return meaning
     whose = ", ".join(f"{label} (workers: {mine}; {first}: {base})" for label, (mine, base) in told.items())
-    return [f"speed-up by samples/s, as numbers of workers differ: {whose}; all others by JCT"]
+    return [*meaning, f"speed-up by samples/s, as numbers of workers differ: {whose}; all others by JCT"]
 
 
 def _cells(records: Records) -> dict[Cell, list[Mapping[str, Any]]]:
@@ -99,8 +113,15 @@ def _done(records: Records) -> list[Mapping[str, Any]]:
     return [record for record in records if record["status"] == "done"]
 
 
-def _is_valid(record: Mapping[str, Any]) -> bool:
-    return bool(record["fidelity"]["verdict"] == "VALID")
+def _is_valid(record: Record, number: str) -> bool:
+    found = numbers_of(record["fidelity"]).get(number)
+    return found is not None and found.verdict == VALID
+
+
+def _counted(trials: Records, number: str) -> Records:
+    """The trials that a number is from: those in which it is VALID, or, where there are none, all that were done."""
+    done = _done(trials)
+    return [record for record in done if _is_valid(record, number)] or done
 
 
 def _numbers_of(records: Records) -> list[ratios.Numbers]:
@@ -114,7 +135,7 @@ def _measured(record: Mapping[str, Any]) -> ratios.Numbers:
         record.get("repeat", 0),
         (record.get("world"), *(one["world"] for one in recoveries)),
         {
-            name: (_is_valid(record), record["metrics"][key])
+            name: (_is_valid(record, name), record["metrics"][key])
             for name, key in known.items()
             if record["metrics"].get(key) is not None
         },
@@ -128,27 +149,39 @@ def _speed_up(base: Records, trials: Records) -> str:
 
 def _numbers(trials: Records, base: Records) -> dict[str, str]:
     """By column, what a cell's trials say."""
-    done = list(filter(_is_valid, _done(trials))) or _done(trials)
-    if not done:
+    if not _done(trials):
         return {"verdict": "FAILED"}
+    in_jct = _counted(trials, "jct")
     found = {
-        "JCT": time_text(_median(done, "jct_s"), measured=True),
+        "JCT": time_text(_median(in_jct, "jct_s"), measured=True),
         "speed-up": _speed_up(base, trials),
-        "verdict": _verdict(trials),
+        ERROR: errors_in_short({name: _error(trials, name) for name in ("gst", "jct")}),
+        "verdict": in_short([_judged(record) for record in trials]),
     }
-    if done[0].get("kind") == "command":  # which says nothing of its iterations
+    if in_jct[0].get("kind") == "command":  # which says nothing of its iterations
         return found
-    gst_s = [record["metrics"]["gst_median_s"] for record in done]
-    learnt = [record["accuracy"]["test_accuracy"] for record in done if record["accuracy"]]
+    in_gst, in_throughput = _counted(trials, "gst"), _counted(trials, "throughput")
+    gst_s = [record["metrics"]["gst_median_s"] for record in in_gst]
+    learnt = [record["accuracy"]["test_accuracy"] for record in in_jct if record["accuracy"]]
     return found | {
         "GST": time_text(median(gst_s), measured=True),
         SPREAD: f"{(max(gst_s) - min(gst_s)) / 2 / median(gst_s):.1%}" if len(gst_s) > 1 else MISSING,
-        "theory": time_text(_median(done, "gst_theory_s"), measured=True),
-        "ratio": _ratio(done),
-        "samples/s": f"{_median(done, 'throughput_sps'):.0f}",
+        "theory": time_text(_median(in_gst, "gst_theory_s"), measured=True),
+        "ratio": _ratio(in_gst),
+        "samples/s": f"{_median(in_throughput, 'throughput_sps'):.0f}",
         "accuracy": f"{median(learnt):.1%}" if learnt else MISSING,
-        STALE: _staleness(done),
+        STALE: _staleness(in_jct),
     }
+
+
+def _judged(record: Record) -> Mapping[str, Number]:
+    return numbers_of(record["fidelity"]) if record["status"] == "done" else {}
+
+
+def _error(trials: Records, number: str) -> float | None:
+    """The largest error of the trials that a number is from."""
+    judged = [_judged(record).get(number) for record in _counted(trials, number)]
+    return largest([one.error if one else None for one in judged])
 
 
 def _is_asynchronous(record: Mapping[str, Any]) -> bool:
@@ -170,11 +203,3 @@ def _ratio(done: Records) -> str:
 
 def _median(records: Records, metric: str) -> float:
     return median(float(record["metrics"][metric]) for record in records)
-
-
-def _verdict(trials: Records) -> str:
-    """The verdict of all trials, or how many of how many are VALID."""
-    verdicts = [record["fidelity"]["verdict"] if record["status"] == "done" else "FAILED" for record in trials]
-    if len(set(verdicts)) == 1:
-        return str(verdicts[0])
-    return f"{verdicts.count('VALID')} of {len(verdicts)} VALID"

@@ -157,7 +157,6 @@ def _phase(trial: Trial, phase: Phase, samples: pd.DataFrame) -> dict[str, Any]:
     """Its GST and throughput; the first iterations of a trial, its warm-up, are left out of GST."""
     rows = samples[samples["iteration"].between(phase.first, phase.stop - 1)]
     gst = metrics.gst_s(rows, skip=max(0, min(trial.work.warmup, phase.stop - 1) - phase.first))
-    theory_s = phase.gst_theory_s(trial.spec.links.mtu)
     trained = trial.batch * phase.network.world * phase.iterations
     return {
         "first": phase.first,
@@ -165,8 +164,7 @@ def _phase(trial: Trial, phase: Phase, samples: pd.DataFrame) -> dict[str, Any]:
         "world": phase.network.world,
         "scheme": goes_on_as(phase.network),
         "gst_median_s": float(gst.median()),
-        "gst_theory_s": theory_s,
-        "gst_ratio": float(gst.median()) / theory_s if theory_s else None,
+        "gst_theory_s": phase.gst_theory_s(trial.spec.links.mtu),
         "throughput_sps": metrics.throughput_sps(rows, trained),
     }
 

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from analysis.verdicts import in_short, largest, numbers_of, percent
 from testbed import calm, fidelity
 from testbed.attempts import made
 from testbed.estimate import Estimate
@@ -26,14 +27,22 @@ def sentence(record: Mapping[str, Any]) -> str:
         return "\n".join([f"{record['id']}: FAILED: {first}", *rest])
     found = record["metrics"]
     if record.get("kind") == "command":
-        line = (
-            f"{record['id']}: JCT {time_text(found['jct_s'], measured=True)}, {_carried(record['links'])}, "
-            f"{record['fidelity']['verdict']}"
-        )
+        line = f"{record['id']}: JCT {time_text(found['jct_s'], measured=True)}, {_carried(record['links'])}, "
     else:
         line = _trained(record)
-    why = fidelity.reasons(record["fidelity"])
-    return f"{line}{f' ({why})' if why else ''}{_before(record)}"
+    return line + _verdict(record["fidelity"]) + _before(record)
+
+
+def _verdict(judged: Mapping[str, Any]) -> str:
+    """``VALID``, or which numbers are not, and why; and what failed and is only told."""
+    numbers = numbers_of(judged)
+    verdict, why, told = in_short([numbers]), fidelity.reasons(judged), fidelity.told(judged)
+    said = [why] if why else []
+    if told:
+        error = largest([number.error for number in numbers.values() if number.certified])
+        certified = "" if error is None else f"certified within {percent(error)}; "
+        said.append(f"{certified}told: {told}")
+    return f"{verdict} ({'; '.join(said)})" if said else verdict
 
 
 def _before(record: Mapping[str, Any]) -> str:
@@ -55,7 +64,7 @@ def _trained(record: Mapping[str, Any]) -> str:
     return (
         f"{record['id']}: GST {time_text(found['gst_median_s'], measured=True)}{over}, "
         f"JCT {time_text(found['jct_s'], measured=True)}, {found['throughput_sps']:.0f} samples/s, "
-        f"{_learnt(record)}, {_survived(record)}{record['fidelity']['verdict']}"
+        f"{_learnt(record)}, {_survived(record)}"
     )
 
 

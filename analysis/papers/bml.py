@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
+from analysis.papers import evidence
 from analysis.papers.bml_theory import SIZES, least_gst_t_f, network
 from analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs
-from analysis.papers.evidence import Measured, Values, gst_s, measure, reduction
+from analysis.papers.evidence import ITERATION_TIMES, Measured, Values, gst_s, measure, reduction
 from analysis.papers.judging import falling, near, true, within
 from analysis.recorded import Run, Trial
 from topologies.build import build as build_topology
@@ -16,8 +17,12 @@ from topologies.prices import bill, total
 from workloads.catalogue import tensor_sizes
 from workloads.sync.cost import goodput
 
-GST = Experiment("bml/gst.yaml", quick=("repeats=3",), full=("repeats=5", "workload.iterations=21"))
-FIGURE_5 = Experiment("bml/figure5.yaml", quick=("repeats=3",), full=("repeats=5", "workload.iterations=21"))
+GST = Experiment(
+    "bml/gst.yaml", quick=("repeats=3",), full=("repeats=5", "workload.iterations=21"), number=evidence.GST
+)
+FIGURE_5 = Experiment(
+    "bml/figure5.yaml", quick=("repeats=3",), full=("repeats=5", "workload.iterations=21"), number=evidence.GST
+)
 EXACT = 1e-9
 CLOSE = 0.05
 """How near a GST must be to what is claimed: what benchmarks/gst.py asks of the lab."""
@@ -40,7 +45,7 @@ def measured_t_f(run: Run | None, label: str) -> Measured:
     def in_t_f(trial: Trial) -> Values:
         return gst_s(trial) / unit_s
 
-    return measure(run, [label], in_t_f)
+    return measure(run, [label], in_t_f, number=evidence.GST)
 
 
 def gst(runs: Runs) -> Finding:
@@ -132,7 +137,7 @@ def _gst_ratio(run: Run | None) -> Measured:
         found: Values = gst_s(ps) / gst_s(bml)
         return found
 
-    return measure(run, ["PS on BCube", "BML on BCube"], over)
+    return measure(run, ["PS on BCube", "BML on BCube"], over, number=evidence.GST)
 
 
 TENSORS, SHARES, BML = "PS, whole tensors", "PS, equal shares", "BML"
@@ -180,8 +185,8 @@ class Job:
 
 STAR, BCUBE = "star(hosts=9)", "bcube(n=3,k=2)"
 FULL_JOB = ("repeats=5", "workload.iterations=20")
-LENET5 = Job("lenet5", Experiment("bml/lenet5.yaml", (), FULL_JOB), (128, 256, 512, 1024), 18.7, 56.4)
-VGG19 = Job("vgg19", Experiment("bml/vgg19.yaml", (), FULL_JOB), (4, 16, 32, 64), 29.2, 52.1)
+LENET5 = Job("lenet5", Experiment("bml/lenet5.yaml", (), FULL_JOB, ITERATION_TIMES), (128, 256, 512, 1024), 18.7, 56.4)
+VGG19 = Job("vgg19", Experiment("bml/vgg19.yaml", (), FULL_JOB, ITERATION_TIMES), (4, 16, 32, 64), 29.2, 52.1)
 
 
 def job_completion(job: Job, runs: Runs) -> Finding:
@@ -194,7 +199,7 @@ def job_completion(job: Job, runs: Runs) -> Finding:
             "%",
             ends.get(batch, (job.least, job.most)),
             job.reduction("ps(place=tensor)", batch),
-            measure(run, [TENSORS, BML], reduction, batch, signed=True),
+            measure(run, [TENSORS, BML], reduction, batch, number=ITERATION_TIMES, signed=True),
         )
         for batch in job.batches
     ]
@@ -204,7 +209,7 @@ def job_completion(job: Job, runs: Runs) -> Finding:
             "%",
             (0.0, 50.0),
             job.reduction("ps", batch),
-            measure(run, [SHARES, BML], reduction, batch, signed=True),
+            measure(run, [SHARES, BML], reduction, batch, number=ITERATION_TIMES, signed=True),
         )
         for batch in job.batches
     ]

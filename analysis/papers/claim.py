@@ -95,11 +95,13 @@ class Experiment:
     Attributes:
         quick: changes for two cores and a few minutes; None where that cannot be had.
         full: changes for as long as it takes.
+        number: the name of the number that claims take from it: trials that are INVALID in it decide nothing.
     """
 
     spec: str
     quick: tuple[str, ...] | None
     full: tuple[str, ...]
+    number: str
 
     def settings(self, full: bool) -> tuple[str, ...] | None:
         """The changes of a mode; None where it has no such experiment."""

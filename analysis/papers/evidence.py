@@ -1,4 +1,8 @@
-"""From runs to samples of one number: only what VALID trials measured, and why the others do not count."""
+"""From runs to samples of one number: only what trials measured that are VALID in it, and why the others do not count.
+
+GST has a verdict of its own. Reductions of JCT and speed-ups are made of the times of iterations after the warm-up, so
+the verdict of iteration times decides about them: JCT's is of a sum, in which the warm-up is as well.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,10 @@ import numpy.typing as npt
 from analysis import metrics
 from analysis.recorded import Run, Trial
 from analysis.statistics import Interval, median
+from analysis.verdicts import CALLED
 
+GST, ITERATION_TIMES = "gst", "iterations"
+"""Names of the numbers that claims are about (:data:`analysis.verdicts.NUMBERS`)."""
 Values = npt.NDArray[np.float64]
 FEWEST_TRIALS = 3
 """From so many repeats on, a sample is a trial's median; of fewer, its iterations are taken, and whatever disturbs a
@@ -25,7 +32,7 @@ class Measured:
 
     Attributes:
         samples: one a trial, or one an iteration, as ``of`` says.
-        valid, trials: how many trials they are from, and how many there should be.
+        valid, trials: how many trials are VALID in it, and how many there should be.
         doubts: why the others do not count, a sentence each.
     """
 
@@ -53,13 +60,15 @@ def measure(
     values: Callable[..., Values],
     batch: int | None = None,
     *,
+    number: str,
     signed: bool = False,
 ) -> Measured:
-    """``values`` of the trials of ``arms`` with the same repeat, from all repeats in which each is VALID.
+    """``values`` of the trials of ``arms`` with the same repeat, from all repeats in which each is VALID in ``number``.
 
     Args:
         arms: labels; ``values`` is given a trial of each, in this order, and returns one number an iteration.
         batch: of each; None takes the first that the run has.
+        number: the name of the number whose verdict decides.
         signed: the numbers are differences, which may as well be below 0.
     """
     if run is None:
@@ -70,9 +79,9 @@ def measure(
     found, doubts, valid = [], [], 0
     for repeat in repeats:
         trials = [_trial(run, label, batch, repeat) for label in arms]
-        why = [reason for label, trial in zip(arms, trials, strict=True) if (reason := _why_not(label, trial))]
+        why = [reason for label, trial in zip(arms, trials, strict=True) if (reason := _why_not(label, trial, number))]
         doubts += why
-        valid += sum(trial is not None and trial.valid for trial in trials)
+        valid += sum(trial is not None and trial.valid_in(number) for trial in trials)
         if not why:
             found.append(values(*trials))
     enough = len(found) >= FEWEST_TRIALS
@@ -86,13 +95,15 @@ def _trial(run: Run, label: str, batch: int | None, repeat: int) -> Trial | None
     return next((one for one in run.trials if (one.label, one.batch, one.repeat) == wanted), None)
 
 
-def _why_not(label: str, trial: Trial | None) -> str:
+def _why_not(label: str, trial: Trial | None, number: str) -> str:
     if trial is None:
         return f"{label}: was not run"
     if not trial.done:
         return f"{label}: failed: {(trial.error or 'for no known reason').splitlines()[0]}"
-    reasons = ", ".join(check.name for check in trial.reasons)
-    return "" if trial.valid else f"{label}: INVALID ({reasons})"
+    if trial.valid_in(number):
+        return ""
+    reasons = ", ".join(check.name for check in trial.reasons_for(number))
+    return f"{label}: INVALID in {CALLED[number]} ({reasons})"
 
 
 def gst_s(trial: Trial) -> Values:

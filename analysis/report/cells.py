@@ -7,7 +7,7 @@ one numeric part of it, the axis.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -18,11 +18,20 @@ from typing import Any
 from analysis import ratios, statistics
 from analysis.recorded import Place, Run, Setting, Trial
 from analysis.statistics import Interval
+from analysis.verdicts import NUMBERS, in_short, largest
 from testbed.errors import SpecError
 from testbed.units import RATE, SIZE, TIME, Unit, rate_bps, size_bytes, time_s
 
 BATCH = "batch"
+NOT_JUDGED = "not judged"
 _QUANTITIES: tuple[tuple[Unit, Callable[[object], float]], ...] = ((RATE, rate_bps), (TIME, time_s), (SIZE, size_bytes))
+GST, JCT, THROUGHPUT, ITERATIONS, WAITING = NUMBERS
+NUMBER_OF = {
+    **dict.fromkeys(("gst_median_s", "gst_p95_s", "gst_theory_s", "gst_ratio", "gst_uncertainty_s"), GST),
+    **dict.fromkeys(("algbw_bps", "busbw_bps"), GST),
+    **{"throughput_sps": THROUGHPUT, "iteration_median_s": ITERATIONS, "straggler_wait_s": WAITING},
+}
+"""The number whose verdict a metric has; of all others it is JCT, for they are of the whole job."""
 LEAST_BATCHES = 3
 """From so many batch sizes on they are an axis; two stand beside each other."""
 
@@ -52,20 +61,27 @@ class Cell:
     def finished(self) -> tuple[Trial, ...]:
         return tuple(trial for trial in self.trials if trial.done)
 
+    def valid_in(self, number: str) -> bool:
+        """Whether one of its numbers can be believed: it is VALID in a trial."""
+        return any(trial.valid_in(number) for trial in self.finished)
+
+    def counted(self, number: str) -> tuple[Trial, ...]:
+        """The trials that a number is from: those in which it is VALID, or, where there are none, all that finished."""
+        return tuple(trial for trial in self.finished if trial.valid_in(number)) or self.finished
+
+    def error(self, number: str) -> float | None:
+        """By how much, as a share, any of these trials can be off; None where that is not known."""
+        judged = [trial.numbers.get(number) for trial in self.counted(number)]
+        return largest([one.error if one else None for one in judged])
+
     @property
-    def valid(self) -> bool:
-        """Whether its numbers can be believed."""
-        return any(trial.valid for trial in self.finished)
-
-    @cached_property
-    def counted(self) -> tuple[Trial, ...]:
-        """The trials that its numbers are from: the VALID ones, or, where there are none, all that finished."""
-        return tuple(trial for trial in self.finished if trial.valid) or self.finished
-
-    @cached_property
     def typical(self) -> Trial | None:
         """The trial in the middle by JCT: what is drawn where only one can be."""
-        ordered = sorted(self.counted, key=lambda trial: (trial.metrics.jct_s or 0.0, trial.repeat))
+        return self.typical_in(JCT)
+
+    def typical_in(self, number: str) -> Trial | None:
+        """The same of the trials that a number is from."""
+        ordered = sorted(self.counted(number), key=lambda trial: (trial.metrics.jct_s or 0.0, trial.repeat))
         return ordered[(len(ordered) - 1) // 2] if ordered else None
 
     @property
@@ -77,15 +93,20 @@ class Cell:
     def world(self) -> int:
         return self.trials[0].world
 
-    @property
+    @cached_property
     def verdict(self) -> str:
-        """``VALID``, ``2 of 3 VALID``, ``INVALID``, ``FAILED`` or ``not judged``."""
-        valid = sum(trial.valid for trial in self.trials)
-        if valid:
-            return "VALID" if valid == len(self.trials) else f"{valid} of {len(self.trials)} VALID"
-        if not self.finished:
-            return "FAILED"
-        return "INVALID" if any(trial.verdict for trial in self.finished) else "not judged"
+        """That of all numbers, as :func:`analysis.verdicts.in_short`, or ``not judged``."""
+        return self._in_short(NUMBERS)
+
+    def verdict_in(self, number: str) -> str:
+        """That of one of its numbers: ``VALID``, ``2 of 3 VALID``, ``INVALID``, ``FAILED`` or ``not judged``."""
+        return self._in_short((number,))
+
+    def _in_short(self, numbers: Collection[str]) -> str:
+        if self.finished and not any(trial.numbers for trial in self.finished):
+            return NOT_JUDGED
+        judged = [trial.numbers if trial.done else {} for trial in self.trials]
+        return in_short([{name: one for name, one in each.items() if name in numbers} for each in judged])
 
     @cached_property
     def numbers(self) -> tuple[ratios.Numbers, ...]:
@@ -107,7 +128,7 @@ class Cell:
         return float(median(values)) if values else None
 
     def _values(self, name: str) -> list[float]:
-        values = [getattr(trial.metrics, name) for trial in self.counted]
+        values = [getattr(trial.metrics, name) for trial in self.counted(NUMBER_OF.get(name, JCT))]
         return [value for value in values if value is not None]
 
 
@@ -192,7 +213,7 @@ def _numbers(trial: Trial) -> ratios.Numbers:
     return ratios.Numbers(
         trial.repeat,
         (trial.world, *(one.world for one in trial.recoveries)),
-        {name: (trial.valid, value) for name, value in values.items() if value is not None},
+        {name: (trial.valid_in(name), value) for name, value in values.items() if value is not None},
     )
 
 

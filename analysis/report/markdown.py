@@ -20,6 +20,8 @@ def render(run: Run) -> str:
     parts += [escape(told) for told in (words.unlike(run), words.scale(run)) if told]
     parts += _differences(run)
     parts.append(_table(tables.summary(run)))
+    if any(number.error is not None for trial in run.finished for number in trial.numbers.values()):
+        parts.append(f"## Can the numbers be believed?\n\n{_table(tables.verdicts(run))}")
     for question in answered(run):
         said = [*question.seen, *(f"{panel.caption}: {panel.seen}" for panel in question.panels if panel.seen)]
         parts.append(f"## {escape(question.asked)}\n\n{_list(said)}")

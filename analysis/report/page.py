@@ -31,6 +31,7 @@ def render(run: Run) -> str:
         questions=questions,
         bandwidths=tables.bandwidths(run),
         trials=tables.trials(run),
+        verdicts=tables.verdicts(run),
         checks=tables.checks(run),
         events=settings.events(run),
         environment=settings.environment(run),

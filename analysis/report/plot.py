@@ -67,8 +67,8 @@ def legend(run: Run, along: Axis | None) -> tuple[Key, ...]:
     return dashes(run) if along else ()
 
 
-def identity(cell: Cell, along: Axis | None) -> dict[str, Any]:
-    """The columns that every table of cells begins with."""
+def identity(cell: Cell, along: Axis | None, number: str) -> dict[str, Any]:
+    """The columns that every table of cells begins with; trials and verdict are those of a number."""
     point: dict[str, Any] = dict(cell.point)
     if along and along.key in point:
         point = {(along.title if key == along.key else key): value for key, value in point.items()}
@@ -79,8 +79,8 @@ def identity(cell: Cell, along: Axis | None) -> dict[str, Any]:
         **batch,
         **point,
         "workers": cell.world,
-        "trials": len(cell.counted),
-        "verdict": cell.verdict,
+        "trials": len(cell.counted(number)),
+        "verdict": cell.verdict_in(number),
     }
 
 
@@ -148,8 +148,9 @@ def dot(rows: tuple[int, int], y: int, value: str, shade: str, valid: bool, what
     }
 
 
-def lines(run: Run, group: Group, first: int, along: Axis, value: str, what: str) -> list[Trace]:
-    """A line an arm over the axis, with intervals; rows of the table begin with ``first``."""
+def lines(run: Run, group: Group, first: int, along: Axis, value: str, what: str, number: str) -> list[Trace]:
+    """A line an arm over the axis, with intervals; rows of the table begin with ``first``. Marks are crosses where
+    ``number`` is INVALID."""
     traces: list[Trace] = []
     start = first
     for label, members in groupby(group.cells, key=lambda cell: cell.label):
@@ -166,7 +167,7 @@ def lines(run: Run, group: Group, first: int, along: Axis, value: str, what: str
                 "y": column(value),
                 "error_y": error(value),
                 "line": {"color": colour(run, label), "dash": dash(run, label), "width": 2},
-                "marker": {"size": 7, "symbol": ["circle" if cell.valid else "x" for cell in cells]},
+                "marker": {"size": 7, "symbol": ["circle" if cell.valid_in(number) else "x" for cell in cells]},
                 "customdata": {"columns": ["arm", "verdict"]},
                 "hovertemplate": f"%{{customdata[0]}} (%{{customdata[1]}})<br>{what} %{{y:.4g}}<extra></extra>",
             }
@@ -174,9 +175,9 @@ def lines(run: Run, group: Group, first: int, along: Axis, value: str, what: str
     return traces
 
 
-def theory_lines(run: Run, group: Group, first: int, along: Axis, value: str) -> list[Trace]:
+def theory_lines(run: Run, group: Group, first: int, along: Axis, value: str, number: str) -> list[Trace]:
     """What theory says, as a thin dashed line in each arm's colour."""
-    traces = lines(run, group, first, along, value, "theory")
+    traces = lines(run, group, first, along, value, "theory", number)
     for trace in traces:
         del trace["error_y"], trace["marker"], trace["name"]
         trace |= {"mode": "lines", "line": trace["line"] | {"dash": "4px,3px", "width": 1}}
@@ -199,12 +200,14 @@ def rows_figure(
     cells: Sequence[Cell],
     x_title: str,
     span: tuple[float, float],
+    number: str,
     *,
     shapes: Sequence[Any] = (),
 ) -> Figure:
-    """A figure with a row for each cell, the first on top, over the span of values."""
+    """A figure with a row for each cell, the first on top, over the span of values; rows are marked where ``number`` is
+    INVALID."""
     count = len(cells)
-    ticks = [tick(cell.label, "" if cell.valid else cell.verdict) for cell in cells]
+    ticks = [tick(cell.label, "" if cell.valid_in(number) else cell.verdict_in(number)) for cell in cells]
     layout = {
         "barmode": "stack",
         "xaxis": {"title": {"text": x_title}, "range": [rounded(value) for value in span], "nticks": 7},

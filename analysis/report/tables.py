@@ -5,17 +5,36 @@ The page, Markdown and LaTeX are written from the same tables. What no row has i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from analysis import ratios
 from analysis.recorded import Attempt, Check, Place, Run, Trial
 from analysis.report import words
-from analysis.report.cells import Cell, as_text, cells, faster, faster_by, is_known
+from analysis.report.cells import (
+    GST,
+    JCT,
+    NOT_JUDGED,
+    NUMBER_OF,
+    THROUGHPUT,
+    Cell,
+    as_text,
+    cells,
+    faster,
+    faster_by,
+    is_known,
+)
 from analysis.statistics import Interval
+from analysis.verdicts import CALLED, NUMBERS, in_short, percent
 from testbed.units import rate_text, size_text
 
 NONE = words.UNKNOWN
+RATIO = "GST / bound"
+CHECKS = (
+    "Each check says in brackets its limit and which numbers it threatens. A number is INVALID if one of these checks "
+    "fails. A check of the machine does not count where the number is certified: it is so close to its own lower bound "
+    "that the machine cannot have made it much longer."
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +84,11 @@ def summary(run: Run) -> Table:
 
 
 def _state(cell: Cell) -> str:
-    return "" if cell.valid else "invalid" if cell.finished else "failed"
+    return "" if _is_valid_in_some(cell) else "invalid" if cell.finished else "failed"
+
+
+def _is_valid_in_some(cell: Cell) -> bool:
+    return any(map(cell.valid_in, NUMBERS))
 
 
 @dataclass(frozen=True)
@@ -87,9 +110,21 @@ def _point(cell: Cell, key: str) -> Value:
     return Value(NONE if value is None else as_text(value), number)
 
 
-_FIDELITY = _Column(
-    "Fidelity", lambda cell: Value(cell.verdict, float(cell.valid), state="good" if cell.valid else "bad")
-)
+def _fidelity(cell: Cell) -> Value:
+    """The verdict, and how far off GST and JCT can be."""
+    errors = {name: cell.error(name) for name in (GST, JCT)}
+    reported = {name for trial in cell.finished for name in trial.numbers}
+    good = bool(reported) and all(map(cell.valid_in, reported))
+    return Value(cell.verdict, float(good), _errors(errors), "good" if good else "bad")
+
+
+def _errors(errors: Mapping[str, float | None]) -> str:
+    """``at most too long: GST 1.6 %, JCT 2.7 %``."""
+    known = [f"{CALLED[name]} {percent(error)}" for name, error in errors.items() if error is not None]
+    return f"at most too long: {', '.join(known)}" if known else ""
+
+
+_FIDELITY = _Column("Fidelity", _fidelity)
 _TRIALS = _Column("Trials", lambda cell: Value(str(len(cell.trials)), len(cell.trials)))
 _ATTEMPTS = _Column("Attempts", lambda cell: _attempts(sum(trial.attempts for trial in cell.trials), len(cell.trials)))
 
@@ -100,7 +135,7 @@ def _attempts(made: int, trials: int = 1) -> Value:
 
 
 def _results(run: Run, found: Mapping[Place, Cell]) -> list[_Column]:
-    jct, gst = (_Time(_values(found.values(), name)) for name in ("jct_s", "gst_median_s"))
+    jct, gst, each = (_Time(_values(found.values(), name)) for name in ("jct_s", "gst_median_s", "iteration_median_s"))
 
     def speed_up(cell: Cell) -> Value:
         """As in the figure of it; where it is not by JCT, that is said."""
@@ -109,16 +144,18 @@ def _results(run: Run, found: Mapping[Place, Cell]) -> list[_Column]:
         speed = faster(first, cell) if first else None
         if first is None or speed is None:
             return Value(NONE)
-        note = "by samples/s" if faster_by(first, cell) == ratios.THROUGHPUT else ""
-        return Value(words.ratio(speed.value), speed.value, note)
+        by = faster_by(first, cell)
+        note = "by samples/s" if by == ratios.THROUGHPUT else ""
+        return _marked(Value(words.ratio(speed.value), speed.value, note), by, first, cell)
 
     return [
-        _Column(f"JCT, {jct.unit}", lambda cell: _value(cell.median("jct_s"), jct.text)),
+        _Column(f"JCT, {jct.unit}", lambda cell: _median(cell, "jct_s", jct.text)),
         _Column("Speed-up", speed_up),
+        _middle(f"Iteration, {each.unit}", "iteration_median_s", each.text),
         _Column(f"GST, {gst.unit}", lambda cell: _gst(cell, gst)),
         _middle(f"GST p95, {gst.unit}", "gst_p95_s", gst.text),
         _middle(f"GST theory, {gst.unit}", "gst_theory_s", gst.text),
-        _Column("GST / theory", lambda cell: _value(cell.median("gst_ratio"), "{:.3f}".format)),
+        _Column(RATIO, lambda cell: _median(cell, "gst_ratio", "{:.3f}".format)),
         _middle("Samples/s", "throughput_sps", "{:,.0f}".format),
         _Column("Staleness", _staleness),
         _Column("Test accuracy", _accuracy),
@@ -135,9 +172,14 @@ def _middle(title: str, name: str, as_text: Callable[[float], str]) -> _Column:
 
     def of(cell: Cell) -> Value:
         found = cell.middle(name)
-        return Value(NONE) if found is None else Value(as_text(found), found)
+        return Value(NONE) if found is None else _marked(Value(as_text(found), found), NUMBER_OF.get(name, JCT), cell)
 
     return _Column(title, of)
+
+
+def _median(cell: Cell, name: str, as_text: Callable[[float], str]) -> Value:
+    """A metric's median with its interval."""
+    return _marked(_value(cell.median(name), as_text), NUMBER_OF.get(name, JCT), cell)
 
 
 def _value(found: Interval | None, as_text: Callable[[float], str]) -> Value:
@@ -147,12 +189,22 @@ def _value(found: Interval | None, as_text: Callable[[float], str]) -> Value:
     return Value(as_text(found.value), found.value, note)
 
 
+def _marked(value: Value, number: str, *cells: Cell) -> Value:
+    """A value that is INVALID though others of its row are not; a row that is INVALID as a whole is marked itself."""
+    if value.text == NONE or not _is_valid_in_some(cells[-1]) or all(cell.valid_in(number) for cell in cells):
+        return value
+    return replace(value, note=_listed(value.note, "INVALID"), state="bad")
+
+
+def _listed(*notes: str) -> str:
+    return ", ".join(note for note in notes if note)
+
+
 def _gst(cell: Cell, unit: _Time) -> Value:
     """With what hosts' clocks leave open, where they have clocks of their own."""
-    found = _value(cell.median("gst_median_s"), unit.text)
+    found = _median(cell, "gst_median_s", unit.text)
     off = cell.middle("gst_uncertainty_s")
-    clocks = [] if off is None else [f"± {off * 1e3:.2g} ms by clocks"]
-    return Value(found.text, found.number, ", ".join([*([found.note] if found.note else []), *clocks]))
+    return replace(found, note=_listed(found.note, "" if off is None else f"± {off * 1e3:.2g} ms by clocks"))
 
 
 def _staleness(cell: Cell) -> Value:
@@ -164,7 +216,7 @@ def _staleness(cell: Cell) -> Value:
 
 
 def _accuracy(cell: Cell) -> Value:
-    known = [t.accuracy.test_accuracy for t in cell.counted if t.accuracy.test_accuracy is not None]
+    known = [t.accuracy.test_accuracy for t in cell.counted(JCT) if t.accuracy.test_accuracy is not None]
     return Value(NONE) if not known else Value(f"{min(known):.1%}", min(known))
 
 
@@ -210,24 +262,64 @@ def _over_theory(cell: Cell) -> Value:
     return Value(words.ratio(sent / theory), sent / theory)
 
 
+def verdicts(run: Run) -> Table:
+    """The verdict and the error of each number: a row for each arm at each setting."""
+    found = [cell for cell in cells(run) if cell.finished]
+    names = [name for name in NUMBERS if any(name in trial.numbers for trial in run.finished)]
+    makers = [*_settings(found), *(_judged(name) for name in names)]
+    rows = [Row(c.label, c.label, tuple(m.of(c) for m in makers), state=_state(c)) for c in found]
+    caption = "Each number has its own verdict; in small print: how far off it can be, where that is known."
+    return _without_empty(Table("verdicts", caption, ("Arm", *(maker.title for maker in makers)), tuple(rows)))
+
+
+def _judged(number: str) -> _Column:
+    def of(cell: Cell) -> Value:
+        verdict, error = cell.verdict_in(number), cell.error(number)
+        off = "" if error is None else f"at most {percent(error)} too {'low' if number == THROUGHPUT else 'long'}"
+        valid = cell.valid_in(number)
+        return Value(verdict, float(valid), off, "good" if valid else "bad")
+
+    return _Column(CALLED[number], of)
+
+
 def checks(run: Run) -> Table:
-    """Every fidelity check of every finished trial, a column a check."""
+    """Every fidelity check of every finished trial, a column a check, and which numbers were certified."""
     by_name = {check.name: check for trial in run.finished for check in trial.checks}
-    limits = {name: NONE if check.limit is None else f"{check.limit:g} {check.unit}" for name, check in by_name.items()}
-    columns = ("Trial", *(f"{name} (limit {limits[name].strip()})" for name in by_name))
+    columns = ("Trial", *(f"{name} ({_limit(check)})" for name, check in by_name.items()), "Certified")
     rows = []
     for trial in run.finished:
         own = {check.name: check for check in trial.checks}
-        values = tuple(_check(own.get(name)) for name in by_name)
-        rows.append(Row(trial.label, words.name(trial), values, state="" if trial.valid else "invalid"))
-    return Table("checks", "A trial is VALID when every check is within its limit.", columns, tuple(rows))
+        certified = [name for name, number in trial.numbers.items() if number.certified]
+        shown = Value(_numbers(certified, trial.numbers)) if certified else Value(NONE)
+        values = (*(_check(own.get(name), trial) for name in by_name), shown)
+        rows.append(Row(trial.label, words.name(trial), values, state=_trial_state(trial)))
+    return _without_empty(Table("checks", CHECKS, columns, tuple(rows)))
 
 
-def _check(check: Check | None) -> Value:
+def _limit(check: Check) -> str:
+    """``limit 0.05 stolen; threatens all numbers; of the machine``."""
+    limit = "no limit" if check.limit is None else f"limit {check.limit:g} {check.unit}".strip()
+    about = ["of the machine"] if check.machine else []
+    return "; ".join([limit, f"threatens {_numbers(check.threatens, NUMBERS)}", *about])
+
+
+def _numbers(names: Sequence[str], every: Collection[str]) -> str:
+    if len(names) == len(every):
+        return "all numbers"
+    return words.listed(CALLED.get(name, name) for name in names) if names else "none"
+
+
+def _check(check: Check | None, trial: Trial) -> Value:
     if check is None:
         return Value(NONE)
     text = "not measured" if check.value is None else f"{check.value:.3g}"
-    return Value(text, check.value, "as asked for" if check.asked else "", "" if check.ok else "bad")
+    if check.ok:
+        return Value(text, check.value, "as asked for" if check.asked else "")
+    spoilt = [name for name, number in trial.numbers.items() if check.name in number.spoilt_by]
+    if check not in trial.reasons:
+        return Value(text, check.value, "told: what it threatens is certified")
+    note = f"spoils {_numbers(spoilt, trial.numbers)}" if spoilt else ""
+    return Value(text, check.value, note, "bad")
 
 
 def trials(run: Run) -> Table:
@@ -238,7 +330,7 @@ def trials(run: Run) -> Table:
         f"JCT, {jct.unit}",
         f"GST, {gst.unit}",
         f"GST p95, {gst.unit}",
-        "GST / theory",
+        RATIO,
         "Attempts",
         "Fidelity",
     )
@@ -248,27 +340,34 @@ def trials(run: Run) -> Table:
 
 def _trial(trial: Trial, jct: _Time, gst: _Time) -> tuple[Value, ...]:
     m = trial.metrics
-    verdict = (trial.verdict or "not judged") if trial.done else "FAILED"
+    errors = _errors({name: one.error for name in (GST, JCT) if (one := trial.numbers.get(name))})
     return (
         Value(jct.text(m.jct_s), m.jct_s),
         Value(gst.text(m.gst_median_s), m.gst_median_s),
         Value(gst.text(m.gst_p95_s), m.gst_p95_s),
         Value(NONE if m.gst_ratio is None else f"{m.gst_ratio:.3f}", m.gst_ratio),
         _attempts(trial.attempts),
-        Value(verdict, float(trial.valid), state="good" if trial.valid else "bad"),
+        Value(_verdict(trial), float(trial.valid), errors, "good" if trial.valid else "bad"),
     )
 
 
+def _verdict(trial: Trial) -> str:
+    """``GST VALID, JCT INVALID``, ``FAILED``, ``not judged``."""
+    if not trial.done:
+        return "FAILED"
+    return in_short([trial.numbers]) if trial.numbers else NOT_JUDGED
+
+
 def _trial_state(trial: Trial) -> str:
-    return "" if trial.valid else "invalid" if trial.done else "failed"
+    return "" if any(map(trial.valid_in, NUMBERS)) else "invalid" if trial.done else "failed"
 
 
 def troubles(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """(trial, ``FAILED`` or its verdict, reasons) of each trial that failed or is not VALID."""
+    """(trial, ``FAILED`` or its verdict, reasons) of each trial that failed or is not VALID in all its numbers."""
     return tuple(
         (words.name(trial), "FAILED", (trial.error or "it left no reason",))
         if not trial.done
-        else (words.name(trial), trial.verdict or "not judged", tuple(map(_reason, trial.reasons)))
+        else (words.name(trial), _verdict(trial), tuple(map(_reason, trial.reasons)))
         for trial in run.trials
         if not trial.valid
     )

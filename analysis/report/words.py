@@ -11,6 +11,7 @@ from analysis import ratios
 from analysis.recorded import Place, Run, Trial
 from analysis.report.cells import Cell, as_text, cells, faster_by, is_known, over
 from analysis.statistics import Interval
+from analysis.verdicts import CALLED
 from testbed.units import rate_text, size_text, time_text
 
 UNKNOWN = "–"
@@ -29,21 +30,32 @@ def finding(run: Run) -> str:
     if there is none, the one that trained the most samples a second."""
     if not run.finished:
         return "No trial finished, so there is nothing to compare."
-    by_time = _believed(_compared(run, ratios.GST, ratios.JCT))
+    by_time = _believed(_compared(run, ratios.GST), ratios.GST)
     if by_time:
         return _fastest(run, by_time)
-    by_samples = _believed(_compared(run, ratios.THROUGHPUT))
+    by_samples = _believed(_compared(run, ratios.THROUGHPUT), ratios.THROUGHPUT)
     return _most_samples(run, by_samples) if by_samples else _alone(run.finished)
 
 
 def _fastest(run: Run, compared: Compared) -> str:
     gst = _by_label((cell.label, _ratio(first, cell, ratios.GST)) for first, cell in compared)
-    jct = _by_label((cell.label, _ratio(first, cell, ratios.JCT)) for first, cell in compared)
+    jct = _by_label((cell.label, _ratio(first, cell, ratios.JCT)) for first, cell in _in_jct_too(compared))
     label = min(gst, key=lambda name: median(gst[name]))
     if median(gst[label]) >= 0.995:
         return f"No arm synchronised faster than {run.first}; {label} came closest with {span(gst[label])} its time."
     took = f"{span(gst[label])} the synchronisation time of {run.first}"
+    if label not in jct:
+        return f"{label} took {took}; their job completion times cannot be compared."
     return f"{label} took {took}, and {span(jct[label])} its job completion time."
+
+
+def _in_jct_too(compared: Compared) -> Compared:
+    """Those that are VALID in JCT as well, if they are in GST: a sentence has no mark at one of two numbers."""
+    return [
+        both
+        for both in compared
+        if over(*both, ratios.JCT) and (_are_valid(*both, ratios.JCT) or not _are_valid(*both, ratios.GST))
+    ]
 
 
 def _most_samples(run: Run, compared: Compared) -> str:
@@ -83,27 +95,42 @@ def is_believable(run: Run) -> bool:
     """Whether the finding rests on a VALID trial, or on two where it compares."""
     if not run.finished:
         return True
-    compared = (
-        _compared(run, ratios.GST, ratios.JCT)
-        or _compared(run, ratios.JCT)  # a command has no GST
-        or _compared(run, ratios.THROUGHPUT)
-    )
-    if compared:
-        return any(_are_valid(*both) for both in compared)
-    return any(trial.valid for trial in run.finished)
+    for number in (ratios.GST, ratios.JCT, ratios.THROUGHPUT):  # a command has no GST
+        if compared := _compared(run, number):
+            return any(_are_valid(*both, number) for both in compared)
+    return any(trial.valid_in(_alone_by(trial)) for trial in run.finished)
 
 
 def doubts(run: Run) -> str | None:
-    """Which trials are not to be believed, or None where all are."""
-    invalid = [name(trial) for trial in run.finished if not trial.valid]
-    if not invalid:
-        return None
-    if len(invalid) == len(run.finished):
-        return "No finished trial is VALID: comparisons mean nothing."
-    if len(invalid) > MOST_NAMED:
-        return f"{len(invalid)} trials are INVALID: comparisons with them mean nothing."
-    verb, them = ("is", "it") if len(invalid) == 1 else ("are", "them")
-    return f"{listed(invalid)} {verb} INVALID: comparisons with {them} mean nothing."
+    """Which trials are not to be believed, and in which numbers; None where all are to be believed in all."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for trial in run.finished:
+        if not trial.valid:
+            found.setdefault(_invalid_in(trial), []).append(name(trial))
+    return " ".join(_doubt(numbers, names, len(run.finished)) for numbers, names in sorted(found.items())) or None
+
+
+def _invalid_in(trial: Trial) -> tuple[str, ...]:
+    """What people call the numbers of a trial that are INVALID; nothing where all are."""
+    names = [number for number in trial.numbers if not trial.valid_in(number)]
+    return () if len(names) == len(trial.numbers) else tuple(CALLED[number] for number in names)
+
+
+def _doubt(numbers: Sequence[str], names: Sequence[str], finished: int) -> str:
+    """The sentence about trials that are INVALID in the same numbers."""
+    where = f" in {listed(numbers)}" if numbers else ""
+    if len(names) == finished:
+        return (
+            f"No finished trial is VALID{where}: comparisons{f' of {_that(numbers)}' if numbers else ''} mean nothing."
+        )
+    verb, them = ("is", "it") if len(names) == 1 else ("are", "them")
+    who = f"{len(names)} trials" if len(names) > MOST_NAMED else listed(names)
+    what = f"of {_that(numbers)} with {them}" if numbers else f"with {them}"
+    return f"{who} {verb} INVALID{where}: comparisons {what} mean nothing."
+
+
+def _that(numbers: Sequence[str]) -> str:
+    return "that number" if len(numbers) == 1 else "those numbers"
 
 
 def counts(run: Run) -> str:
@@ -111,8 +138,10 @@ def counts(run: Run) -> str:
     missing."""
     valid = sum(trial.valid for trial in run.trials)
     failed = sum(not trial.done for trial in run.trials)
-    invalid = len(run.trials) - valid - failed
-    parts = [f"{valid} VALID"] + [f"{n} {word}" for n, word in ((invalid, "INVALID"), (failed, "failed")) if n]
+    partly = sum(not trial.valid and any(map(trial.valid_in, trial.numbers)) for trial in run.finished)
+    invalid = len(run.trials) - valid - failed - partly
+    others = ((partly, "VALID in some numbers"), (invalid, "INVALID"), (failed, "failed"))
+    parts = [f"{valid} VALID"] + [f"{n} {word}" for n, word in others if n]
     plural = "trial" if len(run.trials) == 1 else "trials"
     return " ".join([f"{len(run.trials)} {plural}: {', '.join(parts)}.", *_again(run), *missing(run)])
 
@@ -180,19 +209,18 @@ def listed(items: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _believed(compared: Compared) -> Compared:
-    """The cells that are VALID, both of them; or all where none are."""
-    return [both for both in compared if _are_valid(*both)] or compared
+def _believed(compared: Compared, number: str) -> Compared:
+    """The cells that are VALID in a number, both of them; or all where none are."""
+    return [both for both in compared if _are_valid(*both, number)] or compared
 
 
-def _compared(run: Run, *numbers: str) -> Compared:
-    """The cells that have a ratio to the first arm's in each of the numbers: in times those with as many workers, in
-    samples per second the others."""
+def _compared(run: Run, number: str) -> Compared:
+    """The cells that have a ratio to the first arm's in a number: in a time those with as many workers, in samples per
+    second the others."""
     return [
         (first, cell)
         for first, cell in _beside(run)
-        if (faster_by(first, cell) == ratios.THROUGHPUT) == (ratios.THROUGHPUT in numbers)
-        and all(over(first, cell, name) for name in numbers)
+        if (faster_by(first, cell) == ratios.THROUGHPUT) == (number == ratios.THROUGHPUT) and over(first, cell, number)
     ]
 
 
@@ -204,8 +232,8 @@ def _beside(run: Run) -> Compared:
     return [(first, cell) for first, cell in both if first and first is not cell]
 
 
-def _are_valid(first: Cell, cell: Cell) -> bool:
-    return first.valid and cell.valid
+def _are_valid(first: Cell, cell: Cell, number: str) -> bool:
+    return first.valid_in(number) and cell.valid_in(number)
 
 
 def _ratio(first: Cell, cell: Cell, name: str) -> float:
@@ -216,19 +244,26 @@ def _ratio(first: Cell, cell: Cell, name: str) -> float:
 
 def _alone(trials: Sequence[Trial]) -> str:
     """The finding where no two arms can be compared."""
-    trial = next((trial for trial in trials if trial.valid), trials[0])
+    trial = next((trial for trial in trials if trial.valid_in(_alone_by(trial))), trials[0])
     if trial.metrics.gst_median_s is None and trial.metrics.jct_s is not None:
         return _fastest_job(trials)
     if trial.metrics.gst_median_s is None:
         return f"{name(trial)} finished; there is nothing to compare it with."
-    against = "" if trial.metrics.gst_ratio is None else f", {ratio(trial.metrics.gst_ratio)} what theory says"
+    against = (
+        "" if trial.metrics.gst_ratio is None else f", {ratio(trial.metrics.gst_ratio)} the least that was possible"
+    )
     return f"{name(trial)} synchronised in {seconds(trial.metrics.gst_median_s)} (median){against}."
+
+
+def _alone_by(trial: Trial) -> str:
+    """The number that is told of a trial by itself: of a command it is JCT."""
+    return ratios.JCT if trial.metrics.gst_median_s is None else ratios.GST
 
 
 def _fastest_job(trials: Sequence[Trial]) -> str:
     """The finding about commands: the job that took least, of the VALID ones if any is."""
     timed = [(t.metrics.jct_s, t) for t in trials if t.metrics.jct_s is not None]
-    timed = [row for row in timed if row[1].valid] or timed
+    timed = [row for row in timed if row[1].valid_in(ratios.JCT)] or timed
     time, best = min(timed, key=lambda row: row[0])
     beside = [f"{arm(t)} {seconds(jct)}" for jct, t in timed if t is not best]
     others = f"; {listed(beside)}" if 0 < len(beside) <= MOST_NAMED else ""
@@ -279,9 +314,9 @@ def columns(name: str, found: Interval | None) -> dict[str, float | None]:
     return {name: found.value if found else None, f"{name}_low": ends[0], f"{name}_high": ends[1]}
 
 
-def about_intervals(cells: Sequence[Cell]) -> list[str]:
-    """That there are none, where there was one repeat; or for which there are none."""
-    alone = [cell for cell in cells if len(cell.counted) < 2]
+def about_intervals(cells: Sequence[Cell], number: str) -> list[str]:
+    """That a number has none, where there was one repeat; or for which cells it has none."""
+    alone = [cell for cell in cells if len(cell.counted(number)) < 2]
     if not alone:
         return []
     if len(alone) == len(cells):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from testbed.comparison import NARROWEST_NAME, NARROWEST_VERDICT, VERDICT
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -23,17 +25,17 @@ COLOURS = {"VALID": "[green]VALID[/]", "INVALID": "[red]INVALID[/]", "FAILED": "
 
 
 def rich_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Table:
-    """Rows as a table for a terminal; verdicts in colour. Where it is narrow, the first column wraps."""
+    """Rows as a table for a terminal; verdicts in colour. Where it is narrow, the first column and the verdict wrap."""
     from rich.markup import escape
     from rich.table import Table
-
-    from testbed.comparison import NARROWEST_NAME
 
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for i, name in enumerate(header):
         widest = max([len(name), *(len(row[i]) for row in rows)])
         if i < left:
             table.add_column(name, min_width=min(widest, NARROWEST_NAME), overflow="fold")
+        elif name == VERDICT:
+            table.add_column(name, justify="right", min_width=min(widest, NARROWEST_VERDICT))
         else:
             table.add_column(name, justify="right", min_width=widest)
     for row in rows:

@@ -22,6 +22,7 @@ class About:
         threatens: names of the numbers that it can make INVALID (:data:`analysis.verdicts.NUMBERS`).
         machine: it is about the machine below the network, which can only make numbers longer. So it does not count
             against a number that is certified (:mod:`testbed.fidelity.judgement`), and the trial is measured again.
+        machine_when: of a check that is so only at times, when.
     """
 
     name: str
@@ -29,6 +30,7 @@ class About:
     misses: str
     threatens: tuple[str, ...] = ALL
     machine: bool = False
+    machine_when: str = ""
 
 
 @dataclass(frozen=True)

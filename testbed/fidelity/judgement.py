@@ -144,6 +144,13 @@ def failed(fidelity: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     return (check for check in checks if not check["ok"] and check["name"] in spoilt_by)
 
 
+def told(fidelity: Mapping[str, Any]) -> str:
+    """What failed and makes no number INVALID, as the numbers that it threatens are certified; in one line."""
+    held = {check["name"] for check in failed(fidelity)}
+    others = [check for check in fidelity.get("checks", ()) if not check["ok"] and check["name"] not in held]
+    return "; ".join(f"{check['name']}: {check['detail']}" for check in others)
+
+
 def only_the_machine(fidelity: Mapping[str, Any]) -> bool:
     """Whether a trial is INVALID, and by nothing but findings about the machine."""
     found = list(failed(fidelity))

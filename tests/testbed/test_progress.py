@@ -66,8 +66,8 @@ def test_of_a_command_its_time_and_bytes_are_told() -> None:
     header, rows = comparison.table([done, done | {"label": "B", "metrics": {"jct_s": 6.0}}], "A")
     assert header == list(comparison.HEADER)
     assert rows == [
-        ["A", "-", "-", "-", "-", "12.0 s", "-", "1.00x", "-", "VALID"],
-        ["B", "-", "-", "-", "-", "6.00 s", "-", "2.00x", "-", "VALID"],
+        ["A", "-", "-", "-", "-", "12.0 s", "-", "1.00x", "-", "-", "VALID"],
+        ["B", "-", "-", "-", "-", "6.00 s", "-", "2.00x", "-", "-", "VALID"],
     ]
 
 
@@ -94,6 +94,30 @@ def test_why_a_trial_is_invalid_is_said_at_once() -> None:
     check = {"name": "CPU headroom", "ok": False, "detail": "3% idle"}
     line = progress.sentence(record("a", "A", 1.0, fidelity={"verdict": "INVALID", "checks": [check]}))
     assert line.endswith(", INVALID (CPU headroom: 3% idle)")
+
+
+STEAL = {"name": "CPU steal", "ok": False, "detail": "7.0% taken by the host", "machine": True}
+
+
+def test_numbers_that_differ_in_their_verdict_are_told() -> None:
+    spoilt = {"verdict": "INVALID", "error": 0.2, "spoilt_by": ["CPU steal"]}
+    numbers = {"gst": {"verdict": "VALID", "error": 0.012, "certified": True, "spoilt_by": []}}
+    numbers |= dict.fromkeys(("jct", "throughput", "iterations", "waiting"), spoilt)
+    line = progress.sentence(
+        record("a", "A", 1.0, fidelity={"verdict": "INVALID", "numbers": numbers, "checks": [STEAL]})
+    )
+    assert line.endswith(", GST VALID, JCT INVALID (CPU steal: 7.0% taken by the host)")
+
+
+def test_what_failed_about_the_machine_is_told_of_certified_numbers() -> None:
+    numbers = {
+        name: {"verdict": "VALID", "error": error, "certified": True, "spoilt_by": []}
+        for name, error in (("gst", 0.004), ("jct", 0.013))
+    }
+    line = progress.sentence(
+        record("a", "A", 1.0, fidelity={"verdict": "VALID", "numbers": numbers, "checks": [STEAL]})
+    )
+    assert line.endswith(", VALID (certified within 1.3 %; told: CPU steal: 7.0% taken by the host)")
 
 
 def test_a_terminal_that_cannot_redraw_gets_plain_lines(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:

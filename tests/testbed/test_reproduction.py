@@ -12,7 +12,7 @@ import pytest
 from analysis.papers import PAPERS
 from analysis.papers.bml import LENET5, VGG19, t_f_s
 from analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs
-from analysis.papers.evidence import gst_s, measure
+from analysis.papers.evidence import GST, gst_s, measure
 from analysis.papers.judging import within
 from analysis.recorded import Run
 from testbed import exits, reproduction
@@ -103,11 +103,12 @@ def _empty(experiment: Experiment) -> Run:
 
 
 def ring(runs: Runs) -> Finding:
-    row = Row("GST of a ring", "s", (0.0, 1.0), None, measure(runs.get("tiny.yaml"), ["ring"], gst_s))
+    row = Row("GST of a ring", "s", (0.0, 1.0), None, measure(runs.get("tiny.yaml"), ["ring"], gst_s, number=GST))
     return Finding((row,), (within("it is quick", row, 0, 1),))
 
 
-TINY_CLAIM = Claim("tiny.ring", "A ring is quick.", "section 1", ring, (Experiment("tiny.yaml", (), ("repeats=2",)),))
+TINY_EXPERIMENT = Experiment("tiny.yaml", (), ("repeats=2",), GST)
+TINY_CLAIM = Claim("tiny.ring", "A ring is quick.", "section 1", ring, (TINY_EXPERIMENT,))
 TINY_PAPER = Paper("tiny", "Tiny (nobody, 2026)", (TINY_CLAIM,))
 
 

@@ -56,7 +56,7 @@ def jct(study: Study) -> Question | None:
         "How long did the jobs take?",
         frame,
         plot.panels("jct", study.groups, lambda group, start: _jct_figure(study, group, start, frame, longest)),
-        (*_jct_seen(study), *words.about_intervals(timed)),
+        (*_jct_seen(study), *words.about_intervals(timed, ratios.JCT)),
         f"{JCT_DEFINED if is_split else COMMAND_DEFINED}{updates} {words.INTERVALS}",
         (*parts, *plot.legend(study.run, study.along)),
     )
@@ -64,12 +64,12 @@ def jct(study: Study) -> Question | None:
 
 def _jct_row(study: Study, cell: Cell) -> dict[str, Any]:
     middle = {name: cell.middle(name) for name in ("compute_s", "sync_s")}
-    return plot.identity(cell, study.along) | words.columns("jct_s", cell.median("jct_s")) | middle
+    return plot.identity(cell, study.along, ratios.JCT) | words.columns("jct_s", cell.median("jct_s")) | middle
 
 
 def _jct_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, span: tuple[float, float]) -> plot.Figure:
     if study.along:
-        traces = plot.lines(study.run, group, start, study.along, "jct_s", "JCT, s:")
+        traces = plot.lines(study.run, group, start, study.along, "jct_s", "JCT, s:", ratios.JCT)
         return plot.lines_figure(traces, study.along.title, "JCT (s)")
     traces = []
     for y, cell in enumerate(group.cells):
@@ -79,12 +79,12 @@ def _jct_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, spa
             continue
         rest: dict[str, Any] = {"error_x": plot.error("jct_s")} if is_known(value) else {}
         if pd.notna(frame["compute_s"].iloc[row[0]]):
-            traces.append(plot.bar(row, y, "compute_s", plot.COMPUTE, cell.valid, "compute"))
+            traces.append(plot.bar(row, y, "compute_s", plot.COMPUTE, cell.valid_in(ratios.JCT), "compute"))
             rest["x"] = column("jct_s", minus="compute_s")
         what = "synchronisation" if "x" in rest else "JCT"
-        traces.append(plot.bar(row, y, "jct_s", shade, cell.valid, what, **rest))
+        traces.append(plot.bar(row, y, "jct_s", shade, cell.valid_in(ratios.JCT), what, **rest))
         traces.append(plot.number(value.value, value.high if is_known(value) else value.value, y, span))
-    return plot.rows_figure(traces, group.cells, "JCT (s)", span)
+    return plot.rows_figure(traces, group.cells, "JCT (s)", span, ratios.JCT)
 
 
 def _jct_seen(study: Study) -> list[str]:
@@ -98,7 +98,8 @@ def _jct_seen(study: Study) -> list[str]:
 
 
 def _best(cells: Sequence[Cell]) -> Cell:
-    able = [cell for cell in cells if cell.valid] or cells
+    by = ratios.JCT if _by_time(cells) else ratios.THROUGHPUT
+    able = [cell for cell in cells if cell.valid_in(by)] or cells
     return min(able, key=_jct_of) if _by_time(cells) else max(able, key=_throughput_of)
 
 
@@ -158,7 +159,7 @@ def speed_up(study: Study) -> Question | None:
         tuple(panels),
         (
             *_speed_seen(study, [cell for cell in compared if _is_as_valid(study, cell)]),
-            *words.about_intervals(compared),
+            *words.about_intervals(compared, ratios.JCT),
         ),
         f"{SPEED_DEFINED}{SAMPLES if unlike else ''}{APART if study.run.parts else ''} {words.INTERVALS}",
         plot.legend(study.run, study.along),
@@ -168,7 +169,10 @@ def speed_up(study: Study) -> Question | None:
 def _is_as_valid(study: Study, cell: Cell) -> bool:
     """Whether a sentence may say its speed-up, which has no room for the mark that one arm is INVALID."""
     first = study.first(cell)
-    return first is not None and first.valid == cell.valid
+    if first is None:
+        return False
+    by = faster_by(first, cell)
+    return first.valid_in(by) == cell.valid_in(by)
 
 
 def _speed(study: Study, cell: Cell) -> Interval | None:
@@ -186,7 +190,7 @@ def _speed_row(study: Study, cell: Cell, kinds: Sequence[str]) -> dict[str, Any]
     """Times are compared of arms with as many workers as the first."""
     first = study.first(cell)
     assert first is not None  # or it has no speed-up
-    row = plot.identity(cell, study.along)
+    row = plot.identity(cell, study.along, faster_by(first, cell))
     if are_paired(first, cell):
         row["pairs"] = len(ratios.matched(first.numbers, cell.numbers, faster_by(first, cell))[0])
     for kind in kinds:
@@ -199,17 +203,17 @@ def _speed_row(study: Study, cell: Cell, kinds: Sequence[str]) -> dict[str, Any]
 def _speed_figure(study: Study, group: Group, start: int, rows: pd.DataFrame, kind: str, title: str) -> plot.Figure:
     name, axis = f"{kind}_speed_up", f"{title}: times as fast as {plot.text(study.run.first)}"
     if study.along:
-        traces = plot.lines(study.run, group, start, study.along, name, "times as fast:")
+        traces = plot.lines(study.run, group, start, study.along, name, "times as fast:", kind)
         return plot.lines_figure(traces, study.along.title, axis, y_from_0=False, shapes=[plot.level(1.0)])
     traces = []
     for y, cell in enumerate(group.cells):
         shade = plot.colour(study.run, cell.label)
-        traces.append(plot.dot((start + y, start + y + 1), y, name, shade, cell.valid, "times as fast:"))
+        traces.append(plot.dot((start + y, start + y + 1), y, name, shade, cell.valid_in(kind), "times as fast:"))
     most = FARTHEST * rows[name].max()
     ends = [*rows[name], *rows[f"{name}_low"], *(min(high, most) for high in rows[f"{name}_high"].dropna())]
     span = plot.around([1.0, *ends], least=0.05)
     one = plot.upright(1.0, -0.5, len(group.cells) - 0.5)
-    return plot.rows_figure(traces, group.cells, axis, span, shapes=[one])
+    return plot.rows_figure(traces, group.cells, axis, span, kind, shapes=[one])
 
 
 def _speed_seen(study: Study, compared: list[Cell]) -> list[str]:

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis import metrics
 from analysis.recorded import Trial
 from analysis.report import plot, words
-from analysis.report.cells import Cell, Group, Study, interval
+from analysis.report.cells import JCT, Cell, Group, Study, interval
 from analysis.report.question import Panel, Question, column
 
 SAME_LOSS = 1e-3
@@ -81,7 +81,7 @@ def accuracy(study: Study) -> Question | None:
         "How soon was the model as accurate?",
         frame,
         plot.panels("accuracy", groups, lambda group, start: _time_figure(study, group, start, frame, span)),
-        (*_accuracy_seen(cells, rows), *words.about_intervals(cells)),
+        (*_accuracy_seen(cells, rows), *words.about_intervals(cells, JCT)),
         f"{GOAL_DEFINED}{_about_rounds(cells)} {words.INTERVALS}",
         plot.legend(study.run, study.along),
     )
@@ -94,7 +94,8 @@ def _about_rounds(cells: Sequence[Cell]) -> str:
 def _reached(cells: Sequence[Cell]) -> dict[int, tuple[float, list[float]]]:
     """By cell of a setting that has accuracies, the highest that all of them reached, and when each repeat did (s)."""
     found = {
-        id(cell): [curve for trial in cell.counted if (curve := accuracy_curve(trial)) is not None] for cell in cells
+        id(cell): [curve for trial in cell.counted(JCT) if (curve := accuracy_curve(trial)) is not None]
+        for cell in cells
     }
     best = [float(curve["accuracy"].max()) for curves in found.values() for curve in curves]
     if not best:
@@ -108,13 +109,13 @@ def _reached(cells: Sequence[Cell]) -> dict[int, tuple[float, list[float]]]:
 
 
 def _time_row(study: Study, cell: Cell, goal: float, times_s: Sequence[float]) -> dict[str, Any]:
-    return plot.identity(cell, study.along) | {"goal": goal} | words.columns("time_s", interval(times_s))
+    return plot.identity(cell, study.along, JCT) | {"goal": goal} | words.columns("time_s", interval(times_s))
 
 
 def _time_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, span: tuple[float, float]) -> plot.Figure:
     title = "time to the goal (s)"
     if study.along:
-        traces = plot.lines(study.run, group, start, study.along, "time_s", "goal reached, s:")
+        traces = plot.lines(study.run, group, start, study.along, "time_s", "goal reached, s:", JCT)
         return plot.lines_figure(traces, study.along.title, title)
     traces = []
     for y, cell in enumerate(group.cells):
@@ -123,10 +124,10 @@ def _time_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, sp
         more = {"error_x": plot.error("time_s")} if has else {}
         shade = plot.colour(study.run, cell.label)
         traces.append(
-            plot.bar((start + y, start + y + 1), y, "time_s", shade, cell.valid, "goal reached after", **more)
+            plot.bar((start + y, start + y + 1), y, "time_s", shade, cell.valid_in(JCT), "goal reached after", **more)
         )
         traces.append(plot.number(float(row["time_s"]), float(row["time_s_high" if has else "time_s"]), y, span))
-    return plot.rows_figure(traces, group.cells, title, span)
+    return plot.rows_figure(traces, group.cells, title, span, JCT)
 
 
 def _accuracy_seen(cells: Sequence[Cell], rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -154,7 +155,7 @@ def loss(study: Study) -> Question | None:
         traces = []
         for cell, curve in curves:
             table = _thinned(curve)
-            known = {key: value for key, value in plot.identity(cell, None).items() if key != "trials"}
+            known = {key: value for key, value in plot.identity(cell, None, JCT).items() if key != "trials"}
             tables.append(table.reset_index().assign(**known)[[*known, "iteration", "time_s", "loss"]])
             traces.append(_line(study, cell, (start, start + len(table))))
             start += len(table)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pandas as pd
 
 from analysis.report import plot, words
-from analysis.report.cells import Cell, Group, Study
+from analysis.report.cells import JCT, Cell, Group, Study
 from analysis.report.question import Panel, Question, column
 
 Counts: TypeAlias = "pd.Series[int]"
@@ -28,7 +28,7 @@ def distribution(study: Study) -> Question | None:
         return None
     cells = [cell for group in groups for cell in group.cells]
     frame, panels, how = _along(study, groups, cells) if study.along else _curves(study, groups, cells)
-    warmup = max(trial.warmup for cell in cells for trial in cell.counted)
+    warmup = max(trial.warmup for cell in cells for trial in cell.counted(JCT))
     left_out = f" Each worker's updates during the warm-up ({warmup}) are left out." if warmup else ""
     return Question(
         "staleness",
@@ -43,7 +43,7 @@ def distribution(study: Study) -> Question | None:
 
 def _updates(cell: Cell) -> Counts | None:
     """By staleness, how many updates of all repeats had it; None of a synchronous arm."""
-    found = [trial.staleness for trial in cell.counted if trial.staleness is not None]
+    found = [trial.staleness for trial in cell.counted(JCT) if trial.staleness is not None]
     return pd.concat(found).value_counts().sort_index() if found else None
 
 
@@ -59,11 +59,11 @@ def _along(study: Study, groups: Sequence[Group], cells: Sequence[Cell]) -> tupl
     assert along is not None  # or the caller had taken the curves
 
     def medians(group: Group, start: int) -> plot.Figure:
-        traces = plot.lines(study.run, group, start, along, "staleness", "median staleness:")
+        traces = plot.lines(study.run, group, start, along, "staleness", "median staleness:", JCT)
         return plot.lines_figure(traces, along.title, "median staleness (updates missed)")
 
     rows = [
-        plot.identity(cell, along)
+        plot.identity(cell, along, JCT)
         | words.columns("staleness", cell.median("staleness_median"))
         | {name: cell.middle(name) for name in ("staleness_p95", "staleness_max")}
         for cell in cells
@@ -90,7 +90,7 @@ def _curve(study: Study, cell: Cell) -> pd.DataFrame:
     counts = _known(cell)
     table = pd.DataFrame({"staleness": counts.index, "updates": counts.to_numpy()})
     table["share_at_most"] = table["updates"].cumsum() / table["updates"].sum()
-    known = plot.identity(cell, study.along)
+    known = plot.identity(cell, study.along, JCT)
     return table.assign(**known)[[*known, *table]]
 
 
@@ -104,7 +104,7 @@ def _line(study: Study, cell: Cell, rows: tuple[int, int]) -> plot.Trace:
         "x": column("staleness"),
         "y": column("share_at_most"),
         "line": {"color": shade, "dash": dash, "width": 2, "shape": "hv"},
-        "marker": {"size": 6, "color": shade, "symbol": "circle" if cell.valid else "x"},
+        "marker": {"size": 6, "color": shade, "symbol": "circle" if cell.valid_in(JCT) else "x"},
         "customdata": {"columns": ["arm", "verdict"]},
         "hovertemplate": "%{customdata[0]} (%{customdata[1]})<br>%{y:.1%} of the updates missed at most %{x}"
         "<extra></extra>",

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.report import plot, words
-from analysis.report.cells import Cell, Group, Study
+from analysis.report.cells import GST, Cell, Group, Study
 from analysis.report.question import Key, Panel, Question, column
 
 MOST_POINTS = 6000
@@ -17,7 +17,8 @@ QUANTILES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
 DEFINED = (
     "GST of an iteration runs from the moment the last worker has its gradient to the moment the last worker has the "
     "sum. Theory is the least time that the busiest link needs for its bytes, at the rate that packet headers leave "
-    "for payload."
+    "for payload. A GST's bound is the least time for what was still to be sent when the last worker had its gradient. "
+    "Where that is not known, as with overlap, there is no ratio. A point's ratio is over the trial's median bound."
 )
 
 
@@ -43,7 +44,7 @@ def against_theory(study: Study) -> Question | None:
         frame, panels, how = _along(study, groups, cells)
     else:
         frame, panels, how = _spread(study, groups, cells)
-    warmup = max(trial.warmup for cell in cells for trial in cell.counted)
+    warmup = max(trial.warmup for cell in cells for trial in cell.counted(GST))
     left_out = f" Iterations of the warm-up ({warmup} a trial) are left out." if warmup else ""
     theory = (Key("theory", "", plot.THEORY),) if any(cell.middle("gst_theory_s") for cell in cells) else ()
     return Question(
@@ -68,18 +69,18 @@ def _along(study: Study, groups: Sequence[Group], cells: Sequence[Cell]) -> tupl
     assert along is not None  # or the caller had taken the boxes
 
     def seconds(group: Group, start: int) -> plot.Figure:
-        traces = plot.lines(study.run, group, start, along, "gst_s", "GST, s:")
-        traces += plot.theory_lines(study.run, group, start, along, "gst_theory_s")
+        traces = plot.lines(study.run, group, start, along, "gst_s", "GST, s:", GST)
+        traces += plot.theory_lines(study.run, group, start, along, "gst_theory_s", GST)
         return plot.lines_figure(traces, along.title, "GST (s)")
 
     def over_theory(group: Group, start: int) -> plot.Figure:
-        traces = plot.lines(study.run, group, start, along, "gst_over_theory", "GST / theory:")
-        return plot.lines_figure(traces, along.title, "GST / theory", y_from_0=False, shapes=[plot.level(1.0)])
+        traces = plot.lines(study.run, group, start, along, "gst_over_bound", "GST / bound:", GST)
+        return plot.lines_figure(traces, along.title, "GST / bound", y_from_0=False, shapes=[plot.level(1.0)])
 
-    frame = pd.DataFrame([row(cell, plot.identity(cell, along)) for cell in cells])
+    frame = pd.DataFrame([row(cell, plot.identity(cell, along, GST)) for cell in cells])
     panels = plot.panels("gst", groups, seconds, "seconds")
-    if frame["gst_over_theory"].notna().any():
-        panels += plot.panels("gst-ratio", groups, over_theory, "over theory")
+    if frame["gst_over_bound"].notna().any():
+        panels += plot.panels("gst-ratio", groups, over_theory, "over its bound")
     return frame, panels, words.INTERVALS
 
 
@@ -87,12 +88,12 @@ def row(cell: Cell, known: dict[str, Any]) -> dict[str, Any]:
     """The medians of GST, its theory and its ratio to that, after what is ``known`` of the cell."""
     gst, over = cell.median("gst_median_s"), cell.median("gst_ratio")
     least = {"gst_theory_s": cell.middle("gst_theory_s")}
-    return known | words.columns("gst_s", gst) | least | words.columns("gst_over_theory", over)
+    return known | words.columns("gst_s", gst) | least | words.columns("gst_over_bound", over)
 
 
 def _spread(study: Study, groups: Sequence[Group], cells: Sequence[Cell]) -> tuple[pd.DataFrame, Sequence[Panel], str]:
     """A box an arm; with points, unless there are too many."""
-    total = sum(len(trial.gst_s) for cell in cells for trial in cell.counted if trial.gst_s is not None)
+    total = sum(len(trial.gst_s) for cell in cells for trial in cell.counted(GST) if trial.gst_s is not None)
     make = _iterations if total <= MOST_POINTS else _quantiles
     tables = [make(study, cell) for cell in cells]
     frame = pd.concat(tables, ignore_index=True)
@@ -102,9 +103,9 @@ def _spread(study: Study, groups: Sequence[Group], cells: Sequence[Cell]) -> tup
         rows = [(ends[first + y], ends[first + y + 1]) for y in range(len(group.cells))]
         part = frame.iloc[rows[0][0] : rows[-1][1]]
         panels.append(Panel(f"gst-{i}", f"{group.title}: seconds", _boxes(study, group, rows, part, "gst_s")))
-        if part["gst_over_theory"].notna().any():
-            figure = _boxes(study, group, rows, part, "gst_over_theory")
-            panels.append(Panel(f"gst-ratio-{i}", f"{group.title}: over theory", figure))
+        if part["gst_over_bound"].notna().any():
+            figure = _boxes(study, group, rows, part, "gst_over_bound")
+            panels.append(Panel(f"gst-ratio-{i}", f"{group.title}: over its bound", figure))
         first += len(group.cells)
     box = (
         "the middle half of them"
@@ -118,13 +119,13 @@ def _spread(study: Study, groups: Sequence[Group], cells: Sequence[Cell]) -> tup
 def _iterations(study: Study, cell: Cell) -> pd.DataFrame:
     """A row for each iteration of each repeat."""
     rows = []
-    for trial in cell.counted:
+    for trial in cell.counted(GST):
         if trial.gst_s is None:
             continue
-        theory = trial.metrics.gst_theory_s
+        theory, bound = trial.metrics.gst_theory_s, _bound_s(trial.metrics.gst_median_s, trial.metrics.gst_ratio)
         known = _known(study, cell) | {"repeat": trial.repeat + 1}
         rows += [
-            known | {"iteration": i, "gst_s": value, "gst_theory_s": theory, "gst_over_theory": _over(value, theory)}
+            known | {"iteration": i, "gst_s": value, "gst_theory_s": theory, "gst_over_bound": _over(value, bound)}
             for i, value in trial.gst_s.items()
         ]
     return pd.DataFrame(rows)
@@ -132,36 +133,40 @@ def _iterations(study: Study, cell: Cell) -> pd.DataFrame:
 
 def _quantiles(study: Study, cell: Cell) -> pd.DataFrame:
     """One row: quantiles of all iterations of all repeats."""
-    values = pd.concat([trial.gst_s for trial in cell.counted if trial.gst_s is not None])
-    least = cell.middle("gst_theory_s")
-    row = _known(study, cell) | {"iterations": len(values), "gst_theory_s": least}
+    values = pd.concat([trial.gst_s for trial in cell.counted(GST) if trial.gst_s is not None])
+    bound = _bound_s(cell.middle("gst_median_s"), cell.middle("gst_ratio"))
+    row = _known(study, cell) | {"iterations": len(values), "gst_theory_s": cell.middle("gst_theory_s")}
     row |= {f"gst_s_{name}": float(values.quantile(share)) for name, share in QUANTILES.items()}
-    row |= {f"gst_over_theory_{name}": _over(row[f"gst_s_{name}"], least) for name in QUANTILES}
-    return pd.DataFrame([row | {"gst_s": row["gst_s_p50"], "gst_over_theory": row["gst_over_theory_p50"]}])
+    row |= {f"gst_over_bound_{name}": _over(row[f"gst_s_{name}"], bound) for name in QUANTILES}
+    return pd.DataFrame([row | {"gst_s": row["gst_s_p50"], "gst_over_bound": row["gst_over_bound_p50"]}])
 
 
 def _known(study: Study, cell: Cell) -> dict[str, Any]:
-    known = plot.identity(cell, study.along)
+    known = plot.identity(cell, study.along, GST)
     return {key: value for key, value in known.items() if key != "trials"}
 
 
-def _over(value: float, theory: float | None) -> float | None:
-    return value / theory if theory else None
+def _bound_s(gst_s: float | None, over: float | None) -> float | None:
+    return gst_s / over if gst_s and over else None
+
+
+def _over(value: float, bound_s: float | None) -> float | None:
+    return value / bound_s if bound_s else None
 
 
 def _boxes(study: Study, group: Group, rows: Sequence[tuple[int, int]], part: pd.DataFrame, name: str) -> plot.Figure:
     traces, shapes = [], []
-    relative = name == "gst_over_theory"
+    relative = name == "gst_over_bound"
     for y, (cell, span) in enumerate(zip(group.cells, rows, strict=True)):
         shade = plot.colour(study.run, cell.label)
         traces.append(_box(span, y, name, shade, "iteration" in part))
-        theory = cell.middle("gst_theory_s")
-        if theory:
-            shapes.append(plot.upright(1.0 if relative else theory, y - 0.42, y + 0.42))
+        mark = (1.0 if cell.middle("gst_ratio") else None) if relative else cell.middle("gst_theory_s")
+        if mark:
+            shapes.append(plot.upright(mark, y - 0.42, y + 0.42))
     drawn = [name] if "iteration" in part else [f"{name}_p5", f"{name}_p95"]
     values = [*part[drawn].to_numpy().ravel(), *(shape["x0"] for shape in shapes)]
     ends = plot.around(values) if relative else (0.0, plot.around(values, least=0.0)[1] or 1.0)
-    return plot.rows_figure(traces, group.cells, "GST / theory" if relative else "GST (s)", ends, shapes=shapes)
+    return plot.rows_figure(traces, group.cells, "GST / bound" if relative else "GST (s)", ends, GST, shapes=shapes)
 
 
 def _box(rows: tuple[int, int], y: int, name: str, shade: str, points: bool) -> plot.Trace:
@@ -192,7 +197,7 @@ def _box(rows: tuple[int, int], y: int, name: str, shade: str, points: bool) -> 
 
 
 def _seen(cells: Sequence[Cell]) -> list[str]:
-    """How near the medians are to theory, and which cell spreads most."""
+    """How near the medians are to their bounds, and which cell spreads most."""
     near = [(found, cell) for cell in cells if (found := cell.middle("gst_ratio")) is not None]
     wide = [
         (p95 / middle, cell)
@@ -205,7 +210,9 @@ def _seen(cells: Sequence[Cell]) -> list[str]:
         span = words.span(value for value, _ in near)
         farthest = high[1] if high[0] * low[0] >= 1 else low[1]
         far = f", farthest from it {words.in_cell(farthest)}" if " to " in span else ""
-        sentences.append(f"{'Medians are' if len(near) > 1 else 'The median is'} {span} what theory says{far}.")
+        sentences.append(
+            f"{'Medians are' if len(near) > 1 else 'The median is'} {span} the least that was possible{far}."
+        )
     if wide:
         spread, cell = max(wide, key=lambda row: row[0])
         sentences.append(f"{words.in_cell(cell)} varies most: its 95th percentile is {words.ratio(spread)} its median.")

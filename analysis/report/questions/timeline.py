@@ -10,6 +10,7 @@ import pandas as pd
 from analysis import metrics
 from analysis.recorded import Trial
 from analysis.report import plot, words
+from analysis.report.cells import ITERATIONS as ITERATION_TIMES
 from analysis.report.cells import Cell, Study
 from analysis.report.question import Key, Panel, Question, column, rounded
 
@@ -60,7 +61,11 @@ def iterations(study: Study) -> Question | None:
         table, events = _course(trial), _events_table(trial)
         rows = [start, start + len(table), start + len(table) + len(events)]
         start = rows[2]
-        known = {key: value for key, value in plot.identity(cell, None).items() if key not in ("trials", "workers")}
+        known = {
+            key: value
+            for key, value in plot.identity(cell, None, ITERATION_TIMES).items()
+            if key not in ("trials", "workers")
+        }
         tables.append(pd.concat([table, events], ignore_index=True).assign(**known))
         panels.append(Panel(f"events-{i}", words.name(trial), _course_figure(table, events, rows)))
     frame = pd.concat(tables, ignore_index=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.report import plot, words
-from analysis.report.cells import Cell, Group, Study
+from analysis.report.cells import WAITING, Cell, Group, Study
 from analysis.report.question import Key, Question
 
 DEFINED = (
@@ -28,7 +28,7 @@ def waits(study: Study) -> Question | None:
     groups = study.having(_has_samples)
     if not groups:
         return None
-    rows = [plot.identity(cell, study.along) | _waits(cell) for group in groups for cell in group.cells]
+    rows = [plot.identity(cell, study.along, WAITING) | _waits(cell) for group in groups for cell in group.cells]
     frame = pd.DataFrame(rows)
     cells = [cell for group in groups for cell in group.cells]
     mark = () if study.along else (Key("longest mean wait of a worker", LONGEST),)
@@ -44,12 +44,14 @@ def waits(study: Study) -> Question | None:
 
 
 def _has_samples(cell: Cell) -> bool:
-    return cell.typical is not None and cell.typical.samples is not None
+    trial = cell.typical_in(WAITING)
+    return trial is not None and trial.samples is not None
 
 
 def _waits(cell: Cell) -> dict[str, Any]:
-    assert cell.typical is not None  # others were left out
-    waited = cell.typical.waits_s
+    trial = cell.typical_in(WAITING)
+    assert trial is not None  # others were left out
+    waited = trial.waits_s
     assert waited is not None
     by_rank = waited.mean()
     longest = {
@@ -66,7 +68,7 @@ def _waits(cell: Cell) -> dict[str, Any]:
 
 def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot.Figure:
     if study.along:
-        traces = plot.lines(study.run, group, start, study.along, "wait_s", "mean wait, s:")
+        traces = plot.lines(study.run, group, start, study.along, "wait_s", "mean wait, s:", WAITING)
         for trace in traces:
             del trace["error_y"]
         return plot.lines_figure(traces, study.along.title, "mean wait (s)")
@@ -74,13 +76,15 @@ def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot
     for y, cell in enumerate(group.cells):
         row = (start + y, start + y + 1)
         shade = plot.colour(study.run, cell.label)
-        traces.append(plot.bar(row, y, "wait_s", shade, cell.valid, "mean wait"))
+        traces.append(plot.bar(row, y, "wait_s", shade, cell.valid_in(WAITING), "mean wait"))
         longest = plot.dot(row, y, "wait_longest_s", LONGEST, True, "longest mean wait, s:")
         longest |= {"customdata": {"columns": ["arm", "waited_longest"]}, "marker": {"color": LONGEST, "size": 8}}
         longest["hovertemplate"] = "%{customdata[0]}<br>%{customdata[1]} waited longest: %{x:.4g} s<extra></extra>"
         del longest["error_x"]
         traces.append(longest)
-    return plot.rows_figure(traces, group.cells, "wait (s)", plot.from_zero(frame["wait_longest_s"], room=1.08))
+    return plot.rows_figure(
+        traces, group.cells, "wait (s)", plot.from_zero(frame["wait_longest_s"], room=1.08), WAITING
+    )
 
 
 def _seen(cells: Sequence[Cell], rows: Sequence[dict[str, Any]]) -> list[str]:

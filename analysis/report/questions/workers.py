@@ -12,7 +12,7 @@ import pandas as pd
 from analysis import ratios
 from analysis.recorded import Run
 from analysis.report import plot, words
-from analysis.report.cells import Cell, Study, over
+from analysis.report.cells import GST, Cell, Study, over
 from analysis.report.question import Key, Panel, Question, column
 from analysis.report.questions import sync
 
@@ -24,7 +24,7 @@ def against_workers(study: Study) -> Question | None:
         return None
     cells = [cell for members in series.values() for cell in members]
     rows = [
-        sync.row(cell, {"series": name, **plot.identity(cell, None)})
+        sync.row(cell, {"series": name, **plot.identity(cell, None, GST)})
         for name, members in series.items()
         for cell in members
     ]
@@ -108,7 +108,7 @@ def _worker_lines(name: str, i: int, start: int, members: Sequence[Cell]) -> lis
         "y": column("gst_s"),
         "error_y": plot.error("gst_s"),
         "line": {"color": shade, "dash": dash, "width": 2},
-        "marker": {"size": 7, "symbol": ["circle" if cell.valid else "x" for cell in members]},
+        "marker": {"size": 7, "symbol": ["circle" if cell.valid_in(GST) else "x" for cell in members]},
         "customdata": {"columns": ["series", "verdict"]},
         "hovertemplate": "%{customdata[0]} (%{customdata[1]})<br>N = %{x}: %{y:.4g} s<extra></extra>",
     }

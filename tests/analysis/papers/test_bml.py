@@ -149,7 +149,7 @@ def test_an_invalid_trial_is_not_decided() -> None:
     trials[1] = trial("PS of 9", 1, Times(UNIT_S * 16 / 9), verdict="INVALID")
     found = CLAIMS["bml.gst"].decide({GST.spec: run(trials)})
     assert found.verdict == UNDECIDED
-    assert [check.why for check in found.checks if check.why] == ["PS of 9: INVALID (CPU headroom)"]
+    assert [check.why for check in found.checks if check.why] == ["PS of 9: INVALID in GST (CPU headroom)"]
 
 
 def test_theory_of_whole_tensors_goes_by_the_tensors() -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.papers.evidence import gst_s, iteration_s, measure, reduction, speed_up
+from analysis.papers.evidence import GST, ITERATION_TIMES, gst_s, iteration_s, measure, reduction, speed_up
+from analysis.recorded import Check
 
 from .made_up import ITERATIONS, WARMUP, Times, run, trial
 
@@ -30,33 +31,33 @@ def test_ratios() -> None:
 
 
 def test_iterations_are_samples_of_one_trial() -> None:
-    found = measure(run([trial("a", 1, FAST)]), ["a"], gst_s)
+    found = measure(run([trial("a", 1, FAST)]), ["a"], gst_s, number=GST)
     assert (len(found.samples), found.of, found.valid, found.trials) == (ITERATIONS - WARMUP, "iterations", 1, 1)
     assert found.interval
     assert found.interval.low <= 0.1 <= found.interval.high
 
 
 def test_medians_are_samples_of_three() -> None:
-    found = measure(run([trial("a", 1, FAST, repeat=r) for r in range(3)]), ["a"], gst_s)
+    found = measure(run([trial("a", 1, FAST, repeat=r) for r in range(3)]), ["a"], gst_s, number=GST)
     assert (len(found.samples), found.of, found.valid, found.trials) == (3, "trials", 3, 3)
 
 
 def test_a_batch_is_taken_or_the_first() -> None:
     both = run([trial("a", 1, FAST), trial("a", 2, SLOW)])
-    assert np.median(measure(both, ["a"], gst_s, 2).samples) == pytest.approx(0.3, rel=0.01)
-    assert np.median(measure(both, ["a"], gst_s).samples) == pytest.approx(0.1, rel=0.01)
+    assert np.median(measure(both, ["a"], gst_s, 2, number=GST).samples) == pytest.approx(0.3, rel=0.01)
+    assert np.median(measure(both, ["a"], gst_s, number=GST).samples) == pytest.approx(0.1, rel=0.01)
 
 
 @pytest.mark.parametrize(
     ("other", "doubt"),
     [
-        (trial("b", 1, FAST, verdict="INVALID"), "b: INVALID (CPU headroom)"),
+        (trial("b", 1, FAST, verdict="INVALID"), "b: INVALID in iteration times (CPU headroom)"),
         (trial("b", 1, FAST, done=False), "b: failed: h0 died"),
         (trial("c", 1, FAST), "b: was not run"),
     ],
 )
 def test_what_does_not_count(other: object, doubt: str) -> None:
-    found = measure(run([trial("a", 1, FAST), other]), ["a", "b"], reduction)  # type: ignore[list-item]
+    found = measure(run([trial("a", 1, FAST), other]), ["a", "b"], reduction, number=ITERATION_TIMES)  # type: ignore[list-item]
     assert (found.samples, found.doubts, found.valid, found.trials) == ((), (doubt,), 1, 2)
     assert found.interval is None
 
@@ -64,10 +65,27 @@ def test_what_does_not_count(other: object, doubt: str) -> None:
 def test_a_repeat_counts_where_all_of_its_trials_do() -> None:
     trials = [trial("a", 1, FAST, repeat=r) for r in range(4)] + [trial("b", 1, SLOW, repeat=r) for r in range(3)]
     trials.append(trial("b", 1, SLOW, repeat=3, verdict="INVALID"))
-    found = measure(run(trials), ["b", "a"], reduction)
+    found = measure(run(trials), ["b", "a"], reduction, number=ITERATION_TIMES)
     assert (len(found.samples), found.valid, found.trials) == (3, 7, 8)
-    assert found.doubts == ("b: INVALID (CPU headroom)",)
+    assert found.doubts == ("b: INVALID in iteration times (CPU headroom)",)
 
 
 def test_no_run() -> None:
-    assert measure(None, ["a"], gst_s).doubts == ("it was not run",)
+    assert measure(None, ["a"], gst_s, number=GST).doubts == ("it was not run",)
+
+
+def test_a_trial_counts_for_the_numbers_in_which_it_is_valid() -> None:
+    """What made computing late says nothing of GST, and what failed elsewhere is no reason."""
+    one = trial("a", 1, FAST)
+    job = replace(one.numbers["gst"], verdict="INVALID", spoilt_by=("pacing",))
+    late = replace(
+        one,
+        verdict="INVALID",
+        checks=(Check("pacing", False), Check("CPU steal", False)),
+        numbers=dict(one.numbers) | dict.fromkeys(("jct", "throughput", "iterations", "waiting"), job),
+    )
+    found = measure(run([late]), ["a"], gst_s, number=GST)
+    assert (found.valid, found.trials, found.doubts) == (1, 1, ())
+    found = measure(run([late]), ["a"], iteration_s, number=ITERATION_TIMES)
+    assert (found.valid, found.samples) == (0, ())
+    assert found.doubts == ("a: INVALID in iteration times (pacing)",)

@@ -4,15 +4,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analysis.recorded import Run
+from analysis.recorded import Run, Trial
 from analysis.report.question import Question
 from analysis.report.questions import answered
+from analysis.verdicts import NUMBERS, numbers_of
 
 
 def with_metrics(run: Run, trial_id: str, **values: float | None) -> Run:
     """``run`` with some metrics of one trial changed."""
     changed = (replace(t, metrics=replace(t.metrics, **values)) if t.id == trial_id else t for t in run.trials)
     return replace(run, trials=tuple(changed))
+
+
+def judged(trial: Trial, verdict: str, **numbers: str) -> Trial:
+    """``trial`` with a verdict of all its numbers, but for those given."""
+    found = numbers_of({"verdict": verdict})
+    found |= {name: replace(found[name], verdict=one, spoilt_by=("cpu",)) for name, one in numbers.items()}
+    whole = "VALID" if all(found[name].verdict == "VALID" for name in NUMBERS) else "INVALID"
+    return replace(trial, verdict=whole, numbers=found)
+
+
+LATE = dict.fromkeys(("jct", "throughput", "iterations", "waiting"), "INVALID")
+"""What is INVALID of a trial whose computing took too long: all but GST."""
+
+
+def in_trial(run: Run, trial_id: str, **numbers: str) -> Run:
+    """``run`` with other verdicts of the numbers of one trial."""
+    return replace(run, trials=tuple(judged(t, "VALID", **numbers) if t.id == trial_id else t for t in run.trials))
 
 
 def only(run: Run, *trial_ids: str) -> Run:

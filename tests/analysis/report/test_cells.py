@@ -12,7 +12,7 @@ from analysis.recorded import Run
 from analysis.report import cells
 from analysis.report.cells import Cell
 
-from .helpers import only
+from .helpers import judged, only
 
 
 def at(run: Run, points: Sequence[dict[str, Any]]) -> Run:
@@ -84,11 +84,11 @@ def test_many_batches_are_an_axis(run: Run) -> None:
 
 def test_valid_trials_count_where_there_are_any(run: Run) -> None:
     trial = only(run, "bml-b16").trials[0]
-    bad = replace(trial, verdict="INVALID", repeat=1, metrics=replace(trial.metrics, jct_s=1.0))
-    lost = replace(trial, done=False, verdict=None, repeat=2)
-    assert Cell("x", trial.setting, (trial, bad, lost)).counted == (trial,)
+    bad = replace(judged(trial, "INVALID"), repeat=1, metrics=replace(trial.metrics, jct_s=1.0))
+    lost = replace(trial, done=False, verdict=None, repeat=2, numbers={})
+    assert Cell("x", trial.setting, (trial, bad, lost)).counted("jct") == (trial,)
     assert Cell("x", trial.setting, (trial, bad, lost)).verdict == "1 of 3 VALID"
-    assert Cell("x", trial.setting, (bad, lost)).counted == (bad,)
+    assert Cell("x", trial.setting, (bad, lost)).counted("jct") == (bad,)
     assert Cell("x", trial.setting, (bad, lost)).verdict == "INVALID"
     assert Cell("x", trial.setting, (lost,)).verdict == "FAILED"
     assert Cell("x", trial.setting, (lost,)).typical is None

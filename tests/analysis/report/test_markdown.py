@@ -9,6 +9,8 @@ import pytest
 from analysis.recorded import Run
 from analysis.report import markdown
 
+from .helpers import judged
+
 
 def test_doubts_come_first_then_the_finding_and_the_table(run: Run) -> None:
     text = markdown.render(run)
@@ -44,7 +46,7 @@ def test_intervals_follow_medians(sweep: Run) -> None:
 
 
 def test_a_finding_that_is_not_to_be_believed_says_so_first(run: Run) -> None:
-    trials = tuple(replace(trial, verdict="INVALID") for trial in run.trials)
+    trials = tuple(judged(trial, "INVALID") for trial in run.trials)
     text = markdown.render(replace(run, trials=trials))
     assert text.splitlines()[2:5] == [
         "> **No finished trial is VALID: comparisons mean nothing.**",

@@ -13,7 +13,7 @@ from analysis.report import words
 from analysis.report.cells import interval
 from analysis.statistics import Interval
 
-from .helpers import only, with_metrics
+from .helpers import judged, only, with_metrics
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 
@@ -52,7 +52,7 @@ def test_the_finding_says_so_when_nothing_was_faster(run: Run) -> None:
 
 
 def test_the_finding_prefers_valid_trials(run: Run) -> None:
-    doubtful = tuple(replace(t, verdict="INVALID") if t.id == "bml-b16" else t for t in run.trials)
+    doubtful = tuple(judged(t, "INVALID") if t.id == "bml-b16" else t for t in run.trials)
     run = with_metrics(replace(run, trials=doubtful), "bml-b16", gst_median_s=1e-6)
     assert "BML" not in words.finding(run)
 
@@ -60,7 +60,8 @@ def test_the_finding_prefers_valid_trials(run: Run) -> None:
 def test_a_single_arm_is_held_against_theory(run: Run) -> None:
     run = with_metrics(only(run, "bml-b64"), "bml-b64", gst_median_s=0.1, gst_ratio=1.03)
     assert (
-        words.finding(run) == "BML on BCube at batch 64 synchronised in 0.100\u00a0s (median), 1.03× what theory says."
+        words.finding(run)
+        == "BML on BCube at batch 64 synchronised in 0.100\u00a0s (median), 1.03× the least that was possible."
     )
 
 
@@ -78,7 +79,7 @@ def test_counts_and_doubts(run: Run) -> None:
 
 
 def invalid(run: Run, trial_id: str) -> Run:
-    trials = (replace(trial, verdict="INVALID") if trial.id == trial_id else trial for trial in run.trials)
+    trials = (judged(trial, "INVALID") if trial.id == trial_id else trial for trial in run.trials)
     return replace(run, trials=tuple(trials))
 
 

@@ -1,0 +1,176 @@
+"""Verdicts belong to numbers: what a report shows of trials that are VALID in some of their numbers only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from analysis.recorded import Check, Run, Trial
+from analysis.report import latex, markdown, tables, words
+from analysis.report.cells import Cell
+from analysis.verdicts import Number
+
+from .helpers import LATE, answer, in_trial, judged, only, with_metrics
+
+BOTH = "ps-b16", "bml-b16"
+
+
+def value(table: tables.Table, label: str, column: str) -> tables.Value:
+    """What stands in a column (by its title's beginning) of an arm's first row."""
+    at = next(i for i, title in enumerate(table.columns[1:]) if title.startswith(column))
+    return next(row.values[at] for row in table.rows if row.label == label)
+
+
+@pytest.fixture
+def late(run: Run) -> Run:
+    """BML at batch 16 is VALID in GST alone."""
+    return in_trial(only(run, *BOTH), "bml-b16", **LATE)
+
+
+def test_a_cells_numbers_are_from_the_trials_that_are_valid_in_them(run: Run) -> None:
+    good = replace(only(run, "bml-b16").trials[0], repeat=0)
+    bad = replace(judged(good, "VALID", **LATE), repeat=1)
+    bad = replace(bad, metrics=replace(bad.metrics, jct_s=99.0, gst_median_s=0.4))
+    cell = Cell("x", good.setting, (good, bad))
+    assert cell.counted("gst") == (good, bad)
+    assert cell.counted("jct") == (good,)
+    assert cell.middle("jct_s") == good.metrics.jct_s
+    assert cell.middle("gst_median_s") == pytest.approx((good.metrics.gst_median_s + 0.4) / 2)  # type: ignore[operator]
+    assert (cell.verdict, cell.verdict_in("gst"), cell.verdict_in("jct")) == (
+        "GST 2, JCT 1 of 2 VALID",
+        "VALID",
+        "1 of 2 VALID",
+    )
+    assert cell.typical is good
+    assert {name: valid for name, (valid, _) in cell.numbers[1].of.items()} == {
+        "gst": True,
+        "jct": False,
+        "throughput": False,
+    }
+
+
+def test_the_error_of_a_cell_is_the_largest_of_the_trials_that_count(run: Run) -> None:
+    trial = only(run, "bml-b16").trials[0]
+
+    def with_error(error: float | None, repeat: int, verdict: str = "VALID") -> Trial:
+        return replace(trial, repeat=repeat, numbers={"gst": Number(verdict, error)})
+
+    trials = (with_error(0.01, 0), with_error(0.02, 1), with_error(0.9, 2, "INVALID"))
+    assert Cell("x", trial.setting, trials).error("gst") == 0.02
+    assert Cell("x", trial.setting, (*trials, with_error(None, 3))).error("gst") is None
+    assert Cell("x", trial.setting, trials[2:]).error("gst") == 0.9
+
+
+def test_values_of_invalid_numbers_are_marked_in_every_format(late: Run) -> None:
+    table = tables.summary(late)
+    jct, gst = (value(table, "BML on BCube", name) for name in ("JCT", "GST,"))
+    assert (jct.note, jct.state) == ("INVALID", "bad")
+    assert (gst.note, gst.state) == ("", "")
+    assert value(table, "BML on BCube", "Fidelity").text == "GST VALID, JCT INVALID"
+    assert value(table, "PS on fat-tree", "JCT").note == ""
+    assert f"| {jct.text} (INVALID) |" in markdown.render(late)
+    assert rf"{jct.text} {{\scriptsize (INVALID)}}" in latex.render(late)
+    assert r"\textsuperscript{INVALID}" not in latex.render(late)  # the arm is VALID in GST
+
+
+def test_each_number_has_its_verdict_and_its_error(late: Run) -> None:
+    (ps, bml) = late.trials
+    numbers = dict(bml.numbers) | {"gst": Number("VALID", 0.012, certified=True), "throughput": Number("VALID", 0.03)}
+    late = replace(late, trials=(ps, replace(bml, numbers=numbers)))
+    table = tables.verdicts(late)
+    assert table.columns == ("Arm", "Batch", "GST", "JCT", "samples/s", "iteration times", "exposed waiting")
+    assert value(table, "BML on BCube", "GST").note == "at most 1.2 % too long"
+    assert value(table, "BML on BCube", "samples/s").note == "at most 3.0 % too low"
+    assert value(table, "BML on BCube", "JCT") == tables.Value("INVALID", 0.0, "", "bad")
+    assert value(tables.summary(late), "BML on BCube", "Fidelity").note == "at most too long: GST 1.2 %"
+    assert "## Can the numbers be believed?" in markdown.render(late)
+
+
+def test_the_table_of_checks_says_what_they_threaten_and_what_was_certified(run: Run) -> None:
+    steal = Check("CPU steal", False, 0.07, 0.05, "stolen", "7.0% taken by the host", machine=True)
+    pacing = Check("pacing", False, 0.4, 0.05, "of iterations", threatens=tuple(LATE), machine=True)
+    spoilt = Number("INVALID", spoilt_by=("pacing",))
+    trial = replace(
+        only(run, "bml-b16").trials[0],
+        verdict="INVALID",
+        checks=(steal, pacing),
+        numbers={"gst": Number("VALID", 0.01, certified=True)} | dict.fromkeys(LATE, spoilt),
+    )
+    table = tables.checks(replace(run, trials=(trial,)))
+    assert table.columns[1:] == (
+        "CPU steal (limit 0.05 stolen; threatens all numbers; of the machine)",
+        "pacing (limit 0.05 of iterations; threatens JCT, samples/s, iteration times and exposed waiting; of the "
+        "machine)",
+        "Certified",
+    )
+    told, bad, certified = table.rows[0].values
+    assert (told.note, told.state) == ("told: what it threatens is certified", "")
+    assert (bad.note, bad.state) == ("spoils JCT, samples/s, iteration times and exposed waiting", "bad")
+    assert certified.text == "GST"
+    ((_, verdict, reasons),) = tables.troubles(replace(run, trials=(trial,)))
+    assert verdict == "GST VALID, JCT INVALID"
+    assert [reason.split(":")[0] for reason in reasons] == ["pacing"]
+
+
+def test_the_finding_says_of_each_number_what_can_be_believed(late: Run) -> None:
+    late = with_metrics(with_metrics(late, "ps-b16", gst_median_s=0.2), "bml-b16", gst_median_s=0.1)
+    assert words.finding(late) == (
+        "BML on BCube took 0.50× the synchronisation time of PS on fat-tree; "
+        "their job completion times cannot be compared."
+    )
+    assert words.is_believable(late)
+    assert not words.is_believable(in_trial(late, "bml-b16", gst="INVALID"))
+
+
+def test_doubts_and_counts_are_about_numbers(late: Run) -> None:
+    assert words.doubts(late) == (
+        "BML on BCube at batch 16 is INVALID in JCT, samples/s, iteration times and exposed waiting: comparisons of "
+        "those numbers with it mean nothing."
+    )
+    assert words.counts(late).startswith("2 trials: 1 VALID, 1 VALID in some numbers.")
+    both = in_trial(late, "ps-b16", waiting="INVALID", gst="VALID")
+    assert words.doubts(in_trial(both, "bml-b16", waiting="INVALID")) == (
+        "No finished trial is VALID in exposed waiting: comparisons of that number mean nothing."
+    )
+
+
+def test_figures_mark_the_number_that_they_draw(late: Run) -> None:
+    def ticks(name: str) -> list[str]:
+        panel = next(panel for panel in answer(late, name).panels if panel.figure)
+        return [text for text in panel.figure["layout"]["yaxis"]["ticktext"] if "INVALID" in text]
+
+    assert len(ticks("jct")) == 1
+    assert ticks("gst") == []
+    assert answer(late, "gst").frame["verdict"].unique().tolist() == ["VALID"]
+    assert answer(late, "jct").frame["verdict"].tolist() == ["VALID", "INVALID"]
+
+
+def test_what_nothing_bounds_has_no_ratio(run: Run) -> None:
+    """With overlap GST may be less than theory's, which is for a whole gradient."""
+    run = with_metrics(only(run, "bml-b16"), "bml-b16", gst_ratio=None)
+    question = answer(run, "gst")
+    assert [panel.caption for panel in question.panels] == ["Batch 16 per worker: seconds"]
+    assert question.frame["gst_over_bound"].isna().all()
+    assert "GST / bound" not in tables.summary(run).columns
+
+
+def test_ratios_of_iterations_are_over_the_same_bound_as_the_tables(run: Run) -> None:
+    run = only(run, "bml-b16")
+    gst_s = run.trials[0].metrics.gst_median_s
+    frame = answer(with_metrics(run, "bml-b16", gst_ratio=1.25), "gst").frame
+    assert frame["gst_over_bound"].tolist() == pytest.approx((1.25 * frame["gst_s"] / gst_s).tolist())
+
+
+def test_iteration_times_have_a_column(run: Run) -> None:
+    table = tables.summary(with_metrics(only(run, "bml-b16"), "bml-b16", iteration_median_s=0.41))
+    assert value(table, "BML on BCube", "Iteration, s").text == "0.410"
+
+
+def test_records_of_earlier_versions_give_each_number_the_trials_verdict(run: Run) -> None:
+    """They have no numbers, and their checks do not say what they threaten."""
+    old = only(run, "ring-b64")
+    assert [check.name for check in old.trials[0].reasons] == ["cpu"]
+    assert value(tables.verdicts(old), "Ring on fat-tree", "exposed waiting").text == "INVALID"
+    assert value(tables.checks(old), "Ring on fat-tree", "cpu").state == "bad"
+    assert words.doubts(old) == "No finished trial is VALID: comparisons mean nothing."
