@@ -202,7 +202,7 @@ def _stuck(lab: Lab, running: Sequence[int], names: Sequence[str], files: Files,
 def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
     """Metrics, links and fidelity of a command whose ranks all ended well. JCT: first start to last end."""
     start_s, end_s = min(one.started_s for one in ran.exits), max(one.ended_s for one in ran.exits)
-    counted = results.links(trial, undisturbed(trial).phases, ran.counters, {})
+    counted = results.links(trial, undisturbed(trial).phases, ran.counters, {}, {})
     factor = goodput(trial.spec.links.mtu)
     events = timeline(ran.events, start_s)
     rates = [*map(results.burst, ran.probes), *ran.idle.rates]
@@ -210,7 +210,7 @@ def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
         fidelity.link_rate(rates, len(jobs.bursts(trial.network.topology)) + len(ran.idle.rates), factor),
         fidelity.delay(ran.idle.round_trips),
         *fidelity.cpu([(start_s, end_s)], ran.cpu, "while the command ran"),
-        fidelity.drops(counted, asked=bool(results.DROPPING & {event["kind"] for event in events})),
+        fidelity.drops(counted, asked=results.asked_to_drop(trial, events)),
         fidelity.shaping(ran.differs),
         *([fidelity.events(events)] if events else []),
     ]

@@ -36,6 +36,7 @@ from testbed.trial import Trial, link_settings
 from workloads.job import Training
 from workloads.sync.cost import goodput
 from workloads.sync.ledger import Update
+from workloads.sync.tcp_info import Sent
 
 Lines = list[dict[str, Any]]
 
@@ -223,7 +224,8 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     ours = [probed_bytes(trial, probes), background_bytes(trial, seen.background)]
     others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
     course = seen.course
-    link_counts = results.links(trial, course.phases, seen.counters, others)
+    extra = extra_bytes(trial, seen.of("done"), probes)
+    link_counts = results.links(trial, course.phases, seen.counters, others, extra)
     loss = rounds(samples).groupby("iteration")["loss"].mean()
     found = evidence(trial, seen, probes, link_counts, float(samples["start_s"].min()))
     # What a process that died had sent is not known.
@@ -367,11 +369,38 @@ def probed_bytes(trial: Trial, probes: Sequence[Mapping[str, Any]]) -> dict[int,
     topology = trial.network.topology
     received = {(line["name"], line["port_address"]): line["bytes"] for line in probes}
     load: dict[int, float] = {}
-    for burst, address in jobs.burst_addresses(topology):
+    for burst, _, address in jobs.burst_addresses(topology):
         count = received.get((topology.nodes[burst.dst].name, address), 0) / goodput(trial.spec.links.mtu)
         for path in topology.paths(burst.src, burst.dst):
             for link in path.links:
                 load[link] = load.get(link, 0.0) + count * path.weight
+    return load
+
+
+def extra_bytes(
+    trial: Trial, done: Sequence[Mapping[str, Any]], probes: Sequence[Mapping[str, Any]]
+) -> dict[int, float]:
+    """By directed link, what TCP has put on it beyond streams in full packets, as far as processes' connections are
+    known: acknowledgements, and what was sent again. Of that, a link may have carried less: what was lost before."""
+    topology, share = trial.network.topology, goodput(trial.spec.links.mtu)
+    load: dict[int, float] = {}
+
+    def add(src: int, dst: int, sent: Mapping[str, int]) -> None:
+        for path in topology.paths(src, dst):
+            for link in path.links:
+                load[link] = load.get(link, 0.0) + Sent(**sent).extra_bytes(share) * path.weight
+
+    for line in done:
+        for other, sent in (line["sent"] or {}).items():
+            add(topology.index[line["name"]], int(other), sent)
+    by_nic = {(line["name"], line["port_address"]): line for line in probes}
+    names = [node.name for node in topology.nodes]
+    for burst, local, remote in jobs.burst_addresses(topology):
+        # Where a host's line is missing, its process died.
+        if (sender := by_nic.get((names[burst.src], local))) is not None:
+            add(burst.src, burst.dst, sender["sent"])
+        if (receiver := by_nic.get((names[burst.dst], remote))) is not None:
+            add(burst.dst, burst.src, receiver["acknowledged"])
     return load
 
 

@@ -18,7 +18,7 @@ from testbed import fidelity
 from testbed.deaths import Course, sentence, spoilt_bytes, unasked
 from testbed.files import write_bytes, write_through
 from testbed.jobs import bursts
-from testbed.lab.base import Counters
+from testbed.lab.base import Counters, LinkSettings
 from testbed.monitor import CpuLog
 from testbed.phases import Phase, contributions, gst_theory_s, link_bytes, wire_bytes
 from testbed.trial import Trial
@@ -131,12 +131,17 @@ def burst(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def links(
-    trial: Trial, phases: Sequence[Phase], counters: Iterable[Counters], other_bytes: Mapping[int, float]
+    trial: Trial,
+    phases: Sequence[Phase],
+    counters: Iterable[Counters],
+    other_bytes: Mapping[int, float],
+    extra_bytes: Mapping[int, float],
 ) -> list[dict[str, Any]]:
     """For each directed link what the kernel counted during training and what theory expects, headers included.
 
-    ``other_bytes`` is the part of the count, by directed link, of bursts and of background flows. ``bytes`` and
-    ``drops`` of a link that the lab does not count are None.
+    ``other_bytes`` is the part of the count, by directed link, of bursts and of background flows, and ``extra_bytes``
+    what TCP may have added on that link: acknowledgements, and what it sent again. ``bytes`` and ``drops`` of a link
+    that the lab does not count are None.
     """
     topology = trial.network.topology
     theory = link_bytes(phases) / goodput(trial.spec.links.mtu)
@@ -155,6 +160,7 @@ def links(
                 "other_bytes": round(others),
                 "drops": count.drops if count else None,
                 "theory_bytes": round(theory[link]) if known else None,
+                "extra_bytes": round(extra_bytes.get(link, 0.0)),
             }
         )
     return found
@@ -194,6 +200,11 @@ DROPPING = frozenset({"queue", "impair", "down", "freeze", "circuits"})
 """Those of them after which links drop packets."""
 
 
+def asked_to_drop(trial: Trial, events: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether links were to drop packets: their queues are short on purpose, or something was done to them."""
+    return trial.spec.links.queue_bytes < LinkSettings.queue_bytes or any(one["kind"] in DROPPING for one in events)
+
+
 def judge(trial: Trial, samples: pd.DataFrame, seen: Evidence) -> dict[str, Any]:
     """The trial's fidelity verdict with all its checks; warm-up iterations are left out."""
     counted = samples[samples["iteration"] >= trial.work.warmup]
@@ -216,15 +227,16 @@ def judge(trial: Trial, samples: pd.DataFrame, seen: Evidence) -> dict[str, Any]
     if library and not knows_bytes(trial):
         checks.append(fidelity.wire_unknown(library.name, library.algorithm))
     else:
-        again = sum(line["resent_segments"] or 0 for line in seen.done) * (trial.spec.links.mtu + ETHERNET_BYTES)
-        again += spoilt_bytes(trial, seen.course)
+        again = spoilt_bytes(trial, seen.course)
+        if library:  # whose connections are its own; what each host sent again is known
+            again += sum(line["resent_segments"] or 0 for line in seen.done) * (trial.spec.links.mtu + ETHERNET_BYTES)
         checks.append(fidelity.wire(seen.links, together(trial, seen.course, seen.links), again))
     happened = {event["kind"] for event in seen.events}
     counted_by = [line for line in seen.done if line["sent_segments"] is not None]
     segments = {line["name"]: (line["sent_segments"], line["resent_segments"]) for line in counted_by}
-    checks.append(fidelity.drops(seen.links, asked=bool(DROPPING & happened)))
-    disordered = trial.spec.links.loss > 0 or trial.spec.links.reorder > 0
-    checks.append(fidelity.resent(segments, asked=disordered or bool(DISTURBING & happened)))
+    checks.append(fidelity.drops(seen.links, asked=asked_to_drop(trial, seen.events)))
+    disturbed = bool(DISTURBING & happened) or trial.spec.links.loss > 0 or trial.spec.links.reorder > 0
+    checks.append(fidelity.resent(segments, asked=disturbed or asked_to_drop(trial, seen.events)))
     checks.append(fidelity.shaping(seen.differs))
     if seen.events:
         checks.append(fidelity.events(seen.events))
