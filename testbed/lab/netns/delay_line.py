@@ -56,8 +56,8 @@ EARLY_NS = 10_000
 MARGIN_NS, MOST_LEAD_NS = 20_000, 100_000
 """The timer is set earlier by as much as it was late of late, and this margin, up to this much; the rest is waited for
 awake. An idle core of a virtual machine takes 30 to 100 us to wake up."""
-READS = 64
-"""News read from one queue before looking at others and at what is due."""
+READS, ALL = 64, 1 << 16
+"""News read from one queue before looking at others and at what is due; and more than come of one packet."""
 HEADERS_BYTES = 52
 """Of IP and TCP with timestamps, in each packet of the wire."""
 STALE_NS = 10**9
@@ -209,7 +209,7 @@ class DelayLine:
         due_ns = track.lane.due_ns(arrived_ns, packets)
         if due_ns == CUT:
             queue.move(packet, cutting(queue.number))
-            self._take_in(track, track.cutting, READS)  # at once: those that came after it must not overtake it
+            self._take_in(track, track.cutting, ALL)  # at once: those that came after it must not overtake it
             return
         track.packets += packets
         if due_ns >= 0:
