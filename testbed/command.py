@@ -196,7 +196,7 @@ def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
         rates=[*map(results.burst, ran.probes), *ran.idle.rates],
         expected_rates=len(jobs.bursts(trial.network.topology)) + len(ran.idle.rates),
         round_trips=ran.idle.round_trips,
-        links=results.links(trial, undisturbed(trial).phases, ran.observed.counters, others),
+        links=results.links(trial, undisturbed(trial).phases, ran.observed.counters, others, {}),
         cpu=ran.observed.cpu,
         done=(),
         aggregators=(),

@@ -38,6 +38,7 @@ from testbed.trial import Trial, link_settings
 from workloads.job import Training
 from workloads.sync.cost import goodput
 from workloads.sync.ledger import Update
+from workloads.sync.tcp_info import Sent
 
 Lines = list[dict[str, Any]]
 
@@ -229,6 +230,7 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     course, start_s = seen.course, float(samples["start_s"].min())
     events = timeline(seen.events, start_s)
     bounds = None if trial.asynchronous else bounds_of(trial, samples, course.phases, events)
+    extra = extra_bytes(trial, seen.of("done"), probes)
     loss = rounds(samples).groupby("iteration")["loss"].mean()
     found = fidelity.Seen(
         trial=trial,
@@ -237,7 +239,7 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
         rates=[*map(results.burst, probes), *seen.idle.rates],
         expected_rates=len(jobs.bursts(trial.network.topology)) + len(seen.idle.rates),
         round_trips=seen.idle.round_trips,
-        links=results.links(trial, course.phases, seen.counters, others),
+        links=results.links(trial, course.phases, seen.counters, others, extra),
         cpu=seen.cpu,
         done=seen.of("done"),
         aggregators={line["name"] for line in seen.of("hello") if line["rank"] is None},
@@ -361,11 +363,38 @@ def probed_bytes(trial: Trial, probes: Sequence[Mapping[str, Any]]) -> dict[int,
     topology = trial.network.topology
     received = {(line["name"], line["port_address"]): line["bytes"] for line in probes}
     load: dict[int, float] = {}
-    for burst, address in jobs.burst_addresses(topology):
+    for burst, _, address in jobs.burst_addresses(topology):
         count = received.get((topology.nodes[burst.dst].name, address), 0) / goodput(trial.spec.links.mtu)
         for path in topology.paths(burst.src, burst.dst):
             for link in path.links:
                 load[link] = load.get(link, 0.0) + count * path.weight
+    return load
+
+
+def extra_bytes(
+    trial: Trial, done: Sequence[Mapping[str, Any]], probes: Sequence[Mapping[str, Any]]
+) -> dict[int, float]:
+    """By directed link, what TCP has put on it beyond streams in full packets, as far as processes' connections are
+    known: acknowledgements, and what was sent again. Of that, a link may have carried less: what was lost before."""
+    topology, share = trial.network.topology, goodput(trial.spec.links.mtu)
+    load: dict[int, float] = {}
+
+    def add(src: int, dst: int, sent: Mapping[str, int]) -> None:
+        for path in topology.paths(src, dst):
+            for link in path.links:
+                load[link] = load.get(link, 0.0) + Sent(**sent).extra_bytes(share) * path.weight
+
+    for line in done:
+        for other, sent in (line["sent"] or {}).items():
+            add(topology.index[line["name"]], int(other), sent)
+    by_nic = {(line["name"], line["port_address"]): line for line in probes}
+    names = [node.name for node in topology.nodes]
+    for burst, local, remote in jobs.burst_addresses(topology):
+        # Where a host's line is missing, its process died.
+        if (sender := by_nic.get((names[burst.src], local))) is not None:
+            add(burst.src, burst.dst, sender["sent"])
+        if (receiver := by_nic.get((names[burst.dst], remote))) is not None:
+            add(burst.dst, burst.src, receiver["acknowledged"])
     return load
 
 

@@ -273,10 +273,10 @@ def slow_start_s(rate_bps: float, round_trip_s: float) -> float:
     return round_trip_s * (2 + math.log2(max(1.0, rate_bps * round_trip_s / INITIAL_WINDOW_BITS)))
 
 
-def burst_addresses(topology: Topology) -> list[tuple[Burst, str]]:
-    """Each burst with the address of the NIC that receives it."""
+def burst_addresses(topology: Topology) -> list[tuple[Burst, str, str]]:
+    """Each burst with the addresses of the NICs that send and receive it."""
     addresses = plan(topology)
-    return [(burst, addresses.flow(burst.src, burst.dst)[1]) for burst in bursts(topology)]
+    return [(burst, *addresses.flow(burst.src, burst.dst)) for burst in bursts(topology)]
 
 
 def _probe_port(topology: Topology, link: int) -> int:

@@ -133,19 +133,25 @@ LinkRecord = TypedDict(
         "other_bytes": int,
         "drops": int | None,
         "theory_bytes": int | None,
+        "extra_bytes": int,
     },
 )
 """What a trial's JSON holds of a directed link: ``bytes`` and ``drops`` are None where the lab does not count it, and
 ``theory_bytes`` where nobody knows them. ``other_bytes`` are those of bursts and background flows, which ``bytes`` has
-not."""
+not, and ``extra_bytes`` what TCP may have added: acknowledgements, and what it sent again."""
 
 
 def links(
-    trial: Trial, phases: Sequence[Phase], counters: Iterable[Counters], other_bytes: Mapping[int, float]
+    trial: Trial,
+    phases: Sequence[Phase],
+    counters: Iterable[Counters],
+    other_bytes: Mapping[int, float],
+    extra_bytes: Mapping[int, float],
 ) -> list[LinkRecord]:
     """For each directed link what the kernel counted during training and what theory expects, headers included.
 
-    ``other_bytes`` is the part of the count, by directed link, of bursts and of background flows.
+    ``other_bytes`` is the part of the count, by directed link, of bursts and of background flows, and ``extra_bytes``
+    what TCP may have added on that link: acknowledgements, and what it sent again.
     """
     topology = trial.network.topology
     theory = link_bytes(phases) / goodput(trial.spec.links.mtu)
@@ -164,6 +170,7 @@ def links(
                 "other_bytes": round(others),
                 "drops": count.drops if count else None,
                 "theory_bytes": round(theory[link]) if known else None,
+                "extra_bytes": round(extra_bytes.get(link, 0.0)),
             }
         )
     return found

@@ -21,6 +21,7 @@ import numpy as np
 
 from testbed.errors import NeighbourError, WorkerError
 from workloads.job import Probe
+from workloads.sync.tcp_info import Sent, sent
 
 SETTLE = 0.3
 CONGESTION_CONTROL = b"reno"
@@ -43,12 +44,15 @@ _ZEROS = memoryview(bytes(_UNSENT_BYTES[1]))
 
 @dataclass(frozen=True)
 class Measured:
-    """Payload that arrived at one NIC: rate in the window, and all bytes of the burst. 0 bit/s if nothing came."""
+    """Payload that arrived at one NIC: rate in the window, and all bytes of the burst. 0 bit/s if nothing came. And
+    what the kernel put on the wire for the burst that left by this NIC, and to acknowledge the one that came."""
 
     port_address: str
     rate_bps: float
     asked_bps: int
     bytes: int
+    sent: Sent
+    acknowledged: Sent
 
 
 class Bursts:
@@ -81,10 +85,9 @@ class Bursts:
         Raises:
             NeighbourError: a neighbour cannot be reached.
         """
-        for probe in self._probes:
-            Sender(probe, self._selector)
+        senders = [Sender(probe, self._selector) for probe in self._probes]
         finish(self._selector, max((probe.duration_s for probe in self._probes), default=0))
-        return [receiver.measured() for receiver in self._receivers]
+        return [receiver.measured(sender.end()) for receiver, sender in zip(self._receivers, senders, strict=True)]
 
 
 def measure(probes: Sequence[Probe], barrier: Callable[[], None]) -> list[Measured]:
@@ -122,6 +125,7 @@ class Receiver:
         self._first_s = 0.0
         self._marks: list[tuple[float, int]] = []  # (time, bytes so far) at each read in the window
         self._stream: socket.socket | None = None
+        self._acknowledged = Sent()
         self._listener = socket.socket()
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._listener.setblocking(False)
@@ -153,6 +157,7 @@ class Receiver:
             self._count(count, time.monotonic())
         else:
             self._selector.unregister(self._stream)
+            self._acknowledged = sent(self._stream)
             self._stream.close()
 
     def _count(self, count: int, now: float) -> None:
@@ -163,8 +168,12 @@ class Receiver:
         if SETTLE * self._probe.duration_s <= since <= self._probe.duration_s:
             self._marks.append((now, self._bytes))
 
-    def measured(self) -> Measured:
-        return Measured(self._probe.local, median_rate_bps(self._marks), self._probe.rate_bps, self._bytes)
+    def measured(self, own: Sent) -> Measured:
+        """``own`` is what the kernel sent of the burst that left by the same NIC."""
+        return Measured(self._probe.local, self.rate_bps(), self._probe.rate_bps, self._bytes, own, self._acknowledged)
+
+    def rate_bps(self) -> float:
+        return median_rate_bps(self._marks)
 
 
 def median_rate_bps(marks: Sequence[tuple[float, int]]) -> float:
@@ -217,4 +226,10 @@ class Sender:
                 fix="see the log of the worker at that address",
             ) from error
         self._selector.unregister(self._sock)
-        self._sock.close()  # what is unsent still goes out, then the stream's end
+        with suppress(OSError):  # the receiver died, which its own error tells
+            self._sock.shutdown(socket.SHUT_WR)  # what is unsent still goes out, then the stream's end
+
+    def end(self) -> Sent:
+        """Close the connection, which has ended; what the kernel has sent."""
+        with self._sock:
+            return sent(self._sock)

@@ -44,6 +44,7 @@ from workloads.sync.engine import Engine
 from workloads.sync.forest import Forest
 from workloads.sync.parameter_server import Client, Server
 from workloads.sync.synchroniser import Synchroniser
+from workloads.sync.tcp_info import Sent
 from workloads.vitals import Report, Vitals, together
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class _Progress:
     device: str | None = None
     meter: Meter | None = None
     sent_bytes: int | None = 0
+    sent: dict[int, Sent] | None = field(default_factory=dict)
     reports: list[Report] = field(default_factory=list)
     sums: Checked = field(default_factory=Checked)
     updates: list[tuple[int, int, int]] | None = None
@@ -156,6 +158,7 @@ def _take_part(job: Job, progress: _Progress, samples: TextIO) -> None:
         finally:
             progress.reports += [vitals.report()] if vitals.entered else []
             progress.sent_bytes = _sum(progress.sent_bytes, engine.wire_bytes)
+            progress.sent = _merged(progress.sent, engine.sent)
 
 
 def _synchroniser(job: Job, forest: Forest, source: Replica | Values | None) -> Synchroniser:
@@ -170,6 +173,13 @@ def _synchroniser(job: Job, forest: Forest, source: Replica | Values | None) -> 
 def _sum(*counts: int | None) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
+
+
+def _merged(before: dict[int, Sent] | None, now: dict[int, Sent] | None) -> dict[int, Sent] | None:
+    """What was sent to each neighbour in all generations."""
+    if before is None or now is None:
+        return None
+    return {node: before.get(node, Sent()) + now.get(node, Sent()) for node in {*before, *now}}
 
 
 def _source(job: Job, rank: int, forest: Forest, progress: _Progress) -> Replica | Values:
@@ -354,6 +364,7 @@ def _done(result: dict[str, object], progress: _Progress, samples: TextIO) -> No
         "done",
         **result,
         wire_bytes=progress.sent_bytes,
+        sent=None if progress.sent is None else {node: asdict(one) for node, one in progress.sent.items()},
         **asdict(together(progress.reports)),
         max_rss_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     )

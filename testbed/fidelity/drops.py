@@ -7,6 +7,7 @@ from typing import Any
 
 from testbed.fidelity.check import About, Check
 from testbed.fidelity.seen import Seen
+from testbed.lab.base import LinkSettings
 
 ABOUT = About(
     "drops",
@@ -18,7 +19,12 @@ DROPPING = frozenset({"queue", "impair", "down", "freeze", "circuits"})
 
 
 def checks(seen: Seen) -> Iterator[Check]:
-    yield judge(seen.links, asked=bool(DROPPING & seen.happened))
+    yield judge(seen.links, asked(seen))
+
+
+def asked(seen: Seen) -> bool:
+    """Whether links were to drop packets: their queues are short on purpose, or something was done to them."""
+    return seen.trial.spec.links.queue_bytes < LinkSettings.queue_bytes or bool(DROPPING & seen.happened)
 
 
 def judge(links: Iterable[Mapping[str, Any]], asked: bool = False) -> Check:

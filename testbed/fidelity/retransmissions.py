@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from testbed.fidelity import drops
 from testbed.fidelity.check import About, Check
 from testbed.fidelity.seen import Seen
 
@@ -22,7 +23,7 @@ DISTURBING = frozenset({"rates", "rate", "queue", "impair", "down", "freeze", "k
 def checks(seen: Seen) -> Iterator[Check]:
     counted = [line for line in seen.done if line["sent_segments"] is not None]
     links = seen.trial.spec.links
-    asked = links.loss > 0 or links.reorder > 0 or bool(DISTURBING & seen.happened)
+    asked = links.loss > 0 or links.reorder > 0 or bool(DISTURBING & seen.happened) or drops.asked(seen)
     if seen.done:
         yield judge({line["name"]: (line["sent_segments"], line["resent_segments"]) for line in counted}, asked)
 

@@ -35,8 +35,10 @@ def checks(seen: Seen) -> Iterator[Check]:
     if library and not trial.knows_bytes:
         yield unknown(library.name, library.algorithm)
         return
-    again = sum(line["resent_segments"] or 0 for line in seen.done) * (trial.spec.links.mtu + ETHERNET_BYTES)
-    yield judge(seen.links, together(seen), again + spoilt_bytes(trial, seen.course))
+    spoilt = spoilt_bytes(trial, seen.course)
+    if library:  # whose connections are its own; what each host sent again is known
+        spoilt += sum(line["resent_segments"] or 0 for line in seen.done) * (trial.spec.links.mtu + ETHERNET_BYTES)
+    yield judge(seen.links, together(seen), spoilt)
 
 
 def together(seen: Seen) -> list[tuple[int, ...]]:
@@ -55,8 +57,9 @@ def judge(links: Sequence[Mapping[str, Any]], groups: Iterable[Sequence[int]], s
     link carried, its burst included: the burst's headers and acknowledgements are not known to the byte.
 
     ``groups`` holds positions in ``links``: those among which traffic is shared by chance are compared together. A link
-    may carry ``spoilt_bytes`` more: what TCP sent again (judged by itself), and what iterations had sent that were
-    broken off when a node died.
+    may carry its ``extra_bytes`` more, what TCP has added by its own count (what was sent again is judged by itself),
+    and any link ``spoilt_bytes``: what iterations had sent that were broken off when a node died, and what a library's
+    connections, which are not ours to count, sent again.
     """
     busiest_s = max(8 * (link["theory_bytes"] + link["other_bytes"]) / link["rate_bps"] for link in links)
     excess = {}
@@ -64,7 +67,8 @@ def judge(links: Sequence[Mapping[str, Any]], groups: Iterable[Sequence[int]], s
         if any(links[i]["bytes"] is None for i in group):
             continue
         beyond = sum(links[i]["bytes"] - links[i]["theory_bytes"] for i in group)
-        beyond = beyond if beyond < 0 else max(0.0, beyond - spoilt_bytes)
+        allowed = spoilt_bytes + sum(links[i]["extra_bytes"] for i in group)
+        beyond = beyond if beyond < 0 else max(0.0, beyond - allowed)
         excess[tuple(group)] = 8 * beyond / sum(links[i]["rate_bps"] for i in group) / busiest_s
     worst = max(excess, key=lambda group: abs(excess[group]))
     name = f"{links[worst[0]]['from']} to {links[worst[0]]['to']}" + (

@@ -127,14 +127,24 @@ def test_waiting_for_a_core_is_compared_with_the_synchronisation() -> None:
     assert "does not count" in unknown.detail
 
 
-def link(name: str, counted: float, theory: float = 1000, burst: float = 0, rate_bps: float = 1e6) -> dict:
+def link(
+    name: str, counted: float, theory: float = 1000, burst: float = 0, rate_bps: float = 1e6, extra: float = 0
+) -> dict:
     a, b = name.split(">")
-    return {"from": a, "to": b, "bytes": counted, "theory_bytes": theory, "other_bytes": burst, "rate_bps": rate_bps}
+    rest = {"theory_bytes": theory, "other_bytes": burst, "rate_bps": rate_bps, "extra_bytes": extra}
+    return {"from": a, "to": b, "bytes": counted, **rest}
 
 
 @pytest.mark.parametrize(("counted", "ok"), [(1000, True), (1025, True), (1040, False), (900, False)])
 def test_bytes_must_be_those_of_the_forest(counted: float, ok: bool) -> None:
     assert wire.judge([link("h0>s0", counted)], [(0,)], 0).ok is ok
+
+
+@pytest.mark.parametrize(("counted", "ok"), [(1000, True), (1040, True), (1065, True), (1075, False), (965, False)])
+def test_a_link_may_carry_what_tcp_says_that_it_added_there_and_no_more(counted: float, ok: bool) -> None:
+    links = [link("h0>s0", counted, extra=40), link("s0>h1", 1000, extra=500)]
+    assert wire.judge(links, [(0,), (1,)], 0).ok is ok
+    assert not wire.judge([links[1], link("h2>s0", 1040)], [(0,), (1,)], 0).ok, "what was added elsewhere"
 
 
 def test_a_detour_shows_on_both_links_though_the_sum_is_right() -> None:

@@ -83,7 +83,7 @@ def test_a_trial_that_perturb_ended_is_not_to_be_run_again(capsys: pytest.Captur
     for one in done[1:3]:
         one["by_perturb"] = True
     experiment._print_comparison(Run(Path(), "A", done), Console(file=io.StringIO()), "GO ON")
-    told = capsys.readouterr().out.split("\n\n")[1:]
+    told = capsys.readouterr().out.split("\n\n")[-2:]
     assert told == [
         "2 of 4 trials failed because of what perturb does, and would again: change the spec as their errors say",
         "1 of 4 trials failed; run them again: GO ON\n",

@@ -17,6 +17,7 @@ from typing import Self
 
 from testbed.errors import TrialTimeoutError
 from workloads.sync.connection import Connection
+from workloads.sync.tcp_info import Sent, sent
 
 _GONE = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _EDGE = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
@@ -46,6 +47,11 @@ class Loop(ABC):
     def wire_bytes(self) -> int:
         """Bytes handed to TCP so far, headers included."""
         return sum(connection.sent_bytes for connection in self._connections)
+
+    @property
+    def sent(self) -> dict[int, Sent]:
+        """What the kernel has put on the wire so far, by neighbour."""
+        return {connection.node: sent(connection.sock) for connection in self._connections}
 
     def poll(self, timeout_s: float) -> None:
         """Move what there is, and wait for more, until ``timeout_s`` have passed; 0 makes one pass.

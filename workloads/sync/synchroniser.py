@@ -11,6 +11,7 @@ from workloads.sync.chunks import ChunkTable
 from workloads.sync.engine import Engine, Floats
 from workloads.sync.forest import Forest
 from workloads.sync.steps import Jitter
+from workloads.sync.tcp_info import Sent
 
 
 class Synchroniser(Protocol):
@@ -23,6 +24,10 @@ class Synchroniser(Protocol):
     @property
     def wire_bytes(self) -> int | None:
         """Bytes handed to TCP so far; None where a library does not say."""
+
+    @property
+    def sent(self) -> dict[int, Sent] | None:
+        """What the kernel has put on the wire so far, by neighbour; None where a library does not say."""
 
     def start(self, bucket: int) -> None: ...
     def poll(self, timeout_s: float) -> None: ...

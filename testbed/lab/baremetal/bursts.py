@@ -18,11 +18,12 @@ def main(sends: Sequence[Mapping[str, Any]], receives: Sequence[Mapping[str, Any
     ``result``; 0, or the exception that workloads.probe has."""
     selector = selectors.DefaultSelector()
     receivers = [Receiver(Probe(**one), selector) for one in receives]
-    for one in sends:
-        Sender(Probe(**one), selector)
+    senders = [Sender(Probe(**one), selector) for one in sends]
     os.write(ready, b"1")
     os.close(ready)
     finish(selector, max(one["duration_s"] for one in [*sends, *receives]))
-    lines = [{"burst": number, "rate_bps": one.measured().rate_bps} for number, one in enumerate(receivers)]
+    for sender in senders:
+        sender.end()
+    lines = [{"burst": number, "rate_bps": one.rate_bps()} for number, one in enumerate(receivers)]
     result.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return 0

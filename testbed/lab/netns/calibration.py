@@ -140,15 +140,18 @@ def _at_once(bursts: Sequence[Burst], enter: Callable[[int], None]) -> list[floa
     for number, burst in enumerate(bursts):
         enter(burst.way.dst)
         receivers.append(Receiver(_probe(burst.way.remote, burst.way.local, PORT + number, burst), selector))
+    senders = []
     for number, burst in enumerate(bursts):
         enter(burst.way.src)
-        Sender(_probe(burst.way.local, burst.way.remote, PORT + number, burst), selector)
+        senders.append(Sender(_probe(burst.way.local, burst.way.remote, PORT + number, burst), selector))
     finish(selector, max(burst.duration_s for burst in bursts))
+    for sender in senders:
+        sender.end()
     for key in list(selector.get_map().values()):  # what did not end in time
         assert isinstance(key.fileobj, socket.socket)
         key.fileobj.close()
     selector.close()
-    return [receiver.measured().rate_bps for receiver in receivers]
+    return [receiver.rate_bps() for receiver in receivers]
 
 
 def _probe(local: str, remote: str, port: int, burst: Burst) -> Probe:

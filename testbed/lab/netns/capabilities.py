@@ -70,7 +70,7 @@ def why_no_delay_line() -> TestbedError | None:
     """What the delay line lacks, found by stopping the packets of an interface that does not exist; None if nothing."""
     try:
         impairing.tool(impairing.IPTABLES + "-restore")
-        QueueSocket(0, every_segment=False).socket.close()
+        QueueSocket(0)
         impairing.run_tool([impairing.IPTABLES + "-restore", "--noflush"], impairing.rules_text({"none": 0}))
         impairing.run_tool([impairing.IPTABLES, "-t", "mangle", "-F"])
     except TestbedError as error:

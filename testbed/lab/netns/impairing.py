@@ -27,7 +27,7 @@ from testbed.lab.netns import delay_line, rtnetlink, shaping
 from testbed.lab.netns.blueprint import NodePlan
 from testbed.lab.netns.build import Network
 from testbed.lab.netns.channel import Channel, ChannelClosedError
-from testbed.lab.netns.delay_line import Order
+from testbed.lab.netns.delay_line import Order, cutting
 from testbed.lab.netns.netem import Netem
 from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_REPLACE, RouteSocket
 
@@ -139,7 +139,8 @@ class ByLine:
         for directed, impairment in wanted.items():
             head, queue = blueprint.ends[directed ^ 1]
             namespace = self._network.namespaces[head]
-            orders.append(Order(directed, namespace, queue, impairment, blueprint.seed(directed)))
+            mtu_bytes = blueprint.settings.mtu
+            orders.append(Order(directed, namespace, queue, impairment, blueprint.seed(directed), mtu_bytes))
             if directed not in self._queues:
                 rules[head][blueprint.port(directed ^ 1).name] = queue
         self._ask("impair", orders)
@@ -165,8 +166,9 @@ class ByLine:
             for line in wanted - listed:
                 raise LabError(f"{blueprint.nodes[head].name}: asked for the rule {line!r}, the kernel has none such")
             for directed, queue in links:
-                if queue not in queues:
-                    raise LabError(f"{blueprint.label(directed)}: nobody listens to its netfilter queue {queue}")
+                for number in (queue, cutting(queue)):
+                    if number not in queues:
+                        raise LabError(f"{blueprint.label(directed)}: nobody listens to its netfilter queue {number}")
 
     def alive(self) -> None:
         if self._process >= 0 and select.select([self._process], [], [], 0)[0]:
@@ -178,7 +180,7 @@ class ByLine:
         for head, links in self._by_head().items():
             with self._network.inside(head):
                 queues = read_queues()
-            found |= {directed: queues.get(queue, 0) for directed, queue in links}
+            found |= {directed: queues.get(queue, 0) + queues.get(cutting(queue), 0) for directed, queue in links}
         return [replace(one, drops=one.drops + found.get(one.directed_link, 0)) for one in counted]
 
     def report(self) -> dict[str, Any]:

@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 from testbed.lab.base import Impairment
 
-LOST, AHEAD = -1, -2
-"""In place of a time: never, and at once, ahead of those that wait."""
+LOST, AHEAD, CUT = -1, -2, -3
+"""In place of a time: never; at once, ahead of those that wait; and not before it is cut, for some of it is chosen."""
+
+NEVER = 1e15
+"""More packets than any link carries."""
+
+
+class Chance:
+    """Chooses a share of packets, each by itself, by drawing how many pass until the next one that is chosen: a large
+    packet of which none is chosen costs no more than a small one."""
+
+    def __init__(self, seed: str) -> None:
+        self._draw, self._share = random.Random(seed), 0.0
+        self.left = math.inf
+        """How many packets pass before the next one that is chosen."""
+
+    def set(self, share: float) -> None:
+        """Choose this share from now on."""
+        self._share = share
+        self.left = self._gap()
+
+    def chooses(self) -> bool:
+        """Whether the next packet is chosen."""
+        if self.left:
+            self.left -= 1
+            return False
+        self.left = self._gap()
+        return True
+
+    def _gap(self) -> float:
+        if self._share in (0, 1):
+            return 0 if self._share else math.inf
+        return math.floor(min(NEVER, math.log(1 - self._draw.random()) / math.log1p(-self._share)))
 
 
 class Lane:
@@ -19,6 +51,7 @@ class Lane:
 
     def __init__(self, seed: int, impairment: Impairment) -> None:
         self._draw = random.Random(seed)
+        self._loss, self._reorder = Chance(f"{seed} loss"), Chance(f"{seed} reorder")
         self._last_ns = 0
         self.impairment = impairment
 
@@ -31,13 +64,23 @@ class Lane:
     def impairment(self, wanted: Impairment) -> None:
         self._impairment = wanted
         self._delay_ns, self._jitter_ns = round(wanted.delay_s * 1e9), wanted.jitter_s * 1e9
-        self._loss, self._reorder = wanted.loss, wanted.reorder
+        self._loss.set(wanted.loss)
+        self._reorder.set(wanted.reorder)
 
-    def due_ns(self, arrived_ns: int) -> int:
-        """When a packet is due that has arrived at ``arrived_ns``, or :data:`LOST`, or :data:`AHEAD`."""
-        if self._loss and self._draw.random() < self._loss:
+    def due_ns(self, arrived_ns: int, packets: int = 1) -> int:
+        """When a packet is due that has arrived at ``arrived_ns``, or :data:`LOST`, or :data:`AHEAD`.
+
+        A large one, of as many ``packets`` of the wire, is due as a whole if none of them is chosen to be lost or to go
+        ahead. If one is, it is :data:`CUT`, and nothing is decided before its packets come one by one.
+        """
+        if min(self._loss.left, self._reorder.left) >= packets:
+            self._loss.left -= packets
+            self._reorder.left -= packets
+        elif packets > 1:
+            return CUT
+        elif self._loss.chooses():
             return LOST
-        if self._reorder and self._draw.random() < self._reorder:
+        elif self._reorder.chooses():
             return AHEAD
         due_ns = arrived_ns + self._delay_ns
         if self._jitter_ns:

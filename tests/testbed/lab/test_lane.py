@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from testbed.errors import SpecError
 from testbed.lab.base import Impairment
 from testbed.lab.netns.delay_line import late_s
-from testbed.lab.netns.lane import AHEAD, LOST, Lane
+from testbed.lab.netns.lane import AHEAD, CUT, LOST, Lane
 
 MS = 10**6
 MANY = 20_000
@@ -58,6 +58,28 @@ def test_shares_and_jitter_are_those_asked_for() -> None:
     delays_ms = [(one - at) / MS for at, one in due if one >= 0]
     assert mean(delays_ms) == pytest.approx(10, abs=0.05)
     assert pstdev(delays_ms) == pytest.approx(1, rel=0.05)
+
+
+@given(st.lists(st.integers(1, 44), max_size=100), IMPAIRMENTS)
+def test_a_large_packet_is_whole_unless_one_of_its_own_is_chosen(sizes: list[int], impairment: Impairment) -> None:
+    whole, single = Lane(1, impairment), Lane(1, impairment)
+    for size in sizes:
+        due = whole.due_ns(0, size)
+        found = [due] if due != CUT else [whole.due_ns(0) for _ in range(size)]
+        expected = [single.due_ns(0) for _ in range(size)]
+        assert [one for one in found if one < 0] == [one for one in expected if one < 0]
+        assert (due == CUT) == (size > 1 and any(one < 0 for one in expected))
+
+
+def test_most_large_packets_are_not_cut_where_few_packets_are_lost() -> None:
+    lane = Lane(3, Impairment(loss=0.001))
+    cut = 0
+    for _ in range(MANY):
+        if lane.due_ns(0, 44) == CUT:
+            cut += 1
+            for _ in range(44):
+                lane.due_ns(0)
+    assert cut / MANY == pytest.approx(1 - 0.999**44, abs=0.005)
 
 
 def test_links_do_not_lose_the_same_packets() -> None:

@@ -26,7 +26,7 @@ class Gloo:
     """A rank of a process group (see :class:`workloads.sync.synchroniser.Synchroniser`). Gloo works in threads of its
     own, so buckets are on their way while the backward pass goes on."""
 
-    wire_bytes = None
+    wire_bytes = sent = None
 
     def __init__(self, job: Job, library: Library, table: ChunkTable, gradient: NDArray[np.float32]) -> None:
         """

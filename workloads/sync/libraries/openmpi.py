@@ -47,7 +47,7 @@ class OpenMpi:
     :meth:`start` returns when the bucket's sum is there. Nothing limits how long it waits for a rank that hangs; the
     harness notices that nothing is written."""
 
-    wire_bytes = None
+    wire_bytes = sent = None
 
     def __init__(self, job: Job, library: Library, table: ChunkTable, gradient: NDArray[np.float32]) -> None:
         """
