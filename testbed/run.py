@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from testbed import environment, results
+from testbed.capacity.fit import fit
 from testbed.execute import execute
 from testbed.lab.base import Lab
 from testbed.lab.choice import opener
@@ -92,6 +93,7 @@ class Experiment:
         only: Collection[str] | None = None,
     ) -> Experiment:
         """Run into ``out``, which must not exist or be empty; None takes one under runs/."""
+        source = fit(source, part=part is not None)
         return cls(source, lambda count: RunDirectory.create(out, source, count, part), open_lab, part, only)
 
     @classmethod
@@ -114,6 +116,7 @@ class Experiment:
         directory = RunDirectory.reopen(path)
         try:
             if source:
+                source = fit(directory.as_began(source))
                 directory.check_same(source)
             return cls(source or directory.source(), lambda _: directory, open_lab, directory.part(), only)
         except BaseException:

@@ -1,0 +1,58 @@
+"""``testbed doctor --capacity``: what this machine can carry, measured and kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING
+
+from testbed.cli.output import print_json
+
+if TYPE_CHECKING:
+    from testbed.capacity.cache import Known
+    from testbed.capacity.model import Step
+
+
+def measured(once: bool, as_json: bool = False) -> None:
+    """Measure, unless it is to be done ``once`` and was; say what was found and where it is kept."""
+    from testbed.capacity import advice, cache
+
+    found = cache.known()
+    if not once or found.capacity is None:
+        found = measure(partial(print, file=sys.stderr if as_json else sys.stdout, flush=True))
+    elif not as_json:
+        return
+    assert found.capacity is not None
+    if as_json:
+        capacity = found.capacity
+        known = {"prices": list(capacity.prices), "limit": capacity.limit, "cores": capacity.cores}
+        steps = [asdict(step) for step in capacity.steps]
+        print_json({**known, "machine": cache.machine(), "measured": found.measured, "steps": steps})
+    else:
+        print(f"\n{advice.carried_text(found)}\nkept in {cache.place()}")
+
+
+def measure(tell: Callable[[str], object]) -> Known:
+    """Measure and keep; ``tell`` hears of each step.
+
+    Raises:
+        TestbedError: nothing can be measured, or what was measured cannot be kept.
+    """
+    from datetime import datetime
+
+    from testbed.capacity import cache, ladder
+    from testbed.capacity.model import fitted
+    from testbed.units import rate_text
+
+    def tell_step(step: Step) -> None:
+        each, whole = rate_text(step.load.rate_bps), rate_text(step.load.in_all_bps)
+        said = "certified" if step.certified else "not certified"
+        tell(f"  {step.network}: links of {each}, {whole} in all: GST {step.ratio:.3f} of theory, {said}")
+
+    tell(f"measuring what this machine can carry: about {ladder.ABOUT_S} s")
+    steps, of = ladder.climb(tell_step), cache.machine()
+    capacity, day = fitted(steps, of["cores"]), f"{datetime.now():%Y-%m-%d}"
+    cache.keep(steps, day, of=of)
+    return cache.Known(capacity, day)
