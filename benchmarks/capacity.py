@@ -1,6 +1,7 @@
 """What ``testbed doctor --capacity`` predicts, beside what happens, on 20 pairs of a network and a rate.
 
     python benchmarks/capacity.py            # about two minutes
+    python benchmarks/capacity.py --prices   # the prices of testbed/capacity/model.py, measured again; nobody else busy
 
 First this machine's capacity is measured, as the command does it, and not kept. Then come ten networks, other
 topologies, schemes, sizes and chunks than the ladder's, each at two rates: ``BELOW`` and ``ABOVE`` times the one up to
@@ -10,22 +11,31 @@ trial runs once more, for somebody else may have been busy, and that counts. Rea
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from testbed.capacity.cache import machine
-from testbed.capacity.ladder import Rung, climb, recorded, trial_of
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.capacity.ladder import GUESS_BPS_PER_CORE, RUNGS, Rung, climb, recorded, step, trial_of
 from testbed.capacity.load import load_of
-from testbed.capacity.model import Capacity, certified, fitted
+from testbed.capacity.model import PRICES, Capacity, certified, fitted, units
 from testbed.columns import columns
 from testbed.lab.netns import NetnsLab
 from testbed.referee import Referee
 from testbed.units import rate_text
 
 BELOW, ABOVE = 0.65, 1.5
+CORES = len(os.sched_getaffinity(0))
+SHARES = (0.25, 0.5, 0.75)
+"""Of what the ladder begins with, for prices."""
+LEAST_IDLE = 0.15
+"""With less, what a trial needs is not known: it took what there was."""
 REACH = 18
 UNSEEN = (
     Rung("star(hosts=9)", "ps", "32 KiB"),
@@ -67,15 +77,44 @@ def pair(rung: Rung, share: float, capacity: Capacity, lab: NetnsLab, referee: R
     return [rung.name, *asked, predicted, found, ratio, str(tries), "right" if found == predicted else "WRONG"]
 
 
+def prices() -> int:
+    """Print the prices with which the processor time of trials that leave some idle is nearest to what it was."""
+    rows, needed = [], []
+    with tempfile.TemporaryDirectory() as folder, NetnsLab() as lab, Referee() as referee:
+        for rung in (*RUNGS, *UNSEEN):
+            for share in SHARES:
+                found = step(rung, trial_of(rung, share * GUESS_BPS_PER_CORE * CORES), lab, referee, Path(folder))
+                if found.idle >= LEAST_IDLE:
+                    rows.append(units(found.load))
+                    needed.append(CORES * (1 - found.idle))
+    ratio = np.array(rows) / np.array(needed)[:, None]
+    price = least_squares(ratio)
+    off = ratio @ price - 1
+    print(f"prices: {', '.join(f'{one:.4f}' for one in price)}; of {len(rows)} trials, off by {off.std():.1%}, at most")
+    print(f"{abs(off).max():.1%}; with those that are used: {(ratio @ PRICES - 1).std():.1%}")
+    return 0
+
+
+def least_squares(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The prices, none below 0, with which every row comes to 1 as nearly as can be: the best of all sets of prices
+    that may be above 0."""
+    found = []
+    for chosen in (list(one) for n in range(1, 5) for one in combinations(range(4), n)):
+        price = np.zeros(4)
+        price[chosen] = np.linalg.lstsq(rows[:, chosen], np.ones(len(rows)), rcond=None)[0]
+        if price.min() >= 0:
+            found.append(price)
+    return min(found, key=lambda price: float(((rows @ price - 1) ** 2).sum()))
+
+
 def main() -> int:
     """Print the table; 0 where enough predictions are right."""
-    capacity = fitted(
-        climb(lambda step: print(f"{step.network} {step.ratio:.3f}", file=sys.stderr)), machine()["cores"]
-    )
-    prices = ", ".join(f"{price:.3g}" for price in capacity.prices)
-    print(
-        f"cores a Gbit/s sent, a Gbit/s on links, a thousand chunks/s, a process: {prices}; limit {capacity.limit:.2f}"
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--prices", action="store_true", help="measure testbed.capacity.model.PRICES instead")
+    if parser.parse_args().prices:
+        return prices()
+    capacity = fitted(climb(lambda step: print(f"{step.network} {step.ratio:.3f}", file=sys.stderr)))
+    print(f"limit {capacity.limit:.2f}")
     rows = []
     with tempfile.TemporaryDirectory() as folder, NetnsLab() as lab, Referee() as referee:
         for share in (BELOW, ABOVE):

@@ -74,7 +74,7 @@ def known(path: Path | None = None, of: Machine | None = None) -> Known:
     except ValueError as error:
         return Known(trouble=f"{path} is not used: {error}")
     try:
-        return Known(_capacity(found[-1], of["cores"]), str(found[-1]["measured"])) if found else Known()
+        return Known(_capacity(found[-1]), str(found[-1]["measured"])) if found else Known()
     except (KeyError, TypeError, ValueError, NothingCarriedError):
         return Known(trouble=f"{path} is not used: it is damaged")
 
@@ -139,8 +139,8 @@ def _read(path: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def _capacity(entry: dict[str, Any], cores: int) -> Capacity:
+def _capacity(entry: dict[str, Any]) -> Capacity:
     steps = entry["steps"]
     if not isinstance(steps, list) or len(steps) > MOST_STEPS:
         raise ValueError("no steps of a ladder")
-    return fitted([Step.from_json(step) for step in steps], cores)
+    return fitted([Step.from_json(step) for step in steps])

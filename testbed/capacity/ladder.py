@@ -1,8 +1,8 @@
 """Measuring what this machine carries: short trials of a few networks at rising rates, until GST is not certified.
 
 A step is a real trial: a profile in the lab ``netns``, scaled so that the links need ``GST_S`` for it. The first
-network begins below a guess and every other one below where that before ended; each climbs until it is lost, or
-descends until it holds. Whoever else is busy on the machine would be taken for its limit, so a step waits for a calm
+network begins at a guess and every other one where that before ended; each climbs until it is lost, or descends until
+it holds. Whoever else is busy on the machine would be taken for its limit, so a step waits for a calm
 moment, and one that was lost by little is tried again.
 """
 
@@ -29,7 +29,7 @@ from testbed.spec import read
 from testbed.trial import Trial
 from testbed.trials import trials
 
-ABOUT_S = 40
+ABOUT_S = 35
 MODEL, BATCH, MTU = "vgg19", 32, 1500
 GST_S = 0.25
 """Long enough that what comes at its beginning and end weighs less than a certificate allows."""
@@ -38,7 +38,7 @@ ITERATIONS = 3
 PACE_S, PACE_S_PER_BYTE = 0.05, 1.2e-9
 """Computing, in which a worker makes its values and checks the last sums: 1 ns a byte on a core."""
 STEP = 2**0.5
-GUESS_BPS_PER_CORE = 5e9
+GUESS_BPS_PER_CORE = 4e9
 """In all, of the first network."""
 FASTEST_BPS, LEAST_BPS, MOST_BPS = 20_000_000_000, 100_000_000, 10**12
 """Of a link, and of all links together."""
@@ -96,9 +96,9 @@ def climb(tell: Callable[[Step], None], rungs: Sequence[Rung] = RUNGS) -> list[S
 
             def held(wanted_bps: float, rung: Rung = rung) -> bool:
                 trial = trial_of(rung, wanted_bps)
-                found = _step(rung, trial, lab, referee, Path(folder))
+                found = step(rung, trial, lab, referee, Path(folder))
                 if not found.certified and found.ratio < LOST:
-                    again = _step(rung, trial, lab, referee, Path(folder))
+                    again = step(rung, trial, lab, referee, Path(folder))
                     found = again if again.certified else found
                 steps.append(found)
                 tell(found)
@@ -109,21 +109,17 @@ def climb(tell: Callable[[Step], None], rungs: Sequence[Rung] = RUNGS) -> list[S
 
 
 def frontier_bps(held: Callable[[float], bool], guess_bps: float) -> float:
-    """The most, in all, for which ``held`` is true, to a step; 0 where it never is. Half of the guess is tried first,
-    which says what a load takes of a machine with time to spare."""
-    at_bps = guess_bps / STEP**2
-    if not held(at_bps):
-        while at_bps > LEAST_BPS:
-            at_bps /= STEP
-            if held(at_bps):
-                return at_bps
-        return 0.0
-    if not held(guess_bps):
-        return guess_bps / STEP if held(guess_bps / STEP) else at_bps
+    """The most, in all, for which ``held`` is true, by steps up or down from a guess; 0 where it never is."""
     at_bps = guess_bps
-    while at_bps < MOST_BPS and held(at_bps * STEP):
-        at_bps *= STEP
-    return at_bps
+    if held(at_bps):
+        while at_bps < MOST_BPS and held(at_bps * STEP):
+            at_bps *= STEP
+        return at_bps
+    while at_bps > LEAST_BPS:
+        at_bps /= STEP
+        if held(at_bps):
+            return at_bps
+    return 0.0
 
 
 def trial_of(rung: Rung, wanted_bps: float) -> Trial:
@@ -164,11 +160,17 @@ def recorded(trial: Trial, lab: Lab, referee: Referee, folder: Path) -> dict[str
     return record
 
 
-def _step(rung: Rung, trial: Trial, lab: Lab, referee: Referee, folder: Path) -> Step:
+def step(rung: Rung, trial: Trial, lab: Lab, referee: Referee, folder: Path) -> Step:
+    """What came of a trial of a rung.
+
+    Raises:
+        TrialError: it failed.
+    """
     record, load = recorded(trial, lab, referee, folder), load_of(trial)
     assert load is not None, "something is known of every rung"
-    idle = next(check["value"] for check in record["fidelity"]["checks"] if check["name"] == "CPU headroom")
-    return Step(rung.name, load, certified(record), record["metrics"]["gst_ratio"], idle or 0.0)
+    found = {check["name"]: check["value"] or 0.0 for check in record["fidelity"]["checks"]}
+    idle = min(1.0, found["CPU headroom"] + found["CPU steal"])
+    return Step(rung.name, load, certified(record), record["metrics"]["gst_ratio"], idle)
 
 
 def _wait_for_calm() -> None:

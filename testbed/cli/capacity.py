@@ -27,9 +27,9 @@ def measured(once: bool, as_json: bool = False) -> None:
     assert found.capacity is not None
     if as_json:
         capacity = found.capacity
-        known = {"prices": list(capacity.prices), "limit": capacity.limit, "cores": capacity.cores}
         steps = [asdict(step) for step in capacity.steps]
-        print_json({**known, "machine": cache.machine(), "measured": found.measured, "steps": steps})
+        known = {"machine": cache.machine(), "measured": found.measured, "limit": capacity.limit}
+        print_json({**known, "steps": steps})
     else:
         print(f"\n{advice.carried_text(found)}\nkept in {cache.place()}")
 
@@ -53,6 +53,6 @@ def measure(tell: Callable[[str], object]) -> Known:
 
     tell(f"measuring what this machine can carry: about {ladder.ABOUT_S} s")
     steps, of = ladder.climb(tell_step), cache.machine()
-    capacity, day = fitted(steps, of["cores"]), f"{datetime.now():%Y-%m-%d}"
+    capacity, day = fitted(steps), f"{datetime.now():%Y-%m-%d}"
     cache.keep(steps, day, of=of)
     return cache.Known(capacity, day)

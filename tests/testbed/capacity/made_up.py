@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from testbed.capacity.cache import Known
 from testbed.capacity.load import Load
-from testbed.capacity.model import Step, fitted, units
+from testbed.capacity.model import Step, fitted, need
 
-PRICES = (0.07, 0.03, 0.016, 0.012)
-"""Cores for a Gbit/s sent, one on links, a thousand chunks a second, a process: as two cores were found to have."""
 LIMIT = 2.6
 NETWORKS = {"ring of 9": (9, 2.0, 64), "BML": (9, 2.0, 16), "ring of 4": (4, 2.0, 128), "fat-tree": (16, 3.5, 32)}
 """Processes, links that a byte passes, and KiB of a chunk."""
@@ -33,22 +29,20 @@ def load(gbps: float, processes: int = 9, hops: float = 2.0, chunk_kib: float = 
     return Load(**(found | changes))  # type: ignore[arg-type]
 
 
-def steps(
-    prices: Sequence[float] = PRICES, limit: float = LIMIT, cores: int = 2, noise: float = 0.0, seed: int = 1
-) -> list[Step]:
-    """What a ladder finds on a machine with these prices and this limit."""
+def steps(limit: float = LIMIT, noise: float = 0.0, seed: int = 1) -> list[Step]:
+    """What a ladder finds on a machine with this limit, whose networks stray from it."""
     random, found = np.random.default_rng(seed), []
     for name, (processes, hops, chunk_kib) in NETWORKS.items():
-        for gbps in 0.5 * 1.5 ** np.arange(16):
+        own_limit = limit * random.normal(1, noise)
+        for gbps in 0.5 * 1.3 ** np.arange(24):
             one = load(float(gbps), processes, hops, chunk_kib)
-            need = float(units(one) @ np.array(prices)) * random.normal(1, noise)
-            held = need <= limit
-            found.append(Step(name, one, held, 1.01 if held else 1.2, max(0.0, 1 - need / cores)))
+            held = need(one) <= own_limit
+            found.append(Step(name, one, held, 1.01 if held else 1.2, max(0.0, 1 - need(one) / 2)))
             if not held:
                 break
     return found
 
 
-def known(**of: float) -> Known:
+def known(limit: float = LIMIT) -> Known:
     """A machine that was measured."""
-    return Known(fitted(steps(**of), int(of.get("cores", 2))), "2026-11-22")  # type: ignore[arg-type]
+    return Known(fitted(steps(limit)), "2026-11-22")

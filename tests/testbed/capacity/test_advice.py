@@ -40,27 +40,27 @@ def test_more_than_the_machine_carries() -> None:
     found = told(FAST, known())
     assert found.warns
     assert found.text == (
-        "18 links of 2 Gbit/s carry 36 Gbit/s in all; this machine carried 18 Gbit/s: expect INVALID. "
-        "Take --set workload.scale=4 or --set links.rate='2 Gbit/s'"
+        "18 links of 2 Gbit/s carry 36 Gbit/s in all; this machine carried 17 Gbit/s: expect INVALID. "
+        "Take --set workload.scale=4.1 or --set links.rate='1.9 Gbit/s'"
     )
 
 
 def test_what_is_advised_is_carried() -> None:
-    slower = FAST.replace("4 Gbit/s", "2 Gbit/s")
-    for spec in (FAST.replace("scale: 2", "scale: 4"), slower):
+    slower = FAST.replace("4 Gbit/s", "1.9 Gbit/s")
+    for spec in (FAST.replace("scale: 2", "scale: 4.1"), slower):
         assert not told(spec, known()).warns
 
 
 def test_of_several_arms_the_one_that_asks_for_most() -> None:
     found = told(SEVERAL, known())
     assert found.text == (
-        "18 links of 2 Gbit/s (BML) carry 36 Gbit/s in all; this machine carried 18 Gbit/s: expect INVALID of 2 of 4 "
-        "cells. Take --set links.rate='1 Gbit/s'"
+        "18 links of 2 Gbit/s (BML) carry 36 Gbit/s in all; this machine carried 17 Gbit/s: expect INVALID of 2 of 4 "
+        "cells. Take --set links.rate='970 Mbit/s'"
     )
     assert found.as_json() == {
         "trial": "bml-bcube3-2-b2-r1",
         "asks_bps": pytest.approx(36e9),
-        "carries_bps": pytest.approx(18e9, rel=0.05),
+        "carries_bps": pytest.approx(17.5e9, rel=0.05),
         "expected_invalid": ["bml-bcube3-2-b2-r1", "bml-bcube3-2-b4-r1"],
     }
     json.dumps(found.as_json())
@@ -69,13 +69,13 @@ def test_of_several_arms_the_one_that_asks_for_most() -> None:
 def test_what_the_machine_carries() -> None:
     found = told(FAST.replace("scale: 2", "scale: 10"), known())
     assert not found.warns
-    assert found.text == "18 links of 400 Mbit/s carry 7.2 Gbit/s in all; this machine carried 18 Gbit/s"
+    assert found.text == "18 links of 400 Mbit/s carry 7.2 Gbit/s in all; this machine carried 17 Gbit/s"
 
 
 @pytest.mark.parametrize("lab", ["mininet", "docker"])
 def test_other_labs_of_the_same_kernel_are_predicted_alike_and_that_is_said(lab: str) -> None:
     text = told(f"lab: {lab}\n{FAST}", known()).text
-    assert f"18 Gbit/s (as in the lab netns, whose kernel {lab} shares): expect INVALID" in text
+    assert f"17 Gbit/s (as in the lab netns, whose kernel {lab} shares): expect INVALID" in text
 
 
 IMPAIRED = "what delays, jitter and losses take of the cores is not measured"
