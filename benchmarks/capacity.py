@@ -11,6 +11,7 @@ trial runs once more, for somebody else may have been busy, and that counts. Rea
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile

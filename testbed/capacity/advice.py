@@ -80,16 +80,21 @@ def advise(trials: Sequence[Trial], known: Known) -> Advice:
     cells: dict[tuple[str, str], Trial] = {}
     for trial in trials:
         cells.setdefault((trial.name, trial.mark), trial)
-    loads = [(trial, load) for trial in cells.values() if (load := load_of(trial)) is not None]
-    if not loads:
-        why = next(filter(None, map(not_known, cells.values())), "")
-        return Advice((), f"whether this machine carries it is not predicted: {why}" if why else "")
+    reasons = [not_known(trial) for trial in cells.values()]
+    if all(reasons):
+        return Advice((), f"whether this machine carries it is not predicted: {reasons[0]}" if reasons else "")
     if known.trouble:
         return Advice((), f"{known.trouble}; {MEASURE} measures again what this machine carries")
     if known.capacity is None:
         return Advice((), UNMEASURED)
-    asked = tuple(Asked(trial, load, known.capacity.room(load)) for trial, load in loads)
-    return Advice(asked, _text(asked))
+    one_each = {id(trial.network): trial for trial in cells.values()}  # batches at a point share a network
+    loads = {key: load_of(trial) for key, trial in one_each.items()}
+    asked = [
+        Asked(trial, load, known.capacity.room(load))
+        for trial in cells.values()
+        if (load := loads[id(trial.network)]) is not None
+    ]
+    return Advice(tuple(asked), _text(asked))
 
 
 def _text(asked: Sequence[Asked]) -> str:

@@ -16,12 +16,24 @@ if TYPE_CHECKING:
 
 
 def measured(once: bool, as_json: bool = False) -> None:
-    """Measure, unless it is to be done ``once`` and was; say what was found and where it is kept."""
+    """Measure, unless it is to be done ``once`` and was; say what was found and where it is kept.
+
+    Raises:
+        TestbedError: as :func:`measure`; that nothing is carried is only told where it is to be known ``once``.
+    """
     from testbed.capacity import advice, cache
+
+    from testbed.capacity.model import NothingCarriedError
 
     found = cache.known()
     if not once or found.capacity is None:
-        found = measure(partial(print, file=sys.stderr if as_json else sys.stdout, flush=True))
+        try:
+            found = measure(partial(print, file=sys.stderr if as_json else sys.stdout, flush=True))
+        except NothingCarriedError as error:
+            if not once:
+                raise
+            print(f"{error.problem}; {error.fix}", file=sys.stderr)  # what comes after it may still be of use
+            return
     elif not as_json:
         return
     assert found.capacity is not None
