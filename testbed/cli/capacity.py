@@ -22,7 +22,6 @@ def measured(once: bool, as_json: bool = False) -> None:
         TestbedError: as :func:`measure`; that nothing is carried is only told where it is to be known ``once``.
     """
     from testbed.capacity import advice, cache
-
     from testbed.capacity.model import NothingCarriedError
 
     found = cache.known()
