@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from testbed.capacity.ladder import GUESS_BPS_PER_CORE, LOST, MTU, Rung, frontier_bps, recorded, trial_of
+from testbed.capacity.ladder import GUESS_BPS_PER_CORE, LOST, Rung, frontier_bps, recorded, trial_of
 from testbed.capacity.load import in_all_bps
 from testbed.capacity.model import certified
 from testbed.columns import columns
@@ -59,7 +59,7 @@ def main() -> int:
                     rows.append([topology, scheme, "-", "-", "-"])
                     continue
                 trial = trial_of(rung, last_bps)
-                asked = [rate_text(lab_rate_bps(trial.spec)), rate_text(in_all_bps(trial.network, MTU))]
+                asked = [rate_text(lab_rate_bps(trial.spec)), rate_text(in_all_bps(trial.network))]
                 rows.append([topology, scheme, *asked, f"{ratios[last_bps]:.3f}"])
     print(columns(("network", "scheme", "links up to", "in all", "GST there"), rows, left=2))
     return 0

@@ -141,7 +141,7 @@ def trial_of(rung: Rung, wanted_bps: float) -> Trial:
         return trials(read(text, "capacity", Path()))[0]
 
     probe = made(1e9, 100.0, PACE_S)
-    rate_bps = min(FASTEST_BPS, 1e9 * wanted_bps / in_all_bps(probe.network, MTU))
+    rate_bps = min(FASTEST_BPS, 1e9 * wanted_bps / in_all_bps(probe.network))
     scale = max(1.0, 100.0 * probe.gst_theory_s * 1e9 / rate_bps / GST_S)
     gradient_bytes = 4 * probe.network.floats * 100.0 / scale
     return made(rate_bps, scale, PACE_S + PACE_S_PER_BYTE * gradient_bytes * probe.network.world)

@@ -1,11 +1,12 @@
 """What a trial asks of the machine while gradients are on the wire, from its forest, links and chunks alone.
 
-All rates are those at which the busiest link is full: what the machine must do if GST is to be the least that the links
-allow. Bytes are the payload of TCP.
+All rates are those at which the busiest link is full, unless steps jitter: what the machine must do if GST is to be the
+least that the links allow. Bytes are the payload of TCP.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -56,7 +57,7 @@ def load_of(trial: Trial) -> Load | None:
     if not_known(trial) is not None:
         return None
     network, mtu = trial.network, trial.spec.links.mtu
-    least_s = network.cost.round_s() / goodput(mtu)
+    least_s = network.cost.round_s() / goodput(mtu) + _jitter_s(trial)
     link_bytes_s = float(network.cost.link_bytes.sum()) / least_s
     return Load(
         sent_bytes_s=network.cost.wire_bytes / least_s,
@@ -66,14 +67,20 @@ def load_of(trial: Trial) -> Load | None:
         processes=len(inner_nodes(network.forest)),
         links=len(network.topology.links),
         rate_bps=lab_rate_bps(trial.spec),
-        in_all_bps=in_all_bps(network, mtu),
+        in_all_bps=8 * link_bytes_s / goodput(mtu) / 2,
     )
 
 
-def in_all_bps(network: Network, mtu: int) -> float:
+def in_all_bps(network: Network) -> float:
     """What all links carry when the busiest is full, see :class:`Load`."""
-    least_s = network.cost.round_s() / goodput(mtu)
-    return 8 * float(network.cost.link_bytes.sum()) / goodput(mtu) / least_s / 2
+    return 8 * float(network.cost.link_bytes.sum()) / network.cost.round_s() / 2
+
+
+def _jitter_s(trial: Trial) -> float:
+    """By how much steps that jitter make a synchronisation longer on average, at least: those that follow each other
+    each by the mean of a normal distribution's positive half. Links rest meanwhile."""
+    sigma_s = math.hypot(*(one.sigma_s for one in trial.jitter))
+    return trial.network.cost.rounds * sigma_s / math.sqrt(2 * math.pi)
 
 
 def chunks_of(trial: Trial) -> int:

@@ -142,6 +142,18 @@ def test_a_load_is_what_links_carry_when_the_busiest_is_full() -> None:
     assert (found.processes, found.links, found.rate_bps) == (9, 9, 100_000_000)
 
 
+def test_links_rest_while_steps_jitter() -> None:
+    """A ring of 9 takes 16 steps one after the other, each later by 0.4 sigma on average."""
+    spec = FAST.replace("bcube(n=3,k=2)", "star(hosts=9)").replace("bml", "ring").replace("scale: 2", "scale: 40")
+    jitter = "perturb: {kind: jitter, of: step, sigma: 5 ms}\n"
+    plain, jittered = (trials(read(text, "spec.yaml", Path()))[0] for text in (spec, spec + jitter))
+    loads = load_of(plain), load_of(jittered)
+    assert loads[0] is not None
+    assert loads[1] is not None
+    longer = 1 + 16 * 0.005 * 0.3989 / plain.gst_theory_s
+    assert loads[0].in_all_bps / loads[1].in_all_bps == pytest.approx(longer, rel=1e-3)
+
+
 @pytest.mark.parametrize(("value", "down", "up"), [(7.29, 7.2, 7.3), (2.5, 2.5, 2.5), (123456.0, 120000.0, 130000.0)])
 def test_rounding(value: float, down: float, up: float) -> None:
     assert (round_down(value), round_up(value)) == (down, up)
