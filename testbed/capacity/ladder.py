@@ -147,13 +147,13 @@ def trial_of(rung: Rung, wanted_bps: float) -> Trial:
     return made(rate_bps, scale, PACE_S + PACE_S_PER_BYTE * gradient_bytes * probe.network.world)
 
 
-def recorded(trial: Trial, lab: Lab, referee: Referee, folder: Path) -> dict[str, Any]:
-    """The record of a trial that was run in a calm moment.
+def recorded(trial: Trial, lab: Lab, referee: Referee, folder: Path, patience_s: float = PATIENCE_S) -> dict[str, Any]:
+    """The record of a trial that was run in a calm moment, if one came within ``patience_s``.
 
     Raises:
         TrialError: it failed.
     """
-    _wait_for_calm()
+    _wait_for_calm(patience_s)
     record = execute(trial, lab, referee, folder, congestion_control(trial.spec), lambda _: None).record
     if record["status"] != "done":
         raise TrialError(str(record["error"]).partition("\n  fix: ")[0], fix="see whether testbed doctor finds why")
@@ -173,9 +173,9 @@ def step(rung: Rung, trial: Trial, lab: Lab, referee: Referee, folder: Path) -> 
     return Step(rung.name, load, certified(record), record["metrics"]["gst_ratio"], idle)
 
 
-def _wait_for_calm() -> None:
+def _wait_for_calm(patience_s: float) -> None:
     """Until nobody else keeps the cores busy, or that has lasted too long."""
-    cores, end_s = os.sched_getaffinity(0), time.monotonic() + PATIENCE_S
+    cores, end_s = os.sched_getaffinity(0), time.monotonic() + patience_s
     while time.monotonic() < end_s:
         idle_s, _, total_s = _cpu(cores)
         time.sleep(CALM_S)
