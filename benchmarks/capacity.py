@@ -71,11 +71,10 @@ def pair(rung: Rung, share: float, capacity: Capacity, lab: NetnsLab, referee: R
     load = load_of(trial)
     assert load is not None
     predicted = "VALID" if capacity.room(load) >= 1 else "INVALID"
-    for tries in range(1, TRIES + 1):
-        record = recorded(trial, lab, referee, folder, PATIENCE_S)
-        found = verdict(record)
-        if found == predicted or predicted == "INVALID":
-            break
+    record, tries = recorded(trial, lab, referee, folder, PATIENCE_S), 1
+    while predicted == "VALID" != verdict(record) and tries < TRIES:
+        record, tries = recorded(trial, lab, referee, folder, PATIENCE_S), tries + 1
+    found = verdict(record)
     ratio = f"{record['metrics']['gst_ratio']:.3f}"
     asked = [rate_text(load.rate_bps), rate_text(load.in_all_bps)]
     return [rung.name, *asked, predicted, found, ratio, str(tries), "right" if found == predicted else "WRONG"]
