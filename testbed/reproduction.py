@@ -137,8 +137,8 @@ def scales(claims: Sequence[Claim], out: Path, full: bool) -> dict[str, str]:
         if fitted is not None and isinstance(written.workload, Profile):
             found[one.spec] = (
                 f"Its scale was {fitted:g}, and not {written.workload.scale:g} as written: this machine would not have "
-                f"carried its links, and carries them at {rate_text(written.links.rate_bps / fitted)}. Bytes are fewer "
-                "alike, so times stay."
+                f"carried its links, and carries them at {rate_text(written.links.rate_bps / fitted)}. Gradients and "
+                "rates are smaller alike, so times stay."
             )
     return found
 
