@@ -30,6 +30,8 @@ NETWORKS = {
     "bcube(n=3,k=2)": ("bml",),
     "fat_tree(k=4)": ("ring", "hierarchical", "gloo"),
 }
+LEAST_BPS = 500e6
+"""In all: a scheme that is not certified here is so at no rate, for its own reasons."""
 FINER = 2**0.25
 """Between the last rate that was certified and the next one, which was not."""
 
@@ -52,7 +54,7 @@ def main() -> int:
                     print(f"{rung.name}: {rate_text(bps)} in all, {ratios[bps]:.3f}", file=sys.stderr)
                     return certified(record)
 
-                last_bps = frontier_bps(held, guess_bps)
+                last_bps = frontier_bps(held, guess_bps, LEAST_BPS)
                 if last_bps and held(last_bps * FINER):
                     last_bps *= FINER
                 if not last_bps:

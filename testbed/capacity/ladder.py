@@ -108,14 +108,15 @@ def climb(tell: Callable[[Step], None], rungs: Sequence[Rung] = RUNGS) -> list[S
     return steps
 
 
-def frontier_bps(held: Callable[[float], bool], guess_bps: float) -> float:
-    """The most, in all, for which ``held`` is true, by steps up or down from a guess; 0 where it never is."""
+def frontier_bps(held: Callable[[float], bool], guess_bps: float, least_bps: float = LEAST_BPS) -> float:
+    """The most, in all, for which ``held`` is true, by steps up or down from a guess; 0 where it never is down to
+    ``least_bps``."""
     at_bps = guess_bps
     if held(at_bps):
         while at_bps < MOST_BPS and held(at_bps * STEP):
             at_bps *= STEP
         return at_bps
-    while at_bps > LEAST_BPS:
+    while at_bps > least_bps:
         at_bps /= STEP
         if held(at_bps):
             return at_bps
