@@ -3,6 +3,7 @@
 
 demo:
 	@./setup.sh run
+	@.venv/bin/testbed doctor --capacity --once
 	@.venv/bin/testbed run experiments/quickstart.yaml
 
 # Tests wait for half of their time, for timeouts mostly, so two cores carry four at once.

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
+from testbed.capacity.advice import MEASURE, carried_text
+from testbed.capacity.cache import Known, known
 from testbed.environment import PREFERRED
 from testbed.errors import LabError, MissingToolError, TestbedError
 from testbed.lab.baremetal.installed import check_installed as check_ansible
@@ -60,7 +62,7 @@ class Check:
 
 def checks() -> list[Check]:
     """Look at everything; takes about a second."""
-    return [*_machine(), *_lab(), *_other_labs(), *_pytorch(), *_tools(), *_mpi4py()]
+    return [*_machine(), _capacity(known()), *_lab(), *_other_labs(), *_pytorch(), *_tools(), *_mpi4py()]
 
 
 def _machine() -> Iterator[Check]:
@@ -73,6 +75,12 @@ def _machine() -> Iterator[Check]:
     detail = f"{available / 2**30:.1f} GiB available, {LEAST_MEMORY_BYTES / 2**30:.0f} GiB wanted"
     yield Check("memory", enough, detail, None if enough else "end what uses memory, or run fewer workers")
     yield Check("kernel", True, f"{platform.system()} {platform.release()}")
+
+
+def _capacity(found: Known) -> Check:
+    """What is known of what this machine carries; that nothing is known is no fault of the machine's."""
+    detail = carried_text(found) if found.capacity else found.trouble or "not measured"
+    return Check("capacity", found.capacity is not None, detail, None if found.capacity else MEASURE)
 
 
 def _lab() -> Iterator[Check]:

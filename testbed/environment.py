@@ -35,7 +35,7 @@ def describe(spec: Spec, congestion_control: str) -> dict[str, Any]:
         "schema": SCHEMA,
         "kernel": platform.release(),
         "machine": platform.machine(),
-        "cpu": {"model": _cpu_model(), "cores": len(os.sched_getaffinity(0))},
+        "cpu": {"model": cpu_model(), "cores": len(os.sched_getaffinity(0))},
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "sysctls": {name: value for name in SYSCTLS if (value := sysctl(name)) is not None},
         "congestion_control": congestion_control,
@@ -128,7 +128,8 @@ def _git(folder: Path, *command: str) -> str:
     return done.stdout
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """What the processor calls itself."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         key, _, value = line.partition(":")
         if key.strip() in ("model name", "Model", "cpu model"):

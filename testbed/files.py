@@ -84,8 +84,9 @@ def check_name(path: Path, trial: object) -> None:
         )
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically: whoever opens ``path`` sees the old content or the new, also after a power cut.
+def write_bytes(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Write a file atomically: whoever opens ``path`` sees the old content or the new, also after a power cut. Its
+    permissions are ``mode``, less what the umask takes.
 
     Raises:
         DiskFullError: no room is left.
@@ -93,6 +94,8 @@ def write_bytes(path: Path, content: bytes) -> None:
     """
 
     def write(temporary: Path) -> None:
+        temporary.unlink(missing_ok=True)
+        temporary.touch(mode)
         temporary.write_bytes(content)
 
     write_through(path, write)

@@ -16,6 +16,7 @@ from analysis.cell import Cell
 from analysis.compare import REPEATS, Comparison, compare, least_repeats
 from analysis.measured import METRICS, RERUN, Measured, Side, describe, read, write_baseline
 from testbed import environment
+from testbed.capacity.fit import fit
 from testbed.errors import IncomparableError
 from testbed.files import write_bytes
 from testbed.lab.base import Lab
@@ -57,7 +58,7 @@ class Gate:
             IncomparableError: conditions would differ that are not allowed to, so nothing needs to run.
             SpecError, UsageError, OutputError: the spec cannot be used.
         """
-        source = load(spec, overrides)
+        source = fit(load(spec, overrides))
         now = environment.describe(source.spec, environment.congestion_control(source.spec))
         new = describe(source.name, resolved(source), now)
         labels = dict.fromkeys(cell.label for cell in self.baseline.cells)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from testbed.capacity.advice import advise
+from testbed.capacity.cache import known
+from testbed.capacity.fit import fit
 from testbed.columns import columns
 from testbed.estimate import Estimate
 from testbed.jobs import inner_nodes
@@ -21,8 +24,10 @@ def plan(source: Source) -> dict[str, Any]:
     Raises:
         SpecError: the experiment cannot be.
     """
+    source = fit(source)
     planned = trials(source)
     spec = source.spec
+    advice = advise(planned, known())
     return {
         "name": spec.name,
         "lab": spec.lab,
@@ -32,6 +37,9 @@ def plan(source: Source) -> dict[str, Any]:
         "trials": [predict(trial) for trial in planned],
         "duration_s": Estimate().left_s(planned),
         "duration_known": all(trial.jct_theory_s is not None for trial in planned),
+        "fitted_scale": source.fitted,
+        "capacity": advice.as_json(),
+        "advice": advice.text,
     }
 
 
@@ -89,6 +97,7 @@ def text(found: Mapping[str, Any]) -> str:
         lines.append(f"as long as intervals are too wide they are repeated: at most {most} trials, about {at_most}")
     if found["sweep"]:
         lines.append(f"swept: {', '.join(f'{name} ({len(values)})' for name, values in found['sweep'].items())}")
+    lines += [found["advice"]] if found["advice"] else []
     return "\n".join([*lines, "", columns(header, rows)])
 
 
@@ -100,7 +109,8 @@ def _rates(found: Mapping[str, Any]) -> str:
     scale = scales.pop()
     if not scales and scale > 1 and len(rates) == 1:
         whole = rate_text(rates[0] * scale)
-        text += f" (scale {scale:g}: {whole}, and gradients as much larger, take the same time)"
+        chosen = ", fitted to this machine" if found["fitted_scale"] else ""
+        text += f" (scale {scale:g}{chosen}: {whole}, and gradients as much larger, take the same time)"
     return f"links at {text}"
 
 

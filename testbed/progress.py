@@ -13,6 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from analysis.verdicts import in_short, largest, numbers_of, percent
 from testbed import calm, fidelity
 from testbed.attempts import made
+from testbed.capacity.advice import advise
+from testbed.capacity.cache import known
 from testbed.estimate import Estimate
 from testbed.results import LinkRecord
 from testbed.spec.model import Until
@@ -87,29 +89,29 @@ def _learnt(record: Mapping[str, Any]) -> str:
     return f"{record['sums']['checked_elements']:,} elements of sums right"
 
 
-def first_line(trials: Sequence[Trial]) -> str:
-    """How much there is to do."""
+def first_line(trials: Sequence[Trial], advice: str = "") -> str:
+    """How much there is to do, and ``advice`` below it, if there is any."""
     count, about = len(trials), time_text(round(Estimate().left_s(trials)))
     repeats = trials[0].spec.repeats if trials else None
     more = ""
     if isinstance(repeats, Until):
         more = f"; then more until intervals are within ±{100 * repeats.until:g} %, at most {repeats.most} of each"
-    return (
-        f"{count} trial{'' if count == 1 else 's'} to run, about {about}{more}" if trials else "nothing is left to run"
-    )
+    if not trials:
+        return "nothing is left to run"
+    return f"{count} trial{'' if count == 1 else 's'} to run, about {about}{more}" + (f"\n{advice}" if advice else "")
 
 
 class Lines:
     """A plain line about what is to come, and one for each finished trial."""
 
-    def __init__(self, trials: Sequence[Trial], console: Console) -> None:
-        self._console, self._done = console, 0
+    def __init__(self, trials: Sequence[Trial], console: Console, advice: str = "") -> None:
+        self._console, self._done, self._advice = console, 0, advice
         self._left = {trial.id: trial for trial in trials}
         self._count = len(trials)
         self._estimate = Estimate()
 
     def __enter__(self) -> Lines:
-        self._print(first_line(list(self._left.values())))
+        self._print(first_line(list(self._left.values()), self._advice))
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -153,8 +155,8 @@ class Lines:
 class Live(Lines):
     """The same lines, and below them a bar that moves with the iterations and says how much time is left."""
 
-    def __init__(self, trials: Sequence[Trial], console: Console) -> None:
-        super().__init__(trials, console)
+    def __init__(self, trials: Sequence[Trial], console: Console, advice: str = "") -> None:
+        super().__init__(trials, console, advice)
         self._trial: Trial | None = None
         self._again = ""
         self._spent_s = 0.0
@@ -212,6 +214,8 @@ class Live(Lines):
 
 
 def reporter(trials: Sequence[Trial], console: Console) -> Lines:
-    """Live on a terminal, else plain lines."""
+    """Live on a terminal, else plain lines. What this machine is known to carry without doubt is not mentioned."""
     can_redraw = console.is_terminal and not console.is_dumb_terminal
-    return Live(trials, console) if can_redraw else Lines(trials, console)
+    advice = advise(trials, known())
+    told = advice.text if advice.warns or not advice.asked else ""
+    return (Live if can_redraw else Lines)(trials, console, told)

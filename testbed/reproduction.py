@@ -19,15 +19,19 @@ from analysis.load import load
 from analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Verdict, number, stated
 from analysis.recorded import Run
 from testbed import exits
+from testbed.capacity.cache import known
+from testbed.capacity.fit import enlarged
 from testbed.errors import MissingToolError, OutputError
 from testbed.files import TEMPORARY, named_errors, read_json
 from testbed.identity import PATIENCE
 from testbed.planning import plan
 from testbed.run import Announce
 from testbed.run import Experiment as Running
-from testbed.rundir import MADE, resolved
+from testbed.rundir import MADE, fitted_scale, resolved
 from testbed.spec import Source
 from testbed.spec import load as load_spec
+from testbed.spec.model import Profile
+from testbed.units import rate_text
 
 EXPERIMENTS = Path(testbed.__file__).parents[1] / "experiments"
 MODES = {False: "quick", True: "full"}
@@ -107,8 +111,9 @@ def measure(experiment: Experiment, out: Path, full: bool, announce: Announce, o
         TestbedError: as :class:`testbed.run.Experiment` does.
     """
     path = folder(out, experiment, full)
-    asked = source(experiment, full, overrides)
     began = (path / MADE).is_file()
+    asked = source(experiment, full, overrides)
+    asked = as_began(path, asked) if began else enlarged(asked, known())
     if began and not _is_of(path, asked):
         raise OutputError(
             f"{path} was run with other settings than {experiment.spec} has now",
@@ -117,6 +122,27 @@ def measure(experiment: Experiment, out: Path, full: bool, announce: Announce, o
     running = Running.resumed(path, asked, afresh=True) if began else Running.new(asked, path)
     with running:
         return not running.go(announce).failed
+
+
+def as_began(path: Path, asked: Source) -> Source:
+    """A spec at the scale with which its run in ``path`` began, if that was chosen for this machine."""
+    fitted = fitted_scale(read_json(path / MADE))
+    return asked if fitted is None else asked.scaled(fitted)
+
+
+def scales(claims: Sequence[Claim], out: Path, full: bool) -> dict[str, str]:
+    """By spec, of each run in ``out`` that has another scale than is written, what was done."""
+    found = {}
+    for one in experiments(claims, full):
+        path, written = folder(out, one, full), source(one, full).spec
+        fitted = fitted_scale(read_json(path / MADE)) if (path / MADE).is_file() else None
+        if fitted is not None and isinstance(written.workload, Profile):
+            found[one.spec] = (
+                f"Its scale was {fitted:g}, and not {written.workload.scale:g} as written: this machine would not have "
+                f"carried its links, and carries them at {rate_text(written.links.rate_bps / fitted)}. Gradients and "
+                "rates are smaller alike, so times stay."
+            )
+    return found
 
 
 def _is_of(path: Path, asked: Source) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from testbed import attempts, environment, results
 from testbed.calm import Lookout
+from testbed.capacity.fit import fit
 from testbed.execute import execute
 from testbed.lab.base import Lab
 from testbed.lab.choice import opener
@@ -108,6 +109,7 @@ class Experiment:
         lacking: Lacking | None = None,
     ) -> Experiment:
         """Run into ``out``, which must not exist or be empty; None takes one under runs/."""
+        source = fit(source, part=part is not None)
         most = topped_up(source.spec) if lacking else None
 
         def directory(count: int) -> RunDirectory:
@@ -138,6 +140,7 @@ class Experiment:
         directory = RunDirectory.reopen(path)
         try:
             if source:
+                source = fit(directory.as_began(source))
                 directory.check_same(source)
             source, most = source or directory.source(), directory.most_rounds()
             if lacking:

@@ -30,6 +30,8 @@ LOCK = ".lock"
 ours, so that a run that was killed before it had made one whole can be started anew."""
 MADE = "resolved.json"
 """Written last when a directory is made."""
+FITTED, SCALE = "fitted", "workload.scale"
+"""What of the settings was chosen for this machine, in place of what is written; and what that can be."""
 FOLDERS = ("trials", "samples", "logs")
 PARTS = {LOCK, *FOLDERS, "spec.yaml", *(TEMPORARY.replace("*", file) for file in ("spec.yaml", MADE))}
 """What is there before that."""
@@ -126,6 +128,15 @@ class RunDirectory:
             OutputError, SpecError: it cannot be read, or this version does not take it.
         """
         return source_of(self.path)
+
+    def as_began(self, source: Source) -> Source:
+        """A spec to go on with, at the scale that was chosen when the run began, if one was.
+
+        Raises:
+            OutputError, SpecError: the directory is damaged, or the spec cannot be.
+        """
+        fitted = fitted_scale(read_json(self.path / MADE))
+        return source if fitted is None or not source.wants_fit else source.scaled(fitted)
 
     def part(self) -> tuple[int, int] | None:
         """Which part of how many of the experiment runs here; None where it is the whole."""
@@ -255,8 +266,14 @@ def source_of(path: Path, more: Sequence[str] = ()) -> Source:
         OutputError, SpecError: it cannot be read, or this version does not take it.
     """
     meta = read_json(path / MADE)
-    overrides = [*meta["overrides"], *more]
-    return read(read_text(path / "spec.yaml"), f"{path}/spec.yaml", Path(meta["folder"]), overrides)
+    text, fitted = read_text(path / "spec.yaml"), fitted_scale(meta)
+    return read(text, f"{path}/spec.yaml", Path(meta["folder"]), [*meta["overrides"], *more], fitted)
+
+
+def fitted_scale(meta: Mapping[str, Any]) -> float | None:
+    """The scale that was chosen when the run of this ``resolved.json`` began; None where it has the written one."""
+    found = (meta.get(FITTED) or {}).get(SCALE)
+    return None if found is None else float(found)
 
 
 def most_rounds(path: Path) -> int | None:
@@ -348,6 +365,7 @@ def resolved(
         **({"planned": planned} if planned is not None else {}),
         **({"part": list(part)} if part else {}),
         **({"most_rounds": most_rounds} if most_rounds is not None else {}),
+        **({FITTED: {SCALE: source.fitted}} if source.fitted is not None else {}),
         "overrides": list(source.overrides),
         "folder": str(source.folder.resolve()),
     }

@@ -77,6 +77,7 @@ def first_trials(source: Source) -> list[Trial]:
     Raises:
         SpecError: an arm cannot be; every arm's mistake is listed.
     """
+    assert not source.wants_fit, "testbed.capacity.fit.fit finds the scale first"
     return _distinct(_Cells(source).made())
 
 

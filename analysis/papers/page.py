@@ -28,13 +28,21 @@ class Line:
     doubt: str
 
 
-def render(paper: Paper, found: Sequence[tuple[Claim, Finding]], mode: str, folders: Mapping[str, str]) -> str:
-    """The page of a paper's claims, ``mode`` being quick or full; ``folders`` are those of the runs, by spec."""
+def render(
+    paper: Paper,
+    found: Sequence[tuple[Claim, Finding]],
+    mode: str,
+    folders: Mapping[str, str],
+    scales: Mapping[str, str],
+) -> str:
+    """The page of a paper's claims, ``mode`` being quick or full; ``folders`` are those of the runs, by spec, and
+    ``scales`` sentences about those of them that have another scale than their spec."""
     return template("analysis.papers", "paper.html").render(
         paper=paper,
         found=found,
         mode=mode,
         folders=folders,
+        scales=scales,
         style=source("analysis.papers", "paper.css"),
         counts=counts(found),
         line=_line,

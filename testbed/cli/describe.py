@@ -168,12 +168,26 @@ def _model_row(one: Entry) -> list[str]:
     ]
 
 
-def doctor(as_json: AsJson = False) -> None:
+def doctor(
+    capacity: Annotated[
+        bool, typer.Option("--capacity", help="Measure instead what this machine can carry: half a minute.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Only if it is not known yet.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Say what this machine can do.
 
     Beside what it cannot is the command that enables it. The exit code is 2 where no experiment can run.
     """
+    from testbed.cli.capacity import measured
     from testbed.doctor import checks
+    from testbed.errors import UsageError
+
+    if once and not capacity:
+        raise UsageError("--once is about what --capacity measures", fix="add --capacity")
+    if capacity:
+        measured(once, as_json)
+        return
 
     found = checks()
     if as_json:

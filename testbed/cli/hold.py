@@ -33,10 +33,11 @@ def up(
     The first arm, unless --arm says another; until Ctrl-C. Reach its nodes with testbed exec.
     """
     from testbed import holding
+    from testbed.capacity.fit import fit
     from testbed.spec import load
 
     open_lab = machines(inventory, allow_missing, backend)
-    source = load(spec, with_backend(overrides, "baremetal" if inventory else backend))
+    source = fit(load(spec, with_backend(overrides, "baremetal" if inventory else backend)))
     if inventory and source.spec.lab != "baremetal":
         refuse_inventory(source.spec.lab)
     network = holding.pick(source, arm)

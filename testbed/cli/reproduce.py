@@ -60,7 +60,9 @@ def reproduce(
     place = out or Path("runs") / f"reproduce-{chosen.name}"
     _refuse_others(place)
     try:
-        all_ran = _measure(claims, place, full, Console(stderr=as_json), patience(retries, quiet))
+        console = Console(stderr=as_json)
+        _know_capacity(claims, full, console)
+        all_ran = _measure(claims, place, full, console, patience(retries, quiet))
         decided, page = _decide(chosen, claims, place, full)
     except KeyboardInterrupt:
         _interrupted(place)
@@ -141,16 +143,33 @@ def _list(paper: str | None, claim: str | None, as_json: bool) -> None:
     print(columns(("claim", "where", "quick", "full"), rows, left=2))
 
 
+def _know_capacity(claims: Sequence[Claim], full: bool, console: Console) -> None:
+    """Measure what this machine carries, where that is not known, and something is to run: scales follow from it."""
+    from testbed.capacity import cache
+    from testbed.capacity.model import NothingCarriedError
+    from testbed.cli.capacity import measure
+    from testbed.reproduction import experiments
+
+    if not experiments(claims, full) or cache.known().capacity is not None:
+        return
+    try:
+        measure(lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
+    except NothingCarriedError as error:
+        console.print(f"{error.problem}: scales stay as they are written", markup=False, highlight=False)
+
+
 def _measure(claims: Sequence[Claim], out: Path, full: bool, console: Console, overrides: Sequence[str]) -> bool:
     """Run what is missing; whether all trials could be run."""
     from testbed.progress import reporter
-    from testbed.reproduction import experiments, measure
+    from testbed.reproduction import experiments, measure, scales
 
     needed = experiments(claims, full)
     all_ran = True
     for n, experiment in enumerate(needed, 1):
         console.print(f"{experiment.spec} ({n} of {len(needed)})", markup=False, highlight=False)
         all_ran &= measure(experiment, out, full, lambda left: reporter(left, console), overrides)
+    for spec, text in scales(claims, out, full).items():
+        console.print(f"{spec}: {text}", markup=False, highlight=False, soft_wrap=True)
     return all_ran
 
 
@@ -158,14 +177,14 @@ def _decide(paper: Paper, claims: Sequence[Claim], out: Path, full: bool) -> tup
     """The findings, and the page that has them."""
     from analysis.papers.page import render
     from testbed.files import named_errors, write_bytes
-    from testbed.reproduction import MODES, decide, folder, runs
+    from testbed.reproduction import MODES, decide, folder, runs, scales
 
     decided = decide(claims, runs(claims, out, full))
     page = out / f"{paper.name if len(claims) == len(paper.claims) else claims[0].name}.html"
     with named_errors(page):
         out.mkdir(parents=True, exist_ok=True)
     reports = {one.spec: folder(out, one, full).name for claim in claims for one in claim.experiments}
-    text = render(paper, [(one.claim, one.finding) for one in decided], MODES[full], reports)
+    text = render(paper, [(one.claim, one.finding) for one in decided], MODES[full], reports, scales(claims, out, full))
     write_bytes(page, text.encode())
     return decided, page
 

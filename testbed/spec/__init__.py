@@ -15,6 +15,8 @@ from testbed.spec.model import Arm, Spec
 from testbed.spec.override import apply
 from testbed.spec.yaml import parse, read_text
 
+FIT = "fit"
+"""A profile's scale that is to be found: the least that this machine carries (:mod:`testbed.capacity.fit`)."""
 __all__ = ["Arm", "Source", "Spec", "load", "read"]
 
 
@@ -23,7 +25,8 @@ class Source:
     """A spec and where it came from.
 
     ``text`` is the file's content, ``overrides`` what ``--set`` changed, ``folder`` the directory that relative paths
-    in the spec start from.
+    in the spec start from. ``fitted`` is the scale that was chosen for this machine, in place of the written one;
+    ``wants_fit`` says that the spec asks for that and none was chosen yet: it cannot run so.
     """
 
     name: str
@@ -31,6 +34,16 @@ class Source:
     folder: Path
     overrides: tuple[str, ...]
     grid: Grid
+    fitted: float | None = None
+    wants_fit: bool = False
+
+    def scaled(self, scale: float) -> Source:
+        """The same with another scale of its profile.
+
+        Raises:
+            SpecError: it cannot be.
+        """
+        return read(self.text, self.name, self.folder, self.overrides, scale)
 
     @property
     def spec(self) -> Spec:
@@ -49,8 +62,8 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Source:
     return read(read_text(path), path.name, path.parent, overrides)
 
 
-def read(text: str, name: str, folder: Path, overrides: Sequence[str] = ()) -> Source:
-    """Check a spec's text; errors call it ``name``.
+def read(text: str, name: str, folder: Path, overrides: Sequence[str] = (), fitted: float | None = None) -> Source:
+    """Check a spec's text; errors call it ``name``. ``fitted`` takes the place of the scale that it has.
 
     Raises:
         SpecError: it makes no sense; every mistake is listed.
@@ -58,4 +71,19 @@ def read(text: str, name: str, folder: Path, overrides: Sequence[str] = ()) -> S
     """
     settings = parse(text, name)
     overridden = apply(settings, overrides)
-    return Source(name, text, folder, tuple(overrides), grid(settings, name, overridden, folder))
+    wants_fit = _replace_scale(settings, fitted)
+    return Source(name, text, folder, tuple(overrides), grid(settings, name, overridden, folder), fitted, wants_fit)
+
+
+def _replace_scale(settings: dict[object, object], fitted: float | None) -> bool:
+    """Put a number where a profile's scale is to be; whether one has still to be found for ``fit``, for which 1 stands
+    until then."""
+    work = settings.get("workload")
+    if not isinstance(work, dict) or work.get("kind") != "profile":
+        return False
+    wanted = work.get("scale") == FIT
+    if fitted is not None:
+        work["scale"] = fitted
+    elif wanted:
+        work["scale"] = 1.0
+    return wanted and fitted is None

@@ -183,7 +183,8 @@ class Profile(_Synchronised):
     kind: Literal["profile"]
     model: Annotated[str, AfterValidator(_profile_name)] = Field(examples=["vgg19"])
     scale: Number = Field(1.0, ge=1, le=1e6, examples=["200"])
-    """Divides the gradient and the links' rates alike, so that times stay those of the model on links as given."""
+    """Divides the gradient and the links' rates alike, so that times stay those of the model on links as given. ``fit``
+    stands for the least that this machine carries, see :mod:`testbed.capacity.fit`."""
     compute: Annotated[PlayedTime, BeforeValidator(_compute)] = PlayedTime()
     overlap: Literal["none", "layer", "both"] = "none"
     """``both`` lets the next forward pass begin, too, with the layers whose sums are there."""

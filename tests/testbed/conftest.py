@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from testbed.capacity import cache
+from testbed.capacity.load import Load
+from testbed.capacity.model import Step
 from testbed.referee import Referee
 from testbed.spec import Source, read
 from testbed.trial import Trial
@@ -98,6 +101,14 @@ def testbed(
         return Called(code, printed.out, printed.err)
 
     return call
+
+
+@pytest.fixture(scope="session", autouse=True)
+def roomy(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """This machine is known to carry whatever tests ask for, whatever its user has measured."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    load = Load(1e12, 2e12, 1e9, 1e7, 1, 1, 10**12, 8e12)
+    cache.keep([Step("all", load, certified=True, ratio=1.0, idle=0.5)], "2026-11-22")
 
 
 @pytest.fixture(scope="session")

@@ -14,13 +14,17 @@ from analysis.papers.bml import LENET5, VGG19, t_f_s
 from analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs
 from analysis.papers.evidence import GST, gst_s, measure
 from analysis.papers.judging import within
+from analysis.papers.page import render
 from analysis.recorded import Run
 from testbed import exits, reproduction
+from testbed.capacity.fit import enlarged
 from testbed.errors import MissingToolError
 from testbed.planning import plan
-from testbed.reproduction import Decided, as_json, exit_code, expected_s, source
+from testbed.reproduction import Decided, as_began, as_json, exit_code, expected_s, folder, scales, source
+from testbed.rundir import RunDirectory
 from testbed.spec.model import Profile
 
+from .capacity.made_up import known
 from .conftest import Called
 from .runner import STEAL
 from .sweeps import records
@@ -49,6 +53,25 @@ def test_every_experiment_can_be_planned_in_both_modes(experiment: Experiment, f
 @pytest.mark.parametrize("paper", PAPERS.values(), ids=lambda paper: paper.name)
 def test_quick_is_quick(paper: Paper) -> None:
     assert expected_s(paper.claims, full=False) < 600 < expected_s(paper.claims, full=True)
+
+
+def test_a_scale_that_this_machine_does_not_carry_is_larger_and_kept_and_told(tmp_path: Path) -> None:
+    claim = next(claim for claim in CLAIMS if claim.name == "bml.vgg19")
+    asked = source(VGG19.experiment, False)
+    assert enlarged(asked, known()) is asked
+    larger = enlarged(asked, known(limit=1.2))
+    path = folder(tmp_path, VGG19.experiment, False)
+    assert scales([claim], tmp_path, False) == {}
+    RunDirectory.create(path, larger).close()
+    assert larger.fitted is not None
+    assert larger.fitted > 200
+    assert as_began(path, asked).fitted == larger.fitted  # whatever is known of the machine by then
+    text = scales([claim], tmp_path, False)["bml/vgg19.yaml"]
+    assert text.startswith(
+        f"Its scale was {larger.fitted:g}, and not 200 as written: this machine would not have carried"
+    )
+    folders = {"bml/vgg19.yaml": path.name}
+    assert text in render(PAPERS["bml"], [(claim, claim.decide({}))], "quick", folders, {"bml/vgg19.yaml": text})
 
 
 def test_claims_have_names_places_and_an_end() -> None:

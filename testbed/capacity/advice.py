@@ -1,0 +1,146 @@
+"""What to expect of an experiment on this machine, in one sentence, and what to change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.capacity.cache import Known
+from testbed.capacity.load import Load, load_of, not_known
+from testbed.spec.model import Profile
+from testbed.trial import Trial
+from testbed.units import rate_text
+
+MEASURE = "testbed doctor --capacity"
+UNMEASURED = f"whether this machine carries it is not known: {MEASURE} measures that in half a minute"
+SAME_KERNEL = ("mininet", "docker")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A trial with its load, and the room that this machine has for it (:meth:`Capacity.room`)."""
+
+    trial: Trial
+    load: Load
+    room: float
+
+    @property
+    def carried(self) -> bool:
+        return self.room >= 1
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to expect.
+
+    Attributes:
+        asked: the trials of which something is predicted.
+        text: one sentence.
+    """
+
+    asked: tuple[Asked, ...]
+    text: str
+
+    @property
+    def worst(self) -> Asked | None:
+        return min(self.asked, key=lambda one: one.room, default=None)
+
+    @property
+    def warns(self) -> bool:
+        """Whether a trial is expected to be INVALID."""
+        return self.worst is not None and not self.worst.carried
+
+    def as_json(self) -> dict[str, Any] | None:
+        """For a program; None where nothing is predicted."""
+        worst = self.worst
+        if worst is None:
+            return None
+        return {
+            "trial": worst.trial.id,
+            "asks_bps": worst.load.in_all_bps,
+            "carries_bps": worst.load.in_all_bps * worst.room,
+            "expected_invalid": [one.trial.id for one in self.asked if not one.carried],
+        }
+
+
+def carried_text(found: Known) -> str:
+    """What was measured, in one line; of a machine of which something is known."""
+    assert found.capacity is not None
+    best = found.capacity.best
+    return (
+        f"{rate_text(round_down(best.load.in_all_bps, 3))} in all and {round_down(best.load.packets_s):,.0f} packets/s "
+        f"stayed certified, with {best.load.processes} processes ({best.network}), {found.measured}"
+    )
+
+
+def advise(trials: Sequence[Trial], known: Known) -> Advice:
+    """What to expect of ``trials``; of those that repeat, the first."""
+    cells: dict[tuple[str, str], Trial] = {}
+    for trial in trials:
+        cells.setdefault((trial.name, trial.mark), trial)
+    reasons = [not_known(trial) for trial in cells.values()]
+    if all(reasons):
+        return Advice((), f"whether this machine carries it is not predicted: {reasons[0]}" if reasons else "")
+    if known.trouble:
+        return Advice((), f"{known.trouble}; {MEASURE} measures again what this machine carries")
+    if known.capacity is None:
+        return Advice((), UNMEASURED)
+    one_each = {id(trial.network): trial for trial in cells.values()}  # batches at a point share a network
+    loads = {key: load_of(trial) for key, trial in one_each.items()}
+    asked = [
+        Asked(trial, load, known.capacity.room(load))
+        for trial in cells.values()
+        if (load := loads[id(trial.network)]) is not None
+    ]
+    return Advice(tuple(asked), _text(asked))
+
+
+def _text(asked: Sequence[Asked]) -> str:
+    """``18 links of 1 Gbit/s carry 18 Gbit/s in all; this machine carried 7.2: expect INVALID. ...``."""
+    worst = min(asked, key=lambda one: one.room)
+    load, trial = worst.load, worst.trial
+    which = f" ({trial.label})" if len({one.trial.label for one in asked}) > 1 else ""
+    alike = f" (as in the lab netns, whose kernel {trial.spec.lab} shares)" if trial.spec.lab in SAME_KERNEL else ""
+    text = f"{links_text(load)}{which} carry {rate_text(round_down(load.in_all_bps, 3))} in all"
+    carried = load.in_all_bps * worst.room
+    if worst.carried:
+        return f"{text}; this machine carried {rate_text(round_down(carried))}{alike}"
+    if worst.room <= 0:
+        return (
+            f"{trial.label} has {load.processes} processes, more than this machine carried at any rate{alike}: "
+            "expect INVALID. Take fewer hosts"
+        )
+    many = sum(not one.carried for one in asked)
+    some = f" of {many} of {len(asked)} cells" if many < len(asked) else ""
+    fixes = " or ".join(f"--set {change}" for change in changes(worst))
+    return f"{text}; this machine carried {rate_text(round_down(carried))}{alike}: expect INVALID{some}. Take {fixes}"
+
+
+def links_text(load: Load) -> str:
+    """``18 links of 1 Gbit/s``."""
+    return f"{load.links} links of {rate_text(load.rate_bps)}"
+
+
+def changes(asked: Asked) -> list[str]:
+    """What would let this machine carry a trial, as ``--set`` takes it: a larger scale, where the workload has one, or
+    slower links."""
+    spec = asked.trial.spec
+    rate_bps = round_down(spec.links.rate_bps * asked.room)
+    scale = (
+        [f"workload.scale={round_up(spec.workload.scale / asked.room):g}"] if isinstance(spec.workload, Profile) else []
+    )
+    return [*scale, f"links.rate='{rate_text(rate_bps)}'"]
+
+
+def round_down(value: float, digits: int = 2) -> float:
+    """``value`` with so many digits, and not more than it."""
+    step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    return round(math.floor(value / step * (1 + 1e-9)) * step, 10)
+
+
+def round_up(value: float, digits: int = 2) -> float:
+    """``value`` with so many digits, and not less than it."""
+    step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    return round(math.ceil(value / step * (1 - 1e-9)) * step, 10)

@@ -1,0 +1,146 @@
+"""What was measured, in the user's cache: ``$XDG_CACHE_HOME/testbed/capacity.json``, by machine.
+
+A home directory may be on several machines, and a machine may get another kernel or fewer cores: what was measured
+counts for the same machine only. The steps are kept, not what follows from them, so that a better model can use them.
+The file is the user's alone (0600); one that belongs to somebody else, or is damaged, counts as nothing measured, and
+says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import socket
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.capacity.model import Capacity, NothingCarriedError, Step, fitted
+from testbed.environment import cpu_model
+from testbed.errors import OutputError
+from testbed.files import named_errors, parse_json, write_bytes
+
+FILE = Path("testbed") / "capacity.json"
+SCHEMA = 1
+LARGEST_BYTES = 1 << 20
+"""A machine's steps take 10 KiB."""
+MOST_MACHINES = 32
+MOST_STEPS = 1000
+MACHINE_ID = Path("/etc/machine-id")
+Machine = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of this machine: its capacity and when it was measured, or, if a file could not be used, why."""
+
+    capacity: Capacity | None = None
+    measured: str = ""
+    trouble: str = ""
+
+
+def place() -> Path:
+    """Where the file is, by the XDG Base Directory Specification: a path there that is not absolute is ignored."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / FILE
+
+
+def machine() -> Machine:
+    """What tells this machine from others, and from itself with other cores or another kernel."""
+    identity = ""
+    with suppress(OSError):
+        identity = MACHINE_ID.read_text().strip()
+    return {
+        "cpu": cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "machine": identity or socket.gethostname(),
+    }
+
+
+def known(path: Path | None = None, of: Machine | None = None) -> Known:
+    """What was measured on this machine."""
+    path, of = path or place(), of or machine()
+    try:
+        found = [entry for entry in _read(path) if entry.get("machine") == of]
+    except FileNotFoundError:
+        return Known()
+    except OSError as error:
+        return Known(trouble=f"{path} cannot be read: {(error.strerror or str(error)).lower()}")
+    except ValueError as error:
+        return Known(trouble=f"{path} is not used: {error}")
+    try:
+        return Known(_capacity(found[-1]), str(found[-1]["measured"])) if found else Known()
+    except (KeyError, TypeError, ValueError, NothingCarriedError):
+        return Known(trouble=f"{path} is not used: it is damaged")
+
+
+def keep(steps: Sequence[Step], measured: str, path: Path | None = None, of: Machine | None = None) -> Path:
+    """Keep this machine's steps in place of earlier ones, beside those of other machines; the file's path.
+
+    Raises:
+        OutputError, DiskFullError: it cannot be written.
+    """
+    path, of = path or place(), of or machine()
+    try:
+        others = [entry for entry in _read(path) if entry.get("machine") != of]
+    except (OSError, ValueError):
+        others = []  # what cannot be used is replaced
+    entry = {"machine": of, "measured": measured, "steps": [step.as_json() for step in steps]}
+    with named_errors(path):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _refuse_strangers(path)
+    write_bytes(path, _text([*others[1 - MOST_MACHINES :], entry]), mode=0o600)
+    return path
+
+
+def _text(entries: Sequence[dict[str, Any]]) -> bytes:
+    return (json.dumps({"schema": SCHEMA, "machines": entries}, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _refuse_strangers(path: Path) -> None:
+    """
+    Raises:
+        OutputError: the folder is somebody else's, who could read or change what is written there.
+    """
+    owner = path.parent.stat().st_uid
+    if owner != os.geteuid():
+        raise OutputError(f"{path.parent} belongs to user {owner}", fix="set XDG_CACHE_HOME to a directory of your own")
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    """The entries of a file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not ours to believe; the message says why.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO would wait for a writer
+    with os.fdopen(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise ValueError("it is no file")
+        if about.st_uid != os.geteuid():
+            raise ValueError(f"it belongs to user {about.st_uid}")
+        content = file.read(LARGEST_BYTES + 1)
+    if len(content) > LARGEST_BYTES:
+        raise ValueError("it is too large")
+    try:
+        found = parse_json(content.decode())
+        entries = found["machines"] if found["schema"] == SCHEMA else []
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ValueError("it is damaged") from None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ValueError("it is damaged")
+    return entries
+
+
+def _capacity(entry: dict[str, Any]) -> Capacity:
+    steps = entry["steps"]
+    if not isinstance(steps, list) or len(steps) > MOST_STEPS:
+        raise ValueError("no steps of a ladder")
+    return fitted([Step.from_json(step) for step in steps])

@@ -1,0 +1,189 @@
+"""Measuring what this machine carries: short trials of a few networks at rising rates, until GST is not certified.
+
+A step is a real trial: a profile in the lab ``netns``, scaled so that the links need ``GST_S`` for it. The first
+network begins at a guess and every other one where that before ended; each climbs until it is lost, or descends until
+it holds. Whoever else is busy on the machine would be taken for its limit, so a step waits for a calm
+moment, and one that was lost by little is tried again.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.capacity.load import in_all_bps, load_of
+from testbed.capacity.model import Step, certified
+from testbed.environment import congestion_control
+from testbed.errors import TrialError
+from testbed.execute import execute
+from testbed.lab.base import Lab
+from testbed.lab.netns import NetnsLab
+from testbed.monitor import read_cpu
+from testbed.referee import Referee
+from testbed.spec import read
+from testbed.trial import Trial
+from testbed.trials import trials
+
+ABOUT_S = 35
+MODEL, BATCH, MTU = "vgg19", 32, 1500
+GST_S = 0.25
+"""Long enough that what comes at its beginning and end weighs less than a certificate allows."""
+ITERATIONS = 3
+"""The first is warm-up."""
+PACE_S, PACE_S_PER_BYTE = 0.05, 1.2e-9
+"""Computing, in which a worker makes its values and checks the last sums: 1 ns a byte on a core."""
+STEP = 2**0.5
+GUESS_BPS_PER_CORE = 4e9
+"""In all, of the first network."""
+FASTEST_BPS, LEAST_BPS, MOST_BPS = 20_000_000_000, 100_000_000, 10**12
+"""Of a link, and of all links together."""
+LOST = 1.15
+"""Times its bound, from which on a GST is no slip."""
+CALM, CALM_S, PATIENCE_S = 0.1, 0.2, 3.0
+"""A machine is calm if others took at most this share of it for so long; how long to wait for that."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A network of the ladder; together they differ in bytes, links, chunks and processes."""
+
+    topology: str
+    scheme: str
+    chunk: str
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.scheme} on {self.topology}, chunks of {self.chunk}"
+
+
+RUNGS = (
+    Rung("star(hosts=9)", "ring", "64 KiB"),
+    Rung("bcube(n=3,k=2)", "bml", "16 KiB"),
+    Rung("star(hosts=4)", "ring", "128 KiB"),
+    Rung("fat_tree(k=4)", "ring", "32 KiB"),
+)
+SPEC = """
+name: capacity
+links: {{rate: {rate_bps} bit/s, mtu: {mtu}}}
+workload:
+  kind: profile
+  model: {model}
+  batch: {batch}
+  scale: {scale}
+  iterations: {iterations}
+  chunk: {chunk}
+  compute: {{mode: paced, pace: {{{batch}: {pace_s} s}}}}
+arms: [{{topology: "{topology}", scheme: "{scheme}"}}]
+"""
+
+
+def climb(tell: Callable[[Step], None], rungs: Sequence[Rung] = RUNGS) -> list[Step]:
+    """Measure; ``tell`` hears of each step.
+
+    Raises:
+        TestbedError: no lab can be had here, or a trial failed.
+    """
+    steps: list[Step] = []
+    guess_bps = GUESS_BPS_PER_CORE * len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory(prefix="testbed-capacity-") as folder, NetnsLab() as lab, Referee() as referee:
+        for rung in rungs:
+
+            def held(wanted_bps: float, rung: Rung = rung) -> bool:
+                trial = trial_of(rung, wanted_bps)
+                found = step(rung, trial, lab, referee, Path(folder))
+                if not found.certified and found.ratio < LOST:
+                    again = step(rung, trial, lab, referee, Path(folder))
+                    found = again if again.certified else found
+                steps.append(found)
+                tell(found)
+                return found.certified
+
+            guess_bps = frontier_bps(held, guess_bps) or guess_bps
+    return steps
+
+
+def frontier_bps(held: Callable[[float], bool], guess_bps: float, least_bps: float = LEAST_BPS) -> float:
+    """The most, in all, for which ``held`` is true, by steps up or down from a guess; 0 where it never is down to
+    ``least_bps``."""
+    at_bps = guess_bps
+    if held(at_bps):
+        while at_bps < MOST_BPS and held(at_bps * STEP):
+            at_bps *= STEP
+        return at_bps
+    while at_bps > least_bps:
+        at_bps /= STEP
+        if held(at_bps):
+            return at_bps
+    return 0.0
+
+
+def trial_of(rung: Rung, wanted_bps: float) -> Trial:
+    """A trial of a network in which all links together carry ``wanted_bps``, or as much as such links can have."""
+
+    def made(rate_bps: float, scale: float, pace_s: float) -> Trial:
+        text = SPEC.format(
+            rate_bps=round(rate_bps * scale),
+            mtu=MTU,
+            model=MODEL,
+            batch=BATCH,
+            scale=scale,
+            iterations=ITERATIONS,
+            chunk=rung.chunk,
+            pace_s=round(pace_s, 3),
+            topology=rung.topology,
+            scheme=rung.scheme,
+        )
+        return trials(read(text, "capacity", Path()))[0]
+
+    probe = made(1e9, 100.0, PACE_S)
+    rate_bps = min(FASTEST_BPS, 1e9 * wanted_bps / in_all_bps(probe.network))
+    scale = max(1.0, 100.0 * probe.gst_theory_s * 1e9 / rate_bps / GST_S)
+    gradient_bytes = 4 * probe.network.floats * 100.0 / scale
+    return made(rate_bps, scale, PACE_S + PACE_S_PER_BYTE * gradient_bytes * probe.network.world)
+
+
+def recorded(trial: Trial, lab: Lab, referee: Referee, folder: Path, patience_s: float = PATIENCE_S) -> dict[str, Any]:
+    """The record of a trial that was run in a calm moment, if one came within ``patience_s``.
+
+    Raises:
+        TrialError: it failed.
+    """
+    _wait_for_calm(patience_s)
+    record = execute(trial, lab, referee, folder, congestion_control(trial.spec), lambda _: None).record
+    if record["status"] != "done":
+        raise TrialError(str(record["error"]).partition("\n  fix: ")[0], fix="see whether testbed doctor finds why")
+    return record
+
+
+def step(rung: Rung, trial: Trial, lab: Lab, referee: Referee, folder: Path) -> Step:
+    """What came of a trial of a rung.
+
+    Raises:
+        TrialError: it failed.
+    """
+    record, load = recorded(trial, lab, referee, folder), load_of(trial)
+    assert load is not None, "something is known of every rung"
+    found = {check["name"]: check["value"] or 0.0 for check in record["fidelity"]["checks"]}
+    idle = min(1.0, found["CPU headroom"] + found["CPU steal"])
+    return Step(rung.name, load, certified(record), record["metrics"]["gst_ratio"], idle)
+
+
+def _wait_for_calm(patience_s: float) -> None:
+    """Until nobody else keeps the cores busy, or that has lasted too long."""
+    cores, end_s = os.sched_getaffinity(0), time.monotonic() + patience_s
+    while time.monotonic() < end_s:
+        idle_s, _, total_s = _cpu(cores)
+        time.sleep(CALM_S)
+        later_idle_s, _, later_total_s = _cpu(cores)
+        if later_idle_s - idle_s >= (1 - CALM) * (later_total_s - total_s):
+            return
+
+
+def _cpu(cores: Collection[int]) -> tuple[float, float, float]:
+    return read_cpu(Path("/proc/stat").read_text(), cores, os.sysconf("SC_CLK_TCK"))

@@ -1,0 +1,108 @@
+"""What a trial asks of the machine while gradients are on the wire, from its forest, links and chunks alone.
+
+All rates are those at which the busiest link is full, unless steps jitter: what the machine must do if GST is to be the
+least that the links allow. Bytes are the payload of TCP.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from testbed.jobs import inner_nodes
+from testbed.lab.base import LinkSettings
+from testbed.trial import Network, Trial
+from testbed.trials import lab_rate_bps
+from workloads.sync.chunks import cut
+from workloads.sync.cost import goodput
+
+HEADER_BYTES = 52
+"""Of IP and TCP with timestamps, as :func:`workloads.sync.cost.goodput` has it."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a trial asks for, per second.
+
+    Attributes:
+        sent_bytes_s: what all processes hand to TCP.
+        link_bytes_s: what all links carry, each direction of each link counted.
+        packets_s: full packets that this is, on all links.
+        chunks_s: chunks that processes send.
+        processes: workers, and nodes that add for others.
+        links: number of links.
+        rate_bps: of a host's link.
+        in_all_bps: what all links carry, headers included, the mean of a link's two directions: links that are full
+            both ways carry their rates in all.
+    """
+
+    sent_bytes_s: float
+    link_bytes_s: float
+    packets_s: float
+    chunks_s: float
+    processes: int
+    links: int
+    rate_bps: int
+    in_all_bps: float
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def load_of(trial: Trial) -> Load | None:
+    """A trial's load; None where it is not known, see :func:`not_known`."""
+    if not_known(trial) is not None:
+        return None
+    network, mtu = trial.network, trial.spec.links.mtu
+    least_s = network.cost.round_s() / goodput(mtu) + _jitter_s(trial)
+    link_bytes_s = float(network.cost.link_bytes.sum()) / least_s
+    return Load(
+        sent_bytes_s=network.cost.wire_bytes / least_s,
+        link_bytes_s=link_bytes_s,
+        packets_s=link_bytes_s / (mtu - HEADER_BYTES),
+        chunks_s=chunks_of(trial) / least_s,
+        processes=len(inner_nodes(network.forest)),
+        links=len(network.topology.links),
+        rate_bps=lab_rate_bps(trial.spec),
+        in_all_bps=8 * link_bytes_s / goodput(mtu) / 2,
+    )
+
+
+def in_all_bps(network: Network) -> float:
+    """What all links carry when the busiest is full, see :class:`Load`."""
+    return 8 * float(network.cost.link_bytes.sum()) / network.cost.round_s() / 2
+
+
+def _jitter_s(trial: Trial) -> float:
+    """By how much steps that jitter make a synchronisation longer on average, at least: those that follow each other
+    each by the mean of a normal distribution's positive half. Links rest meanwhile."""
+    sigma_s = math.hypot(*(one.sigma_s for one in trial.jitter))
+    return trial.network.cost.rounds * sigma_s / math.sqrt(2 * math.pi)
+
+
+def chunks_of(trial: Trial) -> int:
+    """Chunks that all processes send in one synchronisation: each along every edge of its class's two trees."""
+    network = trial.network
+    table = cut(network.forest, network.floats, network.gradient.buckets, trial.work.chunk_bytes)
+    edges = (network.forest.reduce >= 0).sum(axis=1) + (network.forest.broadcast >= 0).sum(axis=1)
+    return int(edges[np.asarray(table.klass)].sum())
+
+
+def not_known(trial: Trial) -> str | None:
+    """Why nothing is predicted of a trial; None where something is."""
+    if trial.spec.lab == "baremetal":
+        return "the lab baremetal has machines of its own"
+    if trial.command:
+        return "what a command sends is its own affair"
+    if trial.network.forest.library:
+        return f"what {trial.network.forest.library.name} takes of the cores is not measured"
+    if any(link.delay_s for link in trial.network.topology.links) or any(map(_impaired, trial.settings_met)):
+        return "what delays, jitter and losses take of the cores is not measured"
+    return None
+
+
+def _impaired(settings: LinkSettings) -> bool:
+    return bool(settings.jitter_s or settings.loss or settings.reorder)

@@ -1,0 +1,145 @@
+"""From what was measured on a few networks to what this machine carries of any other.
+
+Problem: each network stays certified up to some rate, and each up to another. Chosen: processor time is what runs
+out. While gradients are on the wire it grows linearly with the bytes that processes send (copied twice, and added), the
+bytes on each link (shaped, and handed on), the chunks (Python, once each) and the processes (each wakes up by itself).
+The prices of these are :data:`PRICES`, once and for all: with them the processor time of 28 trials on two cores (five
+schemes on stars, BCubes and a fat-tree; chunks of 32 and 128 KiB) is within 9 % (standard deviation), 17 % at most.
+What a machine carries is then one number, and the ladder finds it: at how much of that networks are no longer
+certified. A machine that is twice as fast has twice that limit. On two cores, of 52 trials all that needed up to 1.6
+cores were VALID in GST, and none that needed 2.7 or more.
+
+Rejected: Gbit/s alone (19 % off that line, 37 % at most: more processes and smaller chunks take more for the same
+bytes); prices of each machine's own, from the idle time of its steps (four numbers from a dozen steps, in which whoever
+else is busy counts: on a machine with neighbours, two of them came out as 0).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.capacity.load import Load
+from testbed.errors import TestbedError
+
+PRICES = np.array([0.0725, 0.0316, 0.0164, 0.0116])
+"""Cores for each of :func:`units` of a load: of one 2.x GHz machine with time to spare (benchmarks/capacity.py --prices
+measures them again)."""
+CERTIFY = 0.03
+"""Most by which GST is above its bound where a trial is certified."""
+
+
+class NothingCarriedError(TestbedError):
+    """No step of the ladder stayed certified."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One short trial of the ladder.
+
+    Attributes:
+        network: topology and scheme, for people.
+        load: what it asked for.
+        certified: whether its GST was certified.
+        ratio: of GST to its bound.
+        idle: share of all cores' time that it did not take while gradients were on the wire: left, or taken by a host.
+    """
+
+    network: str
+    load: Load
+    certified: bool
+    ratio: float
+    idle: float
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Step:
+        """
+        Raises:
+            KeyError, TypeError, ValueError: it is none.
+        """
+        load = Load(**{key: _number(value) for key, value in dict(found["load"]).items()})
+        ratio, idle = _number(found["ratio"]), _number(found["idle"])
+        if not isinstance(found["certified"], bool) or not isinstance(found["network"], str):
+            raise ValueError("a step of the ladder says whether it was certified, and where")
+        return cls(found["network"], load, found["certified"], ratio, idle)
+
+
+def _number(value: object) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ValueError(f"{value!r} is no number of a ladder's")
+    return value
+
+
+def certified(record: Mapping[str, Any]) -> bool:
+    """Whether a finished trial's GST is known to a few per cent by its bound alone, whatever the machine did."""
+    numbers = (record["fidelity"] or {}).get("numbers")
+    if numbers is not None:
+        return bool(numbers["gst"]["certified"])
+    trusted = ("lower bound", "bytes on the wire", "read back")
+    held = all(check["ok"] for check in record["fidelity"]["checks"] if check["name"] in trusted)
+    return held and float(record["metrics"]["gst_ratio"]) <= 1 + CERTIFY
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What this machine carries.
+
+    Attributes:
+        steps: what was measured.
+        limit: the need (:func:`need`) up to which trials stay certified.
+    """
+
+    steps: tuple[Step, ...]
+    limit: float
+
+    def room(self, load: Load) -> float:
+        """How many times the rates of a load this machine carries; 1 or more where it carries the load as it is."""
+        fixed = float(PRICES[-1]) * load.processes
+        return max(0.0, self.limit - fixed) / (need(load) - fixed)
+
+    @property
+    def best(self) -> Step:
+        """The certified step that carried most."""
+        return max((step for step in self.steps if step.certified), key=lambda step: step.load.in_all_bps)
+
+
+def units(load: Load) -> NDArray[np.float64]:
+    """What processor time is paid for: Gbit/s sent, Gbit/s on links, thousand chunks/s, processes."""
+    return np.array([8e-9 * load.sent_bytes_s, 8e-9 * load.link_bytes_s, 1e-3 * load.chunks_s, float(load.processes)])
+
+
+def need(load: Load) -> float:
+    """Cores that a load takes, at :data:`PRICES`."""
+    return float(units(load) @ PRICES)
+
+
+def fitted(steps: Sequence[Step]) -> Capacity:
+    """The capacity that steps are evidence of: for each network, the middle (in ratio) of the most that was certified
+    and the least beyond that was not; of these the median. A network that was never lost ends at its last step.
+
+    Raises:
+        NothingCarriedError: none was certified.
+    """
+    networks: dict[str, list[tuple[float, bool]]] = {}
+    for step in steps:
+        networks.setdefault(step.network, []).append((need(step.load), step.certified))
+    limits = []
+    for needs in networks.values():
+        held = max((each for each, was_certified in needs if was_certified), default=0.0)
+        lost = min((each for each, was_certified in needs if not was_certified and each > held), default=held)
+        if held:
+            limits.append(math.sqrt(held * lost))
+    if not limits:
+        raise NothingCarriedError(
+            "this machine carried nothing that could be certified",
+            fix="end what else uses the cores, and measure again",
+        )
+    return Capacity(tuple(steps), float(np.median(limits)))

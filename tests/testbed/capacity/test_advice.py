@@ -1,0 +1,159 @@
+"""What a person is told before a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from testbed.capacity.advice import Advice, advise, round_down, round_up
+from testbed.capacity.cache import Known
+from testbed.capacity.load import load_of
+from testbed.spec import read
+from testbed.trials import trials
+
+from .made_up import known
+
+FAST = """\
+name: fast
+links: {rate: 4 Gbit/s}
+workload: {kind: profile, model: vgg19, batch: 32, iterations: 3, scale: 2}
+arms: [{topology: "bcube(n=3,k=2)", scheme: bml}]
+"""
+SEVERAL = """\
+name: several
+links: {rate: 2 Gbit/s}
+workload: {model: lenet5, dataset: digits, batch: [2, 4], iterations: 3, compute: none}
+arms:
+  - {label: ring, topology: star(hosts=4), scheme: ring}
+  - {label: BML, topology: "bcube(n=3,k=2)", scheme: bml}
+repeats: 2
+"""
+
+
+def told(spec: str, of: Known) -> Advice:
+    return advise(trials(read(spec, "spec.yaml", Path())), of)
+
+
+def test_more_than_the_machine_carries() -> None:
+    found = told(FAST, known())
+    assert found.warns
+    assert found.text == (
+        "18 links of 2 Gbit/s carry 36 Gbit/s in all; this machine carried 17 Gbit/s: expect INVALID. "
+        "Take --set workload.scale=4.1 or --set links.rate='1.9 Gbit/s'"
+    )
+
+
+def test_what_is_advised_is_carried() -> None:
+    slower = FAST.replace("4 Gbit/s", "1.9 Gbit/s")
+    for spec in (FAST.replace("scale: 2", "scale: 4.1"), slower):
+        assert not told(spec, known()).warns
+
+
+def test_of_several_arms_the_one_that_asks_for_most() -> None:
+    found = told(SEVERAL, known())
+    assert found.text == (
+        "18 links of 2 Gbit/s (BML) carry 36 Gbit/s in all; this machine carried 17 Gbit/s: expect INVALID of 2 of 4 "
+        "cells. Take --set links.rate='970 Mbit/s'"
+    )
+    assert found.as_json() == {
+        "trial": "bml-bcube3-2-b2-r1",
+        "asks_bps": pytest.approx(36e9),
+        "carries_bps": pytest.approx(17.5e9, rel=0.05),
+        "expected_invalid": ["bml-bcube3-2-b2-r1", "bml-bcube3-2-b4-r1"],
+    }
+    json.dumps(found.as_json())
+
+
+def test_what_the_machine_carries() -> None:
+    found = told(FAST.replace("scale: 2", "scale: 10"), known())
+    assert not found.warns
+    assert found.text == "18 links of 400 Mbit/s carry 7.2 Gbit/s in all; this machine carried 17 Gbit/s"
+
+
+@pytest.mark.parametrize("lab", ["mininet", "docker"])
+def test_other_labs_of_the_same_kernel_are_predicted_alike_and_that_is_said(lab: str) -> None:
+    text = told(f"lab: {lab}\n{FAST}", known()).text
+    assert f"17 Gbit/s (as in the lab netns, whose kernel {lab} shares): expect INVALID" in text
+
+
+IMPAIRED = "what delays, jitter and losses take of the cores is not measured"
+COMMAND = """\
+name: x
+links: {rate: 1 Gbit/s}
+workload: {kind: command, command: python -V}
+arms: [{topology: star(hosts=2)}]
+"""
+UNKNOWN = {
+    "lab: baremetal\n" + FAST: "the lab baremetal has machines of its own",
+    FAST.replace("4 Gbit/s", "4 Gbit/s, delay: 1 ms"): IMPAIRED,
+    FAST.replace("4 Gbit/s", "4 Gbit/s, loss: 1 %"): IMPAIRED,
+    FAST.replace('"bcube(n=3,k=2)", scheme: bml', "star(hosts=4), scheme: gloo"): (
+        "what gloo takes of the cores is not measured"
+    ),
+    COMMAND: "what a command sends is its own affair",
+}
+
+
+@pytest.mark.parametrize("spec", UNKNOWN)
+def test_where_nothing_is_predicted_it_says_why(spec: str) -> None:
+    for of in (known(), Known()):
+        found = told(spec, of)
+        assert found.text == f"whether this machine carries it is not predicted: {UNKNOWN[spec]}"
+        assert (found.asked, found.warns, found.as_json()) == ((), False, None)
+
+
+def test_nothing_measured_yet_says_how() -> None:
+    assert told(FAST, Known()).text == (
+        "whether this machine carries it is not known: testbed doctor --capacity measures that in half a minute"
+    )
+
+
+def test_a_damaged_file_says_so() -> None:
+    assert told(FAST, Known(trouble="FILE is not used: it is damaged")).text == (
+        "FILE is not used: it is damaged; testbed doctor --capacity measures again what this machine carries"
+    )
+
+
+def test_more_processes_than_are_carried_at_any_rate() -> None:
+    spec = FAST.replace("bcube(n=3,k=2)", "star(hosts=300)").replace("bml", "ring").replace("scale: 2", "scale: 100")
+    assert told(spec, known()).text == (
+        "ring on star(hosts=300) has 300 processes, more than this machine carried at any rate: expect INVALID. "
+        "Take fewer hosts"
+    )
+
+
+def test_no_trial_no_advice() -> None:
+    assert advise([], known()).text == ""
+
+
+def test_a_load_is_what_links_carry_when_the_busiest_is_full() -> None:
+    """A ring of 9: each link full both ways, with 1448 of 1514 bytes of payload."""
+    spec = FAST.replace("bcube(n=3,k=2)", "star(hosts=9)").replace("bml", "ring").replace("scale: 2", "scale: 40")
+    found = load_of(trials(read(spec, "spec.yaml", Path()))[0])
+    assert found is not None
+    payload_bytes_s = 9 * 100e6 / 8 * 1448 / 1514
+    assert found.in_all_bps == pytest.approx(900e6)
+    assert found.sent_bytes_s == pytest.approx(payload_bytes_s)
+    assert found.link_bytes_s == pytest.approx(2 * payload_bytes_s)
+    assert found.packets_s == pytest.approx(2 * payload_bytes_s / 1448)
+    assert found.chunks_s == pytest.approx(payload_bytes_s / (128 * 1024), rel=0.1)
+    assert (found.processes, found.links, found.rate_bps) == (9, 9, 100_000_000)
+
+
+def test_links_rest_while_steps_jitter() -> None:
+    """A ring of 9 takes 16 steps one after the other, each later by 0.4 sigma on average."""
+    spec = FAST.replace("bcube(n=3,k=2)", "star(hosts=9)").replace("bml", "ring").replace("scale: 2", "scale: 40")
+    jitter = "perturb: {kind: jitter, of: step, sigma: 5 ms}\n"
+    plain, jittered = (trials(read(text, "spec.yaml", Path()))[0] for text in (spec, spec + jitter))
+    loads = load_of(plain), load_of(jittered)
+    assert loads[0] is not None
+    assert loads[1] is not None
+    longer = 1 + 16 * 0.005 * 0.3989 / plain.gst_theory_s
+    assert loads[0].in_all_bps / loads[1].in_all_bps == pytest.approx(longer, rel=1e-3)
+
+
+@pytest.mark.parametrize(("value", "down", "up"), [(7.29, 7.2, 7.3), (2.5, 2.5, 2.5), (123456.0, 120000.0, 130000.0)])
+def test_rounding(value: float, down: float, up: float) -> None:
+    assert (round_down(value), round_up(value)) == (down, up)
