@@ -48,20 +48,43 @@ class Metrics:
     staleness_max: float | None = None
 
 
+MOST_EXPLAINED = 1e-4
+"""Of the weights' norm; weights that are further from the reference's may be any."""
+
+
 @dataclass(frozen=True)
 class Accuracy:
-    """How good the trained weights are, and whether they are those of single-process SGD; or, of a profile, how many
-    elements of its sums were looked at, and how many were wrong."""
+    """How good the trained weights are, and how far they and the sums are from what they should be; or, of a profile,
+    how many elements of its sums were looked at, and how many were wrong."""
 
     test_accuracy: float | None = None
     test_loss: float | None = None
     weights_error: float | None = None
     weights_equal: bool | None = None
+    """All workers have the same."""
+    training_error: float | None = None
+    """How far the weights are from the reference's, as a share of what training changed."""
+    rounding_error: float | None = None
+    """Of records made before fixed point had a limit: what it was allowed to explain, as a share of the weights."""
     reference: str | None = None
+    checked_sums: int | None = None
+    """How many sums of gradients were held against their terms; None in older records."""
     checked_elements: int | None = None
     wrong_elements: int | None = None
     curve: list[list[float]] | None = None
-    """(iteration, share of the test set that is classified right after it), of the training that the weights equal."""
+    """(iteration, share of the test set that is classified right after it), of the reference, if the weights are its
+    own."""
+
+    @property
+    def apart(self) -> bool:
+        """The weights are not the reference's: rounding led too far for that."""
+        led_away = self.training_error is not None and self.curve is None
+        return led_away or (self.rounding_error or 0.0) > MOST_EXPLAINED
+
+    @property
+    def own_curve(self) -> list[list[float]] | None:
+        """The curve, if it is the trial's: older records have one whatever fixed point had made of the weights."""
+        return self.curve if self.weights_equal and not self.apart else None
 
 
 @dataclass(frozen=True)

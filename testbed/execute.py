@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.metrics import rounds
-from testbed import asynchrony, calibration, command, fidelity, jobs, observing, phases, results, watch
+from testbed import asynchrony, calibration, command, fidelity, jobs, observing, phases, results, sum_check, watch
 from testbed.bounds import bounds as bounds_of
 from testbed.calibration import Calibrated
 from testbed.deaths import Course, undisturbed
@@ -31,7 +31,7 @@ from testbed.lab.base import Counters, Lab
 from testbed.monitor import CpuLog
 from testbed.perturb.circuits import History, moved_cost
 from testbed.perturb.conductor import Conductor, Record, timeline
-from testbed.referee import REFERENCE, REPEATED, TOLERANCE, TRAINING_TOLERANCE, Referee
+from testbed.referee import REFERENCE, REPEATED, ROUNDED, Referee
 from testbed.room import blame_full_disk, check_room, needed_bytes
 from testbed.spot_checks import Readings
 from testbed.trial import Trial, link_settings
@@ -107,6 +107,10 @@ def execute(
                     check_loss(samples)
                 record |= summary(trial, seen, samples)
                 if isinstance(trial.training, Training):
+                    if not trial.asynchronous:
+                        looked_at = added(trial, seen)
+                        record["sums"] = storable(looked_at.record())
+                        sum_check.check(looked_at, expected_sums(trial, seen.course))
                     found = accuracy(trial.training, trial, seen, referee, files)
                     record["accuracy"] = storable(found)
                     check_weights(found)
@@ -288,12 +292,25 @@ def sent_bytes(counts: Sequence[int | None]) -> int | None:
 
 def accuracy(training: Training, trial: Trial, seen: Observed, referee: Referee, files: Files) -> dict[str, Any]:
     """Test accuracy, and how far the weights are from those of the reference and from each other."""
-    fixed = [phase.network.forest.fixed for phase in seen.course.phases]
-    step = max((1 / one.scale for one in fixed if one is not None and one.scale is not None), default=0.0)
+    scales = [None if (fixed := phase.network.forest.fixed) is None else fixed.scale for phase in seen.course.phases]
     worlds = [(phase.first, phase.network.world) for phase in seen.course.phases]
-    found = referee.check(training, worlds, trial.compute.mode, files.weights, step, seen.updates)
+    found = referee.check(training, worlds, trial.compute.mode, files.weights, scales, seen.updates)
     hashes = {line["weights_sha256"] for line in seen.of("done") if line.get("weights_sha256")}
-    return {**found, "weights_equal": len(hashes) == 1, "reference": REPEATED if trial.asynchronous else REFERENCE}
+    rounded = min((scale for scale in scales if scale is not None), default=None)
+    named = REFERENCE if rounded is None else ROUNDED.format(1 / rounded)
+    return {**found, "weights_equal": len(hashes) == 1, "reference": REPEATED if trial.asynchronous else named}
+
+
+def added(trial: Trial, seen: Observed) -> sum_check.Checked:
+    """What became of the sums of a trial that trained."""
+    return sum_check.checked(seen.of("done"), seen.course.phases, trial.network.floats, trial.work.chunk_bytes)
+
+
+def expected_sums(trial: Trial, course: Course) -> int:
+    """How many sums of a trial that trained can be checked; of one in which nodes died, some."""
+    if course.deaths:
+        return 0
+    return 1 if trial.compute.mode == "none" else trial.iterations
 
 
 def sums(trial: Trial, seen: Observed) -> dict[str, int]:
@@ -338,24 +355,26 @@ def check_loss(samples: pd.DataFrame) -> None:
 def check_weights(found: Mapping[str, Any]) -> None:
     """
     Raises:
-        TrialError: the workers' weights differ from each other, or from single-process SGD's.
+        TrialError: the workers' weights differ from each other, or from those that they must have; or rounding to fixed
+            point leaves too little of the gradients.
     """
     if not found["weights_equal"]:
         raise TrialError(
             "the workers ended with different weights",
             fix="the scheme did not give every worker the same sum; read its code",
         )
-    for name, allowed, whole in (
-        ("weights_error", TOLERANCE + found["rounding_error"], "their norm"),
-        ("training_error", TRAINING_TOLERANCE, "what training changed"),
-    ):
-        if not found[name] <= allowed:  # also true for NaN
-            raise TrialError(
-                f"the weights differ from those of {found['reference']} by {found[name]:.3g} of {whole}; "
-                f"{allowed:g} is allowed",
-                fix="take a lower learning rate if the loss rose on its way, for then rounding grows; "
-                "else mend the scheme",
-            )
+    if not found["coarseness"] <= found["coarsest"]:
+        raise TrialError(
+            f"scale too coarse: rounding to fixed point changed the sums by {found['coarseness']:.2g} of their norm; "
+            f"{found['coarsest']:g} is allowed",
+            fix=f"give the scheme scale={found['scale_needed']:g}",
+        )
+    if not found["training_error"] <= found["training_allowed"]:  # also true for NaN
+        raise TrialError(
+            f"the weights differ from those of {found['reference']} by {found['training_error']:.3g} of what training "
+            f"changed; rounding explains {found['training_allowed']:.2g}",
+            fix="mend the scheme, or whatever else made the workers train on other samples or take other steps",
+        )
 
 
 def probed_bytes(trial: Trial, probes: Sequence[Mapping[str, Any]]) -> dict[int, float]:

@@ -27,14 +27,8 @@ from testbed.errors import TrialError, TrialTimeoutError
 from workloads.job import Training
 from workloads.sync.ledger import Update
 
-TOLERANCE = 1e-4
-"""Largest norm of the difference to single-process SGD's weights, over the norm of these: float32 sums in another
-order differ by about 1e-7."""
-TRAINING_TOLERANCE = 1e-3
-"""Largest norm of the difference over that of what training changed. In 14 iterations of LeNet-5 on nine workers, sums
-in another order come to 1e-5 or less; one sample of one iteration left out comes to 4e-3, a worker's gradient of an
-earlier iteration or none to 1e-2."""
 REFERENCE = "single-process SGD"
+ROUNDED = "single-process SGD with gradients rounded to multiples of {:g}"
 REPEATED = "a single process that makes the server's updates in their order"
 SIGN_OF_LIFE_S = 1.0
 """How often the process says that it is still at work."""
@@ -65,17 +59,15 @@ class Referee:
         worlds: Sequence[tuple[int, int]],
         mode: str,
         weights: Path,
-        step: float = 0.0,
+        scales: Sequence[float | None] = (),
         order: Sequence[Update] | None = None,
     ) -> dict[str, Any]:
-        """What the weights in a .npy file are worth, if gradients were rounded to multiples of ``step``.
+        """What the weights in a .npy file are worth.
 
-        ``worlds`` are (first iteration, ranks) of each phase, see :data:`workloads.reference.Worlds`; ``order`` is that
-        of the updates of an asynchronous scheme.
+        ``worlds`` are (first iteration, ranks) of each phase, see :data:`workloads.reference.Worlds`; ``scales`` are
+        :data:`workloads.reference.Scales`; ``order`` is that of the updates of an asynchronous scheme.
 
-        ``test_accuracy``, ``test_loss``, ``weights_error`` (distance to the reference over the reference's norm),
-        ``rounding_error`` (how much of it rounding explains), ``training_error`` (the rest over what training changed)
-        and ``curve`` (single-process SGD's test accuracy after some iterations, as [iteration, accuracy]).
+        Returns what :func:`workloads.reference.judged` finds.
 
         Raises:
             TrialError: the process died.
@@ -89,7 +81,7 @@ class Referee:
             "worlds": worlds,
             "mode": mode,
             "weights": str(weights.resolve()),
-            "step": step,
+            "scales": scales,
             "order": None if order is None else [astuple(update) for update in order],
         }
         answer = self._ask(self._process, json.dumps(question))
@@ -141,28 +133,17 @@ def main(parent: int) -> None:
     import numpy as np
     import torch  # here, for the harness imports this module and must not import torch
 
-    from workloads.reference import accuracy, reference, relative_error, repeated, rounding, steps, training_error
+    from workloads.reference import judged
 
     torch.set_num_threads(1)  # two threads that wait for each other are slower than one where somebody else uses a core
     for line in sys.stdin:
         busy.set()
         question = json.loads(line)
-        training = Training(**question["training"])
-        weights = np.load(question["weights"])
-        mode = question["mode"]
         worlds = tuple((first, ranks) for first, ranks in question["worlds"])
         order = [Update(*update) for update in question["order"] or ()]
-        ideal = repeated(training, worlds[0][1], order) if order else reference(training, worlds, mode)
-        test_accuracy, test_loss = accuracy(training, weights)
-        explained = rounding(ideal.weights, training, len(order) or steps(training, mode), question["step"])
-        found = {
-            "test_accuracy": test_accuracy,
-            "test_loss": test_loss,
-            "weights_error": relative_error(weights, ideal.weights),
-            "rounding_error": explained / float(np.linalg.norm(ideal.weights)),
-            "training_error": training_error(weights, ideal.weights, training, explained),
-            "curve": ideal.accuracy,
-        }
+        weights = np.load(question["weights"])
+        training = Training(**question["training"])
+        found = judged(weights, training, worlds, question["mode"], tuple(question["scales"]), order)
         busy.clear()
         os.write(1, json.dumps(found).encode() + b"\n")
 

@@ -25,6 +25,7 @@ from workloads.buckets import Gradient, shares
 from workloads.job import LARGEST, Compute, Replay, Training
 from workloads.profiles import profile
 from workloads.sync.cost import Cost, goodput
+from workloads.sync.fixed_point import furthest
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import survives
 
@@ -252,9 +253,8 @@ def link_settings(spec: Spec, congestion_control: str | None = None) -> LinkSett
 
 
 def _rounding(forest: Forest) -> float:
-    """By how much a right sum of a profile's values may be off: not at all, but in fixed point by a step a worker."""
+    """By how much a right sum of a profile's values may be off: not at all, but in fixed point by what that rounds."""
     if forest.fixed is None:
         return 0.0
     world = len(forest.workers)
-    scale = forest.fixed.scale or (2**31 - 1) / (world * 2 * LARGEST)
-    return world * (1 / scale + LARGEST * 2**-23)
+    return furthest(forest.fixed.scale or (2**31 - 1) / (world * 2 * LARGEST), world, LARGEST)

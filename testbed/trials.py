@@ -39,6 +39,7 @@ from workloads.models import model
 from workloads.profiles import profile
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, cost
+from workloads.sync.fixed_point import furthest, least_scale
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build as build_forest
 from workloads.sync.schemes import survives
@@ -52,6 +53,8 @@ MOST_NETWORKS = 1000
 """All are built and verified before the first trial runs."""
 MOST_EXACT = 2**24
 """Whole numbers up to this are exact in float32."""
+MOST_ROUNDED = 1e-3 * LARGEST
+"""By how much fixed point may change a sum of a profile's values, which are whole numbers up to ``LARGEST``."""
 _SHORT, _SHORT_VALUE = 60, 24
 """Characters of a scheme or topology, and of a swept value, in a trial's id, which names files: groups of many hosts
 would be too long."""
@@ -173,6 +176,7 @@ def network(arm: Arm, spec: Spec, gradient: Gradient, folder: Path, built: Built
         raise SpecError(f"{arm.topology} has one worker, which has nobody to synchronise with", fix="give it two hosts")
     _check_order(forest, work_of(spec))
     _check_asynchronous(forest, topology, work_of(spec))
+    _check_scale(forest, work_of(spec))
     cut(forest, gradient.floats, gradient.buckets, work_of(spec).chunk_bytes)
     found = Network(arm, topology_text, scheme_text, topology, forest, least, gradient)
     check_perturbations(arm, spec, topology, forest, folder)
@@ -230,6 +234,25 @@ def _check_asynchronous(forest: Forest, topology: Topology, work: Train | Profil
     if isinstance(work, Profile) and work.iterations > most:
         problem = f"{who}: its server adds all values up, which is exact for {most:,} iterations, and here are more"
         raise SpecError(problem, fix=f"give at most {most:,} iterations")
+
+
+def _check_scale(forest: Forest, work: Train | Profile) -> None:
+    """A profile's values are known, so that what fixed point makes of them is; of what is trained, trials tell."""
+    if not isinstance(work, Profile) or forest.fixed is None or forest.fixed.scale is None:
+        return
+    scale, world = forest.fixed.scale, len(forest.workers)
+    off = furthest(scale, world, LARGEST)
+    if off > MOST_ROUNDED:
+        raise SpecError(
+            f"scheme {forest.scheme}: scale too coarse: rounding puts sums of {world} values up to {LARGEST} off by up "
+            f"to {off:.2g}; {MOST_ROUNDED:g} is allowed",
+            fix=f"give it scale={least_scale(world, LARGEST, MOST_ROUNDED):g}",
+        )
+    if scale * LARGEST >= 2**31:
+        raise SpecError(
+            f"scheme {forest.scheme}: values up to {LARGEST} times the scale {scale:g} do not fit 32 bits",
+            fix="give it a smaller scale, such as 1e6",
+        )
 
 
 def _check_rate(arm: Arm, rate_bps: int) -> None:

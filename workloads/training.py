@@ -25,6 +25,7 @@ from workloads import datasets
 from workloads.datasets import Dataset
 from workloads.job import Training
 from workloads.models import Model, model
+from workloads.sketch import Sketch
 
 Floats = NDArray[np.float32]
 
@@ -93,6 +94,7 @@ class Replica:
         weights, gradient: float32[parameters] in gradient order; the module's tensors view them.
         buckets: spans (start, stop) of ``gradient``, of whole layers, in the order in which they become ready.
         shift: samples that earlier iterations took beyond those of this world, see :func:`global_batch`.
+        sketch: of the gradient that :meth:`compute` makes, if somebody wants one.
         on_ready: called with a bucket's index, during :meth:`compute`, as soon as that bucket and those before it are
             complete.
     """
@@ -113,6 +115,7 @@ class Replica:
         self.velocity: Floats = np.zeros(net.floats(), np.float32)  # costs no memory until the first step
         self.shift = 0
         self.buckets = net.buckets() if buckets is None else list(buckets)
+        self.sketch: Sketch | None = None
         self.on_ready: Callable[[int], None] = lambda _bucket: None
         self._missing = [0] * len(self.buckets)
         self._next = 0
@@ -151,6 +154,8 @@ class Replica:
         return hook
 
     def _complete(self, bucket: int) -> None:
+        if self.sketch:
+            self.sketch.add(bucket)
         self.on_ready(bucket)
 
     @staticmethod
@@ -183,6 +188,8 @@ class Replica:
         self._clear()  # in place: setting .grad to None would lose the view
         self._missing[:] = self._sizes
         self._next = 0
+        if self.sketch:
+            self.sketch.begin()
         loss = cross_entropy(self.module(images), labels)
         loss.backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())

@@ -89,7 +89,8 @@ class _Progress:
     """What a process keeps from one job to the next.
 
     ``sent_bytes`` is None where a library does not say; ``sums`` are a profile's; ``device`` is None where nothing is
-    trained. ``updates`` are those that an asynchronous server has applied, as the fields of each.
+    trained. ``own`` and ``summed`` are sketches by iteration, of this worker's gradients and, of rank 0, of their sums
+    (:mod:`workloads.sketch`). ``updates`` are those that an asynchronous server has applied, as the fields of each.
     """
 
     completed: int = 0
@@ -102,6 +103,8 @@ class _Progress:
     sent: dict[int, Sent] | None = field(default_factory=dict)
     reports: list[Report] = field(default_factory=list)
     sums: Checked = field(default_factory=Checked)
+    own: dict[int, list[float]] = field(default_factory=dict)
+    summed: dict[int, list[float]] = field(default_factory=dict)
     updates: list[tuple[int, int, int]] | None = None
 
 
@@ -255,24 +258,51 @@ def _train(job: Job, replica: Replica, engine: Synchroniser, samples: TextIO, pr
     """The iterations of a worker that trains."""
     assert job.rank is not None
     release = _Release(job, engine, progress)
-    layered = job.overlap == "layer"
+    layered, once = job.overlap == "layer", job.compute.mode == "none"
+    sketches = _Sketches(job, replica, progress, wanted=not isinstance(engine, Client))
     accelerator = Accelerator(replica, job.compute, job.rank, job.world, layered, release, engine.poll)
     engine.barrier(job.timeout_s)
     _begin(progress, samples)
     sum_s = None
     for i in _iterations(job, engine, progress):
         start_s = time.monotonic()
+        if not once:
+            sketches.look_at_sum()
         computed = accelerator.run(i, start_s, sum_s)
         sum_s = engine.wait(job.silence_s)
         used = release.meter.now().since(release.ready)
+        sketches.synchronised(i)
         if isinstance(engine, Client):
             replica.put()
-        elif job.compute.mode != "none":
+        elif not once:
             replica.step(job.world)
         progress.completed = i + 1
         _sample(job, samples, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used, engine)
-    if job.compute.mode == "none":
+    sketches.look_at_sum()
+    if once:
         replica.step(job.world)  # so that the weights tell whether the last sum was right
+
+
+class _Sketches:
+    """Keeps those of a worker's gradients and, on rank 0, of the sums that became of them."""
+
+    def __init__(self, job: Job, replica: Replica, progress: _Progress, *, wanted: bool) -> None:
+        from workloads.sketch import Sketch  # which imports torch
+
+        self._progress, self._sums = progress, job.rank == 0
+        self._last: int | None = None
+        replica.sketch = self._sketch = Sketch(replica.gradient, replica.buckets) if wanted else None
+
+    def synchronised(self, iteration: int) -> None:
+        """The gradient holds the sum of this iteration's."""
+        self._last = iteration
+        if self._sketch:
+            self._progress.own[iteration] = self._sketch.values()
+
+    def look_at_sum(self) -> None:
+        """Sketch the last sum, before the gradient is overwritten."""
+        if self._sketch and self._sums and self._last is not None:
+            self._progress.summed[self._last] = self._sketch.whole()
 
 
 def _iterations(job: Job, engine: Synchroniser, progress: _Progress) -> Iterator[int]:
@@ -325,7 +355,11 @@ def _result(job: Job, progress: _Progress) -> dict[str, object]:
         return {} if progress.updates is None else {"updates": progress.updates}
     if progress.replica is None:
         return {"wrong": [[i, count] for i, count in progress.sums.wrong.items()], "checked": progress.sums.count}
-    return {"weights_sha256": hashlib.sha256(progress.replica.weights.data).hexdigest()}
+    return {
+        "weights_sha256": hashlib.sha256(progress.replica.weights.data).hexdigest(),
+        "own": list(progress.own.items()),
+        "summed": list(progress.summed.items()),
+    }
 
 
 def _sample(

@@ -236,6 +236,13 @@ def _trial_weights(trial: Trial) -> Value:
     note = "" if error is None else f"off by {error:.1g}"
     if equal is None:
         return Value(NONE, note=note)
+    if equal and trial.accuracy.apart:
+        # Its sums are right all the same, or it would not be done; older records do not know.
+        return (
+            Value("sums right", 0.0, note, "good")
+            if trial.accuracy.checked_sums
+            else Value("ROUNDED", 1.0, note, "bad")
+        )
     return Value("equal", 0.0, note, "good") if equal else Value("DIFFER", 1.0, note, "bad")
 
 

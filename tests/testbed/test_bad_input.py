@@ -270,6 +270,14 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
         "scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
         "scale: 200, overlap: both}\narms:\n  - {topology: star(hosts=5), scheme: gloo}",
     ),
+    "scale_too_coarse": (
+        "{topology: star(hosts=5), scheme: ring}",
+        "{topology: 'star(hosts=5,ina=all)', scheme: rina(scale=0.01)}",
+    ),
+    "scale_too_fine": (
+        "{topology: star(hosts=5), scheme: ring}",
+        "{topology: 'star(hosts=5,ina=all)', scheme: atp(scale=1e9)}",
+    ),
     "asynchronous_overlap": (
         "scale: 200}\narms:",
         "scale: 200, overlap: layer}\narms:\n  - {topology: star(hosts=5), scheme: ssp}",

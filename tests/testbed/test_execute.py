@@ -14,8 +14,11 @@ from testbed.referee import REFERENCE
 RIGHT = {
     "weights_equal": True,
     "weights_error": 3e-7,
-    "rounding_error": 0.0,
     "training_error": 1e-5,
+    "training_allowed": 4e-5,
+    "coarseness": 1e-4,
+    "coarsest": 1e-3,
+    "scale_needed": 1e6,
     "reference": REFERENCE,
 }
 
@@ -28,18 +31,28 @@ def test_weights_as_near_as_rounding_allows_are_right() -> None:
     ("found", "problem"),
     [
         ({"weights_equal": False}, "the workers ended with different weights"),
-        ({"weights_error": 2e-4}, "the weights differ from those of single-process SGD by 0.0002 of their norm;"),
         (
-            {"rounding_error": 0.0, "training_error": 0.004},
-            "the weights differ from those of single-process SGD by 0.004 of what training changed;",
+            {"training_error": 0.004},
+            "the weights differ from those of single-process SGD by 0.004 of what training changed; rounding explains "
+            "4e-05",
         ),
-        ({"weights_error": math.nan}, "the weights differ from those of single-process SGD by nan of their norm;"),
+        ({"training_error": math.nan}, "the weights differ from those of single-process SGD by nan of what training"),
+        (
+            {"coarseness": 1.0, "training_error": 0.0, "training_allowed": 0.0},
+            "scale too coarse: rounding to fixed point changed the sums by 1 of their norm; 0.001 is allowed",
+        ),
     ],
 )
 def test_wrong_weights_fail(found: dict[str, float], problem: str) -> None:
     with pytest.raises(TrialError) as caught:
         check_weights(RIGHT | found)
     assert caught.value.problem.startswith(problem)
+
+
+def test_a_scale_that_is_too_coarse_is_told_which_one_to_take() -> None:
+    with pytest.raises(TrialError) as caught:
+        check_weights(RIGHT | {"coarseness": 0.02})
+    assert caught.value.fix == "give the scheme scale=1e+06"
 
 
 def test_what_is_no_number_is_stored_as_unknown() -> None:

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 import torch
 
 from testbed.jobs import inner_nodes
+from testbed.sum_check import Checked, checked
 from tests import ports
 from tests.patience import until
 from topologies.addressing import plan
@@ -29,6 +31,7 @@ from workloads.replay import Values
 from workloads.sync import codec, schemes
 from workloads.sync.flows import neighbours
 from workloads.sync.forest import ABSENT, ROOT, Forest
+from workloads.sync.sums import FloatSums
 from workloads.sync.transport import connect
 
 TRAINING = Training("resnet8", "digits", batch=4, iterations=3, learning_rate=0.01, momentum=0.9, seed=3)
@@ -160,6 +163,25 @@ def check_samples(lines: list[dict[str, Any]], mode: str) -> None:
     assert lines[-1]["max_rss_bytes"] > 2**20
 
 
+def sums_checked(cluster: Cluster) -> Checked:
+    """What the harness finds in the sums of a trial."""
+    forest = codec.load(cluster.directory / "forest.npz")
+    done = [{**cluster.lines(node)[-1], "name": forest.nodes[node]} for node in cluster.pids]
+    whole = SimpleNamespace(first=0, stop=TRAINING.iterations, network=SimpleNamespace(forest=forest))
+    floats = model(TRAINING.model).floats()
+    return checked(done, [whole], floats, cluster.jobs[0].chunk_bytes)  # type: ignore[list-item]
+
+
+def test_partial_sums_that_are_a_little_too_small_are_found(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    add = FloatSums.add
+    monkeypatch.setattr(FloatSums, "add", lambda self, k, at, terms: add(self, k, at, terms * np.float32(0.9995)))
+    cluster.write("star(hosts=3)", "ring")
+    cluster.run()
+    summed = sums_checked(cluster)
+    assert summed.count == TRAINING.iterations
+    assert summed.error > 10 * summed.allowed
+
+
 @pytest.mark.parametrize("mode", ["real", "paced", "none"])
 @pytest.mark.parametrize("overlap", ["none", "layer"])
 @pytest.mark.parametrize(
@@ -175,6 +197,9 @@ def test_workers_train_as_one(cluster: Cluster, topology: str, scheme: str, over
     world = len(seen)
     weights = np.load(cluster.directory / "weights.npy")
     assert relative_error(weights, reference_weights(TRAINING, world, mode)) < 1e-5  # type: ignore[arg-type]
+    summed = sums_checked(cluster)
+    assert summed.count == (1 if mode == "none" else TRAINING.iterations)
+    assert summed.error < summed.allowed
     # every scheme here moves 2 (N - 1) gradients an iteration, plus 4-byte headers and barriers
     least = TRAINING.iterations * 2 * (world - 1) * 4 * len(weights)
     assert least < sum(line["wire_bytes"] for line in done) < 1.003 * least

@@ -31,6 +31,18 @@ LOWEST = -90
 _HEADROOM = 1 - 2.0**-20
 """Of INT32_MAX, so that sums of up to 1,024 numbers that were rounded up still fit."""
 _MOST = 2.0**31
+_U = 2.0**-24
+
+
+def furthest(scale: float, world: int, largest: float) -> float:
+    """By how much the sum of ``world`` values, none above ``largest``, is off at most: half a step each; the product of
+    each is rounded to float32, and the sum when it becomes one, and when it is divided."""
+    return world * (0.5 / scale + 3 * _U * largest)
+
+
+def least_scale(world: int, largest: float, allowed: float) -> float:
+    """The least power of ten that keeps :func:`furthest` below ``allowed``."""
+    return float(10.0 ** math.ceil(math.log10(0.5 / (allowed / world - 3 * _U * largest))))
 
 
 def encode(floats: Floats, scale: float, name: str) -> None:

@@ -20,9 +20,10 @@ MOST_POINTS = 200
 MOST_PANELS = 12
 
 GOAL_DEFINED = (
-    "Accuracy is the share of the test set that is classified right by the weights after an iteration; these were "
-    "found with single-process SGD over the same global batches, and count only for trials whose final weights equal "
-    "its own. The goal at a setting is the highest accuracy that every trial with an accuracy reached there; time "
+    "Accuracy is the share of the test set that is classified right by the weights after an iteration. These were "
+    "found with a single process: plain SGD over the same global batches, with gradients rounded as the arm's scheme "
+    "rounds them. They count only for trials that ended with that process's weights. The goal at a setting is the "
+    "highest accuracy that every trial with an accuracy reached there; time "
     "counts from the trial's start to the end of the last worker's iteration."
 )
 ROUNDS = (
@@ -51,10 +52,10 @@ def loss_curve(trial: Trial) -> pd.DataFrame | None:
 
 def accuracy_curve(trial: Trial) -> pd.DataFrame | None:
     """By iteration, ``time_s`` as :func:`loss_curve` and ``accuracy``; None where it is not known."""
-    known = trial.accuracy
-    if trial.samples is None or not known.curve or not known.weights_equal:
+    known = trial.accuracy.own_curve
+    if trial.samples is None or not known:
         return None
-    by_iteration = pd.Series({int(iteration): share for iteration, share in known.curve}, dtype=float)
+    by_iteration = pd.Series({int(iteration): share for iteration, share in known}, dtype=float)
     curve = pd.DataFrame({"time_s": _ends_s(trial.samples), "accuracy": by_iteration}).dropna()
     return None if curve.empty else curve
 
@@ -81,7 +82,7 @@ def accuracy(study: Study) -> Question | None:
         "How soon was the model as accurate?",
         frame,
         plot.panels("accuracy", groups, lambda group, start: _time_figure(study, group, start, frame, span)),
-        (*_accuracy_seen(cells, rows), *words.about_intervals(cells, JCT)),
+        (*_accuracy_seen(cells, rows), *_left_out(study), *words.about_intervals(cells, JCT)),
         f"{GOAL_DEFINED}{_about_rounds(cells)} {words.INTERVALS}",
         plot.legend(study.run, study.along),
     )
@@ -142,6 +143,17 @@ def _accuracy_seen(cells: Sequence[Cell], rows: Sequence[dict[str, Any]]) -> lis
         f"{words.each([(time, cell) for time, cell, _ in found], words.seconds)}."
         for found in by_setting.values()
     ]
+
+
+def _left_out(study: Study) -> list[str]:
+    """Why arms whose weights were checked have no accuracy over time."""
+    apart = [
+        cell.label for cells in study.settings for cell in cells if any(t.accuracy.apart for t in cell.counted(JCT))
+    ]
+    if not apart:
+        return []
+    whose = words.listed(list(dict.fromkeys(apart)))
+    return [f"Trials of {whose} have no accuracy over time: rounding led their weights away from the single process's."]
 
 
 def loss(study: Study) -> Question | None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from analysis.recorded import Run, Trial
+from analysis.report import tables
 from analysis.report.questions import answered, learning
 
 from ..helpers import answer, only
@@ -74,3 +75,31 @@ def test_time_to_the_accuracy_that_all_reached(run: Run) -> None:
 def test_accuracy_that_is_not_the_trials_own_is_not_used(run: Run) -> None:
     trials = tuple(replace(t, accuracy=replace(t.accuracy, weights_equal=False)) for t in run.trials)
     assert "accuracy" not in [question.name for question in answered(replace(run, trials=trials))]
+
+
+def test_accuracy_of_other_weights_is_not_the_trials(run: Run) -> None:
+    """Rounding led the first arm away; the second's record is from before fixed point had a limit."""
+    both = only(run, *BOTH)
+    changes = {"ps-b16": {"training_error": 0.05, "curve": None, "checked_sums": 20}, "bml-b16": {}}
+    trials = tuple(replace(t, accuracy=replace(t.accuracy, **changes[t.id])) for t in both.trials)
+    question = answer(replace(both, trials=trials), "accuracy")
+    assert question.frame["arm"].tolist() == ["BML on BCube"]
+    assert (
+        "Trials of PS on fat-tree have no accuracy over time: "
+        "rounding led their weights away from the single process's." in question.seen
+    )
+    old = tuple(replace(t, accuracy=replace(t.accuracy, rounding_error=382.0)) for t in both.trials)
+    assert "accuracy" not in [question.name for question in answered(replace(both, trials=old))]
+
+
+def test_weights_that_rounding_led_away_are_not_called_equal(run: Run) -> None:
+    (trial,) = only(run, "ps-b16").trials
+    told = {
+        "equal": {},
+        "sums right": {"training_error": 0.05, "curve": None, "checked_sums": 20},
+        "ROUNDED": {"rounding_error": 382.0},
+        "DIFFER": {"weights_equal": False},
+    }
+    for text, changes in told.items():
+        found = tables._trial_weights(replace(trial, accuracy=replace(trial.accuracy, **changes)))  # type: ignore[arg-type]
+        assert (found.text, found.state) == (text, "bad" if text.isupper() else "good")
