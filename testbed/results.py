@@ -18,10 +18,10 @@ from testbed import fidelity
 from testbed.deaths import Course, sentence, spoilt_bytes, unasked
 from testbed.files import write_bytes, write_through
 from testbed.jobs import bursts
-from testbed.lab.base import Counters, LinkSettings
+from testbed.lab.base import Counters
 from testbed.monitor import CpuLog
 from testbed.phases import Phase, contributions, gst_theory_s, link_bytes, wire_bytes
-from testbed.trial import Trial
+from testbed.trial import Trial, link_settings
 from topologies.sharing import groups
 from workloads.sync.cost import goodput
 from workloads.sync.flows import pairs
@@ -202,7 +202,7 @@ DROPPING = frozenset({"queue", "impair", "down", "freeze", "circuits"})
 
 def asked_to_drop(trial: Trial, events: Iterable[Mapping[str, Any]]) -> bool:
     """Whether links were to drop packets: their queues are short on purpose, or something was done to them."""
-    return trial.spec.links.queue_bytes < LinkSettings.queue_bytes or any(one["kind"] in DROPPING for one in events)
+    return link_settings(trial.spec).drops or any(one["kind"] in DROPPING for one in events)
 
 
 def judge(trial: Trial, samples: pd.DataFrame, seen: Evidence) -> dict[str, Any]:
