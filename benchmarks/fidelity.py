@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults import MID_RUN_S, Fault, FaultyLab, bucket, detour, hogs, late_clock
+from faults import MID_RUN_S, Fault, FaultyLab, bucket, detour, hogs, late_clock, stranger
 from rich.console import Console
 
 from testbed.columns import columns
@@ -77,6 +77,9 @@ class SetUp:
         return FaultyLab(self.fault or (lambda _lab: nullcontext()), self.late_s, self.delay_s)
 
 
+LOSSY, UNEVEN = "0 ms, loss: 1 %", "5 ms, jitter: 0.5 ms, loss: 0.1 %, reorder: 1 %, queue: 256 KiB"
+"""Delay, and what else links do."""
+LOWER = bucket("80mbit", "10k")
 PACED = "{mode: paced, pace: {32: 0.1 s}}"
 SET_UPS = (
     SetUp("18 links at 1 Gbit/s", BML, 1000, CPU),
@@ -90,6 +93,9 @@ SET_UPS = (
     SetUp("clock of one worker late", RING, 100, frozenset({"timers"}), late_clock, compute=PACED),
     SetUp("h0 sends with a delay of 6 ms instead of 2", RING, 50, frozenset({"delay"}), delay="2 ms", delay_s=0.006),
     SetUp("events late", RING, 100, frozenset({"events"}), late_s=0.05, perturb=STEP),
+    SetUp("bucket at 0.8 of its rate, links lose 1 %", RING, 100, frozenset({"link rate"}), LOWER, delay=LOSSY),
+    SetUp("route missing, detour, links lose 1 %", SPINES, 100, frozenset({"bytes on the wire"}), detour, delay=LOSSY),
+    SetUp("a stranger sends, links lose 1 %", RING, 100, frozenset({"bytes on the wire"}), stranger, delay=LOSSY),
     SetUp("18 links at 200 Mbit/s", BML, 200),
     SetUp("PS", PS, 200),
     SetUp("ring", RING, 200),
@@ -98,6 +104,8 @@ SET_UPS = (
     SetUp("PS over two spines", SPINES, 100),
     SetUp("ring, a link's rate changed on purpose", RING, 100, perturb=STEP),
     SetUp("ring, links of 2 ms", RING, 50, delay="2 ms"),
+    SetUp("ring, links lose 1 %", RING, 100, delay=LOSSY),
+    SetUp("ring, links of 5 ms that vary, lose and reorder", RING, 100, delay=UNEVEN),
     SetUp("two runs at once, ring at 50 Mbit/s each", RING, 50, iterations=3, at_once=2),
 )
 

@@ -1,6 +1,6 @@
 """The two ends of a burst over links that are to lose packets, to drop them, or to let some overtake others: datagrams.
 
-TCP slows down for all of that, and its receiver gets nothing of what came after a lost packet until that was sent again,
+TCP slows down for all of that, and its receiver gets nothing of what came after a lost packet until that came again,
 and then all at once. With 1 % lost, bursts of bbr seemed to run at 0.5 to 1.1 of a link that carried all it was given.
 Datagrams leave as fast as the NIC takes them, whatever becomes of those before.
 
