@@ -141,3 +141,19 @@ timeout: 20 s
     record, _ = run("{kind: rate, links: h0, share: 25 %, at: 500 ms, until: 1 s}", spec=spec)
     assert [event["error"] for event in record["events"]] == [None, None]
     assert 0.5 <= record["events"][0]["begun_s"] < 2, "while the command is running"
+
+
+LOSSY = """
+name: lossy
+links: {rate: 2 Gbit/s, delay: 5 ms, jitter: 0.5 ms, loss: 0.1 %, reorder: 1 %, queue: 256 KiB}
+workload: {kind: profile, model: lenet5, scale: 20, batch: 32, iterations: 3, compute: none}
+arms: [{topology: star(hosts=4), scheme: ring}]
+"""
+
+
+def test_losses_that_were_asked_for_spoil_neither_calibration_nor_bytes(run: Run) -> None:
+    record, _ = run("", spec=LOSSY)
+    assert check(record, "link rate")["value"] == pytest.approx(1, abs=0.05)
+    assert check(record, "bytes on the wire")["value"] == pytest.approx(0, abs=0.01)
+    assert check(record, "drops")["ok"]
+    assert all(link["extra_bytes"] > 0 for link in record["links"])
