@@ -188,9 +188,9 @@ def resent(segments: Mapping[str, tuple[int, int]], asked: bool = False, limits:
 def events(done: Sequence[Mapping[str, Any]], limits: Limits = LIMITS) -> Check:
     """Injected events against their schedule: each was carried out, when, and for how long the furthest off was off.
 
-    An event is due at its planned moment, or, where one had to end before it, then (``free_s``); it is done as long
-    after that as it is meant to take (``takes_s``: circuits that move are dark meanwhile). When it began, how long it
-    took and when it was done are each held against that.
+    An event is due at its planned moment, or when it could begin (``free_s``) where another had to end before; it is
+    done as long after that as it is meant to take (``takes_s``: circuits that move are dark meanwhile). When it began,
+    how long it took and when it was done are each held against that.
     """
     failed = [event for event in done if event["error"] or event["done_s"] is None]
     if failed:

@@ -91,7 +91,8 @@ def test_a_process_asks_and_its_traffic_takes_the_new_circuit(tmp_path: Path) ->
     assert record.error is None
     assert record.what == "to rings=[[0,2,4,1,3,5]], asked for in band"
     assert record.planned_s <= record.begun_s <= record.done_s - 0.01
-    assert (record.takes_s, record.free_s) == (0.01, None)
+    assert record.takes_s == 0.01
+    assert record.planned_s <= record.free_s <= record.begun_s, "it had to be worked out first"
 
 
 @pytest.mark.parametrize(
