@@ -122,7 +122,7 @@ class LinkCount:
 @dataclass(frozen=True)
 class Event:
     """Something that was done to a trial; times in seconds from its start, None where that did not come. ``takes_s`` is
-    how long it was meant to take, ``free_s`` until when it had to wait for another to end, if it had to."""
+    how long it was meant to take, ``free_s`` from when on it could begin, if that was later than planned."""
 
     kind: str
     what: str

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from os import sched_getaffinity
 from pathlib import Path
 
-from testbed.lab.base import Impairment, Launch, LinkChange, LinkSettings
+from testbed.lab.base import Impairment, Launch, LinkChange, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
 from topologies.model import Topology
 from workloads.sync import codec
@@ -189,6 +189,47 @@ def all_at_once(*faults: Fault) -> Fault:
             yield
 
     return together
+
+
+@contextmanager
+def stranger(lab: NetnsLab) -> Iterator[None]:
+    """Somebody else's TCP sends 6 Mbit/s from h0 to h1 all along, to a port where it comes and goes unread."""
+    assert isinstance(lab, FaultyLab)
+    (address,) = (words[3].split("/")[0] for words in map(str.split, _addresses(lab, 1)))
+    started = [
+        lab.start(node, Program(words, {}, "/tmp"), "/dev/null")
+        for node, words in (
+            (1, (sys.executable, "-c", SINK, address)),
+            (0, (sys.executable, "-c", SOURCE, address, str(STRANGER_BPS))),
+        )
+    ]
+    yield
+    for one in started:
+        one.signal(signal.SIGKILL)
+
+
+STRANGER_BPS = 6_000_000
+SINK = """
+import socket, sys
+one = socket.create_server((sys.argv[1], 7777)).accept()[0]
+while one.recv(1 << 16): pass
+"""
+SOURCE = """
+import socket, sys, time
+while True:
+    try:
+        one = socket.create_connection((sys.argv[1], 7777))
+        break
+    except OSError:
+        time.sleep(0.05)
+while True:
+    one.sendall(bytes(int(sys.argv[2]) // 800))
+    time.sleep(0.01)
+"""
+
+
+def _addresses(lab: NetnsLab, node: int) -> list[str]:
+    return lab.execute(node, ["ip", "-4", "-o", "addr", "show", "dev", "eth0"], COMMAND_S).stdout.splitlines()
 
 
 @contextmanager

@@ -36,6 +36,7 @@ from faults import (
     late_clock,
     real_time_hog,
     stopped,
+    stranger,
 )
 from rich.console import Console
 
@@ -101,6 +102,9 @@ class SetUp:
 
 USUAL = "100mbit", "12500"
 """As tc writes what a link of 100 Mbit/s has."""
+LOSSY, UNEVEN = "0 ms, loss: 1 %", "5 ms, jitter: 0.5 ms, loss: 0.1 %, reorder: 1 %, queue: 256 KiB"
+"""Delay, and what else links do."""
+LOWER = bucket("80mbit", "10k")
 PACED = "{mode: paced, pace: {32: 0.1 s}}"
 SET_UPS = (
     SetUp("18 links at 1 Gbit/s", BML, 1000, CPU),
@@ -144,6 +148,9 @@ SET_UPS = (
         compute=PACED,
     ),
     SetUp("workers follow another forest", PS, 100, frozenset({"bytes on the wire"}), scheme="ps(servers=1)"),
+    SetUp("bucket at 0.8 of its rate, links lose 1 %", RING, 100, frozenset({"link rate"}), LOWER, delay=LOSSY),
+    SetUp("route missing, detour, links lose 1 %", SPINES, 100, frozenset({"bytes on the wire"}), detour, delay=LOSSY),
+    SetUp("a stranger sends, links lose 1 %", RING, 100, frozenset({"bytes on the wire"}), stranger, delay=LOSSY),
     SetUp("18 links at 200 Mbit/s", BML, 200),
     SetUp("PS", PS, 200),
     SetUp("ring", RING, 200),
@@ -152,6 +159,8 @@ SET_UPS = (
     SetUp("PS over two spines", SPINES, 100),
     SetUp("ring, a link's rate changed on purpose", RING, 100, perturb=STEP),
     SetUp("ring, links of 2 ms", RING, 50, delay="2 ms"),
+    SetUp("ring, links lose 1 %", RING, 100, delay=LOSSY),
+    SetUp("ring, links of 5 ms that vary, lose and reorder", RING, 100, delay=UNEVEN),
     SetUp("two runs at once, ring at 50 Mbit/s each", RING, 50, iterations=3, at_once=2),
     SetUp("a real-time hog of 5 % on both cores", RING, 50, fault=real_time_hog(0.05), compute=PACED),
     SetUp("a real-time hog of 8 % on both cores", RING, 50, fault=real_time_hog(0.08), compute=PACED),

@@ -20,7 +20,7 @@ from testbed.jobs import Burst as HostBurst
 from testbed.lab.base import Burst, Lab, LinkSettings, Way
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
-from workloads.probe import SETTLE
+from workloads.arrivals import SETTLE
 
 BURST_S = 0.3
 """Links are measured a few at a time, so a burst is short; ten slices of its window are 20 ms each."""
@@ -120,7 +120,7 @@ def plan_of(topology: Topology, settings: LinkSettings, *, at_switches: bool = T
         if link % 2 == 0 or link ^ 1 not in alone:
             delays_s = [2 * [topology.links[link // 2].delay_s]]
             pings.append(_ping(_way(topology, addresses, link), delays_s, settings))
-    return Plan(tuple(pings), tuple(_burst(topology, addresses, link, settings.loss) for link in alone))
+    return Plan(tuple(pings), tuple(_burst(topology, addresses, link, settings) for link in alone))
 
 
 def measured(topology: Topology) -> set[int]:
@@ -159,9 +159,9 @@ def _ping(way: Way, delays_s: Sequence[Sequence[float]], settings: LinkSettings)
     return Ping(way, max(0.0, least_s), most_s, (1 - settings.loss) ** links)
 
 
-def _burst(topology: Topology, addresses: Addresses, link: int, loss: float) -> Burst:
+def _burst(topology: Topology, addresses: Addresses, link: int, settings: LinkSettings) -> Burst:
     one = topology.links[link // 2]
-    least_s = PROBE_S if loss else BURST_S  # bbr probes for more than there is, in turns of eight round trips
     enough_s = max(min(PROBE_S, BURST_BITS / one.rate_bps), LEAST_PROBE_BITS / one.rate_bps)
-    duration_s = max(least_s, enough_s, slow_start_s(one.rate_bps, 2 * one.delay_s) / SETTLE)
-    return Burst(_way(topology, addresses, link), round(one.rate_bps * (1 - loss)), duration_s, loss > 0)
+    duration_s = max(BURST_S, enough_s, slow_start_s(one.rate_bps, 2 * one.delay_s) / SETTLE)
+    arrives_bps = round(one.rate_bps * (1 - settings.loss))
+    return Burst(_way(topology, addresses, link), arrives_bps, duration_s, settings.datagram_bytes)

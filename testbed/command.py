@@ -83,7 +83,7 @@ def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch
     ring = build("ring", topology, [])
     codec.save(ring, files.forest)
     addresses = plan(topology)
-    bursts = jobs.probes(topology, addresses, trial.spec.links.loss)
+    bursts = jobs.probes(topology, addresses, link_settings(trial.spec))
     found = []
     for node in topology.hosts:
         name = topology.nodes[node].name

@@ -398,22 +398,21 @@ def extra_bytes(
     topology, share = trial.network.topology, goodput(trial.spec.links.mtu)
     load: dict[int, float] = {}
 
-    def add(src: int, dst: int, sent: Mapping[str, int]) -> None:
+    def add(src: int, dst: int, count: float) -> None:
         for path in topology.paths(src, dst):
             for link in path.links:
-                load[link] = load.get(link, 0.0) + Sent(**sent).extra_bytes(share) * path.weight
+                load[link] = load.get(link, 0.0) + count * path.weight
 
     for line in done:
         for other, sent in (line["sent"] or {}).items():
-            add(topology.index[line["name"]], int(other), sent)
+            add(topology.index[line["name"]], int(other), Sent(**sent).extra_bytes(share))
     by_nic = {(line["name"], line["port_address"]): line for line in probes}
     names = [node.name for node in topology.nodes]
     for burst, local, remote in jobs.burst_addresses(topology):
-        # Where a host's line is missing, its process died.
-        if (sender := by_nic.get((names[burst.src], local))) is not None:
-            add(burst.src, burst.dst, sender["sent"])
-        if (receiver := by_nic.get((names[burst.dst], remote))) is not None:
-            add(burst.dst, burst.src, receiver["acknowledged"])
+        sender, receiver = by_nic.get((names[burst.src], local)), by_nic.get((names[burst.dst], remote))
+        if sender is not None and receiver is not None:  # else the process of one of them died
+            add(burst.src, burst.dst, max(0.0, sender["sent_bytes"] - receiver["bytes"] / share))
+            add(burst.dst, burst.src, receiver["acknowledged_bytes"])
     return load
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 
-from testbed.lab.base import Launch
+from testbed.lab.base import Launch, LinkSettings
 from testbed.perturb import targets
-from testbed.trial import Network, Trial
+from testbed.trial import Network, Trial, link_settings
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
+from workloads.arrivals import SETTLE
 from workloads.job import Compute, Failover, Job, Meeting, Peer, Probe, StepJitter, Training
-from workloads.probe import SETTLE
 from workloads.sync import codec, libraries
 from workloads.sync.flows import neighbours, pairs
 from workloads.sync.forest import Forest
@@ -128,7 +128,7 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
     """One job for each worker, then for each node that only passes chunks on."""
     topology, forest = trial.network.topology, trial.network.forest
     addresses = plan(topology)
-    bursts = probes(topology, addresses, trial.spec.links.loss)
+    bursts = probes(topology, addresses, link_settings(trial.spec))
     rank = {node: r for r, node in enumerate(forest.workers)}
     for node in [*forest.workers, *(other for other in inner_nodes(forest) if other not in rank)]:
         name = forest.nodes[node]
@@ -241,7 +241,7 @@ def bursts(topology: Topology) -> list[Burst]:
     return found
 
 
-def probes(topology: Topology, addresses: Addresses, loss: float = 0.0) -> dict[int, tuple[Probe, ...]]:
+def probes(topology: Topology, addresses: Addresses, settings: LinkSettings) -> dict[int, tuple[Probe, ...]]:
     """For each host, its NICs' part in :func:`bursts`: where to send, and where to expect whose burst."""
     all_bursts = bursts(topology)
     sends = {burst.src_link: burst for burst in all_bursts}
@@ -259,10 +259,10 @@ def probes(topology: Topology, addresses: Addresses, loss: float = 0.0) -> dict[
                 remote=remote,
                 send_port=_probe_port(topology, out.dst_link ^ 1),
                 listen_port=_probe_port(topology, link),
-                rate_bps=round(back.rate_bps(topology) * back.arrives(topology, loss)),
+                rate_bps=round(back.rate_bps(topology) * back.arrives(topology, settings.loss)),
                 duration_s=max(PROBE_S, LEAST_PROBE_BITS / slowest_bps, settled_s),
                 pace_bps=round(PACE * way_bps) if way_bps < nic_bps else None,
-                loses=loss > 0,
+                datagram_bytes=settings.datagram_bytes,
             )
         )
     return {host: tuple(one) for host, one in found.items()}

@@ -99,9 +99,9 @@ class Probe:
     duration_s: float
     pace_bps: int | None = None
     """Send no faster; None where this NIC is the slowest link on our burst's way."""
-    loses: bool = False
-    """Whether links lose packets because they were asked to: then only a sender that is not slowed down by that shows
-    what they carry."""
+    datagram_bytes: int | None = None
+    """Send datagrams, of which the kernel may hold so many bytes: links lose, drop or reorder packets because they were
+    asked to, and only a sender that is not slowed down by that shows what they carry. None sends a stream of TCP."""
 
 
 @dataclass(frozen=True)

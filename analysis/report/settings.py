@@ -55,7 +55,7 @@ def _event(event: Event) -> tuple[str, str]:
     late_s = event.done_s - event.planned_s
     how = f"in effect after {late_s * 1e3:.1f} ms"
     if event.takes_s and event.begun_s is not None:
-        waited = "" if event.free_s is None else f"waited {event.free_s - event.planned_s:.2f} s for the one before, "
+        waited = "" if event.free_s is None else f"could begin {event.free_s - event.planned_s:.2f} s later, "
         how = f"{waited}took {event.done_s - event.begun_s:.3f} s of {event.takes_s:g} s"
     return _moment(event.planned_s), f"{event.kind}: {event.what} ({how})"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from testbed.fidelity.check import About, Check
 from testbed.fidelity.seen import Seen
-from testbed.lab.base import LinkSettings
+from testbed.trial import link_settings
 
 ABOUT = About(
     "drops",
@@ -24,7 +24,7 @@ def checks(seen: Seen) -> Iterator[Check]:
 
 def asked(seen: Seen) -> bool:
     """Whether links were to drop packets: their queues are short on purpose, or something was done to them."""
-    return seen.trial.spec.links.queue_bytes < LinkSettings.queue_bytes or bool(DROPPING & seen.happened)
+    return link_settings(seen.trial.spec).drops or bool(DROPPING & seen.happened)
 
 
 def judge(links: Iterable[Mapping[str, Any]], asked: bool = False) -> Check:

@@ -145,6 +145,17 @@ class LinkSettings:
     congestion_control: str | None = None
     """The default of every node, for programs that do not choose their own; None leaves the kernel's."""
 
+    @property
+    def drops(self) -> bool:
+        """Whether queues are shorter than the default on purpose, so that links may drop packets."""
+        return self.queue_bytes < LinkSettings.queue_bytes
+
+    @property
+    def datagram_bytes(self) -> int | None:
+        """Where TCP is slowed down by what links are asked to do, how many bytes of datagrams the kernel may hold in
+        place of a stream, so that they do not overflow a queue by themselves; else None."""
+        return self.queue_bytes // 4 if self.drops or self.loss > 0 or self.reorder > 0 else None
+
 
 @dataclass(frozen=True)
 class Program:
@@ -235,13 +246,13 @@ class Way:
 
 @dataclass(frozen=True)
 class Burst:
-    """A stream over a way at full speed, to see whether it carries ``rate_bps``."""
+    """A burst over a way at full speed, to see whether it carries ``rate_bps``."""
 
     way: Way
     rate_bps: int
     duration_s: float
-    loses: bool = False
-    """Whether links are to lose packets, which must not slow the sender down."""
+    datagram_bytes: int | None = None
+    """As :attr:`LinkSettings.datagram_bytes`: what links are to do must not slow the sender down."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,8 @@ class Record:
 
     Attributes:
         takes_s: how long it is meant to take, from ``begun_s`` to ``done_s``: as long as a move's circuits are dark.
-        free_s: when the move before it was done, if that was after ``planned_s``: it could not begin before.
+        free_s: when the move before it was done and this one worked out, if that was after ``planned_s``: it could not
+            begin before. What a process asks for in band cannot be worked out ahead.
         links: what it was to change of links.
     """
 

@@ -46,7 +46,7 @@ class Patching:
         self._asking = [Follower(path) for path in asking]
         self._wanted: queue.SimpleQueue[tuple[Circuits, Record | None] | None] = queue.SimpleQueue()
         self._planned: tuple[Circuits, Topology] | None = None
-        self._free_s = 0.0
+        self._free_s = 0.0  # since when nothing has been under way, and the next move is worked out if it is known
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=one, daemon=True) for one in (self._work, self._listen)]
 
@@ -106,14 +106,15 @@ class Patching:
             if not move.look_ahead:
                 self._lab.plan_patch(target)
             self._planned = move, target
+            self._free_s = time.monotonic()
         return self._planned[1]
 
     def _carry_out(self, move: Circuits, record: Record) -> None:
-        record.free_s = self._free_s if self._free_s > (record.planned_s or 0.0) else None
         record.takes_s = dark_s = circuits.dark_s(self._topology, move)
-        record.begun_s = time.monotonic()
         target = self._plan(move)
         self._planned = None
+        record.free_s = self._free_s if self._free_s > (record.planned_s or 0.0) else None
+        record.begun_s = time.monotonic()
         if move.look_ahead:
             self._stop.wait(dark_s)
             done_s = time.monotonic()

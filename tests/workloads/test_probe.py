@@ -5,26 +5,30 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
 from testbed.errors import WorkerError
 from tests import ports
+from workloads.arrivals import SETTLE, median_rate_bps
 from workloads.job import Probe
-from workloads.probe import GRACE_S, SETTLE, Bursts, median_rate_bps
+from workloads.probe import GRACE_S, Bursts
 
 _ports = ports.blocks(5)
 
 
-def ring(count: int, duration_s: float) -> list[Probe]:
+def ring(count: int, duration_s: float, *, datagrams: bool = False) -> list[Probe]:
     """NICs 127.78.0.1 .. count, each of which sends to the next one."""
     port = next(_ports)
     name = [f"127.78.0.{i + 1}" for i in range(count)]
-    return [Probe(name[i], name[(i + 1) % count], port, port, 10**9, duration_s) for i in range(count)]
+    made = [Probe(name[i], name[(i + 1) % count], port, port, 10**9, duration_s) for i in range(count)]
+    return [replace(one, datagram_bytes=2**16 if datagrams else None) for one in made]
 
 
-def test_every_nic_reports_what_arrived() -> None:
-    probes = ring(3, 0.3)
+@pytest.mark.parametrize("datagrams", [False, True])
+def test_every_nic_reports_what_arrived(datagrams: bool) -> None:
+    probes = ring(3, 0.3, datagrams=datagrams)
     with Bursts(probes) as bursts:
         begin = time.monotonic()
         found = bursts.run()
@@ -35,6 +39,8 @@ def test_every_nic_reports_what_arrived() -> None:
         assert one.rate_bps > 10**7
         window_bytes = one.rate_bps / 8 * 0.3 * (1 - SETTLE)
         assert one.bytes > 0.8 * window_bytes
+        assert one.sent_bytes > 0.8 * window_bytes
+        assert (one.acknowledged_bytes > 0) is not datagrams
     assert 0.3 <= took < 0.3 + 2 * GRACE_S
 
 
@@ -89,17 +95,25 @@ def test_no_probes_take_no_time() -> None:
         assert time.monotonic() - begin < GRACE_S
 
 
-def test_a_target_that_does_not_listen_is_named() -> None:
-    (probe,) = ring(1, 0.1)
-    probe = Probe("127.78.0.1", "127.78.0.2", probe.send_port, probe.listen_port, 10**9, 0.1)
+def test_a_paced_sender_of_datagrams_keeps_its_pace() -> None:
+    probes = [replace(probe, pace_bps=2 * 10**8) for probe in ring(2, 0.3, datagrams=True)]
+    with Bursts(probes) as bursts:
+        found = bursts.run()
+    assert [one.rate_bps for one in found] == pytest.approx([2 * 10**8] * 2, rel=0.3)
+
+
+@pytest.mark.parametrize("datagrams", [False, True])
+def test_a_target_that_does_not_listen_is_named(datagrams: bool) -> None:
+    (probe,) = ring(1, 0.1, datagrams=datagrams)
+    probe = replace(probe, remote="127.78.0.2")
     with Bursts([probe]) as bursts, pytest.raises(WorkerError, match=r"burst to 127\.78\.0\.2:.*refused"):
         bursts.run()
 
 
-def test_a_taken_port_is_named() -> None:
-    (probe,) = ring(1, 0.1)
-    with (
-        socket.create_server((probe.local, probe.listen_port)),
-        pytest.raises(WorkerError, match=rf"cannot listen at {probe.local}:{probe.listen_port}"),
-    ):
-        Bursts([probe])
+@pytest.mark.parametrize("datagrams", [False, True])
+def test_a_taken_port_is_named(datagrams: bool) -> None:
+    (probe,) = ring(1, 0.1, datagrams=datagrams)
+    with socket.socket(type=socket.SOCK_DGRAM if datagrams else socket.SOCK_STREAM) as taken:
+        taken.bind((probe.local, probe.listen_port))
+        with pytest.raises(WorkerError, match=rf"cannot listen at {probe.local}:{probe.listen_port}"):
+            Bursts([probe])

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from workloads.job import Probe
-from workloads.probe import Receiver, Sender, finish
+from workloads.probe import finish, receive, send
 
 
 def main(sends: Sequence[Mapping[str, Any]], receives: Sequence[Mapping[str, Any]], ready: int, result: Path) -> int:
     """Write a byte to ``ready`` when bursts can come, and a line of JSON a burst received, by its place in the list, to
     ``result``; 0, or the exception that workloads.probe has."""
     selector = selectors.DefaultSelector()
-    receivers = [Receiver(Probe(**one), selector) for one in receives]
-    senders = [Sender(Probe(**one), selector) for one in sends]
+    receivers = [receive(Probe(**one), selector) for one in receives]
+    senders = [send(Probe(**one), selector) for one in sends]
     os.write(ready, b"1")
     os.close(ready)
     finish(selector, max(one["duration_s"] for one in [*sends, *receives]))
     for sender in senders:
         sender.end()
-    lines = [{"burst": number, "rate_bps": one.rate_bps()} for number, one in enumerate(receivers)]
+    lines = [{"burst": number, "rate_bps": one.arrivals.rate_bps} for number, one in enumerate(receivers)]
     result.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return 0

@@ -42,7 +42,8 @@ def calibrate(fleet: Fleet, pings: Sequence[Way], bursts: Sequence[Burst], physi
     """As :meth:`testbed.lab.base.Lab.calibrate`; ``physical`` has the address that is used for each of the plan."""
     trips = round_trips(fleet, [_used(way, physical) for way in pings])
     found = [
-        rates(fleet, [Burst(_used(one.way, physical), one.rate_bps, one.duration_s, one.loses)])[0] for one in bursts
+        rates(fleet, [Burst(_used(one.way, physical), one.rate_bps, one.duration_s, one.datagram_bytes)])[0]
+        for one in bursts
     ]
     return Calibration(PINGS, tuple(trips), tuple(found))
 
@@ -96,7 +97,7 @@ def rates(fleet: Fleet, bursts: Sequence[Burst], *, paced: bool = False) -> list
 
 
 def _end(burst: Burst, local: str, remote: str, port: int, pace_bps: int | None) -> Probe:
-    return Probe(local, remote, port, port, burst.rate_bps, burst.duration_s, pace_bps=pace_bps, loses=burst.loses)
+    return Probe(local, remote, port, port, burst.rate_bps, burst.duration_s, pace_bps, burst.datagram_bytes)
 
 
 def between_racks(fleet: Fleet, plan: Network, topology: Topology) -> list[dict[str, Any]]:

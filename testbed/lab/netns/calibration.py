@@ -22,7 +22,7 @@ from dataclasses import asdict
 from testbed.lab.base import Burst, Calibration, Way
 from testbed.lab.netns import kernel
 from workloads.job import Probe
-from workloads.probe import Receiver, Sender, finish
+from workloads.probe import finish, receive, send
 
 PINGS = 11
 """Round trips a way, of which the median counts. Their packets fit the bucket of the slowest link."""
@@ -139,11 +139,11 @@ def _at_once(bursts: Sequence[Burst], enter: Callable[[int], None]) -> list[floa
     receivers = []
     for number, burst in enumerate(bursts):
         enter(burst.way.dst)
-        receivers.append(Receiver(_probe(burst.way.remote, burst.way.local, PORT + number, burst), selector))
+        receivers.append(receive(_probe(burst.way.remote, burst.way.local, PORT + number, burst), selector))
     senders = []
     for number, burst in enumerate(bursts):
         enter(burst.way.src)
-        senders.append(Sender(_probe(burst.way.local, burst.way.remote, PORT + number, burst), selector))
+        senders.append(send(_probe(burst.way.local, burst.way.remote, PORT + number, burst), selector))
     finish(selector, max(burst.duration_s for burst in bursts))
     for sender in senders:
         sender.end()
@@ -151,13 +151,12 @@ def _at_once(bursts: Sequence[Burst], enter: Callable[[int], None]) -> list[floa
         assert isinstance(key.fileobj, socket.socket)
         key.fileobj.close()
     selector.close()
-    return [receiver.rate_bps() for receiver in receivers]
+    return [receiver.arrivals.rate_bps for receiver in receivers]
 
 
 def _probe(local: str, remote: str, port: int, burst: Burst) -> Probe:
     """One end of a burst."""
-    ports = {"send_port": port, "listen_port": port}
-    return Probe(local, remote, **ports, rate_bps=burst.rate_bps, duration_s=burst.duration_s, loses=burst.loses)
+    return Probe(local, remote, port, port, burst.rate_bps, burst.duration_s, datagram_bytes=burst.datagram_bytes)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -66,7 +66,7 @@ def test_what_was_done_to_a_trial_and_when(run_dir: Path, edit: Edit) -> None:
         ("1.00 s", "down: h1 down (failed: the kernel refused)"),
         ("never", "kill: h2 killed (the trial ended first)"),
         ("1.00 s", "circuits: flip of all (took 1.011 s of 1 s)"),
-        ("1.00 s", "circuits: to rings=[3] (waited 1.01 s for the one before, took 1.010 s of 1 s)"),
+        ("1.00 s", "circuits: to rings=[3] (could begin 1.01 s later, took 1.010 s of 1 s)"),
     )
 
 

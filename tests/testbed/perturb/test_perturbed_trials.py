@@ -152,3 +152,19 @@ timeout: 20 s
     for ends in (("h0", "s0"), ("s0", "h1")):  # the command sends nothing
         assert links[ends]["other_bytes"] == pytest.approx(10e6 / 8 * 1.5, rel=0.3)
         assert links[ends]["bytes"] < 0.05 * links[ends]["other_bytes"]
+
+
+LOSSY = """
+name: lossy
+links: {rate: 2 Gbit/s, delay: 5 ms, jitter: 0.5 ms, loss: 0.1 %, reorder: 1 %, queue: 256 KiB}
+workload: {kind: profile, model: lenet5, scale: 20, batch: 32, iterations: 3, compute: none}
+arms: [{topology: star(hosts=4), scheme: ring}]
+"""
+
+
+def test_losses_that_were_asked_for_spoil_neither_calibration_nor_bytes(run: Run) -> None:
+    record, _ = run("", spec=LOSSY)
+    assert check(record, "link rate")["value"] == pytest.approx(1, abs=0.05)
+    assert check(record, "bytes on the wire")["value"] == pytest.approx(0, abs=0.01)
+    assert check(record, "drops")["ok"]
+    assert all(link["extra_bytes"] > 0 for link in record["links"])

@@ -1,0 +1,52 @@
+"""At which rate a burst arrives.
+
+The rate is taken at the receiver, over the window from :data:`SETTLE` of the duration after its first byte to the whole
+duration after it, which leaves out slow start and the bucket's initial burst. It is the median over :data:`SLICES` of
+the window: what is asked is what the link carries, and one stall of a sender (a retransmission timer takes 0.2 s) says
+nothing about that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+SETTLE = 0.3
+SLICES = 10
+
+
+class Arrivals:
+    """Payload that arrives of one burst of ``duration_s``."""
+
+    def __init__(self, duration_s: float) -> None:
+        self._duration_s = duration_s
+        self.bytes = 0.0
+        self._first_s = 0.0
+        self._marks: list[tuple[float, float]] = []  # (time, bytes so far) at each arrival in the window
+
+    def add(self, count: float, now: float) -> None:
+        """So many bytes have come at ``now`` (s)."""
+        self.bytes += count
+        self._first_s = self._first_s or now
+        since = now - self._first_s
+        if SETTLE * self._duration_s <= since <= self._duration_s:
+            self._marks.append((now, self.bytes))
+
+    @property
+    def rate_bps(self) -> float:
+        """In the window; 0 where nothing came."""
+        return median_rate_bps(self._marks)
+
+
+def median_rate_bps(marks: Sequence[tuple[float, float]]) -> float:
+    """Median over :data:`SLICES` equal slices of the time that ``marks``, (seconds, bytes so far), cover.
+
+    Between two marks bytes arrive evenly. 0 for fewer than two marks.
+    """
+    if len(marks) < 2:
+        return 0.0
+    times, counts = zip(*marks, strict=True)
+    edges = np.linspace(times[0], times[-1], SLICES + 1)
+    arrived = np.diff(np.interp(edges, times, counts))
+    return 8 * float(np.median(arrived)) / float(edges[1] - edges[0])
