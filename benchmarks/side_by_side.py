@@ -27,11 +27,12 @@ import numpy as np
 
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
+from testbed.trial import shaper
 from topologies.addressing import plan
 from topologies.build import build as build_topology
 from workloads.job import Compute, Job, Meeting, Peer, Training
 from workloads.sync.chunks import cut
-from workloads.sync.cost import cost, goodput
+from workloads.sync.cost import cost
 from workloads.sync.flows import neighbours
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build
@@ -81,7 +82,7 @@ def compare(
 def bound_s(scheme: str, hosts: int, size_bytes: float) -> float:
     """The least GST that shaped links allow."""
     topology = build_topology(f"star(hosts={hosts})", rate_bps=RATE_BPS)
-    return cost(build(scheme, topology, []), topology, size_bytes).bound_s(goodput(LinkSettings().mtu))
+    return cost(build(scheme, topology, []), topology, size_bytes).bound_s(shaper(LinkSettings().mtu))
 
 
 def milliseconds(times: Sequence[float]) -> str:

@@ -19,10 +19,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from testbed.lab.base import shaper
 from testbed.perturb.capacity import Capacity, capacity
 from testbed.phases import Phase
-from testbed.trial import Trial
+from testbed.trial import Trial, shaper
 from workloads.sync.cost import Cost, Releases, Shaper
 
 MOST_EDGES = 20_000

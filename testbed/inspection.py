@@ -7,7 +7,7 @@ from typing import Any
 
 from testbed.columns import columns
 from testbed.errors import SchemeError
-from testbed.lab.base import shaper
+from testbed.trial import shaper
 from testbed.units import rate_text, size_text, time_text
 from topologies.model import Topology
 from workloads.sync import codec

@@ -10,8 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from testbed.errors import WorkerError
-from testbed.lab.base import shaper
-from testbed.trial import Network
+from testbed.trial import Network, shaper
 
 
 @dataclass(frozen=True)

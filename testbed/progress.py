@@ -214,8 +214,9 @@ class Live(Lines):
 
 
 def reporter(trials: Sequence[Trial], console: Console) -> Lines:
-    """Live on a terminal, else plain lines. What this machine is known to carry without doubt is not mentioned."""
+    """Live on a terminal, else plain lines. What this machine is known to carry without doubt is not mentioned,
+    nor that nothing can be predicted."""
     can_redraw = console.is_terminal and not console.is_dumb_terminal
     advice = advise(trials, known())
-    told = advice.text if advice.warns or not advice.asked else ""
+    told = advice.text if advice.warns or not (advice.asked or advice.never) else ""
     return (Live if can_redraw else Lines)(trials, console, told)

@@ -17,7 +17,7 @@ import numpy as np
 
 from testbed.errors import SpecError
 from testbed.inputs import Digests, Inputs
-from testbed.lab.base import check_rate, check_size, shaper
+from testbed.lab.base import check_rate, check_size
 from testbed.perturb.check import check as check_perturbations
 from testbed.program import check as check_command
 from testbed.rounds import Block, blocks, in_order
@@ -26,7 +26,7 @@ from testbed.spec.axes import EXPRESSIONS
 from testbed.spec.explain import together
 from testbed.spec.grid import Cell, at_point, point_text, point_words
 from testbed.spec.model import Command, Profile, Train
-from testbed.trial import Network, Trial, work_of
+from testbed.trial import Network, Trial, shaper, work_of
 from testbed.units import time_text
 from topologies.build import build as build_topology
 from topologies.call import parse

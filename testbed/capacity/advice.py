@@ -38,10 +38,12 @@ class Advice:
     Attributes:
         asked: the trials of which something is predicted.
         text: one sentence.
+        never: nothing can be predicted of any, measured or not.
     """
 
     asked: tuple[Asked, ...]
     text: str
+    never: bool = False
 
     @property
     def worst(self) -> Asked | None:
@@ -82,7 +84,8 @@ def advise(trials: Sequence[Trial], known: Known) -> Advice:
         cells.setdefault((trial.name, trial.mark), trial)
     reasons = [not_known(trial) for trial in cells.values()]
     if all(reasons):
-        return Advice((), f"whether this machine carries it is not predicted: {reasons[0]}" if reasons else "")
+        why = f"whether this machine carries it is not predicted: {reasons[0]}" if reasons else ""
+        return Advice((), why, never=True)
     if known.trouble:
         return Advice((), f"{known.trouble}; {MEASURE} measures again what this machine carries")
     if known.capacity is None:

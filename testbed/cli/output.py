@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from testbed.comparison import NARROWEST_NAME, NARROWEST_VERDICT, VERDICT
-
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -28,6 +26,8 @@ def rich_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int =
     """Rows as a table for a terminal; verdicts in colour. Where it is narrow, the first column and the verdict wrap."""
     from rich.markup import escape
     from rich.table import Table
+
+    from testbed.comparison import NARROWEST_NAME, NARROWEST_VERDICT, VERDICT  # here, for it loads numpy
 
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for i, name in enumerate(header):

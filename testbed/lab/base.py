@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from testbed.errors import SpecError
 from testbed.units import rate_text
 from topologies.model import Topology
-from workloads.sync.cost import ETHERNET_BYTES, Shaper, goodput
 
 BUCKET_S = 0.001
 """Depth of a shaper's bucket in time at the link's rate: no 10 ms carry more than 10 % above the rate.
@@ -22,16 +21,6 @@ BUCKET_PACKETS = 2
 """The least depth in full packets, for slow links."""
 LARGEST_PACKET_BYTES = 65_536
 """What the kernel hands down at once before it is cut (GSO), without the headers of what it is cut into."""
-
-
-def shaper(mtu_bytes: int) -> Shaper:
-    """What a shaped link of any lab lets pass before its rate counts.
-
-    A ring of two at 100 Mbit/s synchronised 310 kB in 0.79 to 0.90 of bytes over rate: a bucket and a packet of 64 KiB
-    are a quarter of them.
-    """
-    factor = goodput(mtu_bytes)
-    return Shaper(factor, BUCKET_S, BUCKET_PACKETS * (mtu_bytes + ETHERNET_BYTES), LARGEST_PACKET_BYTES / factor)
 
 
 SLOWEST_BPS = 10_000

@@ -293,9 +293,7 @@ def test_a_trial_is_as_in_any_other_lab(tmp_path: Path) -> None:
     record = trial(tmp_path, "ring", "100 Mbit/s")
     assert (record["status"], record["accuracy"]["weights_equal"]) == ("done", True)
     assert 0.97 < record["metrics"]["gst_ratio"] < 1.25  # other tests use the cores
-    wrong = {check["name"] for check in record["fidelity"]["checks"] if not check["ok"]}
-    busy = {"CPU headroom", "CPU steal", "run queue", "timers", "pacing", "link rate"}
-    assert wrong <= busy
+    assert all(check["machine"] for check in record["fidelity"]["checks"] if not check["ok"])
     described = json.loads((tmp_path / "out" / "env.json").read_text())["lab"][record["id"]]
     assert described["containers"]["memory_bytes"] == 2**30
     assert Daemon().marked() == [] or all(one.owner.may_live() for one in Daemon().marked())
