@@ -131,7 +131,8 @@ def test_hogs_take_cpu_time(run: Run) -> None:
     record, _ = run("{kind: hog, hosts: h0, cores: 4}")
     headroom = check(record, "CPU headroom")
     assert headroom["value"] < 0.15
-    assert record["fidelity"]["verdict"] == "INVALID"
+    for number in record["fidelity"]["numbers"].values():  # as near to its bound as on a quiet machine, or not believed
+        assert number["certified"] or "CPU headroom" in number["spoilt_by"]
 
 
 def test_a_command_can_be_perturbed_too(run: Run) -> None:
