@@ -27,7 +27,7 @@ LOOK_S = 0.25
 """How long each look takes that decides whether to wait on."""
 BUSY = 0.15
 """Most of the cores' time that others may use. Trials that are VALID leave two to four times as much idle
-(:class:`testbed.fidelity.Limits`), and a desktop or a server at rest uses a few per cent."""
+(:data:`testbed.fidelity.cpu.IDLE`), and a desktop or a server at rest uses a few per cent."""
 STOLEN = 0.05
 """Most that the host may take: with more, a trial is INVALID for it."""
 

@@ -11,7 +11,7 @@ from testbed.fidelity.seen import Seen
 ABOUT = About(
     "aggregators",
     sees="a switch's process that needs a whole core, by its CPU time",
-    misses="one that waits for memory",
+    misses="a process that is slow because it waits for memory",
     machine=True,
 )
 BUSY = 0.9

@@ -18,7 +18,7 @@ ABOUT = About(
 )
 STEAL = About(
     "CPU steal",
-    sees="CPU time that a hypervisor took away meanwhile",
+    sees="CPU time that a hypervisor took away while gradients were on the wire",
     misses="what a hypervisor does not report",
     machine=True,
 )

@@ -10,8 +10,8 @@ from testbed.fidelity.seen import Seen
 
 ABOUT = About(
     "delay",
-    sees="round trips on the idle lab against the delays there and back",
-    misses="delay that grows under load; which link on a way is off",
+    sees="round trips on the idle lab that differ from the sum of the delays there and back",
+    misses="delay that grows under load; which link of a path is wrong",
 )
 OFF_S = 0.0005
 OFF = 0.05

@@ -11,7 +11,7 @@ from testbed.trial import link_settings
 
 ABOUT = About(
     "drops",
-    sees="queues too short for what they were given, by the kernel's count at every egress",
+    sees="packets dropped because a queue was full, by the kernel's count at every egress",
     misses="drops inside another machine",
 )
 DROPPING = frozenset({"queue", "impair", "down", "freeze", "circuits"})

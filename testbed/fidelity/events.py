@@ -10,8 +10,8 @@ from testbed.fidelity.seen import Seen
 
 ABOUT = About(
     "events",
-    sees="a perturbation that came late or failed",
-    misses="whether it had its effect: the timeline and GST tell",
+    sees="a perturbation that failed, or that began, lasted or ended otherwise than planned, by more than 20 ms",
+    misses="whether it had an effect: the timeline and GST show that",
 )
 LATE_S = 0.02
 """Most by which an injected event is late: they were 0.5 to 2 ms late."""

@@ -12,8 +12,8 @@ from workloads.sync.cost import goodput
 ABOUT = About(
     "link rate",
     sees="every NIC, all at once, before training, by a burst of payload; each link between switches, a few at a time",
-    misses="the faster of the two links that a burst passes; a link that changes later",
-    machine_when="where a link was measured too slow",
+    misses="the faster one of the two links that a burst crosses; a link that changes later",
+    machine_when="if a link was measured too slow",
 )
 """A link that is too fast is not as asked. One that is too slow may be the machine's fault: if it is the network's,
 what the kernel has, or the bytes, or the delays are not as asked either."""

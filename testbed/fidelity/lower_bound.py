@@ -14,8 +14,9 @@ from workloads.sync.cost import goodput
 
 ABOUT = About(
     "lower bound",
-    sees="links faster than asked, in any iteration and in all together, and a JCT below its least",
-    misses="links slower than asked: GST over theory tells",
+    sees="GST below its lower bound, in one iteration or in all together, and a JCT below its lower bound: links were "
+    "faster than asked, or the pace was not kept",
+    misses="links slower than asked: GST over its lower bound shows them",
 )
 FASTER = 0.03
 """Most by which one iteration is faster than the links' rates allow: moments are those of processes that may be woken

@@ -10,7 +10,7 @@ from testbed.fidelity.seen import Seen
 
 ABOUT = About(
     "nodes",
-    sees="a node that died without being killed by the spec, where the others went on",
+    sees="a node that died although the spec did not kill it, while the others went on",
     misses="why it died",
 )
 

@@ -12,7 +12,7 @@ from testbed.fidelity.seen import Seen
 ABOUT = About(
     "pacing",
     sees="computing that took longer than the pace",
-    misses="computing without a pace",
+    misses="how long computing should take if the spec has no pace",
     threatens=WHOLE_JOB,
     machine=True,
 )

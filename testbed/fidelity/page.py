@@ -6,29 +6,30 @@ from collections.abc import Iterable
 
 from analysis.verdicts import CALLED, NUMBERS
 from testbed.fidelity.check import About
-from testbed.fidelity.judgement import ABOUT, SOUND
+from testbed.fidelity.judgement import ABOUT, FASTEST, SOUND
 
 HEADER = ("check", "sees", "cannot see", "threatens", "about the machine")
 INTRODUCTION = f"""\
 # Checks
 
-This page is made by `python -m testbed.fidelity`. Each check is a file in `testbed/fidelity/`, which also says
-what its limit was set from.
+This page is made by `python -m testbed.fidelity`. Each check is described in a file in `testbed/fidelity/`, together
+with its limit and the measurements that the limit was set from.
 
 A trial reports up to {len(NUMBERS)} numbers: {", ".join(CALLED.values())}. Each has its own verdict. A number
-is INVALID if a check fails that threatens it. A trial is VALID if all its numbers are.
+is INVALID if a check that threatens it fails. A trial is VALID if all its numbers are.
 
 **Error.** A lower bound and a measurement bracket the truth. A GST of 1.01 times its lower bound is too long by
 at most 1 %. The record holds that share as the number's `error`, or null where it is not known.
 
-**Certified.** A number is certified if its error is at most `certify` (in the spec; 3 % by default). What a
-slow machine does can only make times longer. So checks about the machine do not count against a certified
-number; they are told. The bound must be one to trust: no link may have been faster than asked, and these checks
-must have been made and passed: {", ".join(SOUND)}.
+**Certified.** A number is certified if its error is at most `certify` (in the spec; 3 % by default). A slow
+machine can only make times longer. So failed checks about the machine do not make a certified number INVALID; they
+are reported. The bound must be one to trust: no link may have been more than {100 * (FASTEST - 1):.0f} % faster than
+asked, and these checks must have been made and passed: {", ".join(SOUND)}.
 
-Where no bound is tight, nothing is certified: asynchronous schemes, jitter, background flows, commands. JCT,
-samples/s, iteration times and exposed waiting are certified only with a pace. Without, nobody knows how long
-computing takes at least.
+Asynchronous schemes and commands have no bound, so nothing is certified. The bound leaves out delays, jitter of links
+or steps, and background flows, so with these it is often too low to certify anything. JCT, samples/s, iteration times
+and exposed waiting have no bound with `compute: real`, because the least time of computing is not known then, and none
+with `overlap: both`.
 """
 
 

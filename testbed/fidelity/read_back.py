@@ -9,8 +9,8 @@ from testbed.fidelity.seen import Seen
 
 ABOUT = About(
     "read back",
-    sees="any rate, bucket, queue, delay or route that is not as asked for after the trial, by two decoders of what "
-    "the kernel says, and any rate at random moments in its midst; planned changes included",
+    sees="after the trial, any rate, bucket, queue, delay or route that is not as asked, by two decoders; at random "
+    "moments during the trial, any rate, bucket or queue; planned changes included",
     misses="what was changed and put back between two of these moments",
 )
 

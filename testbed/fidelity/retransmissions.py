@@ -11,7 +11,7 @@ from testbed.fidelity.seen import Seen
 ABOUT = About(
     "retransmissions",
     sees="packets lost, by the count of segments that TCP sent again on each host",
-    misses="loss that another transport than TCP mends",
+    misses="losses on transports other than TCP",
 )
 RESENT = 0.002
 """Most of a host's TCP segments that were sent again: 0 to 0.1 % in good trials (late acknowledgements), 2.5 % after a

@@ -11,8 +11,8 @@ from testbed.fidelity.seen import Seen
 
 ABOUT = About(
     "run queue",
-    sees="the worker that waited longest for a core while gradients were on the wire, from the kernel's schedstat",
-    misses="libraries' threads that start later",
+    sees="a worker that waited too long for a core while gradients were on the wire, from the kernel's schedstat",
+    misses="waits of threads that a library starts later",
     machine=True,
 )
 WAITED = 0.25

@@ -11,7 +11,7 @@ from workloads.sync.ledger import most_stale
 ABOUT = About(
     "staleness",
     sees="an update of an asynchronous scheme that is more stale than the scheme allows",
-    misses="what order of updates there would be on other machines",
+    misses="the order that updates would have on other machines",
 )
 
 

@@ -12,16 +12,16 @@ from testbed.fidelity.seen import Seen
 
 ABOUT = About(
     "timers",
-    sees="a clock, a scheduler or a slack that makes sleeps late: a thread of each process samples 50 times a second, "
-    "and the median counts",
-    misses="single late wake-ups (see stalls): busy engines have them in good trials",
+    sees="a clock, a scheduler or a timer slack that ends sleeps late: a thread of each process samples 50 times a "
+    "second, and the median counts",
+    misses="single late wake-ups, which good trials have, too (see stalls)",
     machine=True,
 )
 STALLS = About(
     "stalls",
-    sees="a process that stood still, stopped or without a core for 50 ms or longer: the sum over all that a number "
-    "covers, of the worst process",
-    misses="shorter ones; what stopped it",
+    sees="a process that was stopped, or had no core, for more than 50 ms at a time: the sum for the worst process. "
+    "*stalls* covers the whole job and does not threaten GST; *stalls while synchronising* threatens GST alone",
+    misses="shorter stalls; what stopped the process",
     machine=True,
 )
 LATE_S = 0.002

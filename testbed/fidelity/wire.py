@@ -15,8 +15,8 @@ from workloads.sync.flows import pairs
 
 ABOUT = About(
     "bytes on the wire",
-    sees="a detour, another scheme's traffic, a stranger's: the kernel's count of bytes, link by link",
-    misses="which of several ECMP paths; less than 3 % of the busiest link's bytes",
+    sees="a detour, or traffic of another scheme or another program, by the kernel's count of bytes on each link",
+    misses="which of several ECMP paths a flow took; less than 3 % of the busiest link's bytes",
 )
 BEYOND = 0.03
 """Most by which the kernel's count of bytes on a link differs from the forest's, as a share of the busiest link's.
