@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 from testbed.perturb.capacity import Capacity, capacity
 from testbed.phases import Phase
 from testbed.trial import Trial, shaper
+from topologies.sharing import groups
 from workloads.sync.cost import Cost, Releases, Shaper
+from workloads.sync.flows import pairs
 
 MOST_EDGES = 20_000
 """Of a forest: with more, who was ready when is not followed edge by edge, and the bound is that of all bytes from the
@@ -65,10 +67,22 @@ def bounds(trial: Trial, samples: pd.DataFrame, phases: Sequence[Phase], events:
     each = [_Least(phase, links, rates) for phase in phases]
     of = {i: least for phase, least in zip(phases, each, strict=True) for i in range(phase.first, phase.stop)}
     by, found = samples.groupby("iteration"), []
+    moves = [
+        (one["begun_s"], math.inf if one["done_s"] is None else one["done_s"])
+        for one in events
+        if one["kind"] == "circuits" and one["begun_s"] is not None
+    ]
     for i in sorted(of):
         rows = by.get_group(i)
         ready_s = dict(zip(rows["node"], rows["ready_s"] - start_s, strict=True))
-        whole_s = of[i].whole_s(min(ready_s.values()))
+        last_s = float(rows["sum_s"].max()) - start_s
+        moved = any(begun_s <= last_s and done_s >= min(ready_s.values()) for begun_s, done_s in moves)
+        # Who died in it may have sent, and some never got the sum; over circuits that move each flow may have its best.
+        if moved or len(ready_s) < of[i].world:
+            found.append({"iteration": i, "gst_s": 0.0, "whole_s": 0.0})
+            continue
+        begin_s = min(ready_s.values()) if trial.work.overlap == "none" else float(rows["start_s"].min()) - start_s
+        whole_s = of[i].whole_s(begin_s)
         # Where they overlap, gradients leave all along, and what the last bucket takes says little.
         gst_s = max(0.0, of[i].sum_s(ready_s) - max(ready_s.values())) if trial.work.overlap == "none" else 0.0
         found.append({"iteration": i, "gst_s": gst_s, "whole_s": whole_s})
@@ -81,6 +95,7 @@ class _Least:
 
     def __init__(self, phase: Phase, links: Shaper, rates: Capacity) -> None:
         self._network, self._shaper, self._rates = phase.network, links, rates
+        self.world = phase.network.world
 
     def whole_s(self, from_s: float) -> float:
         """How long all that is to be sent takes from a moment on."""
@@ -105,9 +120,23 @@ class _Least:
         return max(whole_s, *later)
 
     def _least_s(self, link_bytes: NDArray[np.float64], from_s: float) -> float:
-        rate_bps = self._network.cost.link_rate_bps
-        found_s = self._rates.least_s(self._shaper.at_rate_bytes(link_bytes, rate_bps), from_s)
+        """Links among which switches share by hashing count together, at all of their rates: nobody knows which path a
+        flow takes."""
+        rate_bps, links = self._network.cost.link_rate_bps, self._shaper
+        alone = links.at_rate_bytes(link_bytes, rate_bps)
+        found_s = 0.0
+        for group in self._shared:
+            together = float((link_bytes[group] / links.goodput - links.early_bytes(rate_bps[group])).sum())
+            found_s = max(found_s, 8 * together / float(rate_bps[group].sum()))
+            alone[group] = 0.0
+        found_s = max(found_s, self._rates.least_s(alone, from_s))
         return found_s if math.isfinite(found_s) else 0.0  # a link that nobody knows to have been opened again
+
+    @cached_property
+    def _shared(self) -> list[list[int]]:
+        """Groups of directed links."""
+        network = self._network
+        return [list(group) for group in groups(network.topology, pairs(network.forest)) if len(group) > 1]
 
     @cached_property
     def _releases(self) -> Releases:

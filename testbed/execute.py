@@ -252,6 +252,7 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
         events=events,
         course=course,
         bounds=bounds,
+        clocks_s=seen.lab.get("clock_uncertainty_s") or 0.0,
     )
     # What a process that died had sent is not known.
     sent = None if course.deaths else sent_bytes([line["wire_bytes"] for line in seen.of("done")])

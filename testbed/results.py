@@ -93,9 +93,9 @@ def measure(
 
 
 def _over_bound(gst_s: pd.Series[float], bound_s: pd.Series[float]) -> float | None:
-    """How long GST is over the least that it can be, median over iterations; None where nothing bounds one of them."""
-    least_s = bound_s.loc[gst_s.index]
-    return float((gst_s / least_s).median()) if (least_s > 0).all() else None
+    """Median GST over the median of the least that it can be; None where nothing bounds most iterations."""
+    least_s = float(bound_s.loc[gst_s.index].median())
+    return float(gst_s.median()) / least_s if least_s > 0 else None
 
 
 def staleness(updates: pd.Series[int] | None) -> dict[str, float | None]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.cell import cell_of
+from analysis.verdicts import numbers_of
 from testbed.errors import OutputError, SpecError
 from testbed.files import TEMPORARY, check_name, named_errors, read_json, write_bytes, write_json
 from testbed.identity import PATIENCE
@@ -166,6 +167,7 @@ class RunDirectory:
         path = self.path / "trials" / f"{trial.id}.json"
         found = read_json(path)
         check_name(path, found.get("id"))
+        _check_judged(path, found)
         return found
 
     def finished(self, trials: Sequence[Trial]) -> dict[str, dict[str, Any]]:
@@ -247,6 +249,26 @@ class RunDirectory:
 
     def samples(self, trial_id: str) -> Path:
         return self.path / "samples" / f"{trial_id}.parquet"
+
+
+def _check_judged(path: Path, record: Mapping[str, Any]) -> None:
+    """Whether a finished trial's verdict can be read, on which it depends whether it is measured again.
+
+    Raises:
+        OutputError: it is damaged.
+    """
+    if record.get("status") != "done":
+        return
+    try:
+        judged = record["fidelity"]
+        numbers_of(judged)
+        readable = judged["verdict"] and all(isinstance(check["ok"], bool) for check in judged["checks"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        readable, why = False, f"{type(error).__name__}: {error}"
+    else:
+        why = "a check is neither true nor false"
+    if not readable:
+        raise OutputError(f"{path}: damaged ({why:.100})", fix="remove it, and its trial runs again")
 
 
 def _changed(path: Path, record: Mapping[str, Any], trial: Trial) -> SpecError:

@@ -103,8 +103,8 @@ class SpotChecks:
         while not self._stop.wait(period_s * self._random.uniform(1 - SPREAD, 1 + SPREAD)):
             try:
                 period_s = mean_s(self._read())
-            except LabError as error:
-                self._error = error
+            except Exception as error:  # whatever it is, nobody looks any more
+                self._error = error if isinstance(error, LabError) else LabError(f"links could not be read: {error!r}")
                 return
 
     def _read(self) -> float:

@@ -35,7 +35,7 @@ from testbed.fidelity import (
     timers,
     wire,
 )
-from testbed.fidelity.check import GST, ITERATIONS, JCT, THROUGHPUT, WAITING, About, Check
+from testbed.fidelity.check import GST, ITERATIONS, JCT, THROUGHPUT, About, Check
 from testbed.fidelity.seen import Seen
 from workloads.sync.cost import goodput
 
@@ -107,26 +107,23 @@ def errors_of(seen: Seen) -> dict[str, Error]:
     found: dict[str, Error] = {}
     warmup = seen.trial.work.warmup
     gst_s, gst_bound_s = metrics.gst_s(seen.every, warmup), seen.bounds.gst_s
-    if error := _median_error(gst_s, gst_bound_s):
+    if error := _median_error(gst_s + seen.clocks_s, gst_bound_s):
         found[GST] = error
     if seen.bounds.iteration_s is None or seen.bounds.jct_s is None:
         return found
-    if error := _median_error(metrics.iterations_s(seen.every, warmup), seen.bounds.iteration_s):
-        # Waiting is a part of its iteration, so it is too long by at most as much of one.
-        found |= {ITERATIONS: error, WAITING: error}
+    if error := _median_error(metrics.iterations_s(seen.every, warmup) + seen.clocks_s, seen.bounds.iteration_s):
+        found[ITERATIONS] = error
     if seen.bounds.jct_s > 0:
-        over = max(0.0, metrics.jct_s(seen.every) / seen.bounds.jct_s - 1)
+        over = max(0.0, (metrics.jct_s(seen.every) + seen.clocks_s) / seen.bounds.jct_s - 1)
         found[JCT] = Error(over, seen.bounds.jct_s)
         found[THROUGHPUT] = Error(over / (1 + over), seen.bounds.jct_s)
     return found
 
 
 def _median_error(taken_s: pd.Series[float], bound_s: pd.Series[float]) -> Error | None:
-    """Of a median over iterations; None where an iteration has no bound."""
-    least_s = bound_s.reindex(taken_s.index)
-    if not (least_s > 0).all():
-        return None
-    return Error(max(0.0, float((taken_s / least_s).median()) - 1), float(least_s.median()))
+    """Of a median over iterations: it is at least the median of the bounds, whichever iteration either is of."""
+    least_s = float(bound_s.reindex(taken_s.index).median())
+    return Error(max(0.0, float(taken_s.median()) / least_s - 1), least_s) if least_s > 0 else None
 
 
 def reasons(fidelity: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pandas as pd
 
@@ -18,6 +19,7 @@ ABOUT = About(
     "faster than asked, or the pace was not kept",
     misses="links slower than asked: GST over its lower bound shows them",
 )
+UNPROVEN = "not known: which bytes a library moves in this algorithm is not ours to say"
 FASTER = 0.03
 """Most by which one iteration is faster than the links' rates allow: moments are those of processes that may be woken
 a little late."""
@@ -32,14 +34,15 @@ def checks(seen: Seen) -> Iterator[Check]:
         link_s = seen.trial.iterations * seen.trial.network.cost.round_s() / goodput(seen.trial.spec.links.mtu)
         yield judge_updates(seen.every, seen.trial.gst_theory_s, link_s)
     elif seen.bounds is not None:
-        yield judge(seen.every, seen.bounds)
+        found = judge(seen.every, seen.bounds, seen.clocks_s)
+        yield found if seen.trial.knows_bytes else replace(found, ok=True, value=None, detail=UNPROVEN)
 
 
-def judge(samples: pd.DataFrame, bounds: Bounds) -> Check:
+def judge(samples: pd.DataFrame, bounds: Bounds, clocks_s: float = 0.0) -> Check:
     """The iteration, the sum of iterations or the JCT that is least above its bound; GST counts from the last worker's
-    gradient, as bounds do."""
+    gradient, as bounds do. Where hosts have clocks of their own, each may be ``clocks_s`` longer than it seems."""
     by = samples.groupby("iteration")
-    taken_s = by["sum_s"].max() - by["ready_s"].max()
+    taken_s = by["sum_s"].max() - by["ready_s"].max() + clocks_s
     bounded = bounds.gst_s[bounds.gst_s > 0]
     found: list[tuple[float, float, str]] = []  # value over what is allowed, value, what it is of
     if not bounded.empty:
@@ -48,7 +51,7 @@ def judge(samples: pd.DataFrame, bounds: Bounds) -> Check:
         together = float(taken_s[bounded.index].sum() / bounded.sum())
         found.append(_found(together, FASTER_TOGETHER, "GST of all iterations together is"))
     if bounds.jct_s:
-        found.append(_found(metrics.jct_s(samples) / bounds.jct_s, FASTER_TOGETHER, "JCT is"))
+        found.append(_found((metrics.jct_s(samples) + clocks_s) / bounds.jct_s, FASTER_TOGETHER, "JCT is"))
     if not found:
         return Check(ABOUT.name, None, 1 - FASTER, "of theory", True, "nothing is certain to take any time")
     _, ratio, what = min(found)

@@ -27,9 +27,9 @@ are reported. The bound must be one to trust: no link may have been more than {1
 asked, and these checks must have been made and passed: {", ".join(SOUND)}.
 
 Asynchronous schemes and commands have no bound, so nothing is certified. The bound leaves out delays, jitter of links
-or steps, and background flows, so with these it is often too low to certify anything. JCT, samples/s, iteration times
-and exposed waiting have no bound with `compute: real`, because the least time of computing is not known then, and none
-with `overlap: both`.
+or steps, and background flows, so with these it is often too low to certify anything. JCT, samples/s and iteration
+times have no bound with `compute: real`, because the least time of computing is not known then, and none with
+`overlap: both`. Exposed waiting has none: the least is no waiting at all.
 """
 
 

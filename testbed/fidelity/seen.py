@@ -37,6 +37,7 @@ class Seen:
         events: what was done to the trial on purpose, as its JSON holds it.
         course: who died in it.
         bounds: the least that its numbers can be; None where nothing is known beforehand.
+        clocks_s: by how much moments on two hosts may be apart, where hosts have clocks of their own.
     """
 
     trial: Trial
@@ -54,6 +55,7 @@ class Seen:
     events: Sequence[Mapping[str, Any]]
     course: Course
     bounds: Bounds | None
+    clocks_s: float = 0.0
 
     @cached_property
     def every(self) -> pd.DataFrame:

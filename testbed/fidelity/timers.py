@@ -9,6 +9,7 @@ import pandas as pd
 from analysis import metrics
 from testbed.fidelity.check import GST, WHOLE_JOB, About, Check
 from testbed.fidelity.seen import Seen
+from testbed.spec.perturb import Freeze
 
 ABOUT = About(
     "timers",
@@ -37,11 +38,15 @@ def checks(seen: Seen) -> Iterator[Check]:
         return
     yield judge({line["name"]: line["late_s"] for line in seen.done})
     stalled_s = {line["name"]: line.get("stalled_s") for line in seen.done}
-    asked = "freeze" in seen.happened
-    yield stalls(stalled_s, seen.window[1] - seen.window[0], asked)
+    frozen = {host for one in seen.trial.perturbations if isinstance(one, Freeze) for host in one.hosts}
+    stalled_s = {name: value for name, value in stalled_s.items() if name not in frozen}
+    yield stalls(stalled_s, seen.window[1] - seen.window[0])
     if seen.synchronous and "sync_stalled_s" in seen.every:
         others = {name: stalled_s[name] for name in seen.aggregators if name in stalled_s}
-        yield stalls_of_synchronisation(seen.counted, others, metrics.sync_s(seen.every), asked)
+        nodes = [i for i, node in enumerate(seen.trial.network.topology.nodes) if node.name not in frozen]
+        rows = seen.counted[seen.counted["node"].isin(nodes)]
+        if not rows.empty:
+            yield stalls_of_synchronisation(rows, others, metrics.sync_s(seen.every))
 
 
 def judge(late_s: Mapping[str, float | None]) -> Check:
@@ -54,23 +59,19 @@ def judge(late_s: Mapping[str, float | None]) -> Check:
     return Check(ABOUT.name, 1e3 * known[name], 1e3 * LATE_S, "ms late", known[name] <= LATE_S, detail, machine=True)
 
 
-def stalls(stalled_s: Mapping[str, float | None], window_s: float, asked: bool = False) -> Check:
-    """The process that stood still for longest; by name, for how long in all, of a trial that took ``window_s``.
-
-    ``asked`` says that a process was stopped on purpose; then it is told and not judged.
-    """
+def stalls(stalled_s: Mapping[str, float | None], window_s: float) -> Check:
+    """The process that stood still for longest; by name, for how long in all, of a trial that took ``window_s``. Hosts
+    that were to stand still are not among them."""
     known = {name: value for name, value in stalled_s.items() if value is not None}
     if not known:
-        return _stalls(STALLS.name, None, "of JCT", "not watched", asked, WHOLE_JOB)
+        return _stalls(STALLS.name, None, "of JCT", "not watched", WHOLE_JOB)
     name = max(known, key=known.__getitem__)
     share = known[name] / window_s
     detail = f"{name} stood still for {known[name]:.2f} s, {share:.1%} of the job, the most of all"
-    return _stalls(STALLS.name, share, "of JCT", detail, asked, WHOLE_JOB)
+    return _stalls(STALLS.name, share, "of JCT", detail, WHOLE_JOB)
 
 
-def stalls_of_synchronisation(
-    samples: pd.DataFrame, others: Mapping[str, float | None], sync_s: float, asked: bool = False
-) -> Check:
+def stalls_of_synchronisation(samples: pd.DataFrame, others: Mapping[str, float | None], sync_s: float) -> Check:
     """The share of a synchronisation for which the worst worker stood still, median over iterations; or that of all
     synchronisations, ``sync_s`` together, for which one of ``others`` did, of which it is not known when."""
     by = samples.groupby("iteration")
@@ -81,9 +82,9 @@ def stalls_of_synchronisation(
         if stalled_s is not None and stalled_s / sync_s > share:
             share = stalled_s / sync_s
             detail = f"{name} stood still for {stalled_s:.2f} s, {share:.1%} of all synchronisations"
-    return _stalls(f"{STALLS.name} while synchronising", share, "of GST", detail, asked, (GST,))
+    return _stalls(f"{STALLS.name} while synchronising", share, "of GST", detail, (GST,))
 
 
-def _stalls(name: str, share: float | None, unit: str, detail: str, asked: bool, threatens: tuple[str, ...]) -> Check:
-    ok = asked or share is None or share <= STALLED
-    return Check(name, share, STALLED, unit, ok, detail, asked, threatens, machine=True)
+def _stalls(name: str, share: float | None, unit: str, detail: str, threatens: tuple[str, ...]) -> Check:
+    ok = share is None or share <= STALLED
+    return Check(name, share, STALLED, unit, ok, detail, threatens=threatens, machine=True)

@@ -70,6 +70,8 @@ def judge(links: Sequence[Mapping[str, Any]], groups: Iterable[Sequence[int]], s
         allowed = spoilt_bytes + sum(links[i]["extra_bytes"] for i in group)
         beyond = beyond if beyond < 0 else max(0.0, beyond - allowed)
         excess[tuple(group)] = 8 * beyond / sum(links[i]["rate_bps"] for i in group) / busiest_s
+    if not excess:
+        return Check(ABOUT.name, None, BEYOND, "of busiest link", True, "this lab counts none of these links")
     worst = max(excess, key=lambda group: abs(excess[group]))
     name = f"{links[worst[0]]['from']} to {links[worst[0]]['to']}" + (
         f" and {len(worst) - 1} that share with it" if len(worst) > 1 else ""

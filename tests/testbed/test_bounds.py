@@ -88,7 +88,7 @@ def test_how_long_computing_takes_is_not_known_in_real_time_or_where_passes_over
 def test_rates_that_were_changed_count_from_moment_to_moment() -> None:
     one = trial()
     link = {"rate_bps": {"0": 100_000_000}, "blocked": {}}
-    event = {"begun_s": 1.0, "done_s": 1.001, "error": None, "links": link}
+    event = {"kind": "rate", "begun_s": 1.0, "done_s": 1.001, "error": None, "links": link}
     got = found(one, samples(one, [[0.5] * 4, [1.5] * 4], [[0.8] * 4, [2.2] * 4]), [event])
     assert got.gst_s[0] == pytest.approx(one.gst_theory_s)
     assert got.gst_s[1] == pytest.approx(2 * one.gst_theory_s, rel=0.01)
@@ -105,3 +105,23 @@ arms: [{topology: star(hosts=2), scheme: ring}]
     (one,) = trials(read(text, "small", Path()))
     ideal_s = one.network.cost.bound_s() / (1448 / 1514)
     assert 0.7 * ideal_s < one.gst_theory_s < 0.79 * ideal_s
+
+
+def test_nothing_is_certain_of_an_iteration_in_which_circuits_moved_or_a_worker_is_missing() -> None:
+    one = trial()
+    table = samples(one, [[0.5] * 4, [1.5] * 4], [[0.8] * 4, [1.8] * 4])
+    move = {"kind": "circuits", "begun_s": 0.6, "done_s": 0.9, "error": None, "links": None}
+    assert [gst_s > 0 for gst_s in found(one, table, [move]).gst_s] == [False, True]
+    assert [gst_s > 0 for gst_s in found(one, table.drop(index=7)).gst_s] == [True, False]
+
+
+def test_links_among_which_flows_are_shared_by_chance_count_together() -> None:
+    """Over one of two equal paths a flow may go alone, whatever the other can carry meanwhile."""
+    one = trial("spine_leaf(racks=2,hosts_per_rack=2,spines=2,routing=ecmp)", "ps")
+    table = samples(one, [[0.5] * 4, [1.5] * 4], [[0.8] * 4, [1.8] * 4])
+    spine = next(
+        i for i, link in enumerate(one.network.topology.links) if not {link.a, link.b} & set(one.network.topology.hosts)
+    )
+    slow = {"rate_bps": {str(2 * spine): 1_000_000}, "blocked": {}}
+    event = {"kind": "rate", "begun_s": 0.0, "done_s": 0.001, "error": None, "links": slow}
+    assert list(found(one, table, [event]).gst_s) == pytest.approx(list(found(one, table).gst_s))

@@ -46,8 +46,12 @@ class Shaper:
     def at_rate_bytes(self, payload_bytes: NDArray[np.float64], rate_bps: NDArray[np.float64]) -> NDArray[np.float64]:
         """Bytes on the wire that each link, idle before, must carry at its rate for so much payload; of the arguments'
         shape."""
-        early_bytes = np.maximum(rate_bps / 8 * self.bucket_s, self.bucket_bytes) + self.packet_bytes
-        found: NDArray[np.float64] = np.maximum(0.0, payload_bytes / self.goodput - early_bytes)
+        found: NDArray[np.float64] = np.maximum(0.0, payload_bytes / self.goodput - self.early_bytes(rate_bps))
+        return found
+
+    def early_bytes(self, rate_bps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bytes on the wire that each link, idle before, lets pass before its rate counts."""
+        found: NDArray[np.float64] = np.maximum(rate_bps / 8 * self.bucket_s, self.bucket_bytes) + self.packet_bytes
         return found
 
     def least_s(self, payload_bytes: NDArray[np.float64], rate_bps: NDArray[np.float64]) -> NDArray[np.float64]:
