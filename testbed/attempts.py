@@ -2,7 +2,7 @@
 
 A trial that is INVALID only because of the machine is measured again at the end of its round, at most ``retries``
 times. Its last attempt is the trial; the first that is not INVALID only because of the machine is the last.
-``docs/decisions/measured-again.md`` says why that bends no median.
+``docs/decisions/measured-again.md`` says how little that can bend a median, and when not at all.
 """
 
 from __future__ import annotations
