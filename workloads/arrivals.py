@@ -1,4 +1,4 @@
-"""At which rate a burst arrives.
+"""Where a burst arrives, and at which rate.
 
 The rate is taken at the receiver, over the window from :data:`SETTLE` of the duration after its first byte to the whole
 duration after it, which leaves out slow start and the bucket's initial burst. It is the median over :data:`SLICES` of
@@ -8,9 +8,13 @@ nothing about that.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 
 import numpy as np
+
+from testbed.errors import WorkerError
+from workloads.job import Probe
 
 SETTLE = 0.3
 SLICES = 10
@@ -50,3 +54,19 @@ def median_rate_bps(marks: Sequence[tuple[float, float]]) -> float:
     edges = np.linspace(times[0], times[-1], SLICES + 1)
     arrived = np.diff(np.interp(edges, times, counts))
     return 8 * float(np.median(arrived)) / float(edges[1] - edges[0])
+
+
+def bind(sock: socket.socket, probe: Probe) -> None:
+    """Give a socket the address at which a burst is to arrive; one that cannot have it is closed.
+
+    Raises:
+        WorkerError: the address cannot be used.
+    """
+    try:
+        sock.bind((probe.local, probe.listen_port))
+    except OSError as error:
+        sock.close()
+        place = f"{probe.local}:{probe.listen_port}"
+        raise WorkerError(
+            f"cannot listen at {place}: {error.strerror}", fix="see that the address is on this host and free"
+        ) from error

@@ -15,8 +15,8 @@ import socket
 import time
 from contextlib import suppress
 
-from testbed.errors import NeighbourError, WorkerError
-from workloads.arrivals import Arrivals
+from testbed.errors import NeighbourError
+from workloads.arrivals import Arrivals, bind
 from workloads.job import Probe
 
 IP_MTU = 14
@@ -62,14 +62,7 @@ class DatagramReceiver:
             self._sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, ROOM_BYTES)
         except PermissionError:
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM_BYTES)
-        try:
-            self._sock.bind((probe.local, probe.listen_port))
-        except OSError as error:
-            self._sock.close()
-            place = f"{probe.local}:{probe.listen_port}"
-            raise WorkerError(
-                f"cannot listen at {place}: {error.strerror}", fix="see that the address is on this host and free"
-            ) from error
+        bind(self._sock, probe)
         mtu = mtu_of(probe)
         self._as_stream = (mtu - TCP_HEADERS) / (mtu - UDP_HEADERS)
         selector.register(self._sock, selectors.EVENT_READ, self)

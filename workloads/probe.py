@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
-from testbed.errors import NeighbourError, WorkerError
-from workloads.arrivals import Arrivals
+from testbed.errors import NeighbourError
+from workloads.arrivals import Arrivals, bind
 from workloads.datagrams import DatagramReceiver, DatagramSender
 from workloads.job import Probe
 from workloads.sync.tcp_info import sent
@@ -148,14 +148,7 @@ class Receiver:
         self._listener = socket.socket()
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._listener.setblocking(False)
-        try:
-            self._listener.bind((probe.local, probe.listen_port))
-        except OSError as error:
-            self._listener.close()
-            place = f"{probe.local}:{probe.listen_port}"
-            raise WorkerError(
-                f"cannot listen at {place}: {error.strerror}", fix="see that the address is on this host and free"
-            ) from error
+        bind(self._listener, probe)
         self._listener.listen(1)
         selector.register(self._listener, selectors.EVENT_READ, self)
 
