@@ -43,10 +43,13 @@ class Bounds:
             gradients leave before they are complete.
         iteration_s: from the last worker's sum, or the trial's start, to the next one; None where it is not known how
             long computing takes.
+        waits_s: for how long each rank (a column) would wait for the slowest one's gradient, had all kept their pace
+            since they had the sum before; None where ``iteration_s`` is, or where gradients leave as they are computed.
     """
 
     gst_s: pd.Series[float]
     iteration_s: pd.Series[float] | None
+    waits_s: pd.DataFrame | None = None
 
     @property
     def jct_s(self) -> float | None:
@@ -87,7 +90,7 @@ def bounds(trial: Trial, samples: pd.DataFrame, phases: Sequence[Phase], events:
         gst_s = max(0.0, of[i].sum_s(ready_s) - max(ready_s.values())) if trial.work.overlap == "none" else 0.0
         found.append({"iteration": i, "gst_s": gst_s, "whole_s": whole_s})
     least = pd.DataFrame(found).set_index("iteration")
-    return Bounds(least["gst_s"], _iteration_s(trial, samples, least))
+    return Bounds(least["gst_s"], *_computing(trial, samples, least))
 
 
 class _Least:
@@ -144,21 +147,25 @@ class _Least:
         return Releases(network.forest, network.topology, 4 * network.floats)
 
 
-def _iteration_s(trial: Trial, samples: pd.DataFrame, least: pd.DataFrame) -> pd.Series[float] | None:
-    """The slowest worker's pace and the least GST; where they overlap, the longer of the two.
+def _computing(
+    trial: Trial, samples: pd.DataFrame, least: pd.DataFrame
+) -> tuple[pd.Series[float] | None, pd.DataFrame | None]:
+    """Of iterations, the slowest worker's pace and the least GST; where they overlap, the longer of the two. And for
+    how long others wait for that worker, see :class:`Bounds`.
 
     A worker that has the sum before others begins before them, so its pace counts from there.
     """
     if trial.compute.mode == "real" or trial.work.overlap == "both":
-        return None
+        return None, None
     sums = samples.pivot(index="iteration", columns="rank", values="sum_s")
     ahead_s = sums.rsub(sums.max(axis=1), axis=0).shift(fill_value=0.0).where(sums.notna())
     pace_s = pd.DataFrame(_pace_s(trial).T).reindex(index=sums.index, columns=sums.columns)
-    computing_s = (pace_s - ahead_s).max(axis=1).clip(lower=0.0)
+    due_s = pace_s - ahead_s
+    computing_s = due_s.max(axis=1).clip(lower=0.0)
     if trial.work.overlap == "none":
-        return (computing_s + least["gst_s"]).rename("iteration_s")
+        return (computing_s + least["gst_s"]).rename("iteration_s"), due_s.rsub(due_s.max(axis=1), axis=0)
     sending_s = least["whole_s"] - ahead_s.max(axis=1)
-    return computing_s.where(computing_s > sending_s, sending_s).rename("iteration_s")
+    return computing_s.where(computing_s > sending_s, sending_s).rename("iteration_s"), None
 
 
 def _pace_s(trial: Trial) -> NDArray[np.float64]:

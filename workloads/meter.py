@@ -22,13 +22,13 @@ class Moment:
     time_s: float
     cpu_s: float
     wait_s: float | None
-    stalled_s: float | None
+    halted_s: float | None
 
     def since(self, earlier: Moment) -> tuple[float, float | None, float | None]:
         """CPU time, run-queue wait and standstill between two moments."""
         wait = None if self.wait_s is None or earlier.wait_s is None else self.wait_s - earlier.wait_s
-        stalled = None if self.stalled_s is None or earlier.stalled_s is None else self.stalled_s - earlier.stalled_s
-        return self.cpu_s - earlier.cpu_s, wait, stalled
+        halted = None if self.halted_s is None or earlier.halted_s is None else self.halted_s - earlier.halted_s
+        return self.cpu_s - earlier.cpu_s, wait, halted
 
 
 class Meter:
@@ -40,8 +40,8 @@ class Meter:
     """
 
     def __init__(self, tasks: Path = TASKS) -> None:
-        self.stalled_s: Callable[[], float | None] = lambda: None
-        """Says for how long this process has stood still (:meth:`workloads.vitals.Vitals.stalled_s`)."""
+        self.halted_s: Callable[[], float | None] = lambda: None
+        """Says for how long this process has stood still (:meth:`workloads.vitals.Vitals.halted_s`)."""
         self._waited_ns: dict[int, int] = {}
         """Of each thread's open file, what it last said."""
         for path in sorted(tasks.glob("*/schedstat")):
@@ -60,7 +60,7 @@ class Meter:
     def now(self) -> Moment:
         """This moment; costs a few microseconds."""
         wait = self._read_ns() / 1e9 if self.counts_waits else None
-        return Moment(time.monotonic(), time.process_time(), wait, self.stalled_s())
+        return Moment(time.monotonic(), time.process_time(), wait, self.halted_s())
 
     def close(self) -> None:
         """Give the files back."""

@@ -21,6 +21,8 @@ PERIOD_S = 0.02
 STALL_S = 0.05
 """A sleep that overruns by more is a standstill. The latest of thousands of sleeps overran by 4 to 32 ms in good
 trials, whose engines were busy."""
+HALT_S = 0.01
+"""The same with brief ones: their sum tells of a process that is stopped for 45 ms in each 100 ms."""
 SNMP = Path("/proc/self/net/snmp")
 """TCP's counters of this network namespace (kernel: networking/snmp_counter.rst)."""
 
@@ -29,13 +31,15 @@ SNMP = Path("/proc/self/net/snmp")
 class Report:
     """Of one process, from the beginning of training to its end.
 
-    ``late_s`` is the median of by how much a sleep overran, ``stalled_s`` the sum of those above :data:`STALL_S`; TCP
-    segments are those of the whole host. None where they were not watched.
+    ``late_s`` is the median of by how much a sleep overran, ``stalled_s`` the sum of those above :data:`STALL_S` and
+    ``halted_s`` of those above :data:`HALT_S`; TCP segments are those of the whole host. None where they were not
+    watched.
     """
 
     cpu_s: float
     late_s: float | None
     stalled_s: float | None
+    halted_s: float | None
     sent_segments: int | None
     resent_segments: int | None
 
@@ -47,7 +51,7 @@ class Vitals:
         self._watched, self._snmp = watched, snmp
         self.entered = False
         self._late_s: list[float] = []
-        self._stalled_s, self._due_s = 0.0, math.inf
+        self._stalled_s, self._halted_s, self._due_s = 0.0, 0.0, math.inf
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="vitals", daemon=True)
 
@@ -70,16 +74,17 @@ class Vitals:
         """Until now."""
         cpu_s = time.process_time() - self._began_s
         if not self._watched:
-            return Report(cpu_s, None, None, None, None)
+            return Report(cpu_s, *[None] * 5)
         sent, resent = (now - then for now, then in zip(self._segments(), self._began_segments, strict=True))
         late_s = statistics.median(self._late_s) if self._late_s else None
-        return Report(cpu_s, late_s, self.stalled_s(), sent, resent)
+        stalled_s = self._stalled_s + _above(STALL_S, time.monotonic() - self._due_s)
+        return Report(cpu_s, late_s, stalled_s, self.halted_s(), sent, resent)
 
-    def stalled_s(self) -> float | None:
-        """For how long (s) this process has stood still so far, what lasts yet included."""
+    def halted_s(self) -> float | None:
+        """For how long (s) this process has stood still so far, briefly or not, what lasts yet included."""
         if not self._watched:
             return None
-        return self._stalled_s + _stall_s(time.monotonic() - self._due_s)
+        return self._halted_s + _above(HALT_S, time.monotonic() - self._due_s)
 
     def _segments(self) -> tuple[int, int]:
         return segments(self._snmp.read_text())
@@ -90,24 +95,27 @@ class Vitals:
             time.sleep(PERIOD_S)
             late_s = time.monotonic() - self._due_s
             self._late_s.append(late_s)
-            self._stalled_s += _stall_s(late_s)
+            self._stalled_s += _above(STALL_S, late_s)
+            self._halted_s += _above(HALT_S, late_s)
         self._due_s = math.inf
 
 
-def _stall_s(late_s: float) -> float:
-    return late_s if late_s > STALL_S else 0.0
+def _above(least_s: float, late_s: float) -> float:
+    return late_s if late_s > least_s else 0.0
 
 
 def together(reports: Sequence[Report]) -> Report:
     """Of a process that trained in several stretches: sums, and the latest timers."""
     late_s = [one.late_s for one in reports if one.late_s is not None]
     stalled_s = [one.stalled_s for one in reports if one.stalled_s is not None]
+    halted_s = [one.halted_s for one in reports if one.halted_s is not None]
     sent = [one.sent_segments for one in reports if one.sent_segments is not None]
     resent = [one.resent_segments for one in reports if one.resent_segments is not None]
     return Report(
         sum(one.cpu_s for one in reports),
         max(late_s, default=None),
         sum(stalled_s) if stalled_s else None,
+        sum(halted_s) if halted_s else None,
         sum(sent) if sent else None,
         sum(resent) if resent else None,
     )

@@ -143,7 +143,7 @@ def _take_part(job: Job, progress: _Progress, samples: TextIO) -> None:
         try:
             _meet(job, progress, engine, samples)
             progress.meter = progress.meter or Meter()  # before the thread of the vitals, whose waits are not ours
-            progress.meter.stalled_s = vitals.stalled_s
+            progress.meter.halted_s = vitals.halted_s
             with _collector_off(), vitals:
                 if isinstance(engine, Server):
                     engine.barrier(job.timeout_s)
@@ -375,8 +375,8 @@ def _sample(
     gradient and sum (CPU time, run-queue wait, and for how long it stood still); of an asynchronous scheme also which
     update it was."""
     named = dict(zip(("start", "ready", "sum", "end"), moments, strict=True))
-    cpu_s, wait_s, stalled_s = used
-    rest = {**asdict(computed), "cpu_s": cpu_s, "wait_s": wait_s, "sync_stalled_s": stalled_s}
+    cpu_s, wait_s, halted_s = used
+    rest = {**asdict(computed), "cpu_s": cpu_s, "wait_s": wait_s, "sync_halted_s": halted_s}
     rest |= engine.seen if isinstance(engine, Client) else {}
     write(samples, "iteration", i=i, rank=job.rank, node=job.node, **named, **rest)
 

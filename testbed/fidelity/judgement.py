@@ -14,10 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analysis import metrics
 from analysis.verdicts import INVALID, NUMBERS, VALID
+from testbed.bounds import Bounds
 from testbed.fidelity import (
     aggregators,
     cpu,
@@ -35,7 +37,7 @@ from testbed.fidelity import (
     timers,
     wire,
 )
-from testbed.fidelity.check import GST, ITERATIONS, JCT, THROUGHPUT, About, Check
+from testbed.fidelity.check import GST, ITERATIONS, JCT, THROUGHPUT, WAITING, About, Check
 from testbed.fidelity.seen import Seen
 from workloads.sync.cost import goodput
 
@@ -54,7 +56,10 @@ Mbit/s came within 0.2 % of iperf3's rate."""
 
 @dataclass(frozen=True)
 class Error:
-    """By how much a number is too long at most, as a share (samples/s: too low), and the bound (s) behind that."""
+    """By how much a number is too long at most, as a share (samples/s: too low), and the bound (s) behind that.
+
+    Of exposed waiting, which may be none at all: by how much it is off at most, as a share of an iteration.
+    """
 
     share: float
     bound_s: float
@@ -117,7 +122,27 @@ def errors_of(seen: Seen) -> dict[str, Error]:
         over = max(0.0, (metrics.jct_s(seen.every) + seen.clocks_s) / seen.bounds.jct_s - 1)
         found[JCT] = Error(over, seen.bounds.jct_s)
         found[THROUGHPUT] = Error(over / (1 + over), seen.bounds.jct_s)
+    if error := _waiting_error(seen, seen.bounds):
+        found[WAITING] = error
     return found
+
+
+def _waiting_error(seen: Seen, bounds: Bounds) -> Error | None:
+    """Of the mean over iterations and workers, against what the paces make of it.
+
+    What makes it longer makes the iteration longer by as much, so it is not longer by more than iterations are. Shorter
+    it is by as much as it lacks: workers that overran their pace while they would have waited.
+    """
+    warmup = seen.trial.work.warmup
+    if bounds.waits_s is None or bounds.iteration_s is None:
+        return None
+    taken_s = metrics.iterations_s(seen.every, warmup) + seen.clocks_s
+    least_s = float(bounds.iteration_s.reindex(taken_s.index).mean())
+    if not least_s > 0:
+        return None
+    waited_s = float(np.nanmean(metrics.waits_s(seen.every, warmup)))
+    asked_s = float(np.nanmean(bounds.waits_s.iloc[warmup:]))
+    return Error(max(0.0, float(taken_s.mean()) / least_s - 1, (asked_s - waited_s + seen.clocks_s) / least_s), asked_s)
 
 
 def _median_error(taken_s: pd.Series[float], bound_s: pd.Series[float]) -> Error | None:

@@ -29,7 +29,9 @@ asked, and these checks must have been made and passed: {", ".join(SOUND)}.
 Asynchronous schemes and commands have no bound, so nothing is certified. The bound leaves out delays, jitter of links
 or steps, and background flows, so with these it is often too low to certify anything. JCT, samples/s and iteration
 times have no bound with `compute: real`, because the least time of computing is not known then, and none with
-`overlap: both`. Exposed waiting has none: the least is no waiting at all.
+`overlap: both`. The error of exposed waiting is a share of an iteration, for waiting may be zero: a disturbance that
+makes workers wait longer makes iterations longer by as much, and one that makes them wait less shows as computing that
+took longer than the pace.
 """
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from analysis import metrics
-from testbed.fidelity.check import GST, WHOLE_JOB, About, Check
+from testbed.fidelity.check import ALL, WHOLE_JOB, About, Check
 from testbed.fidelity.seen import Seen
 from testbed.spec.perturb import Freeze
 
@@ -20,9 +20,10 @@ ABOUT = About(
 )
 STALLS = About(
     "stalls",
-    sees="a process that was stopped, or had no core, for more than 50 ms at a time: the sum for the worst process. "
-    "*stalls* covers the whole job and does not threaten GST; *stalls while synchronising* threatens GST alone",
-    misses="shorter stalls; what stopped the process",
+    sees="a process that was stopped, or had no core: the sum for the worst process. *stalls* covers the whole job, "
+    "counts stops of more than 50 ms, and does not threaten GST; *stalls while synchronising* counts those of more "
+    "than 10 ms, and threatens all numbers",
+    misses="shorter stops; stops of 10 to 50 ms while no gradient is on the wire; what stopped the process",
     machine=True,
 )
 LATE_S = 0.002
@@ -30,7 +31,9 @@ LATE_S = 0.002
 were free, up to 0.4 ms with run-queue waits of a third, 0.2 to 3 ms where two trials fought for the cores, 30 ms with a
 timer slack of 30 ms; the largest was 4 to 32 ms in any of them."""
 STALLED = 0.03
-"""Most of the time that a number covers for which a process stood still: what a certified number may be too long."""
+"""Most of the time that a number covers for which a process stood still: what a certified number may be too long. Stops
+of more than 10 ms were 0 to 1.5 % of synchronisations in good trials of up to 16 workers on two cores. They were up to
+4.4 % of whole jobs, for there nine workers compute on these cores at once."""
 
 
 def checks(seen: Seen) -> Iterator[Check]:
@@ -41,8 +44,8 @@ def checks(seen: Seen) -> Iterator[Check]:
     frozen = {host for one in seen.trial.perturbations if isinstance(one, Freeze) for host in one.hosts}
     stalled_s = {name: value for name, value in stalled_s.items() if name not in frozen}
     yield stalls(stalled_s, seen.window[1] - seen.window[0])
-    if seen.synchronous and "sync_stalled_s" in seen.every:
-        others = {name: stalled_s[name] for name in seen.aggregators if name in stalled_s}
+    if seen.synchronous and "sync_halted_s" in seen.every:
+        others = {line["name"]: line["halted_s"] for line in seen.done if line["name"] in seen.aggregators}
         nodes = [i for i, node in enumerate(seen.trial.network.topology.nodes) if node.name not in frozen]
         rows = seen.counted[seen.counted["node"].isin(nodes)]
         if not rows.empty:
@@ -76,13 +79,13 @@ def stalls_of_synchronisation(samples: pd.DataFrame, others: Mapping[str, float 
     synchronisations, ``sync_s`` together, for which one of ``others`` did, of which it is not known when."""
     by = samples.groupby("iteration")
     gst_s = by["sum_s"].max() - by["ready_s"].max()
-    share = float((by["sync_stalled_s"].max() / gst_s).median())
+    share = float((by["sync_halted_s"].max() / gst_s).median())
     detail = f"a worker stood still during {share:.1%} of a synchronisation"
     for name, stalled_s in others.items():
         if stalled_s is not None and stalled_s / sync_s > share:
             share = stalled_s / sync_s
             detail = f"{name} stood still for {stalled_s:.2f} s, {share:.1%} of all synchronisations"
-    return _stalls(f"{STALLS.name} while synchronising", share, "of GST", detail, (GST,))
+    return _stalls(f"{STALLS.name} while synchronising", share, "of GST", detail, ALL)
 
 
 def _stalls(name: str, share: float | None, unit: str, detail: str, threatens: tuple[str, ...]) -> Check:

@@ -75,6 +75,8 @@ def test_a_worker_that_had_the_sum_before_others_may_begin_before_them() -> None
     got = found(one, samples(one, [[1.0] * 4, [2.2] * 4], [[1.3, 1.3, 1.3, 1.2], [2.5] * 4]))
     assert got.iteration_s is not None
     assert list(got.iteration_s - got.gst_s) == pytest.approx([1.0, 0.9])
+    assert got.waits_s is not None
+    assert list(got.waits_s.to_numpy().flat) == pytest.approx([0.5, 0.5, 0.5, 0.0, 0.4, 0.4, 0.4, 0.0])
 
 
 def test_how_long_computing_takes_is_not_known_in_real_time_or_where_passes_overlap() -> None:

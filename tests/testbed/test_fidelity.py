@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 
@@ -387,6 +390,24 @@ def test_the_error_is_that_of_the_median_and_not_the_median_of_errors() -> None:
     assert judgement._median_error(taken_s, 0 * bound_s) is None
 
 
+def waiting_error(waits_s: Sequence[float], took_s: float) -> Error | None:
+    """Of two iterations of two workers: rank 1 was to wait for 0.5 s in iterations of 1 s."""
+    ready_s = [took_s * at + 0.5 for at in (0, 1)]
+    moments = {"rank": [0, 1, 0, 1], "iteration": [0, 0, 1, 1], "start_s": 0.0}
+    ready = [ready_s[0], ready_s[0] - waits_s[0], ready_s[1], ready_s[1] - waits_s[1]]
+    sums = [took_s, took_s, 2 * took_s, 2 * took_s]
+    frame = pd.DataFrame(moments).assign(ready_s=ready, sum_s=sums, end_s=sums)
+    asked = pd.DataFrame({0: [0.0, 0.0], 1: [0.5, 0.5]})
+    seen = SimpleNamespace(every=frame, clocks_s=0.0, trial=SimpleNamespace(work=SimpleNamespace(warmup=0)))
+    return judgement._waiting_error(seen, Bounds(pd.Series([0.5, 0.5]), pd.Series([1.0, 1.0]), asked))  # type: ignore[arg-type]
+
+
+def test_waiting_is_longer_by_no_more_than_iterations_and_shorter_by_what_it_lacks() -> None:
+    assert waiting_error([0.5, 0.5], 1.0) == Error(pytest.approx(0.0), 0.25)
+    assert waiting_error([0.52, 0.52], 1.02) == Error(pytest.approx(0.02), 0.25)
+    assert waiting_error([0.4, 0.4], 1.0) == Error(pytest.approx(0.05), 0.25)
+
+
 def test_clocks_of_several_hosts_make_a_number_less_certain() -> None:
     found = samples(sum_s=[1.45, 3.45, 1.45, 3.45])
     assert not lower_bound.judge(found, bounds(0.5, 0.5)).ok
@@ -422,10 +443,10 @@ def test_a_process_that_stood_still_spoils_what_it_was_part_of() -> None:
 
 
 def test_of_gst_the_standstills_within_synchronisations_count() -> None:
-    often = timers.stalls_of_synchronisation(samples(sync_stalled_s=[0.1, 0.0, 0.0, 0.2]), {}, 2.0)
-    assert (often.ok, often.threatens, often.value) == (False, ("gst",), pytest.approx(0.15))
-    assert timers.stalls_of_synchronisation(samples(sync_stalled_s=[0.0] * 4), {}, 2.0).ok
-    switch = timers.stalls_of_synchronisation(samples(sync_stalled_s=[0.0] * 4), {"s0": 0.5, "s1": None}, 2.0)
+    often = timers.stalls_of_synchronisation(samples(sync_halted_s=[0.1, 0.0, 0.0, 0.2]), {}, 2.0)
+    assert (often.ok, often.threatens, often.value) == (False, NUMBERS, pytest.approx(0.15))
+    assert timers.stalls_of_synchronisation(samples(sync_halted_s=[0.0] * 4), {}, 2.0).ok
+    switch = timers.stalls_of_synchronisation(samples(sync_halted_s=[0.0] * 4), {"s0": 0.5, "s1": None}, 2.0)
     assert switch.detail == "s0 stood still for 0.50 s, 25.0% of all synchronisations"
 
 
@@ -449,9 +470,9 @@ def updates(gst_s: float, held_s: float = 0.0, wait_s: float = 0.0) -> pd.DataFr
     """Two ranks, two updates each, one after the other from 1 s on, each ready when the one before is back."""
     ready = [1 + i * (gst_s + held_s) for i in range(4)]
     rows = {"rank": [0, 1, 0, 1], "iteration": [0, 0, 1, 1], "ready_s": ready}
-    return pd.DataFrame(rows).assign(
-        sum_s=lambda frame: frame["ready_s"] + gst_s + held_s, held_s=held_s, wait_s=[0.0, wait_s, 0.0, wait_s]
-    )
+    frame = pd.DataFrame(rows).assign(held_s=held_s, wait_s=[0.0, wait_s, 0.0, wait_s], factor=[1.0, 1.0, 2.0, 1.0])
+    sums = frame["ready_s"] + gst_s + held_s
+    return frame.assign(start_s=frame["ready_s"], sum_s=sums, end_s=sums, extra_s=0.0, update=range(4))
 
 
 def test_an_update_cannot_be_faster_than_there_and_back() -> None:
@@ -467,6 +488,13 @@ def test_all_updates_together_cannot_be_faster_than_the_busiest_link() -> None:
     assert not fast.ok
     assert fast.value == pytest.approx(0.8 / 0.9)
     assert fast.detail.startswith("from gradients to newer weights all updates together take 0.889")
+
+
+def test_no_asynchronous_job_ends_before_its_slowest_worker_can_have_computed_and_sent_all() -> None:
+    """The job takes 0.8 s. Worker 0 computes for 3 paces, as one of its two updates is made at half the speed."""
+    assert lower_bound.judge_updates(updates(0.2), 0.2, 0.4, pace_s=0.13).ok
+    fast = lower_bound.judge_updates(updates(0.2), 0.2, 0.4, pace_s=0.2)
+    assert (fast.ok, fast.value, fast.detail[:12]) == (False, pytest.approx(0.8), "JCT is 0.800")
 
 
 def test_of_updates_the_worst_worker_decides() -> None:

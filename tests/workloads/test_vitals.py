@@ -78,15 +78,17 @@ def test_unwatched_only_cpu_time_is_known() -> None:
 
 
 def test_stretches_of_one_process_add_up_and_its_latest_timers_count() -> None:
-    found = together([Report(1.0, 0.001, 0.1, 10, 1), Report(2.0, 0.003, 0.2, 20, 0), Report(0.5, *[None] * 4)])
-    assert found == Report(3.5, 0.003, pytest.approx(0.3), 30, 1)
-    assert together([]) == Report(0, *[None] * 4)
+    found = together(
+        [Report(1.0, 0.001, 0.1, 0.3, 10, 1), Report(2.0, 0.003, 0.2, 0.4, 20, 0), Report(0.5, *[None] * 5)]
+    )
+    assert found == Report(3.5, 0.003, pytest.approx(0.3), pytest.approx(0.7), 30, 1)
+    assert together([]) == Report(0, *[None] * 5)
 
 
 def test_a_process_that_was_stopped_knows_for_how_long() -> None:
     """What is watched is a process of its own, for whoever stops it must be another."""
     script = "import time; from workloads.vitals import Vitals\nwith Vitals() as v:\n print(flush=True); input()\n"
-    script += " print(v.stalled_s(), flush=True); time.sleep(0.1); print(v.report().stalled_s)"
+    script += " print(v.halted_s(), flush=True); time.sleep(0.1); print(v.report().halted_s)"
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout
         process.stdout.readline()
