@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from testbed.capacity.ladder import GUESS_BPS_PER_CORE, RUNGS, Rung, climb, recorded, step, trial_of
 from testbed.capacity.load import load_of
-from testbed.capacity.model import PRICES, Capacity, certified, fitted, units
+from testbed.capacity.model import PRICES, Capacity, fitted, units
 from testbed.columns import columns
 from testbed.lab.netns import NetnsLab
 from testbed.referee import Referee
@@ -57,10 +57,7 @@ UNSEEN = (
 
 def verdict(record: Mapping[str, Any]) -> str:
     """GST's."""
-    numbers = record["fidelity"].get("numbers")
-    if numbers is not None:
-        return str(numbers["gst"]["verdict"])
-    return "VALID" if certified(record) else str(record["fidelity"]["verdict"])
+    return str(record["fidelity"]["numbers"]["gst"]["verdict"])
 
 
 def pair(rung: Rung, share: float, capacity: Capacity, lab: NetnsLab, referee: Referee, folder: Path) -> list[str]:

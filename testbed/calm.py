@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from testbed.fidelity.cpu import STOLEN
 from testbed.monitor import read_cpu
 from testbed.units import time_text
 
@@ -28,8 +29,6 @@ LOOK_S = 0.25
 BUSY = 0.15
 """Most of the cores' time that others may use. Trials that are VALID leave two to four times as much idle
 (:data:`testbed.fidelity.cpu.IDLE`), and a desktop or a server at rest uses a few per cent."""
-STOLEN = 0.05
-"""Most that the host may take: with more, a trial is INVALID for it."""
 
 
 @dataclass(frozen=True)

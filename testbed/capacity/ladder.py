@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from testbed.calm import Lookout
 from testbed.capacity.load import in_all_bps, load_of
 from testbed.capacity.model import Step, certified
 from testbed.environment import congestion_control
@@ -23,7 +23,6 @@ from testbed.errors import TrialError
 from testbed.execute import execute
 from testbed.lab.base import Lab
 from testbed.lab.netns import NetnsLab
-from testbed.monitor import read_cpu
 from testbed.referee import Referee
 from testbed.spec import read
 from testbed.trial import Trial
@@ -44,8 +43,8 @@ FASTEST_BPS, LEAST_BPS, MOST_BPS = 20_000_000_000, 100_000_000, 10**12
 """Of a link, and of all links together."""
 LOST = 1.15
 """Times its bound, from which on a GST is no slip."""
-CALM, CALM_S, PATIENCE_S = 0.1, 0.2, 3.0
-"""A machine is calm if others took at most this share of it for so long; how long to wait for that."""
+PATIENCE_S = 3.0
+"""How long a step waits for a calm machine."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,7 @@ def recorded(trial: Trial, lab: Lab, referee: Referee, folder: Path, patience_s:
     Raises:
         TrialError: it failed.
     """
-    _wait_for_calm(patience_s)
+    Lookout(patience_s).wait(lambda _: None)
     record = execute(trial, lab, referee, folder, congestion_control(trial.spec), lambda _: None).record
     if record["status"] != "done":
         raise TrialError(str(record["error"]).partition("\n  fix: ")[0], fix="see whether testbed doctor finds why")
@@ -172,18 +171,3 @@ def step(rung: Rung, trial: Trial, lab: Lab, referee: Referee, folder: Path) -> 
     found = {check["name"]: check["value"] or 0.0 for check in record["fidelity"]["checks"]}
     idle = min(1.0, found["CPU headroom"] + found["CPU steal"])
     return Step(rung.name, load, certified(record), record["metrics"]["gst_ratio"], idle)
-
-
-def _wait_for_calm(patience_s: float) -> None:
-    """Until nobody else keeps the cores busy, or that has lasted too long."""
-    cores, end_s = os.sched_getaffinity(0), time.monotonic() + patience_s
-    while time.monotonic() < end_s:
-        idle_s, _, total_s = _cpu(cores)
-        time.sleep(CALM_S)
-        later_idle_s, _, later_total_s = _cpu(cores)
-        if later_idle_s - idle_s >= (1 - CALM) * (later_total_s - total_s):
-            return
-
-
-def _cpu(cores: Collection[int]) -> tuple[float, float, float]:
-    return read_cpu(Path("/proc/stat").read_text(), cores, os.sysconf("SC_CLK_TCK"))

@@ -30,8 +30,6 @@ from testbed.errors import TestbedError
 PRICES = np.array([0.0725, 0.0316, 0.0164, 0.0116])
 """Cores for each of :func:`units` of a load: of one 2.x GHz machine with time to spare (benchmarks/capacity.py --prices
 measures them again)."""
-CERTIFY = 0.03
-"""Most by which GST is above its bound where a trial is certified."""
 
 
 class NothingCarriedError(TestbedError):
@@ -80,12 +78,7 @@ def _number(value: object) -> Any:
 
 def certified(record: Mapping[str, Any]) -> bool:
     """Whether a finished trial's GST is known to a few per cent by its bound alone, whatever the machine did."""
-    numbers = (record["fidelity"] or {}).get("numbers")
-    if numbers is not None:
-        return bool(numbers["gst"]["certified"])
-    trusted = ("lower bound", "bytes on the wire", "read back")
-    held = all(check["ok"] for check in record["fidelity"]["checks"] if check["name"] in trusted)
-    return held and float(record["metrics"]["gst_ratio"]) <= 1 + CERTIFY
+    return bool(record["fidelity"]["numbers"]["gst"]["certified"])
 
 
 @dataclass(frozen=True)
