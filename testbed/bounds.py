@@ -45,11 +45,14 @@ class Bounds:
             long computing takes.
         waits_s: for how long each rank (a column) would wait for the slowest one's gradient, had all kept their pace
             since they had the sum before; None where ``iteration_s`` is, or where gradients leave as they are computed.
+        lead_s: how long before the last worker another can have the sum, at most; None where ``waits_s`` is, or where
+            links were changed on purpose.
     """
 
     gst_s: pd.Series[float]
     iteration_s: pd.Series[float] | None
     waits_s: pd.DataFrame | None = None
+    lead_s: pd.Series[float] | None = None
 
     @property
     def jct_s(self) -> float | None:
@@ -82,15 +85,18 @@ def bounds(trial: Trial, samples: pd.DataFrame, phases: Sequence[Phase], events:
         moved = any(begun_s <= last_s and done_s >= min(ready_s.values()) for begun_s, done_s in moves)
         # Who died in it may have sent, and some never got the sum; over circuits that move each flow may have its best.
         if moved or len(ready_s) < of[i].world:
-            found.append({"iteration": i, "gst_s": 0.0, "whole_s": 0.0})
+            found.append({"iteration": i, "gst_s": 0.0, "whole_s": 0.0, "lead_s": 0.0})
             continue
         begin_s = min(ready_s.values()) if trial.work.overlap == "none" else float(rows["start_s"].min()) - start_s
         whole_s = of[i].whole_s(begin_s)
         # Where they overlap, gradients leave all along, and what the last bucket takes says little.
         gst_s = max(0.0, of[i].sum_s(ready_s) - max(ready_s.values())) if trial.work.overlap == "none" else 0.0
-        found.append({"iteration": i, "gst_s": gst_s, "whole_s": whole_s})
+        found.append({"iteration": i, "gst_s": gst_s, "whole_s": whole_s, "lead_s": of[i].lead_s})
     least = pd.DataFrame(found).set_index("iteration")
-    return Bounds(least["gst_s"], *_computing(trial, samples, least))
+    iteration_s, waits_s = _computing(trial, samples, least)
+    changed = waits_s is None or any(event.get("links") for event in events)
+    lead_s = None if changed else least["lead_s"] + np.ptp(_pace_s(trial), axis=0)[: len(least)]
+    return Bounds(least["gst_s"], iteration_s, waits_s, lead_s)
 
 
 class _Least:
@@ -106,6 +112,15 @@ class _Least:
         if type(cost) is not Cost:  # circuits that moved meanwhile: of the best of them
             return cost.bound_s(self._shaper)
         return self._least_s(cost.link_bytes, from_s)
+
+    @cached_property
+    def lead_s(self) -> float:
+        """How long before the last worker another can have the sum, all gradients being ready at once: all bytes that
+        come into a worker are part of its sum."""
+        topology, cost = self._network.topology, self._network.cost
+        link_s = self._shaper.least_s(cost.link_bytes, cost.link_rate_bps)
+        into_s = [max(link_s[one ^ 1] for one in topology.ports[node]) for node in self._network.forest.workers]
+        return max(0.0, cost.bound_s(self._shaper) - min(into_s))
 
     def sum_s(self, ready_s: Mapping[int, float]) -> float:
         """The first moment at which everybody can have the sum, given when each worker (by node) has its gradient.

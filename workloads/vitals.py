@@ -21,8 +21,9 @@ PERIOD_S = 0.02
 STALL_S = 0.05
 """A sleep that overruns by more is a standstill. The latest of thousands of sleeps overran by 4 to 32 ms in good
 trials, whose engines were busy."""
-HALT_S = 0.01
-"""The same with brief ones: their sum tells of a process that is stopped for 45 ms in each 100 ms."""
+HALT_S = 0.003
+"""The same with brief ones: their sum tells of a process that is stopped for 45 ms in each 100 ms. A sleep overruns by
+what is left of a stop when it should have ended, so most stops count with less than they last."""
 SNMP = Path("/proc/self/net/snmp")
 """TCP's counters of this network namespace (kernel: networking/snmp_counter.rst)."""
 

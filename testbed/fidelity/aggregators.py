@@ -1,8 +1,10 @@
-"""Processes in switches, which add for others."""
+"""Processes that need a whole core: those in switches, which add for others, and workers' own engines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+
+import pandas as pd
 
 from analysis import metrics
 from testbed.fidelity.check import About, Check
@@ -14,12 +16,23 @@ ABOUT = About(
     misses="a process that is slow because it waits for memory",
     machine=True,
 )
+ENGINES = About(
+    "engines",
+    sees="a worker whose process needs a whole core while it synchronises, by its CPU time; other cores may be free",
+    misses="libraries, which have threads of their own; `overlap: both`, where a worker computes meanwhile",
+    machine=True,
+)
 BUSY = 0.9
-"""Most of a core that a node which only adds for others takes while gradients are on the wire: one thread."""
+"""Most of a core that a node which only adds for others, or a worker that only synchronises, takes while gradients are
+on the wire: one thread. Workers took 1 to 17 % of a core in good trials on two cores."""
 
 
 def checks(seen: Seen) -> Iterator[Check]:
-    if seen.samples is None or not seen.aggregators:
+    if seen.samples is None:
+        return
+    if seen.trial.network.forest.library is None and seen.trial.work.overlap != "both":
+        yield judge_engines(seen.counted)
+    if not seen.aggregators:
         return
     cpu_s = {line["name"]: line["cpu_s"] for line in seen.done if line["name"] in seen.aggregators}
     if seen.trial.asynchronous:
@@ -35,3 +48,11 @@ def judge(cpu_s: Mapping[str, float], window_s: float, when: str = "during synch
     share = cpu_s[name] / window_s
     detail = f"the busiest of {len(cpu_s)} that only add is {name}, at {share:.0%} of a core {when}"
     return Check(ABOUT.name, share, BUSY, "of a core", share <= BUSY, detail, machine=True)
+
+
+def judge_engines(samples: pd.DataFrame) -> Check:
+    """The share of a core that the busiest worker takes from its gradient to its sum; median over iterations."""
+    shares = samples["cpu_s"] / (samples["sum_s"] - samples["ready_s"])
+    share = float(shares.groupby(samples["iteration"]).max().median())
+    detail = f"the busiest worker took {share:.0%} of a core while it synchronised"
+    return Check(ENGINES.name, share, BUSY, "of a core", share <= BUSY, detail, machine=True)

@@ -56,10 +56,8 @@ Mbit/s came within 0.2 % of iperf3's rate."""
 
 @dataclass(frozen=True)
 class Error:
-    """By how much a number is too long at most, as a share (samples/s: too low), and the bound (s) behind that.
-
-    Of exposed waiting, which may be none at all: by how much it is off at most, as a share of an iteration.
-    """
+    """By how much a number is off at most, as a share, and the bound (s) behind that. Of exposed waiting, which may be
+    none at all, the share is one of an iteration."""
 
     share: float
     bound_s: float
@@ -111,30 +109,40 @@ def errors_of(seen: Seen) -> dict[str, Error]:
         return {}
     found: dict[str, Error] = {}
     warmup = seen.trial.work.warmup
-    gst_s, gst_bound_s = metrics.gst_s(seen.every, warmup), seen.bounds.gst_s
-    if error := _median_error(gst_s + seen.clocks_s, gst_bound_s):
-        found[GST] = error
+    gst_s = metrics.gst_s(seen.every, warmup) + seen.clocks_s
+    if error := _median_error(gst_s, seen.bounds.gst_s):
+        # A worker that was late lets the others send before GST begins.
+        earlier = float((gst_s + _late_s(seen.every)).median() / gst_s.median() - 1)
+        found[GST] = Error(max(error.share, earlier), error.bound_s)
     if seen.bounds.iteration_s is None or seen.bounds.jct_s is None:
         return found
     if error := _median_error(metrics.iterations_s(seen.every, warmup) + seen.clocks_s, seen.bounds.iteration_s):
         found[ITERATIONS] = error
     if seen.bounds.jct_s > 0:
-        over = max(0.0, (metrics.jct_s(seen.every) + seen.clocks_s) / seen.bounds.jct_s - 1)
-        found[JCT] = Error(over, seen.bounds.jct_s)
-        found[THROUGHPUT] = Error(over / (1 + over), seen.bounds.jct_s)
+        jct_s = metrics.jct_s(seen.every) + seen.clocks_s * seen.trial.iterations
+        over = jct_s / seen.bounds.jct_s - 1
+        found[JCT] = Error(abs(over), seen.bounds.jct_s)
+        found[THROUGHPUT] = Error(abs(over / (1 + over)), seen.bounds.jct_s)
     if error := _waiting_error(seen, seen.bounds):
         found[WAITING] = error
     return found
 
 
+def _late_s(samples: pd.DataFrame) -> pd.Series[float]:
+    """By how much the last worker's gradient came later in each iteration than had all kept their pace."""
+    last_s = samples.assign(due_s=samples["ready_s"] - samples["overrun_s"]).groupby("iteration")
+    return last_s["ready_s"].max() - last_s["due_s"].max()
+
+
 def _waiting_error(seen: Seen, bounds: Bounds) -> Error | None:
     """Of the mean over iterations and workers, against what the paces make of it.
 
-    What makes it longer makes the iteration longer by as much, so it is not longer by more than iterations are. Shorter
-    it is by as much as it lacks: workers that overran their pace while they would have waited.
+    What makes it longer makes the iteration longer by as much, so it is not longer by more than iterations are. It is
+    shorter by what it lacks: workers overran their pace while they would have waited. And it is off by no more than
+    workers may have the sum before others.
     """
     warmup = seen.trial.work.warmup
-    if bounds.waits_s is None or bounds.iteration_s is None:
+    if bounds.waits_s is None or bounds.lead_s is None or bounds.iteration_s is None:
         return None
     taken_s = metrics.iterations_s(seen.every, warmup) + seen.clocks_s
     least_s = float(bounds.iteration_s.reindex(taken_s.index).mean())
@@ -142,13 +150,15 @@ def _waiting_error(seen: Seen, bounds: Bounds) -> Error | None:
         return None
     waited_s = float(np.nanmean(metrics.waits_s(seen.every, warmup)))
     asked_s = float(np.nanmean(bounds.waits_s.iloc[warmup:]))
-    return Error(max(0.0, float(taken_s.mean()) / least_s - 1, (asked_s - waited_s + seen.clocks_s) / least_s), asked_s)
+    lacks_s = asked_s - waited_s + seen.clocks_s
+    lead_s = float(bounds.lead_s.reindex(taken_s.index).mean())
+    return Error(max(abs(float(taken_s.mean()) / least_s - 1), lacks_s / least_s) + lead_s / least_s, asked_s)
 
 
 def _median_error(taken_s: pd.Series[float], bound_s: pd.Series[float]) -> Error | None:
     """Of a median over iterations: it is at least the median of the bounds, whichever iteration either is of."""
     least_s = float(bound_s.reindex(taken_s.index).median())
-    return Error(max(0.0, float(taken_s.median()) / least_s - 1), least_s) if least_s > 0 else None
+    return Error(abs(float(taken_s.median()) / least_s - 1), least_s) if least_s > 0 else None
 
 
 def reasons(fidelity: Mapping[str, Any]) -> str:

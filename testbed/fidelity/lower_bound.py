@@ -34,13 +34,14 @@ def checks(seen: Seen) -> Iterator[Check]:
         link_s = seen.trial.iterations * seen.trial.network.cost.round_s() / goodput(seen.trial.spec.links.mtu)
         yield judge_updates(seen.every, seen.trial.gst_theory_s, link_s, seen.trial.compute.pace_s)
     elif seen.bounds is not None:
-        found = judge(seen.every, seen.bounds, seen.clocks_s)
+        found = judge(seen.every, seen.bounds, seen.clocks_s, seen.trial.work.warmup)
         yield found if seen.trial.knows_bytes else replace(found, ok=True, value=None, detail=UNPROVEN)
 
 
-def judge(samples: pd.DataFrame, bounds: Bounds, clocks_s: float = 0.0) -> Check:
-    """The iteration, the sum of iterations or the JCT that is least above its bound; GST counts from the last worker's
-    gradient, as bounds do. Where hosts have clocks of their own, each may be ``clocks_s`` longer than it seems."""
+def judge(samples: pd.DataFrame, bounds: Bounds, clocks_s: float = 0.0, warmup: int = 0) -> Check:
+    """The iteration, the sum of those after the ``warmup`` or the JCT that is least above its bound; GST counts from
+    the last worker's gradient, as bounds do. Where hosts have clocks of their own, each iteration may be ``clocks_s``
+    longer than it seems."""
     by = samples.groupby("iteration")
     taken_s = by["sum_s"].max() - by["ready_s"].max() + clocks_s
     bounded = bounds.gst_s[bounds.gst_s > 0]
@@ -48,10 +49,13 @@ def judge(samples: pd.DataFrame, bounds: Bounds, clocks_s: float = 0.0) -> Check
     if not bounded.empty:
         ratios = taken_s[bounded.index] / bounded
         found.append(_found(float(ratios.min()), FASTER, f"GST of iteration {ratios.idxmin()} is"))
-        together = float(taken_s[bounded.index].sum() / bounded.sum())
-        found.append(_found(together, FASTER_TOGETHER, "GST of all iterations together is"))
+        counted = bounded[bounded.index >= warmup]
+        if not counted.empty:
+            together = float(taken_s[counted.index].sum() / counted.sum())
+            found.append(_found(together, FASTER_TOGETHER, "GST of all iterations together is"))
     if bounds.jct_s:
-        found.append(_found((metrics.jct_s(samples) + clocks_s) / bounds.jct_s, FASTER_TOGETHER, "JCT is"))
+        jct_s = metrics.jct_s(samples) + clocks_s * len(taken_s)
+        found.append(_found(jct_s / bounds.jct_s, FASTER_TOGETHER, "JCT is"))
     if not found:
         return Check(ABOUT.name, None, 1 - FASTER, "of theory", True, "nothing is certain to take any time")
     _, ratio, what = min(found)

@@ -22,7 +22,7 @@ OVERRUN = 0.02
 
 def checks(seen: Seen) -> Iterator[Check]:
     if seen.samples is not None and seen.trial.compute.mode == "paced":
-        yield judge(seen.counted, seen.trial.compute.pace_s)
+        yield judge(seen.every, seen.trial.compute.pace_s)  # JCT has the warm-up in it
 
 
 def judge(samples: pd.DataFrame, pace_s: float) -> Check:

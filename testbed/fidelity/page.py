@@ -29,9 +29,12 @@ asked, and these checks must have been made and passed: {", ".join(SOUND)}.
 Asynchronous schemes and commands have no bound, so nothing is certified. The bound leaves out delays, jitter of links
 or steps, and background flows, so with these it is often too low to certify anything. JCT, samples/s and iteration
 times have no bound with `compute: real`, because the least time of computing is not known then, and none with
-`overlap: both`. The error of exposed waiting is a share of an iteration, for waiting may be zero: a disturbance that
-makes workers wait longer makes iterations longer by as much, and one that makes them wait less shows as computing that
-took longer than the pace.
+`overlap: both`.
+
+A worker that computed longer than its pace lets the others send before GST begins, so the error of GST holds that
+delay, too. The error of exposed waiting is a share of an iteration, for waiting may be zero. It is the largest of two:
+by how much iterations are too long, for no disturbance makes workers wait by more than that; and by how much waiting is
+shorter than the paces ask for. Added to that is for how long a worker may have the sum before the others.
 """
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -21,9 +22,9 @@ ABOUT = About(
 STALLS = About(
     "stalls",
     sees="a process that was stopped, or had no core: the sum for the worst process. *stalls* covers the whole job, "
-    "counts stops of more than 50 ms, and does not threaten GST; *stalls while synchronising* counts those of more "
-    "than 10 ms, and threatens all numbers",
-    misses="shorter stops; stops of 10 to 50 ms while no gradient is on the wire; what stopped the process",
+    "counts stops of more than 50 ms, and does not threaten GST; *stalls while synchronising* counts brief ones, too, "
+    "and threatens all numbers",
+    misses="stops of a few milliseconds; brief ones while no gradient is on the wire; what stopped the process",
     machine=True,
 )
 LATE_S = 0.002
@@ -44,12 +45,12 @@ def checks(seen: Seen) -> Iterator[Check]:
     frozen = {host for one in seen.trial.perturbations if isinstance(one, Freeze) for host in one.hosts}
     stalled_s = {name: value for name, value in stalled_s.items() if name not in frozen}
     yield stalls(stalled_s, seen.window[1] - seen.window[0])
-    if seen.synchronous and "sync_halted_s" in seen.every:
-        others = {line["name"]: line["halted_s"] for line in seen.done if line["name"] in seen.aggregators}
+    if seen.samples is not None and "sync_halted_s" in seen.every:
         nodes = [i for i, node in enumerate(seen.trial.network.topology.nodes) if node.name not in frozen]
         rows = seen.counted[seen.counted["node"].isin(nodes)]
+        others = [line for line in seen.done if line["name"] in seen.aggregators and line["name"] not in frozen]
         if not rows.empty:
-            yield stalls_of_synchronisation(rows, others, metrics.sync_s(seen.every))
+            yield stalls_of_synchronisation(rows, _of_others(others, seen))
 
 
 def judge(late_s: Mapping[str, float | None]) -> Check:
@@ -74,17 +75,26 @@ def stalls(stalled_s: Mapping[str, float | None], window_s: float) -> Check:
     return _stalls(STALLS.name, share, "of JCT", detail, WHOLE_JOB)
 
 
-def stalls_of_synchronisation(samples: pd.DataFrame, others: Mapping[str, float | None], sync_s: float) -> Check:
-    """The share of a synchronisation for which the worst worker stood still, median over iterations; or that of all
-    synchronisations, ``sync_s`` together, for which one of ``others`` did, of which it is not known when."""
-    by = samples.groupby("iteration")
-    gst_s = by["sum_s"].max() - by["ready_s"].max()
-    share = float((by["sync_halted_s"].max() / gst_s).median())
+def _of_others(lines: Sequence[Mapping[str, Any]], seen: Seen) -> dict[str, float]:
+    """For which share of the time each process without samples stood still. When it did is not known, so long stops
+    count against all synchronisations, and brief ones, which all processes have at times, against the whole job."""
+    sync_s, whole_s = metrics.sync_s(seen.every), seen.window[1] - seen.window[0]
+    return {
+        line["name"]: max(line["stalled_s"] / sync_s, line["halted_s"] / whole_s)
+        for line in lines
+        if line["halted_s"] is not None
+    }
+
+
+def stalls_of_synchronisation(samples: pd.DataFrame, others: Mapping[str, float]) -> Check:
+    """The share of the time from its gradient to its sum for which the worst worker stood still, median over
+    iterations; or that of one of ``others``, by name."""
+    shares = samples["sync_halted_s"] / (samples["sum_s"] - samples["ready_s"])
+    share = float(shares.groupby(samples["iteration"]).max().median())
     detail = f"a worker stood still during {share:.1%} of a synchronisation"
-    for name, stalled_s in others.items():
-        if stalled_s is not None and stalled_s / sync_s > share:
-            share = stalled_s / sync_s
-            detail = f"{name} stood still for {stalled_s:.2f} s, {share:.1%} of all synchronisations"
+    for name, other in others.items():
+        if other > share:
+            share, detail = other, f"{name}, which is no worker, stood still for {other:.1%} of the time"
     return _stalls(f"{STALLS.name} while synchronising", share, "of GST", detail, ALL)
 
 

@@ -79,6 +79,22 @@ def test_a_worker_that_had_the_sum_before_others_may_begin_before_them() -> None
     assert list(got.waits_s.to_numpy().flat) == pytest.approx([0.5, 0.5, 0.5, 0.0, 0.4, 0.4, 0.4, 0.0])
 
 
+def test_where_each_worker_s_links_are_the_busiest_none_has_the_sum_before_another() -> None:
+    """But with one server, which has to send it to all others, they may."""
+    ready, sums = [[0.5] * 4, [1.5] * 4], [[0.8] * 4, [1.8] * 4]
+    for scheme in ("ring", "ps"):
+        one = trial(scheme=scheme)
+        assert list(found(one, samples(one, ready, sums)).lead_s) == pytest.approx([0.0, 0.0])
+    one = trial(scheme="ps(servers=1)")
+    least = found(one, samples(one, ready, sums))
+    assert list(least.lead_s) == pytest.approx([2 / 3 * one.gst_theory_s] * 2, rel=0.02)
+    slow = trial(perturb="[{kind: slow, slowdown: 2, workers: [h3]}]")
+    assert list(found(slow, samples(slow, ready, sums)).lead_s) == pytest.approx([0.5, 0.5])
+    link = {"rate_bps": {"0": 1_000_000}, "blocked": {}}
+    event = {"kind": "rate", "begun_s": 0.0, "done_s": 0.001, "error": None, "links": link}
+    assert found(one, samples(one, ready, sums), [event]).lead_s is None
+
+
 def test_how_long_computing_takes_is_not_known_in_real_time_or_where_passes_overlap() -> None:
     for changes in ({"compute": "none", "overlap": "layer"}, {"overlap": "both"}):
         one = trial(**changes)

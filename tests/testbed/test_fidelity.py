@@ -390,22 +390,40 @@ def test_the_error_is_that_of_the_median_and_not_the_median_of_errors() -> None:
     assert judgement._median_error(taken_s, 0 * bound_s) is None
 
 
-def waiting_error(waits_s: Sequence[float], took_s: float) -> Error | None:
+def waiting_error(waits_s: Sequence[float], took_s: float, lead_s: float = 0.0) -> Error | None:
     """Of two iterations of two workers: rank 1 was to wait for 0.5 s in iterations of 1 s."""
     ready_s = [took_s * at + 0.5 for at in (0, 1)]
     moments = {"rank": [0, 1, 0, 1], "iteration": [0, 0, 1, 1], "start_s": 0.0}
     ready = [ready_s[0], ready_s[0] - waits_s[0], ready_s[1], ready_s[1] - waits_s[1]]
     sums = [took_s, took_s, 2 * took_s, 2 * took_s]
     frame = pd.DataFrame(moments).assign(ready_s=ready, sum_s=sums, end_s=sums)
-    asked = pd.DataFrame({0: [0.0, 0.0], 1: [0.5, 0.5]})
+    asked, lead = pd.DataFrame({0: [0.0, 0.0], 1: [0.5, 0.5]}), pd.Series([lead_s, lead_s])
     seen = SimpleNamespace(every=frame, clocks_s=0.0, trial=SimpleNamespace(work=SimpleNamespace(warmup=0)))
-    return judgement._waiting_error(seen, Bounds(pd.Series([0.5, 0.5]), pd.Series([1.0, 1.0]), asked))  # type: ignore[arg-type]
+    least = Bounds(pd.Series([0.5, 0.5]), pd.Series([1.0, 1.0]), asked, lead)
+    return judgement._waiting_error(seen, least)  # type: ignore[arg-type]
 
 
 def test_waiting_is_longer_by_no_more_than_iterations_and_shorter_by_what_it_lacks() -> None:
     assert waiting_error([0.5, 0.5], 1.0) == Error(pytest.approx(0.0), 0.25)
     assert waiting_error([0.52, 0.52], 1.02) == Error(pytest.approx(0.02), 0.25)
     assert waiting_error([0.4, 0.4], 1.0) == Error(pytest.approx(0.05), 0.25)
+    assert waiting_error([0.5, 0.5], 1.0, lead_s=0.2) == Error(pytest.approx(0.2), 0.25)
+
+
+def test_a_worker_that_was_late_may_have_made_gst_shorter() -> None:
+    """The last worker overran its pace by 0.05 s in each iteration: the others may have sent meanwhile."""
+    late, sums = {"ready_s": [1.0, 3.0, 1.05, 3.05], "overrun_s": [0.0, 0.0, 0.05, 0.05]}, [2.05, 4.05, 2.05, 4.05]
+    found = samples(**late, sum_s=sums, start_s=[0.0] * 4, end_s=sums)
+    assert list(judgement._late_s(found)) == pytest.approx([0.05, 0.05])
+    assert list(judgement._late_s(found.assign(ready_s=[1.0, 3.0, 0.9, 2.9]))) == pytest.approx([0.0, 0.0])
+    trial = SimpleNamespace(work=SimpleNamespace(warmup=0), iterations=2)
+    seen = SimpleNamespace(every=found, clocks_s=0.0, trial=trial, bounds=bounds(1.0, 1.0))
+    assert judgement.errors_of(seen)["gst"] == Error(pytest.approx(0.05), 1.0)  # type: ignore[arg-type]
+
+
+def test_below_its_bound_a_number_is_off_as_well() -> None:
+    taken_s, bound_s = pd.Series([0.98, 0.98]), pd.Series([1.0, 1.0])
+    assert judgement._median_error(taken_s, bound_s) == Error(pytest.approx(0.02), 1.0)
 
 
 def test_clocks_of_several_hosts_make_a_number_less_certain() -> None:
@@ -443,11 +461,35 @@ def test_a_process_that_stood_still_spoils_what_it_was_part_of() -> None:
 
 
 def test_of_gst_the_standstills_within_synchronisations_count() -> None:
-    often = timers.stalls_of_synchronisation(samples(sync_halted_s=[0.1, 0.0, 0.0, 0.2]), {}, 2.0)
+    often = timers.stalls_of_synchronisation(samples(sync_halted_s=[0.1, 0.0, 0.0, 0.2]), {})
     assert (often.ok, often.threatens, often.value) == (False, NUMBERS, pytest.approx(0.15))
-    assert timers.stalls_of_synchronisation(samples(sync_halted_s=[0.0] * 4), {}, 2.0).ok
-    switch = timers.stalls_of_synchronisation(samples(sync_halted_s=[0.0] * 4), {"s0": 0.5, "s1": None}, 2.0)
-    assert switch.detail == "s0 stood still for 0.50 s, 25.0% of all synchronisations"
+    assert timers.stalls_of_synchronisation(samples(sync_halted_s=[0.0] * 4), {}).ok
+    switch = timers.stalls_of_synchronisation(samples(sync_halted_s=[0.0] * 4), {"s0": 0.25, "s1": 0.0})
+    assert switch.detail == "s0, which is no worker, stood still for 25.0% of the time"
+
+
+def test_a_late_wake_up_while_a_worker_waits_for_a_straggler_is_none_of_gst() -> None:
+    """Rank 0 waits for 0.9 s until rank 1 is ready, and GST is 0.1 s: 15 ms late once are not 15 % of it."""
+    waiting = samples(ready_s=[1.0, 3.0, 1.9, 3.9], sync_halted_s=[0.015, 0.015, 0.0, 0.0])
+    assert timers.stalls_of_synchronisation(waiting, {}).value == pytest.approx(0.015)
+
+
+def test_long_stops_of_a_process_without_samples_count_against_synchronisations_and_brief_ones_against_the_job() -> (
+    None
+):
+    """Synchronising takes 2 s of 20 s."""
+    lines = [
+        {"name": name, "stalled_s": long, "halted_s": all_s}
+        for name, long, all_s in (("s0", 0.2, 0.4), ("s1", 0.0, 0.8))
+    ]
+    seen = SimpleNamespace(every=samples(start_s=[0.0] * 4, end_s=[2.0, 4.0, 2.0, 4.0]), window=(0.0, 20.0))
+    assert timers._of_others(lines, seen) == {"s0": pytest.approx(0.1), "s1": pytest.approx(0.04)}  # type: ignore[arg-type]
+
+
+def test_a_worker_whose_engine_fills_a_core_is_told_though_others_are_free() -> None:
+    full = aggregators.judge_engines(samples(cpu_s=[0.2, 0.2, 0.95, 0.97]))
+    assert (full.ok, full.machine, full.value) == (False, True, pytest.approx(0.96))
+    assert aggregators.judge_engines(samples(cpu_s=[0.2, 0.2, 0.5, 0.97])).ok
 
 
 def test_of_a_library_that_polls_only_a_short_gst_says_that_cores_were_enough() -> None:
