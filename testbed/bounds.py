@@ -120,7 +120,7 @@ class _Least:
         topology, cost = self._network.topology, self._network.cost
         link_s = self._shaper.least_s(cost.link_bytes, cost.link_rate_bps)
         into_s = [max(link_s[one ^ 1] for one in topology.ports[node]) for node in self._network.forest.workers]
-        return max(0.0, cost.bound_s(self._shaper) - min(into_s))
+        return max(0.0, cost.bound_s(self._shaper) - float(min(into_s)))
 
     def sum_s(self, ready_s: Mapping[int, float]) -> float:
         """The first moment at which everybody can have the sum, given when each worker (by node) has its gradient.
