@@ -59,15 +59,19 @@ JOB = frozenset(NUMBERS) - {"gst"}
 """What a fault spoils that does not come in most iterations: GST is their median."""
 PS, RING, BML = ("star(hosts=4)", "ps"), ("star(hosts=4)", "ring"), ("bcube(n=3,k=2)", "bml")
 SPINES = ("spine_leaf(racks=2,hosts_per_rack=2,spines=2)", "ps")
+ASYNC, RACKS = ("star(hosts=5)", "async_ps"), "spine_leaf(racks=2,hosts_per_rack=2,spines=1)"
 SPEC = """
 name: fidelity
 links: {{rate: {gbps} Gbit/s, delay: {delay}}}
-workload: {{kind: profile, model: vgg19, scale: {scale}, batch: 32, iterations: {iterations}, compute: {compute}}}
+workload:
+  {{kind: profile, model: vgg19, scale: {scale}, batch: 32, iterations: {iterations},
+    compute: {compute}, overlap: {overlap}}}
 arms: [{{topology: "{topology}", scheme: {scheme}}}]
 perturb: {perturb}
 retries: 0
 quiet: 0 s
 """
+SLOW = "[{kind: slow, slowdown: 4, workers: [h1]}]"
 STEP = "[{kind: rate, links: [h1], share: 0.5, at: 0.3 s, until: 0.8 s}]"
 
 
@@ -85,6 +89,7 @@ class SetUp:
     delay_s: float | None = None
     delay: str = "0 ms"
     compute: str = "none"
+    overlap: str = "none"
     iterations: int = 6
     perturb: str = "[]"
     at_once: int = 1
@@ -96,6 +101,7 @@ class SetUp:
         topology, scheme = self.network
         rate = {"gbps": self.mbps * SCALE / 1000, "scale": SCALE}
         rest = {"iterations": self.iterations, "compute": self.compute, "perturb": self.perturb, "delay": self.delay}
+        rest |= {"overlap": self.overlap}
         return SPEC.format(topology=topology, scheme=scheme, **rate, **rest)
 
     def lab(self) -> NetnsLab:
@@ -131,14 +137,26 @@ SET_UPS = (
     SetUp("h0 sends with a delay of 6 ms instead of 2", RING, 50, frozenset({"delay"}), delay="2 ms", delay_s=0.006),
     SetUp("events late", RING, 100, frozenset({"events"}), late_s=0.05, perturb=STEP),
     SetUp(
-        "a worker stopped for 0.4 s in every second",
-        *(RING, 100, frozenset({"stalls", "stalls while synchronising"}), stopped(0.4, every_s=1.0)),
+        "a worker stopped for 0.4 s in every 0.7 s",
+        *(RING, 100, frozenset({"stalls", "stalls while synchronising"}), stopped(0.4, every_s=0.7)),
         compute=PACED,
         iterations=12,
     ),
     SetUp(
         "a worker stopped for 45 ms in every 100 ms",
         *(("bcube(n=2,k=2)", "bml"), 200, frozenset({"stalls while synchronising"}), stopped(0.045, every_s=0.1)),
+        compute=PACED,
+        iterations=12,
+    ),
+    SetUp(
+        "a worker stopped for 29 ms in every 70 ms",
+        *(("bcube(n=2,k=2)", "bml"), 200, frozenset({"stalls while synchronising"}), stopped(0.029, every_s=0.0695)),
+        compute=PACED,
+        iterations=12,
+    ),
+    SetUp(
+        "the server stopped for 45 ms in every 100 ms, nobody waits for all",
+        *(ASYNC, 200, frozenset({"stalls while synchronising"}), stopped(0.045, every_s=0.1)),
         compute=PACED,
         iterations=12,
     ),
@@ -165,6 +183,10 @@ SET_UPS = (
     SetUp("BML", ("bcube(n=2,k=2)", "bml"), 200),
     SetUp("ring, paced", RING, 200, compute=PACED),
     SetUp("PS over two spines", SPINES, 100),
+    SetUp("ring, one worker slow on purpose", RING, 100, compute=PACED, perturb=SLOW),
+    SetUp("ATP", (RACKS, "atp"), 100, compute=PACED),
+    SetUp("nobody waits for all, one worker slow on purpose", ASYNC, 200, compute=PACED, perturb=SLOW),
+    SetUp("ring, both passes overlap", RING, 100, compute=PACED, overlap="both"),
     SetUp("ring, a link's rate changed on purpose", RING, 100, perturb=STEP),
     SetUp("ring, links of 2 ms", RING, 50, delay="2 ms"),
     SetUp("ring, links lose 1 %", RING, 100, delay=LOSSY),

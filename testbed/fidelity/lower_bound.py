@@ -76,7 +76,7 @@ def judge_updates(samples: pd.DataFrame, alone_s: float, busiest_link_s: float, 
     each = float(own_s.median()) / alone_s if alone_s > 0 else float("inf")
     together = float(samples["sum_s"].max() - samples["ready_s"].min()) / busiest_link_s
     chain_s = (samples["factor"] * pace_s + samples["extra_s"] + alone_s).groupby(samples["rank"]).sum().max()
-    job = metrics.jct_s(samples) / chain_s if chain_s > 0 else float("inf")
+    job = float(metrics.jct_s(samples) / chain_s) if chain_s > 0 else float("inf")
     least = {
         "from gradients to newer weights an update takes": each,
         "from gradients to newer weights all updates together take": together,
