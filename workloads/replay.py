@@ -9,6 +9,10 @@ is added up once.
 A layer's share of the time is its share of the architecture's multiply-adds (:func:`workloads.buckets.shares`). The
 forward pass takes a third of the time: the backward pass makes two products of each layer, with respect to its inputs
 and to its weights, where the forward pass makes one (Kaplan et al. 2020, section 2.1).
+
+Layers follow an ideal clock. A wait ends up to a millisecond late, as epoll counts in these, and a published model has
+up to 545 layers. If the next layer began when a wait ended, all this lateness would add up. So a layer begins when the
+layer before it was due to end, or when its sum was complete, whichever is later.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +111,14 @@ class Checked:
     wrong: dict[int, int] = field(default_factory=dict)
 
 
+class _Forward(NamedTuple):
+    """A forward pass that was played: when it began and was due to end, and for how long it went on after that."""
+
+    begun_s: float
+    due_s: float
+    late_s: float
+
+
 class Player:
     """Releases a profile's buckets when they are due, with new values in each iteration.
 
@@ -121,13 +133,13 @@ class Player:
         self._compute, self._shares = compute, replay.shares
         self._forward_s = [FORWARD * share * compute.pace_s for share in replay.shares]
         self._backward_s = [(1 - FORWARD) * share * compute.pace_s for share in replay.shares]
-        self._forward: tuple[float, float] | None = None
+        self._forward: _Forward | None = None
         self._played: int | None = None
         self._sums = sums
 
     def start_s(self) -> float:
         """When the iteration that comes next began: now, unless :meth:`forward` has begun it."""
-        return self._forward[0] if self._forward else time.monotonic()
+        return self._forward.begun_s if self._forward else time.monotonic()
 
     def run(self, iteration: int, start_s: float, wait: Callable[[float], None]) -> Computed:
         """Play the iteration that began at ``start_s`` (``time.monotonic``); returns when all is released."""
@@ -138,9 +150,10 @@ class Player:
         self._values.fill(iteration)
         compute_s = time.monotonic() - called_s
         factor, extra_s = self._compute.slowdown(iteration)
-        due_s = self._forward[1] if self._forward else start_s + factor * sum(self._forward_s)
-        self._forward = None
-        overrun_s = 0.0
+        due_s, overrun_s = start_s + factor * sum(self._forward_s), 0.0
+        if self._forward:
+            due_s, overrun_s = self._forward.due_s, self._forward.late_s
+            self._forward = None
         for bucket, (backward_s, share) in enumerate(zip(self._backward_s, self._shares, strict=True)):
             due_s += factor * backward_s + extra_s * share
             early_s = due_s - time.monotonic()
@@ -154,19 +167,21 @@ class Player:
     def forward(self, iteration: int, engine: Engine, timeout_s: float) -> None:
         """Play the forward pass of ``iteration``, each bucket's layers as soon as their sums are there.
 
+        How late its end is counts as an overrun of ``iteration``.
+
         Raises:
             TrialTimeoutError, WorkerError: as :meth:`Engine.wait`.
         """
         begun_s, clock_s = None, 0.0
         factor, _ = self._compute.slowdown(iteration)
         for bucket in reversed(range(len(self._forward_s))):
-            engine.wait_bucket(bucket, timeout_s)
-            clock_s = max(clock_s, time.monotonic())
+            clock_s = max(clock_s, engine.wait_bucket(bucket, timeout_s))
             begun_s = begun_s or clock_s
             clock_s += factor * self._forward_s[bucket]
             if (left_s := clock_s - time.monotonic()) > 0:
                 engine.poll(left_s)
-        self._forward = (begun_s or clock_s, clock_s)
+        late_s = max(0.0, time.monotonic() - clock_s) if self._paced else 0.0
+        self._forward = _Forward(begun_s or clock_s, clock_s, late_s)
 
     def check(self, iteration: int) -> None:
         """Count the wrong elements of an iteration's sum, before the gradient is overwritten."""

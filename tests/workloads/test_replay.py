@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -88,3 +89,74 @@ def test_buckets_are_released_when_they_are_due(monkeypatch: pytest.MonkeyPatch)
     assert computed.overrun_s == 0
     player.check(0)
     assert sums == Checked(1)
+
+
+BEGIN_S = 1000.0
+
+
+class LateEngine:
+    """On a clock of its own, sums that are complete at given moments, and waits that end ``late_s`` late."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, complete_s: Sequence[float], late_s: float) -> None:
+        self.now_s, self.complete_s, self.late_s = BEGIN_S, complete_s, late_s
+        self.released_s: list[float] = []
+        monkeypatch.setattr(replay_module, "time", SimpleNamespace(monotonic=lambda: self.now_s))
+
+    def start(self, bucket: int) -> None:
+        assert bucket == len(self.released_s)
+        self.released_s.append(self.now_s)
+
+    def wait_bucket(self, bucket: int, timeout_s: float) -> float:
+        assert timeout_s == 5
+        if self.now_s < self.complete_s[bucket]:
+            self.poll(self.complete_s[bucket] - self.now_s)
+        return self.complete_s[bucket]
+
+    def poll(self, timeout_s: float) -> None:
+        assert timeout_s > 0
+        self.now_s += timeout_s + self.late_s
+
+    def player(self, shares: Sequence[float], compute: Compute) -> Player:
+        """One that has played the forward pass of iteration 1."""
+        replay = Replay(iterations=3, seed=1, shares=tuple(shares))
+        player = Player(replay, compute, Values(30, 1, 0, 1), self.start, Checked())
+        player.forward(1, self, 5)  # type: ignore[arg-type]
+        return player
+
+
+def test_waits_that_end_late_do_not_add_up_in_a_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 layers of 0.5 ms, and every wait ends 1 ms late."""
+    engine = LateEngine(monkeypatch, [BEGIN_S] * 100, late_s=0.001)
+    player = engine.player([0.01] * 100, Compute("paced", 0.05 / FORWARD))
+    assert player.start_s() == BEGIN_S
+    late_s = engine.now_s - (BEGIN_S + 0.05)
+    assert 0 <= late_s < 0.002
+    computed = player.run(1, player.start_s(), engine.poll)
+    assert late_s <= computed.overrun_s < 0.002
+    assert engine.released_s[-1] - BEGIN_S == pytest.approx(0.05 / FORWARD, abs=0.002)
+
+
+def test_layers_begin_when_the_one_before_was_due_or_their_sum_was_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers of 25, 50 and 25 ms: one begins when its sum is complete, the next was ready before; all is seen late."""
+    engine = LateEngine(monkeypatch, [BEGIN_S + 0.020, BEGIN_S + 0.100, BEGIN_S - 0.003], late_s=0.002)
+    player = engine.player([0.25, 0.5, 0.25], Compute("paced", 0.1 / FORWARD))
+    assert player.start_s() == BEGIN_S - 0.003
+    assert engine.now_s == pytest.approx(BEGIN_S + 0.100 + 0.050 + 0.025 + 0.002, abs=1e-9)
+    engine.late_s = 0
+    computed = player.run(1, player.start_s(), engine.poll)
+    due_s = [BEGIN_S + 0.175 + 0.2 * done for done in (0.25, 0.75, 1.0)]
+    assert engine.released_s == pytest.approx(due_s, abs=1e-9)
+    assert computed.overrun_s == pytest.approx(0.002, abs=1e-9)
+
+
+@pytest.mark.parametrize(("mode", "overrun_s"), [("paced", 0.040), ("none", 0.0)])
+def test_a_forward_pass_that_ends_late_is_an_overrun_of_its_iteration(
+    monkeypatch: pytest.MonkeyPatch, mode: str, overrun_s: float
+) -> None:
+    """The backward pass has time enough to make up for it, and that of the next iteration has nothing to do with it."""
+    engine = LateEngine(monkeypatch, [BEGIN_S], late_s=0.040)
+    player = engine.player([1.0], Compute(mode, 0.3 if mode == "paced" else 0.0))  # type: ignore[arg-type]
+    engine.late_s = 0
+    assert player.run(1, player.start_s(), engine.poll).overrun_s == pytest.approx(overrun_s, abs=1e-9)
+    engine.released_s.clear()
+    assert player.run(2, player.start_s(), engine.poll).overrun_s == 0

@@ -119,6 +119,7 @@ class Engine(Loop):
             raise ValueError(f"bucket {bucket} was started twice in one iteration")
         if not any(self._ready):
             self._expect(0)
+        self._bucket_complete_s[bucket] = time.monotonic()  # of a bucket of which this node has no chunk
         self._open(bucket)
         self._move()
 
@@ -138,8 +139,10 @@ class Engine(Loop):
             self._complete_s = time.monotonic()
         return self._complete_s
 
-    def wait_bucket(self, bucket: int, timeout_s: float) -> None:
+    def wait_bucket(self, bucket: int, timeout_s: float) -> float:
         """Move chunks until the bucket's sum is complete here; its floats may be read, but not changed before ``wait``.
+
+        Returns the time (``time.monotonic``) at which it was complete, which may be long ago.
 
         Raises:
             TrialTimeoutError, WorkerError: as :meth:`wait`.
@@ -147,6 +150,7 @@ class Engine(Loop):
         if not self._ready[bucket]:
             raise ValueError(f"bucket {bucket} was not started")
         self._until(lambda: not self._missing[bucket], timeout_s)
+        return self._bucket_complete_s[bucket]
 
     def barrier(self, timeout_s: float) -> None:
         """Return once every worker, and every node that adds for some, has called this.
@@ -169,6 +173,7 @@ class Engine(Loop):
         self._ready = [False] * len(self._plan.members)
         self._waiting = self._plan.children.copy()
         self._missing = self._plan.parts.copy()
+        self._bucket_complete_s = [0.0] * len(self._missing)
         self._sums.begin()
         if self._jitter:
             self._jitter.begin()
@@ -323,7 +328,10 @@ class Engine(Loop):
     def _complete(self, k: int) -> None:
         """Chunk k has been passed on for the last time."""
         self._sums.leave(k)
-        self._missing[self._plan.bucket[k]] -= 1
+        bucket = self._plan.bucket[k]
+        self._missing[bucket] -= 1
+        if self._missing[bucket] == 0:
+            self._bucket_complete_s[bucket] = time.monotonic()
         self._remaining -= 1
         if self._remaining == 0:
             self._complete_s = time.monotonic()

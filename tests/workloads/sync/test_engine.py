@@ -191,6 +191,25 @@ def test_a_bucket_is_not_touched_before_it_is_started(topology: Build, on_every_
     assert on_every_node(forest, [0, 1, 2], work) == {0: True, 1: True, 2: True}
 
 
+def test_the_moment_at_which_a_bucket_was_complete_is_kept(topology: Build, on_every_node: OnEveryNode) -> None:
+    forest = build("ring", topology("star(hosts=2)"), [])
+    table = cut(forest, 2000, [(1000, 2000), (0, 1000)], 400)
+
+    def work(node: int, sockets: Sockets) -> object:
+        engine = Engine(node, forest, table, sockets, np.zeros(2000, np.float32))
+        began_s = time.monotonic()
+        engine.start(0)
+        engine.start(1)
+        complete_s = [engine.wait_bucket(bucket, LIMIT_S) for bucket in (0, 1)]
+        seen_s = time.monotonic()
+        engine.poll(0.01)
+        assert [engine.wait_bucket(bucket, LIMIT_S) for bucket in (0, 1)] == complete_s
+        assert max(complete_s) <= engine.wait(LIMIT_S) <= seen_s
+        return began_s <= min(complete_s) and max(complete_s) <= seen_s
+
+    assert on_every_node(forest, [0, 1], work) == {0: True, 1: True}
+
+
 def test_a_neighbour_that_closes_is_named(topology: Build, on_every_node: OnEveryNode) -> None:
     forest = build("ring", topology("star(hosts=3)"), [])
     table = cut(forest, 900_000, [(0, 900_000)], 4096)
