@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from analysis import metrics
 from testbed.fidelity.check import WHOLE_JOB, About, Check
 from testbed.fidelity.seen import Seen
 
@@ -17,20 +18,18 @@ ABOUT = About(
     machine=True,
 )
 OVERRUN = 0.02
-"""Most by which computing exceeds the pace, as a share of the paced time."""
+"""Most by which computing exceeds the pace, as a share of the time that iterations take: they are longer by that at
+most."""
 
 
 def checks(seen: Seen) -> Iterator[Check]:
     if seen.samples is not None and seen.trial.compute.mode == "paced":
-        yield judge(seen.every, seen.trial.compute.pace_s)  # JCT has the warm-up in it
+        yield judge(seen.every)  # JCT has the warm-up in it
 
 
-def judge(samples: pd.DataFrame, pace_s: float) -> Check:
-    """By how much the slowest worker's computing exceeds the pace, as a share of it, on average over iterations.
-
-    GST counts from the moment the last worker has its gradient, so it does not matter to it.
-    """
+def judge(samples: pd.DataFrame) -> Check:
+    """By how much the slowest worker's computing exceeds the pace, as a share of the iterations' time together."""
     late = samples.groupby("iteration")["overrun_s"].max()
-    share = float(late.mean()) / pace_s if pace_s else float(late.max() > 0)
-    detail = f"{int((late > 0).sum())} of {len(late)} iterations computed longer than the pace, by {share:.1%} of it"
-    return Check(ABOUT.name, share, OVERRUN, "of pace", share <= OVERRUN, detail, threatens=WHOLE_JOB, machine=True)
+    share = float(late.sum() / metrics.iterations_s(samples).sum())
+    detail = f"{int((late > 0).sum())} of {len(late)} iterations computed longer than the pace, by {share:.1%} of all"
+    return Check(ABOUT.name, share, OVERRUN, "of time", share <= OVERRUN, detail, threatens=WHOLE_JOB, machine=True)

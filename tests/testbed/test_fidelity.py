@@ -115,11 +115,12 @@ def test_cpus_that_nobody_watched_are_not_believed() -> None:
     assert not check.ok
 
 
-def test_overrun_is_that_of_the_slowest_worker_as_a_share_of_the_pace() -> None:
-    check = pacing.judge(samples(overrun_s=[0.0, 0.02, 0.0, 0.04]), pace_s=0.5)
-    assert check.value == pytest.approx(0.04)  # mean of 0 and 0.04, over 0.5
+def test_overrun_is_that_of_the_slowest_worker_as_a_share_of_all_iterations() -> None:
+    moments = {"start_s": [0.0] * 4, "end_s": [2.0, 4.0, 2.0, 4.0]}
+    check = pacing.judge(samples(overrun_s=[0.0, 0.1, 0.0, 0.12], **moments))
+    assert check.value == pytest.approx(0.03)  # 0.12 s of 4 s
     assert not check.ok
-    assert pacing.judge(samples(overrun_s=[0.0] * 4), pace_s=0.5).ok
+    assert pacing.judge(samples(overrun_s=[0.0] * 4, **moments)).ok
 
 
 def test_waiting_for_a_core_is_compared_with_the_synchronisation() -> None:
@@ -362,7 +363,7 @@ def test_one_bad_check_makes_every_number_invalid_that_it_threatens_and_is_the_r
     assert found["verdict"] == "INVALID"
     assert {number["verdict"] for number in found["numbers"].values()} == {"INVALID"}
     assert fidelity.reasons(found) == "read back: another rate"
-    late = pacing.judge(samples(overrun_s=[0.1] * 4), pace_s=0.5)
+    late = pacing.judge(samples(overrun_s=[0.1] * 4, start_s=[0.0] * 4, end_s=[2.0, 4.0, 2.0, 4.0]))
     found = fidelity.verdicts([late], NUMBERS, {}, 0.03)
     assert [name for name, number in found["numbers"].items() if number["verdict"] == "VALID"] == ["gst"]
 
