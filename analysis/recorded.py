@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from analysis.verdicts import INVALID, NUMBERS, VALID, Number
+from analysis.verdicts import INVALID, NUMBERS, VALID, Number, verdict_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -237,8 +237,10 @@ class Trial:
         return self.done and self.verdict == VALID
 
     def valid_in(self, number: str) -> bool:
-        """Whether it finished and that one of its numbers is VALID; False of one that it does not report."""
-        return self.done and number in self.numbers and self.numbers[number].verdict == VALID
+        """Whether it finished and that one of its numbers is VALID (:func:`analysis.verdicts.verdict_of`); False of one
+        that it does not report."""
+        found = verdict_of(self.numbers, number)
+        return self.done and found is not None and found.verdict == VALID
 
     @property
     def attempts(self) -> int:

@@ -201,7 +201,7 @@ def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
         done=(),
         aggregators=(),
         differs=ran.observed.readings.differs(start_s, ran.observed.differs),
-        in_mid_run=str(ran.observed.readings),
+        in_mid_run=ran.observed.readings.within(start_s, end_s),
         events=events,
         course=undisturbed(trial),
         bounds=None,

@@ -47,7 +47,7 @@ Lines = list[dict[str, Any]]
 class Observed:
     """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back with
     how many workers trained on which device, what the idle network did before, how the kernel's settings differed from
-    what was asked for after, and what was read of them in mid-run, what was done to it on purpose, the bytes that each
+    what was asked for after, and what was read of them meanwhile, what was done to it on purpose, the bytes that each
     of its background flows sent, who died in it, the circuits that it met, and an asynchronous server's updates in
     their order."""
 
@@ -231,7 +231,7 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     probes = seen.of("probe")
     ours = [probed_bytes(trial, probes), observing.background_bytes(trial, seen.background)]
     others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
-    course, start_s = seen.course, float(samples["start_s"].min())
+    course, start_s, end_s = seen.course, float(samples["start_s"].min()), float(samples["end_s"].max())
     events = timeline(seen.events, start_s)
     bounds = None if trial.asynchronous else bounds_of(trial, samples, course.phases, events)
     extra = extra_bytes(trial, seen.of("done"), probes)
@@ -239,7 +239,7 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     found = fidelity.Seen(
         trial=trial,
         samples=samples,
-        window=(start_s, float(samples["end_s"].max())),
+        window=(start_s, end_s),
         rates=[*map(results.burst, probes), *seen.idle.rates],
         expected_rates=len(jobs.bursts(trial.network.topology)) + len(seen.idle.rates),
         round_trips=seen.idle.round_trips,
@@ -248,7 +248,7 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
         done=seen.of("done"),
         aggregators={line["name"] for line in seen.of("hello") if line["rank"] is None},
         differs=seen.readings.differs(start_s, seen.differs),
-        in_mid_run=str(seen.readings),
+        in_mid_run=seen.readings.within(start_s, end_s),
         events=events,
         course=course,
         bounds=bounds,

@@ -28,7 +28,7 @@ ANOTHER = ", or take a scheme that goes on when a node dies, such as rina"
 @dataclass(frozen=True)
 class Observation:
     """The kernel's counts, the CPUs' log, the lab as read back, how the kernel's settings differed from what was asked
-    for after, and what was read of them in mid-run, what was done on purpose, the bytes that each background flow sent,
+    for after, and what was read of them meanwhile, what was done on purpose, the bytes that each background flow sent,
     and the circuits that were met."""
 
     counters: list[Counters]
@@ -64,7 +64,7 @@ def observe(
         Patching(lab, topology, asking) as patching,
         Conductor(trial.schedule(), lab, samples, files.logs, patching) as conductor,
         monitor_of(lab) as monitor,
-        SpotChecks(lab) as checks,
+        SpotChecks(lab, trial.jct_theory_s or math.inf) as checks,
     ):
         try:
             found = work(conductor)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from analysis import metrics
-from analysis.verdicts import NUMBERS, numbers_of
+from analysis.verdicts import NUMBERS, WITHOUT_CERTIFICATE, numbers_of, verdict_of
 from testbed import fidelity
 from testbed.attempts import made
 from testbed.bounds import Bounds
@@ -32,6 +32,7 @@ COLUMNS = (
     *("kind", "model", "scale", "wrong_elements", "straggler_wait_s"),
     *("staleness_median", "staleness_p95", "staleness_max", "repeat", "attempts", "iteration_median_s"),
     *(f"{name}_{what}" for name in NUMBERS for what in ("verdict", "error")),
+    *(f"{name}_verdict" for name in WITHOUT_CERTIFICATE),
 )
 """Of every run; after them come the fields that are swept, by their names."""
 SAMPLE_COLUMNS = {
@@ -182,8 +183,10 @@ def row(record: Mapping[str, Any]) -> dict[str, Any]:
     judged = record["fidelity"] or {}
     why = record["error"] if record["status"] == "failed" else fidelity.reasons(judged)
     flat |= {"trial": record["id"], "fidelity": judged.get("verdict"), "reasons": why, "attempts": made(record)}
-    for name, number in numbers_of(judged).items():
-        flat |= {f"{name}_verdict": number.verdict, f"{name}_error": number.error}
+    numbers = numbers_of(judged)
+    for name in (*NUMBERS, *WITHOUT_CERTIFICATE):
+        if number := verdict_of(numbers, name):
+            flat |= {f"{name}_verdict": number.verdict, f"{name}_error": number.error}
     return {name: flat.get(name) for name in COLUMNS} | dict(record.get("point", {}))
 
 

@@ -8,6 +8,7 @@ a lab reads between such changes and never in the middle of one.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -24,17 +25,32 @@ PERIODS = 200
 """The mean time between readings, in times of what a reading takes of a CPU: so all cost at most 0.5 % of a core."""
 SPREAD = 0.8
 """An interval is drawn from the mean one's share of 1 - SPREAD to 1 + SPREAD."""
+LEAST_COUNT = 2
+"""The mean time between readings is at most the trial's time over this number, if that is 0.2 s or more. No interval is
+longer than the trial then, so at least one reading is in its midst. In trials of less than 2 s that costs more."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A reading: when it was begun and done (``time.monotonic``), and of how many directed links."""
+
+    begun_s: float
+    done_s: float
+    links: int
 
 
 @dataclass
 class Readings:
-    """What was read while a trial ran: how often, of how many directed links on average, and when each difference was
-    seen (``time.monotonic``)."""
+    """What was read while a trial's processes ran, and when each difference was seen (``time.monotonic``). Processes
+    start before training and end after it, so not every reading is in the midst of it."""
 
-    count: int = 0
-    links: int = 0
+    made: list[Made] = field(default_factory=list)
     cost_s: float = 0.0
     seen_s: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def within(self, start_s: float, end_s: float) -> tuple[int, ...]:
+        """Of each reading that was begun and done between these moments, of how many directed links it was."""
+        return tuple(one.links for one in self.made if start_s <= one.begun_s and one.done_s <= end_s)
 
     def differs(self, start_s: float, after: str | None) -> str | None:
         """What the kernel had otherwise than asked for: each difference with how often and when it was seen, counted
@@ -45,39 +61,33 @@ class Readings:
         if not self.seen_s:
             return None
         told = [
-            f"{what} (in {len(moments)} of {self.count} readings, from {moments[0] - start_s:.1f} s to "
+            f"{what} (in {len(moments)} of {len(self.made)} readings, from {moments[0] - start_s:.1f} s to "
             f"{moments[-1] - start_s:.1f} s after the start)"
             for what, moments in self.seen_s.items()
         ]
         more = f"; and {len(told) - MOST_TOLD} others" if len(told) > MOST_TOLD else ""
-        return f"in mid-run, {'; '.join(told[:MOST_TOLD])}{more}"
-
-    def __str__(self) -> str:
-        """``17 readings in mid-run, of 36 directed links each``: how many that is on average."""
-        if not self.count:
-            return "none was read in mid-run"
-        plural = "" if self.count == 1 else "s"
-        return f"{self.count} reading{plural} in mid-run, of {round(self.links / self.count)} directed links each"
+        return f"while processes ran, {'; '.join(told[:MOST_TOLD])}{more}"
 
 
 MOST_TOLD = 3
 """Differences that a sentence names."""
 
 
-def mean_s(cost_s: float) -> float:
-    """The mean time between readings that take so long of a CPU."""
-    return min(MOST_S, max(LEAST_S, PERIODS * cost_s))
+def mean_s(cost_s: float, trial_s: float = math.inf) -> float:
+    """The mean time between readings that take so long of a CPU, in a trial that takes so long."""
+    return min(MOST_S, max(LEAST_S, min(PERIODS * cost_s, trial_s / LEAST_COUNT)))
 
 
 class SpotChecks:
-    """Reads from ``with`` to its end; ``readings`` is complete after it.
+    """Reads from ``with`` to its end; ``readings`` is complete after it. ``trial_s`` is what the trial takes at least,
+    if that is known.
 
     Raises:
         LabError: at the end, if links could not be read.
     """
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+    def __init__(self, lab: Lab, trial_s: float = math.inf) -> None:
+        self._lab, self._trial_s = lab, trial_s
         self.readings = Readings()
         self._error: LabError | None = None
         self._random = random.SystemRandom()
@@ -99,23 +109,23 @@ class SpotChecks:
     # The thread.
 
     def _run(self) -> None:
-        period_s = mean_s(0.0)
+        period_s = mean_s(0.0, self._trial_s)
         while not self._stop.wait(period_s * self._random.uniform(1 - SPREAD, 1 + SPREAD)):
             try:
-                period_s = mean_s(self._read())
+                period_s = mean_s(self._read(), self._trial_s)
             except Exception as error:  # whatever it is, nobody looks any more
                 self._error = error if isinstance(error, LabError) else LabError(f"links could not be read: {error!r}")
                 return
 
     def _read(self) -> float:
         """Once; what that has taken of a CPU, here and in the lab (s)."""
-        before_s = time.thread_time()
+        before_s, begun_s = time.thread_time(), time.monotonic()
         found = self._lab.spot_check()
+        done_s = time.monotonic()
         if found.links:
-            self.readings.count += 1
-            self.readings.links += found.links
+            self.readings.made.append(Made(begun_s, done_s, found.links))
         for difference in found.differs:
-            self.readings.seen_s[difference].append(time.monotonic())
+            self.readings.seen_s[difference].append(done_s)
         cost_s = found.cost_s + time.thread_time() - before_s
         self.readings.cost_s += cost_s
         return cost_s

@@ -18,7 +18,7 @@ from typing import Any
 from analysis import ratios, statistics
 from analysis.recorded import Place, Run, Setting, Trial
 from analysis.statistics import Interval
-from analysis.verdicts import NUMBERS, in_short, largest
+from analysis.verdicts import GST_P95, NUMBERS, in_short, largest
 from testbed.errors import SpecError
 from testbed.units import RATE, SIZE, TIME, Unit, rate_bps, size_bytes, time_s
 
@@ -27,11 +27,13 @@ NOT_JUDGED = "not judged"
 _QUANTITIES: tuple[tuple[Unit, Callable[[object], float]], ...] = ((RATE, rate_bps), (TIME, time_s), (SIZE, size_bytes))
 GST, JCT, THROUGHPUT, ITERATIONS, WAITING = NUMBERS
 NUMBER_OF = {
-    **dict.fromkeys(("gst_median_s", "gst_p95_s", "gst_theory_s", "gst_ratio", "gst_uncertainty_s"), GST),
+    **dict.fromkeys(("gst_median_s", "gst_theory_s", "gst_ratio", "gst_uncertainty_s"), GST),
     **dict.fromkeys(("algbw_bps", "busbw_bps"), GST),
     **{"throughput_sps": THROUGHPUT, "iteration_median_s": ITERATIONS, "straggler_wait_s": WAITING},
+    "gst_p95_s": GST_P95,
 }
-"""The number whose verdict a metric has; of all others it is JCT, for they are of the whole job."""
+"""The number whose verdict a metric has, or what is judged by one (:func:`analysis.verdicts.verdict_of`); of all others
+it is JCT, for they are of the whole job."""
 LEAST_BATCHES = 3
 """From so many batch sizes on they are an axis; two stand beside each other."""
 

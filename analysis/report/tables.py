@@ -25,7 +25,7 @@ from analysis.report.cells import (
     is_known,
 )
 from analysis.statistics import Interval
-from analysis.verdicts import CALLED, NUMBERS, in_short, percent
+from analysis.verdicts import CALLED, GST_P95, NUMBERS, in_short, percent
 from testbed.units import rate_text, size_text
 
 NONE = words.UNKNOWN
@@ -33,7 +33,8 @@ RATIO = "GST / bound"
 CHECKS = (
     "Each check says in brackets its limit and which numbers it threatens. A number is INVALID if one of these checks "
     "fails. A check of the machine does not count where the number is certified: it is so close to its own lower bound "
-    "that the machine cannot have made it much longer."
+    "that the machine cannot have made it much longer. GST p95 is VALID only if GST and JCT are VALID and "
+    "no failed check was left out for either."
 )
 
 
@@ -351,11 +352,17 @@ def _trial(trial: Trial, jct: _Time, gst: _Time) -> tuple[Value, ...]:
     return (
         Value(jct.text(m.jct_s), m.jct_s),
         Value(gst.text(m.gst_median_s), m.gst_median_s),
-        Value(gst.text(m.gst_p95_s), m.gst_p95_s),
+        _p95(trial, Value(gst.text(m.gst_p95_s), m.gst_p95_s)),
         Value(NONE if m.gst_ratio is None else f"{m.gst_ratio:.3f}", m.gst_ratio),
         _attempts(trial.attempts),
         Value(_verdict(trial), float(trial.valid), errors, "good" if trial.valid else "bad"),
     )
+
+
+def _p95(trial: Trial, value: Value) -> Value:
+    """Marked where GST is VALID, as its own column says, and this is not."""
+    is_marked = trial.valid_in(GST) and not trial.valid_in(GST_P95)
+    return replace(value, note="INVALID", state="bad") if is_marked else value
 
 
 def _verdict(trial: Trial) -> str:

@@ -26,6 +26,10 @@ machine can only make times longer. So failed checks about the machine do not ma
 are reported. The bound must be one to trust: no link may have been more than {100 * (FASTEST - 1):.0f} % faster than
 asked, and these checks must have been made and passed: {", ".join(SOUND)}.
 
+**Excused.** The record holds the names of the failed checks that do not count as the number's `excused`. The
+certificate of GST is about the median over iterations, and so are most checks of GST. So the 95th percentile of GST
+is VALID only if both GST and JCT are VALID and no check was excused for either.
+
 Asynchronous schemes and commands have no bound, so nothing is certified. The bound leaves out delays, jitter of links
 or steps, and background flows, so with these it is often too low to certify anything. JCT, samples/s and iteration
 times have no bound with `compute: real`, because the least time of computing is not known then, and none with

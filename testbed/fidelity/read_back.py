@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from testbed.fidelity.check import About, Check
 from testbed.fidelity.seen import Seen
@@ -11,7 +11,8 @@ ABOUT = About(
     "read back",
     sees="after the trial, any rate, bucket, queue, delay or route that is not as asked, by two decoders; at random "
     "moments during the trial, any rate, bucket or queue; planned changes included",
-    misses="what was changed and put back between two of these moments",
+    misses="what was changed and put back between two of these moments (a short trial may have none, and is not "
+    "certified then)",
 )
 
 
@@ -19,9 +20,19 @@ def checks(seen: Seen) -> Iterator[Check]:
     yield judge(seen.differs, seen.in_mid_run)
 
 
-def judge(differs: str | None, in_mid_run: str) -> Check:
-    """Whether the kernel had what was asked for after the trial, and whenever it was looked at in mid-run, as
-    ``in_mid_run`` says; ``differs`` says what it did not have."""
+def judge(differs: str | None, in_mid_run: Sequence[int]) -> Check:
+    """Whether the kernel had what was asked for after the trial and whenever it was read; ``differs`` says what it did
+    not have.
+
+    ``in_mid_run`` holds of each reading between the first start and the last end of how many directed links it was.
+    Without any, nobody knows what was changed and put back meanwhile, so there is no value.
+    """
+    if differs is not None:
+        return Check(ABOUT.name, 1.0, 0.0, "differences", False, differs)
     same = "rates, buckets, queues, delays and routes were the same after the trial as before"
-    detail = differs or f"{same}; {in_mid_run}"
-    return Check(ABOUT.name, float(differs is not None), 0.0, "differences", differs is None, detail)
+    if not in_mid_run:
+        detail = f"{same}; there was no reading in mid-run, so nothing is certified"
+        return Check(ABOUT.name, None, 0.0, "differences", True, detail)
+    count, links = len(in_mid_run), round(sum(in_mid_run) / len(in_mid_run))
+    detail = f"{same}; {count} reading{'' if count == 1 else 's'} in mid-run, of {links} directed links each"
+    return Check(ABOUT.name, 0.0, 0.0, "differences", True, detail)

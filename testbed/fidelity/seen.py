@@ -32,8 +32,8 @@ class Seen:
         cpu: how busy the cores were.
         done: the last line of each process, with its ``name``.
         aggregators: the names of those that only add for others.
-        differs: what the kernel had that was not asked for, after the trial or in its midst.
-        in_mid_run: how often it was looked at in its midst.
+        differs: what the kernel had that was not asked for, after the trial or while its processes ran.
+        in_mid_run: of each reading within ``window``, of how many directed links it was.
         events: what was done to the trial on purpose, as its JSON holds it.
         course: who died in it.
         bounds: the least that its numbers can be; None where nothing is known beforehand.
@@ -51,7 +51,7 @@ class Seen:
     done: Sequence[Mapping[str, Any]]
     aggregators: Collection[str]
     differs: str | None
-    in_mid_run: str
+    in_mid_run: Sequence[int]
     events: Sequence[Mapping[str, Any]]
     course: Course
     bounds: Bounds | None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from analysis.load import load
-from analysis.verdicts import NUMBERS, Number, numbers_of
+from analysis.verdicts import GST_P95, NUMBERS, Number, numbers_of, verdict_of
 from testbed.errors import OutputError
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
@@ -28,6 +28,44 @@ def test_each_number_has_its_own_verdict_and_error() -> None:
 @pytest.mark.parametrize("verdict", ["VALID", "INVALID"])
 def test_every_number_of_an_older_record_has_the_trials_verdict(verdict: str) -> None:
     assert numbers_of({"verdict": verdict, "checks": []}) == dict.fromkeys(NUMBERS, Number(verdict))
+
+
+def test_what_was_excused_is_kept() -> None:
+    (number,) = numbers_of({"verdict": "VALID", "numbers": {"gst": CERTIFIED | {"excused": ["CPU steal"]}}}).values()
+    assert number.excused == ("CPU steal",)
+
+
+@pytest.mark.parametrize(
+    ("gst", "wanted"),
+    [
+        (Number("VALID"), Number("VALID")),
+        (Number("VALID", 0.01, 0.4, certified=True), Number("VALID")),
+        (
+            Number("VALID", 0.01, 0.4, certified=True, excused=("CPU steal",)),
+            Number("INVALID", spoilt_by=("CPU steal",)),
+        ),
+        (Number("INVALID", spoilt_by=("drops",)), Number("INVALID", spoilt_by=("drops",))),
+        (Number("INVALID"), Number("INVALID")),
+    ],
+    ids=["uncertified", "calm", "excused", "spoilt", "older"],
+)
+def test_a_percentile_of_gst_is_not_valid_by_a_certificate_of_the_median(gst: Number, wanted: Number) -> None:
+    assert verdict_of({"gst": gst, "jct": Number("VALID", 0.02)}, GST_P95) == wanted
+    assert verdict_of({"gst": gst}, "gst") == gst
+
+
+@pytest.mark.parametrize(
+    "jct", [Number("INVALID", spoilt_by=("stalls",)), Number("VALID", 0.02, certified=True, excused=("stalls",))]
+)
+def test_a_percentile_of_gst_is_not_valid_where_a_process_stood_still_for_a_few_iterations(jct: Number) -> None:
+    """Of GST, whose median that leaves as it is, no check fails."""
+    gst = Number("VALID", 0.01, 0.4, certified=True)
+    assert verdict_of({"gst": gst, "jct": jct}, GST_P95) == Number("INVALID", spoilt_by=("stalls",))
+
+
+def test_what_a_trial_does_not_report_has_no_verdict() -> None:
+    assert verdict_of({"jct": Number("VALID")}, GST_P95) is None
+    assert verdict_of({"jct": Number("VALID")}, "gst") is None
 
 
 def test_a_trial_that_failed_has_no_numbers() -> None:
@@ -50,6 +88,8 @@ def test_what_a_later_writer_adds_is_passed_over() -> None:
         ({"certified": 1}, "certified of gst is 1, neither true nor false"),
         ({"spoilt_by": "CPU steal"}, "spoilt_by of gst is 'CPU steal', no list of names"),
         ({"spoilt_by": [1]}, "spoilt_by of gst is [1], no list of names"),
+        ({"excused": None}, "excused of gst is None, no list of names"),
+        ({"excused": [1]}, "excused of gst is [1], no list of names"),
     ],
 )
 def test_a_damaged_number_is_named(run_dir: Path, edit: Edit, changed: dict[str, Any], told: str) -> None:

@@ -16,7 +16,7 @@ from testbed.monitor import CpuLog
 from testbed.observing import Observation
 from testbed.planning import plan, text
 from testbed.spec import read
-from testbed.spot_checks import Readings
+from testbed.spot_checks import Made, Readings
 from testbed.trials import trials
 
 from .test_run import call
@@ -144,13 +144,28 @@ def test_a_command_that_does_nothing_is_ended_at_the_timeout(tmp_path: Path) -> 
     ) in said
 
 
-def test_bytes_of_background_flows_are_not_the_commands(tmp_path: Path) -> None:
+def summary(folder: Path, readings: Readings) -> dict[str, Any]:
+    """Of a command that ran from 1 to 3 s, with a background flow."""
     flow = "perturb={kind: background, from: h0, to: h1}"
-    (trial,) = trials(read(SPEC, "spec.yaml", tmp_path, ["arms=[{topology: star(hosts=2)}]", flow]))
+    (trial,) = trials(read(SPEC, "spec.yaml", folder, ["arms=[{topology: star(hosts=2)}]", flow]))
     counted = [Counters(link, 3_000_000, 2000, 0) for link in range(2 * len(trial.network.topology.links))]
     flows, circuits = [1_448_000], [(0.0, trial.network.topology)]
-    observed = Observation(counted, CpuLog(), {}, None, Readings(), [], flows, circuits)
+    observed = Observation(counted, CpuLog(), {}, None, readings, [], flows, circuits)
     ran = command.Ran([Exit(0, 0, 1.0, 3.0), Exit(1, 0, 1.5, 2.5)], [], Calibrated([], []), observed)
-    links = {(link["from"], link["to"]): link for link in command.summary(trial, ran)["links"]}
+    return command.summary(trial, ran)
+
+
+@pytest.mark.parametrize(("made_s", "value", "told"), [(2.0, 0.0, "1 reading in mid-run"), (0.5, None, "no reading")])
+def test_a_reading_before_the_first_rank_starts_is_not_in_mid_run(
+    tmp_path: Path, made_s: float, value: float | None, told: str
+) -> None:
+    checks = summary(tmp_path, Readings([Made(made_s, made_s + 0.01, 4)]))["fidelity"]["checks"]
+    found = next(check for check in checks if check["name"] == "read back")
+    assert (found["ok"], found["value"]) == (True, value)
+    assert told in found["detail"]
+
+
+def test_bytes_of_background_flows_are_not_the_commands(tmp_path: Path) -> None:
+    links = {(link["from"], link["to"]): link for link in summary(tmp_path, Readings())["links"]}
     for ends, others in (("h0", "s0"), 1_514_000), (("s0", "h1"), 1_514_000), (("h1", "s0"), 0), (("s0", "h0"), 0):
         assert (links[ends]["bytes"], links[ends]["other_bytes"]) == (3_000_000 - others, others)

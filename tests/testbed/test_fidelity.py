@@ -29,6 +29,7 @@ from testbed.fidelity import (
     timers,
     wire,
 )
+from testbed.fidelity.check import Check
 from testbed.fidelity.judgement import Error
 from testbed.monitor import CpuLog
 
@@ -209,10 +210,30 @@ def test_delay_names_the_worst_way_and_does_not_believe_what_nobody_saw() -> Non
 
 
 def test_what_the_kernel_has_after_the_trial_must_be_what_was_asked_for() -> None:
-    assert read_back.judge(None, "looked 7 times").ok
-    check = read_back.judge("h0:eth0 -> s0:eth0: rate (bit/s): asked for 8, the kernel has 9", "looked 7 times")
-    assert not check.ok
+    good = read_back.judge(None, [36] * 17)
+    assert (good.ok, good.value) == (True, 0.0)
+    assert good.detail.endswith("; 17 readings in mid-run, of 36 directed links each")
+    check = read_back.judge("h0:eth0 -> s0:eth0: rate (bit/s): asked for 8, the kernel has 9", [36])
+    assert (check.ok, check.value) == (False, 1.0)
     assert "the kernel has 9" in check.detail
+
+
+def test_a_trial_that_nobody_read_in_its_midst_is_not_certified() -> None:
+    """Links could have been changed and put back."""
+    unread = read_back.judge(None, [])
+    assert (unread.ok, unread.value) == (True, None)
+    assert unread.detail.endswith("; there was no reading in mid-run, so nothing is certified")
+    assert is_sound(GOOD)
+    assert not is_sound(unread)
+    assert not is_sound(read_back.judge("another rate", []))
+
+
+def is_sound(of_read_back: Check) -> bool:
+    """Whether bounds can be trusted, all other checks being as they should."""
+    others = [Check(name, 0.0, 0.0, "", True, "") for name in judgement.SOUND if name != of_read_back.name]
+    trial = SimpleNamespace(spec=SimpleNamespace(links=SimpleNamespace(mtu=1500)))
+    seen = SimpleNamespace(trial=trial, rates=[], bounds=bounds(1.0))
+    return judgement._is_sound(seen, [*others, of_read_back])  # type: ignore[arg-type]
 
 
 def test_the_latest_timers_decide() -> None:
@@ -351,7 +372,7 @@ def test_where_nothing_is_certain_nothing_is_judged() -> None:
     assert (check.ok, check.value) == (True, None)
 
 
-GOOD, WRONG = read_back.judge(None, "looked 7 times"), read_back.judge("another rate", "looked 7 times")
+GOOD, WRONG = read_back.judge(None, [36]), read_back.judge("another rate", [36])
 SLOW = run_queue.judge(samples(wait_s=[0.6, 0.6, 0.6, 0.6]))
 
 
@@ -377,7 +398,9 @@ def test_what_the_machine_did_does_not_count_against_a_number_close_to_its_bound
         "bound_s": 1.0,
         "certified": True,
         "spoilt_by": [],
+        "excused": ["run queue"],
     }
+    assert {number["excused"] == [] for name, number in found["numbers"].items() if name != "gst"} == {True}
     assert (found["numbers"]["jct"]["verdict"], found["numbers"]["jct"]["certified"]) == ("INVALID", False)
     assert (found["numbers"]["waiting"]["verdict"], found["numbers"]["waiting"]["error"]) == ("INVALID", None)
     assert found["verdict"] == "INVALID"
@@ -438,6 +461,7 @@ def test_nothing_certifies_links_that_are_not_as_asked() -> None:
     assert found["numbers"]["gst"]["verdict"] == "INVALID"
     assert not found["numbers"]["gst"]["certified"]
     assert found["numbers"]["gst"]["spoilt_by"] == ["read back"]
+    assert fidelity.verdicts([GOOD], ["gst"], {"gst": Error(0.0, 1.0)}, 0.03)["numbers"]["gst"]["excused"] == []
     assert not fidelity.only_the_machine(found)
 
 

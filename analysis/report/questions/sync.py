@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -10,6 +11,7 @@ import pandas as pd
 from analysis.report import plot, words
 from analysis.report.cells import GST, Cell, Group, Study
 from analysis.report.question import Key, Panel, Question, column
+from analysis.verdicts import GST_P95
 
 MOST_POINTS = 6000
 """Iterations of all trials that are drawn as a point each; of more than that, quantiles."""
@@ -34,6 +36,21 @@ def about_updates(cells: Sequence[Cell]) -> str:
     return UPDATES if any(cell.is_asynchronous for cell in cells) else ""
 
 
+def _about_excused(cells: Sequence[Cell]) -> str:
+    """In which trials the median is VALID and a percentile is not; empty if there are none."""
+    names = [
+        words.in_cell(cell)
+        for cell in cells
+        if any(trial.valid_in(GST) and not trial.valid_in(GST_P95) for trial in cell.finished)
+    ]
+    if not names:
+        return ""
+    return (
+        f" A check failed in trials of {words.listed(names)}. Their median GST is VALID all the same; single "
+        "iterations may be too long."
+    )
+
+
 def against_theory(study: Study) -> Question | None:
     """GST against theory: every iteration where there is no axis, medians along it else."""
     groups = study.having(is_measured)
@@ -53,7 +70,7 @@ def against_theory(study: Study) -> Question | None:
         frame,
         tuple(panels),
         tuple(_seen(cells)),
-        f"{DEFINED}{about_updates(cells)} {how}{left_out}",
+        f"{DEFINED}{about_updates(cells)} {how}{left_out}{_about_excused(cells)}",
         (*plot.legend(study.run, study.along), *theory),
     )
 
@@ -199,11 +216,7 @@ def _box(rows: tuple[int, int], y: int, name: str, shade: str, points: bool) -> 
 def _seen(cells: Sequence[Cell]) -> list[str]:
     """How near the medians are to their bounds, and which cell spreads most."""
     near = [(found, cell) for cell in cells if (found := cell.middle("gst_ratio")) is not None]
-    wide = [
-        (p95 / middle, cell)
-        for cell in cells
-        if (middle := cell.middle("gst_median_s")) and (p95 := cell.middle("gst_p95_s")) is not None
-    ]
+    wide = [(spread, cell) for cell in cells if (spread := _p95_over_median(cell)) is not None]
     sentences = []
     if near:
         low, high = min(near, key=lambda row: row[0]), max(near, key=lambda row: row[0])
@@ -217,3 +230,13 @@ def _seen(cells: Sequence[Cell]) -> list[str]:
         spread, cell = max(wide, key=lambda row: row[0])
         sentences.append(f"{words.in_cell(cell)} varies most: its 95th percentile is {words.ratio(spread)} its median.")
     return sentences
+
+
+def _p95_over_median(cell: Cell) -> float | None:
+    """The 95th percentile of GST over its median, in the trials in which both are VALID; None where there are none."""
+    found = [
+        metrics.gst_p95_s / metrics.gst_median_s
+        for metrics in (trial.metrics for trial in cell.finished if trial.valid_in(GST_P95))
+        if metrics.gst_median_s and metrics.gst_p95_s is not None
+    ]
+    return median(found) if found else None

@@ -74,6 +74,47 @@ def test_values_of_invalid_numbers_are_marked_in_every_format(late: Run) -> None
     assert r"\textsuperscript{INVALID}" not in latex.render(late)  # the arm is VALID in GST
 
 
+def excused(run: Run, trial_id: str) -> Run:
+    """``run`` with a trial whose GST is certified, and whose machine was disturbed."""
+    gst = Number("VALID", 0.01, certified=True, excused=("CPU headroom",))
+    return replace(
+        run, trials=tuple(replace(t, numbers={**t.numbers, "gst": gst}) if t.id == trial_id else t for t in run.trials)
+    )
+
+
+def test_a_percentile_is_marked_where_only_the_median_is_certified(run: Run) -> None:
+    run = excused(only(run, *BOTH), "bml-b16")
+    p95, gst = (value(tables.summary(run), "BML on BCube", name) for name in ("GST p95", "GST,"))
+    assert (p95.note, p95.state) == ("INVALID", "bad")
+    assert (gst.note, gst.state) == ("", "")
+    assert value(tables.summary(run), "BML on BCube", "Fidelity").text == "VALID"
+    assert value(tables.summary(run), "PS on fat-tree", "GST p95").note == ""
+    assert [value(tables.trials(run), arm, "GST p95").state for arm in ("BML on BCube", "PS on fat-tree")] == [
+        "bad",
+        "",
+    ]
+    assert f"| {p95.text} (INVALID) |" in markdown.render(run)
+
+
+def test_a_percentile_is_from_trials_in_which_nothing_was_excused(run: Run) -> None:
+    calm = only(run, "bml-b16").trials[0]
+    busy = excused(only(run, "bml-b16"), "bml-b16").trials[0]
+    busy = replace(busy, repeat=1, metrics=replace(busy.metrics, gst_p95_s=9.0))
+    cell = Cell("x", calm.setting, (calm, busy))
+    assert cell.counted("gst") == (calm, busy)
+    assert cell.middle("gst_p95_s") == calm.metrics.gst_p95_s
+
+
+def test_nothing_is_said_of_a_percentile_that_is_not_valid(run: Run) -> None:
+    run = with_metrics(only(run, *BOTH), "ps-b16", gst_median_s=0.2, gst_p95_s=0.21)
+    run = with_metrics(run, "bml-b16", gst_median_s=0.1, gst_p95_s=0.3)
+    assert answer(run, "gst").seen[-1].startswith("BML on BCube at batch 16 varies most: its 95th percentile is 3.00×")
+    run = excused(run, "bml-b16")
+    assert answer(run, "gst").seen[-1].startswith("PS on fat-tree at batch 16 varies most")
+    told = "A check failed in trials of BML on BCube at batch 16. Their median GST is VALID all the same; single "
+    assert answer(run, "gst").defined.endswith(f"{told}iterations may be too long.")
+
+
 def test_each_number_has_its_verdict_and_its_error(late: Run) -> None:
     (ps, bml) = late.trials
     numbers = dict(bml.numbers) | {"gst": Number("VALID", 0.012, certified=True), "throughput": Number("VALID", 0.03)}
