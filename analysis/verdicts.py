@@ -32,7 +32,7 @@ class Number:
     """The verdict of one number of a trial.
 
     Attributes:
-        error: by how much, as a share, it is too long at most (throughput: too low); None where that is not known.
+        error: by how much, as a share, it is off at most; None where that is not known.
         bound_s: the lower bound that this error is from; None where there is none.
         certified: the bound is so close that no finding about the machine can make the number INVALID.
         spoilt_by: names of the checks that make it INVALID.

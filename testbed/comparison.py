@@ -29,7 +29,7 @@ Record = Mapping[str, Any]
 Records = Sequence[Record]
 MEANING = (
     "ratio: GST over the least time for what was still to be sent when the last worker had its gradient, - where that "
-    "is not known, as with overlap. error at most: by how much GST / JCT can be too long."
+    "is not known, as with overlap. error at most: by how much GST / JCT can be off."
 )
 
 

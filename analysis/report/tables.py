@@ -120,9 +120,9 @@ def _fidelity(cell: Cell) -> Value:
 
 
 def _errors(errors: Mapping[str, float | None]) -> str:
-    """``at most too long: GST 1.6 %, JCT 2.7 %``."""
+    """``off by at most: GST 1.6 %, JCT 2.7 %``."""
     known = [f"{CALLED[name]} {percent(error)}" for name, error in errors.items() if error is not None]
-    return f"at most too long: {', '.join(known)}" if known else ""
+    return f"off by at most: {', '.join(known)}" if known else ""
 
 
 _FIDELITY = _Column("Fidelity", _fidelity)

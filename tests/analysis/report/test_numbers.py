@@ -124,7 +124,7 @@ def test_each_number_has_its_verdict_and_its_error(late: Run) -> None:
     assert value(table, "BML on BCube", "GST").note == "at most 1.2 % too long"
     assert value(table, "BML on BCube", "samples/s").note == "at most 3.0 % too low"
     assert value(table, "BML on BCube", "JCT") == tables.Value("INVALID", 0.0, "", "bad")
-    assert value(tables.summary(late), "BML on BCube", "Fidelity").note == "at most too long: GST 1.2 %"
+    assert value(tables.summary(late), "BML on BCube", "Fidelity").note == "off by at most: GST 1.2 %"
     assert "## Can the numbers be believed?" in markdown.render(late)
 
 
