@@ -94,7 +94,7 @@ def bounds(trial: Trial, samples: pd.DataFrame, phases: Sequence[Phase], events:
         found.append({"iteration": i, "gst_s": gst_s, "whole_s": whole_s, "lead_s": of[i].lead_s})
     least = pd.DataFrame(found).set_index("iteration")
     iteration_s, waits_s = _computing(trial, samples, least)
-    changed = waits_s is None or any(event.get("links") for event in events)
+    changed = waits_s is None or bool(moves) or any(event.get("links") for event in events)
     lead_s = None if changed else least["lead_s"] + np.ptp(_pace_s(trial), axis=0)[: len(least)]
     return Bounds(least["gst_s"], iteration_s, waits_s, lead_s)
 

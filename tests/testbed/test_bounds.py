@@ -130,6 +130,7 @@ def test_nothing_is_certain_of_an_iteration_in_which_circuits_moved_or_a_worker_
     table = samples(one, [[0.5] * 4, [1.5] * 4], [[0.8] * 4, [1.8] * 4])
     move = {"kind": "circuits", "begun_s": 0.6, "done_s": 0.9, "error": None, "links": None}
     assert [gst_s > 0 for gst_s in found(one, table, [move]).gst_s] == [False, True]
+    assert found(one, table, [move]).lead_s is None
     assert [gst_s > 0 for gst_s in found(one, table.drop(index=7)).gst_s] == [True, False]
 
 
