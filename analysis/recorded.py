@@ -237,8 +237,8 @@ class Trial:
         return self.done and self.verdict == VALID
 
     def valid_in(self, number: str) -> bool:
-        """Whether it finished and that one of its numbers is VALID (:func:`analysis.verdicts.verdict_of`); False of one
-        that it does not report."""
+        """Whether the trial finished and this number is VALID (:func:`analysis.verdicts.verdict_of`); False if it does
+        not report the number."""
         found = verdict_of(self.numbers, number)
         return self.done and found is not None and found.verdict == VALID
 

@@ -20,9 +20,9 @@ FAILED = "FAILED"
 GST_P95 = "gst_p95"
 WITHOUT_CERTIFICATE = {GST_P95: ("gst", "jct")}
 """Judged by the numbers named, but not by their certificates, which are about a median and a sum: VALID if all of them
-are VALID and no failed check was excused. GST alone is not enough: what stands still in a few iterations threatens JCT,
-but not the median of GST. Two real-time hogs that ran for 1.6 s of 9 s made a p95 3.5 times too long, and no check that
-threatens GST failed."""
+are VALID and no failed check was excused. GST alone is not enough: a process that stands still in a few iterations
+threatens JCT, but not the median of GST. Two real-time hogs that ran for 1.6 s of 9 s made a p95 3.5 times too long,
+and no check that threatens GST failed."""
 _LIKE = {"waiting": "iterations"}
 """Numbers of which a short text says nothing where they have the verdict of the one named."""
 
@@ -36,7 +36,8 @@ class Number:
         bound_s: the lower bound that this error is from; None where there is none.
         certified: the bound is so close that no finding about the machine can make the number INVALID.
         spoilt_by: names of the checks that make it INVALID.
-        excused: names of the failed checks that do not, as it is certified. Records of a version before that have none.
+        excused: names of the failed checks of the machine that are not held against it, because its error is small
+            enough; empty in records of earlier versions.
     """
 
     verdict: str

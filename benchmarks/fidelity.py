@@ -155,7 +155,7 @@ SET_UPS = (
         iterations=12,
     ),
     SetUp(
-        "the server stopped for 45 ms in every 100 ms, nobody waits for all",
+        "asynchronous PS, the server stopped for 45 ms in every 100 ms",
         *(ASYNC, 200, frozenset({"stalls while synchronising"}), stopped(0.045, every_s=0.1)),
         compute=PACED,
         iterations=12,
@@ -185,7 +185,7 @@ SET_UPS = (
     SetUp("PS over two spines", SPINES, 100),
     SetUp("ring, one worker slow on purpose", RING, 100, compute=PACED, perturb=SLOW),
     SetUp("ATP", (RACKS, "atp"), 100, compute=PACED),
-    SetUp("nobody waits for all, one worker slow on purpose", ASYNC, 200, compute=PACED, perturb=SLOW),
+    SetUp("asynchronous PS, one worker slow on purpose", ASYNC, 200, compute=PACED, perturb=SLOW),
     SetUp("ring, both passes overlap", RING, 100, compute=PACED, overlap="both"),
     SetUp("ring, a link's rate changed on purpose", RING, 100, perturb=STEP),
     SetUp("ring, links of 2 ms", RING, 50, delay="2 ms"),

@@ -43,10 +43,10 @@ class Bounds:
             gradients leave before they are complete.
         iteration_s: from the last worker's sum, or the trial's start, to the next one; None where it is not known how
             long computing takes.
-        waits_s: for how long each rank (a column) would wait for the slowest one's gradient, had all kept their pace
-            since they had the sum before; None where ``iteration_s`` is, or where gradients leave as they are computed.
-        lead_s: how long before the last worker another can have the sum, at most; None where ``waits_s`` is, or where
-            links were changed on purpose.
+        waits_s: how long each rank (a column) would wait for the slowest one's gradient if all kept their pace from the
+            previous sum on; None if ``iteration_s`` is None, or if gradients leave as they are computed.
+        lead_s: the longest time by which one worker can have the sum before the last one; None if ``waits_s`` is None,
+            or if links or circuits were changed on purpose.
     """
 
     gst_s: pd.Series[float]
@@ -115,8 +115,8 @@ class _Least:
 
     @cached_property
     def lead_s(self) -> float:
-        """How long before the last worker another can have the sum, all gradients being ready at once: all bytes that
-        come into a worker are part of its sum."""
+        """The longest time by which one worker can have the sum before the last one, if all gradients are ready at
+        once. A worker has its sum only when all bytes that come into it have arrived."""
         topology, cost = self._network.topology, self._network.cost
         link_s = self._shaper.least_s(cost.link_bytes, cost.link_rate_bps)
         into_s = [max(link_s[one ^ 1] for one in topology.ports[node]) for node in self._network.forest.workers]
@@ -165,8 +165,8 @@ class _Least:
 def _computing(
     trial: Trial, samples: pd.DataFrame, least: pd.DataFrame
 ) -> tuple[pd.Series[float] | None, pd.DataFrame | None]:
-    """Of iterations, the slowest worker's pace and the least GST; where they overlap, the longer of the two. And for
-    how long others wait for that worker, see :class:`Bounds`.
+    """Two things. The least time of each iteration: the slowest worker's pace plus the least GST, or the longer of both
+    with overlap. And how long the others wait for that worker (see :class:`Bounds`).
 
     A worker that has the sum before others begins before them, so its pace counts from there.
     """

@@ -22,17 +22,19 @@ from testbed.lab.base import Lab
 LEAST_S, MOST_S = 0.1, 1.0
 """The mean time between readings is within."""
 PERIODS = 200
-"""The mean time between readings, in times of what a reading takes of a CPU: so all cost at most 0.5 % of a core."""
+"""The mean time between readings, as a multiple of the CPU time of one. So readings take at most 0.5 % of a core,
+except in short trials (:data:`LEAST_COUNT`)."""
 SPREAD = 0.8
 """An interval is drawn from the mean one's share of 1 - SPREAD to 1 + SPREAD."""
 LEAST_COUNT = 2
-"""The mean time between readings is at most the trial's time over this number, if that is 0.2 s or more. No interval is
-longer than the trial then, so at least one reading is in its midst. In trials of less than 2 s that costs more."""
+"""The mean time between readings is at most the trial's least time over this number, but not less than LEAST_S. So
+every interval is shorter than a trial of 0.2 s or more, and at least one reading is in mid-run. Where the least time is
+not known (commands, `compute: real`), a short trial may have none."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """A reading: when it was begun and done (``time.monotonic``), and of how many directed links."""
+    """A reading: when it began and ended (``time.monotonic``), and how many directed links it covered."""
 
     begun_s: float
     done_s: float
@@ -49,7 +51,7 @@ class Readings:
     seen_s: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def within(self, start_s: float, end_s: float) -> tuple[int, ...]:
-        """Of each reading that was begun and done between these moments, of how many directed links it was."""
+        """How many directed links each reading covered, of those that began and ended between these moments."""
         return tuple(one.links for one in self.made if start_s <= one.begun_s and one.done_s <= end_s)
 
     def differs(self, start_s: float, after: str | None) -> str | None:

@@ -3,8 +3,8 @@
 What rounding may explain is computed for each trial, from the number of terms and how they were added:
 
 - **Floats**: each of N - 1 additions rounds by at most u = 2^-24 of what it comes to, independently of the others and
-  in every element, so the norm of a sum's error is about u sqrt(N) times the norms of its terms in all, at most. What
-  right sums come to, the sketches' own rounding included, is 1 to 6 u. Where each partial sum is 0.05 % too small it is
+  in every element, so the norm of a sum's error is about u sqrt(N) times the norms of its terms in all, at most. Right
+  sums come to 1 to 6 u, the rounding of the sketches included. Where each partial sum is 0.05 % too small it is
   4,000 u and more; where one term of N is, about 8,000 / N u.
 - **One scale**: each term is off by half a step at most.
 - **Block exponents**: a step is at most N 2^-30 of a chunk's largest element, which is no larger than its norm.

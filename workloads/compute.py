@@ -31,7 +31,7 @@ class Computed:
     """One iteration's computing.
 
     ``loss`` is None where nothing is trained. ``compute_s`` is the wall-clock time it really took, without waits and
-    communication; ``overrun_s`` by how much the latest bucket, or a forward pass that is played apart, missed its due
+    communication; ``overrun_s`` by how much the latest bucket, or a forward pass that was played before, missed its due
     time (0 unless paced). A straggler was made to take ``factor`` times as long and ``extra_s`` more.
     """
 

@@ -10,10 +10,9 @@ A layer's share of the time is its share of the architecture's multiply-adds (:f
 forward pass takes a third of the time: the backward pass makes two products of each layer, with respect to its inputs
 and to its weights, where the forward pass makes one (Kaplan et al. 2020, section 2.1).
 
-Layers follow an ideal clock. A wait ends up to a millisecond late, as epoll counts in these, and a published model has
-up to 545 layers. If the next layer began when a wait ended, all this lateness would add up. So a layer begins when the
-layer before it was due to end, or when its sum was complete, whichever is later.
-"""
+Layers follow an ideal clock. A wait can end 1 ms late, because epoll counts in whole milliseconds, and a published
+model has up to 545 layers. If each layer began when a wait ended, these delays would add up. So a layer begins when the
+layer before it was due to end, or when its sum was complete, whichever is later."""
 
 from __future__ import annotations
 
@@ -167,7 +166,7 @@ class Player:
     def forward(self, iteration: int, engine: Engine, timeout_s: float) -> None:
         """Play the forward pass of ``iteration``, each bucket's layers as soon as their sums are there.
 
-        How late its end is counts as an overrun of ``iteration``.
+        If the pass ends late, that delay counts as an overrun of ``iteration``.
 
         Raises:
             TrialTimeoutError, WorkerError: as :meth:`Engine.wait`.

@@ -22,8 +22,8 @@ STALL_S = 0.05
 """A sleep that overruns by more is a standstill. The latest of thousands of sleeps overran by 4 to 32 ms in good
 trials, whose engines were busy."""
 HALT_S = 0.003
-"""The same with brief ones: their sum tells of a process that is stopped for 45 ms in each 100 ms. A sleep overruns by
-what is left of a stop when it should have ended, so most stops count with less than they last."""
+"""As STALL_S, for brief stops too. Their sum shows a process that is stopped for 45 ms in every 100 ms. Only the part
+of a stop after the sleep's due end counts, so most stops count for less than they last."""
 SNMP = Path("/proc/self/net/snmp")
 """TCP's counters of this network namespace (kernel: networking/snmp_counter.rst)."""
 
@@ -82,7 +82,7 @@ class Vitals:
         return Report(cpu_s, late_s, stalled_s, self.halted_s(), sent, resent)
 
     def halted_s(self) -> float | None:
-        """For how long (s) this process has stood still so far, briefly or not, what lasts yet included."""
+        """For how long (s) this process has stood still so far, brief stops and one that still lasts included."""
         if not self._watched:
             return None
         return self._halted_s + _above(HALT_S, time.monotonic() - self._due_s)

@@ -32,8 +32,8 @@ NUMBER_OF = {
     **{"throughput_sps": THROUGHPUT, "iteration_median_s": ITERATIONS, "straggler_wait_s": WAITING},
     "gst_p95_s": GST_P95,
 }
-"""The number whose verdict a metric has, or what is judged by one (:func:`analysis.verdicts.verdict_of`); of all others
-it is JCT, for they are of the whole job."""
+"""By which verdict each metric is judged: that of a number, or a derived one (:func:`analysis.verdicts.verdict_of`).
+Metrics that are not listed cover the whole job, so JCT's verdict judges them."""
 LEAST_BATCHES = 3
 """From so many batch sizes on they are an axis; two stand beside each other."""
 

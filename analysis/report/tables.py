@@ -32,9 +32,9 @@ NONE = words.UNKNOWN
 RATIO = "GST / bound"
 CHECKS = (
     "Each check says in brackets its limit and which numbers it threatens. A number is INVALID if one of these checks "
-    "fails. A check of the machine does not count where the number is certified: it is so close to its own lower bound "
-    "that the machine cannot have made it much longer. GST p95 is VALID only if GST and JCT are VALID and "
-    "no failed check was left out for either."
+    "fails. A failed check of the machine is excused where the number is certified: the number is so close to its own "
+    "lower bound that the machine cannot have changed it much. GST p95 is VALID only if GST and JCT are VALID and no "
+    "failed check was excused for either."
 )
 
 
@@ -360,7 +360,7 @@ def _trial(trial: Trial, jct: _Time, gst: _Time) -> tuple[Value, ...]:
 
 
 def _p95(trial: Trial, value: Value) -> Value:
-    """Marked where GST is VALID, as its own column says, and this is not."""
+    """GST p95, marked INVALID if GST itself is VALID and its p95 is not."""
     is_marked = trial.valid_in(GST) and not trial.valid_in(GST_P95)
     return replace(value, note="INVALID", state="bad") if is_marked else value
 

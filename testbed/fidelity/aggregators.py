@@ -12,19 +12,20 @@ from testbed.fidelity.seen import Seen
 
 ABOUT = About(
     "aggregators",
-    sees="a switch's process that needs a whole core, by its CPU time",
+    sees="a switch or a server that needs a whole core, by its process's CPU time",
     misses="a process that is slow because it waits for memory",
     machine=True,
 )
 ENGINES = About(
     "engines",
-    sees="a worker whose process needs a whole core while it synchronises, by its CPU time; other cores may be free",
-    misses="libraries, which have threads of their own; `overlap: both`, where a worker computes meanwhile",
+    sees="a worker whose process needs a whole core while it synchronises, by its CPU time, even if others are free",
+    misses="libraries, which have threads of their own; `overlap: both`, where workers compute while they synchronise",
     machine=True,
 )
 BUSY = 0.9
-"""Most of a core that a node which only adds for others, or a worker that only synchronises, takes while gradients are
-on the wire: one thread. Workers took 1 to 17 % of a core in good trials on two cores."""
+"""The largest share of a core that one process may take while gradients are on the wire, if it only adds for others or
+only synchronises. It has one thread, so it cannot take more than one core. Workers took 1 to 17 % in good trials on two
+cores."""
 
 
 def checks(seen: Seen) -> Iterator[Check]:

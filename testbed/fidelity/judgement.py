@@ -56,8 +56,8 @@ Mbit/s came within 0.2 % of iperf3's rate."""
 
 @dataclass(frozen=True)
 class Error:
-    """By how much a number is off at most, as a share, and the bound (s) behind that. Of exposed waiting, which may be
-    none at all, the share is one of an iteration."""
+    """By what share a number is off at most, and the bound (s) that this is computed from. For exposed waiting, which
+    can be zero, the share is of an iteration."""
 
     share: float
     bound_s: float
@@ -136,11 +136,11 @@ def _late_s(samples: pd.DataFrame) -> pd.Series[float]:
 
 
 def _waiting_error(seen: Seen, bounds: Bounds) -> Error | None:
-    """Of the mean over iterations and workers, against what the paces make of it.
+    """The error of exposed waiting, a mean over iterations and workers.
 
-    What makes it longer makes the iteration longer by as much, so it is not longer by more than iterations are. It is
-    shorter by what it lacks: workers overran their pace while they would have waited. And it is off by no more than
-    workers may have the sum before others.
+    Waiting that is too long makes the iteration longer by as much, so it is too long by no more than iterations are. It
+    is too short if workers overran their pace while they would have waited: by the difference between what the paces
+    ask for and what was measured. To both is added the longest time by which a worker can have the sum before another.
     """
     warmup = seen.trial.work.warmup
     if bounds.waits_s is None or bounds.lead_s is None or bounds.iteration_s is None:

@@ -15,8 +15,8 @@ from workloads.sync.cost import goodput
 
 ABOUT = About(
     "lower bound",
-    sees="GST below its lower bound, in one iteration or in all together, and a JCT below its lower bound: links were "
-    "faster than asked, or the pace was not kept",
+    sees="GST below its lower bound, in one iteration or in all after the warm-up together; JCT below its lower bound; "
+    "asynchronous updates that were too fast: links were faster than asked, or the pace was not kept",
     misses="links slower than asked: GST over its lower bound shows them",
 )
 UNPROVEN = "not known: which bytes a library moves in this algorithm is not ours to say"
@@ -52,7 +52,7 @@ def judge(samples: pd.DataFrame, bounds: Bounds, clocks_s: float = 0.0, warmup: 
         counted = bounded[bounded.index >= warmup]
         if not counted.empty:
             together = float(taken_s[counted.index].sum() / counted.sum())
-            found.append(_found(together, FASTER_TOGETHER, "GST of all iterations together is"))
+            found.append(_found(together, FASTER_TOGETHER, "GST of all iterations after the warm-up together is"))
     if bounds.jct_s:
         jct_s = metrics.jct_s(samples) + clocks_s * len(taken_s)
         found.append(_found(jct_s / bounds.jct_s, FASTER_TOGETHER, "JCT is"))
@@ -70,8 +70,8 @@ def _found(ratio: float, faster: float, what: str) -> tuple[float, float, str]:
 
 def judge_updates(samples: pd.DataFrame, alone_s: float, busiest_link_s: float, pace_s: float = 0.0) -> Check:
     """The same where workers do not synchronise together: an update takes as long as its bytes take there and back
-    when nobody else sends, ``alone_s``, and all take as long as the busiest link is busy with them. No job ends before
-    the worker with most to do has computed all of its updates at its pace, and made each when nobody else sends."""
+    when nobody else sends, ``alone_s``, and all take as long as the busiest link is busy with them. The job takes at
+    least as long as the slowest worker would need alone: it computes each update at its pace, and then exchanges it."""
     own_s = samples["sum_s"] - samples["ready_s"] - samples["held_s"]
     each = float(own_s.median()) / alone_s if alone_s > 0 else float("inf")
     together = float(samples["sum_s"].max() - samples["ready_s"].min()) / busiest_link_s

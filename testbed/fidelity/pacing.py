@@ -18,8 +18,8 @@ ABOUT = About(
     machine=True,
 )
 OVERRUN = 0.02
-"""Most by which computing exceeds the pace, as a share of the time that iterations take: they are longer by that at
-most."""
+"""Most by which computing exceeds the pace, as a share of the time that iterations take. An overrun makes them longer
+by no more than itself."""
 
 
 def checks(seen: Seen) -> Iterator[Check]:
@@ -31,5 +31,5 @@ def judge(samples: pd.DataFrame) -> Check:
     """By how much the slowest worker's computing exceeds the pace, as a share of the iterations' time together."""
     late = samples.groupby("iteration")["overrun_s"].max()
     share = float(late.sum() / metrics.iterations_s(samples).sum())
-    detail = f"{int((late > 0).sum())} of {len(late)} iterations computed longer than the pace, by {share:.1%} of all"
-    return Check(ABOUT.name, share, OVERRUN, "of time", share <= OVERRUN, detail, threatens=WHOLE_JOB, machine=True)
+    detail = f"{int((late > 0).sum())} of {len(late)} iterations computed longer than the pace, by {share:.1%} of JCT"
+    return Check(ABOUT.name, share, OVERRUN, "of JCT", share <= OVERRUN, detail, threatens=WHOLE_JOB, machine=True)

@@ -19,26 +19,29 @@ A trial reports up to {len(NUMBERS)} numbers: {", ".join(CALLED.values())}. Each
 is INVALID if a check that threatens it fails. A trial is VALID if all its numbers are.
 
 **Error.** A lower bound and a measurement bracket the truth. A GST of 1.01 times its lower bound is too long by
-at most 1 %. The record holds that share as the number's `error`, or null where it is not known.
+at most 1 %. A worker that computes longer than its pace can make GST too short, since the others send before GST
+begins; the error includes that. The record holds the error, as a share, as the number's `error`, or null where it
+is not known.
 
 **Certified.** A number is certified if its error is at most `certify` (in the spec; 3 % by default). A slow
 machine can only make times longer. So failed checks about the machine do not make a certified number INVALID; they
 are reported. The bound must be one to trust: no link may have been more than {100 * (FASTEST - 1):.0f} % faster than
 asked, and these checks must have been made and passed: {", ".join(SOUND)}.
 
-**Excused.** The record holds the names of the failed checks that do not count as the number's `excused`. The
+**Excused.** `excused` lists the failed checks that are not held against a certified number. The
 certificate of GST is about the median over iterations, and so are most checks of GST. So the 95th percentile of GST
 is VALID only if both GST and JCT are VALID and no check was excused for either.
 
-Asynchronous schemes and commands have no bound, so nothing is certified. The bound leaves out delays, jitter of links
+Numbers of asynchronous schemes and commands have no error, so none is certified. (For asynchronous schemes, "lower
+bound" only finds times that are too short to be possible.) The bound leaves out delays, jitter of links
 or steps, and background flows, so with these it is often too low to certify anything. JCT, samples/s and iteration
 times have no bound with `compute: real`, because the least time of computing is not known then, and none with
 `overlap: both`.
 
-A worker that computed longer than its pace lets the others send before GST begins, so the error of GST holds that
-delay, too. The error of exposed waiting is a share of an iteration, for waiting may be zero. It is the largest of two:
-by how much iterations are too long, for no disturbance makes workers wait by more than that; and by how much waiting is
-shorter than the paces ask for. Added to that is for how long a worker may have the sum before the others.
+Exposed waiting can be zero, so its error is a share of an iteration. It is the larger of two shares, plus a third.
+First: by how much iterations are too long, for no disturbance makes waiting longer by more. Second: by how much waiting
+is shorter than the paces ask for. Third: the longest time by which one worker can have the sum before the last one. It
+is not known with any `overlap`, with `compute: real`, or if links or circuits were changed during the trial.
 """
 
 

@@ -11,8 +11,8 @@ ABOUT = About(
     "read back",
     sees="after the trial, any rate, bucket, queue, delay or route that is not as asked, by two decoders; at random "
     "moments during the trial, any rate, bucket or queue; planned changes included",
-    misses="what was changed and put back between two of these moments (a short trial may have none, and is not "
-    "certified then)",
+    misses="what was changed and put back between two of these moments (if a short trial has no such moment, nothing "
+    "of it is certified)",
 )
 
 
@@ -24,8 +24,8 @@ def judge(differs: str | None, in_mid_run: Sequence[int]) -> Check:
     """Whether the kernel had what was asked for after the trial and whenever it was read; ``differs`` says what it did
     not have.
 
-    ``in_mid_run`` holds of each reading between the first start and the last end of how many directed links it was.
-    Without any, nobody knows what was changed and put back meanwhile, so there is no value.
+    ``in_mid_run`` is the number of directed links of each reading between the first start and the last end. Without a
+    reading, nobody knows whether something was changed and put back, so the check has no value.
     """
     if differs is not None:
         return Check(ABOUT.name, 1.0, 0.0, "differences", False, differs)

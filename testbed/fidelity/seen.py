@@ -33,7 +33,7 @@ class Seen:
         done: the last line of each process, with its ``name``.
         aggregators: the names of those that only add for others.
         differs: what the kernel had that was not asked for, after the trial or while its processes ran.
-        in_mid_run: of each reading within ``window``, of how many directed links it was.
+        in_mid_run: how many directed links each reading within ``window`` covered.
         events: what was done to the trial on purpose, as its JSON holds it.
         course: who died in it.
         bounds: the least that its numbers can be; None where nothing is known beforehand.

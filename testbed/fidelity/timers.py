@@ -21,10 +21,11 @@ ABOUT = About(
 )
 STALLS = About(
     "stalls",
-    sees="a process that was stopped, or had no core: the sum for the worst process. *stalls* covers the whole job, "
-    "counts stops of more than 50 ms, and does not threaten GST; *stalls while synchronising* counts brief ones, too, "
-    "and threatens all numbers",
-    misses="stops of a few milliseconds; brief ones while no gradient is on the wire; what stopped the process",
+    sees="a process that was stopped, or had no core: by how much its sleeps of 20 ms end late, added up for the worst "
+    "process. *stalls* covers the whole job, counts sleeps that end more than 50 ms late, and does not threaten GST. "
+    "*stalls while synchronising* counts those that end more than 3 ms late, and threatens all numbers",
+    misses="stops of up to 23 ms that fall within one sleep; a part of each longer stop; stops of up to 70 ms while no "
+    "gradient is on the wire; what stopped the process",
     machine=True,
 )
 LATE_S = 0.002
@@ -34,9 +35,9 @@ timer slack of 30 ms; the largest was 4 to 32 ms in any of them."""
 STALLED = 0.03
 """Most of the time that a number covers for which a process stood still: what a certified number may be too long."""
 HALTED = 0.05
-"""The same of a synchronisation, brief stops included: 0 to 2.3 % in good trials of up to 16 workers on two cores. A
-worker that is stopped for 29 ms in each 70 comes out with 14 %. Of whole jobs they were up to 6 %, for there nine
-workers compute on these cores at once."""
+"""Most of a synchronisation for which a process stood still, brief stops included. It was 0 to 2.3 % in good trials of
+up to 16 workers on two cores, and 14 % for a worker that was stopped for 29 ms in every 70 ms. Over whole jobs, brief
+stops came to up to 6 % in good trials, because nine workers compute on two cores at once."""
 
 
 def checks(seen: Seen) -> Iterator[Check]:
@@ -79,8 +80,9 @@ def stalls(stalled_s: Mapping[str, float | None], window_s: float) -> Check:
 
 
 def _of_others(lines: Sequence[Mapping[str, Any]], seen: Seen) -> dict[str, float]:
-    """For which share of the time each process without samples stood still. When it did is not known, so long stops
-    count against all synchronisations, and brief ones, which all processes have at times, against the whole job."""
+    """For which share of the time each process without samples stood still. It is not known when. So long stops are
+    compared with the time of all synchronisations, and all stops, brief ones included, with the whole job, because
+    every process has brief stops at times."""
     sync_s, whole_s = metrics.sync_s(seen.every), seen.window[1] - seen.window[0]
     return {
         line["name"]: max(line["stalled_s"] / sync_s, line["halted_s"] / whole_s)
@@ -94,9 +96,9 @@ def stalls_of_synchronisation(samples: pd.DataFrame, others: Mapping[str, float]
     iterations; or that of one of ``others``, by name."""
     shares = samples["sync_halted_s"] / (samples["sum_s"] - samples["ready_s"])
     share = float(shares.groupby(samples["iteration"]).max().median())
-    detail = f"a worker stood still during {share:.1%} of a synchronisation"
+    detail = f"the worst worker stood still for {share:.1%} of its time from gradient to sum"
     for name, other in others.items():
         if other > share:
-            share, detail = other, f"{name}, which is no worker, stood still for {other:.1%} of the time"
+            share, detail = other, f"{name} (not a worker) stood still for {other:.1%} of the time"
     name = f"{STALLS.name} while synchronising"
     return Check(name, share, HALTED, "of synchronising", share <= HALTED, detail, machine=True)

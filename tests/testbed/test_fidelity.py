@@ -356,7 +356,7 @@ def test_all_iterations_together_are_held_more_strictly() -> None:
     assert lower_bound.judge(found, bounds(1.005, 1.005)).ok
     check = lower_bound.judge(found, bounds(1.02, 1.02))
     assert not check.ok
-    assert check.detail.startswith("GST of all iterations together is 0.980")
+    assert check.detail.startswith("GST of all iterations after the warm-up together is 0.980")
 
 
 def test_no_jct_below_its_least_is_believed() -> None:
@@ -490,7 +490,7 @@ def test_of_gst_the_standstills_within_synchronisations_count() -> None:
     assert (often.ok, often.threatens, often.value) == (False, NUMBERS, pytest.approx(0.15))
     assert timers.stalls_of_synchronisation(samples(sync_halted_s=[0.0] * 4), {}).ok
     switch = timers.stalls_of_synchronisation(samples(sync_halted_s=[0.0] * 4), {"s0": 0.25, "s1": 0.0})
-    assert switch.detail == "s0, which is no worker, stood still for 25.0% of the time"
+    assert switch.detail == "s0 (not a worker) stood still for 25.0% of the time"
 
 
 def test_a_late_wake_up_while_a_worker_waits_for_a_straggler_is_none_of_gst() -> None:

@@ -37,7 +37,7 @@ def about_updates(cells: Sequence[Cell]) -> str:
 
 
 def _about_excused(cells: Sequence[Cell]) -> str:
-    """In which trials the median is VALID and a percentile is not; empty if there are none."""
+    """A sentence on the trials whose median GST is VALID and whose 95th percentile is not; empty if there are none."""
     names = [
         words.in_cell(cell)
         for cell in cells
@@ -46,8 +46,8 @@ def _about_excused(cells: Sequence[Cell]) -> str:
     if not names:
         return ""
     return (
-        f" A check failed in trials of {words.listed(names)}. Their median GST is VALID all the same; single "
-        "iterations may be too long."
+        f" A check failed in trials of {words.listed(names)}. Their median GST is VALID, but their 95th percentile is "
+        "INVALID: single iterations may be too long."
     )
 
 
