@@ -49,6 +49,15 @@ def families() -> dict[str, Family]:
     }
 
 
+def comes_with_us(expression: str) -> bool:
+    """Whether an expression names one of :func:`families`, so that to build it runs no code but ours.
+
+    Raises:
+        SpecError: the expression cannot be read.
+    """
+    return parse(expression, EXAMPLE).name in families()
+
+
 def parameters_named(name: str) -> tuple[Parameter, ...]:
     """The parameters of a family, or of a user's own builder.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -54,3 +55,24 @@ def test_a_page_has_room_for_some(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     question = answer(run, "links")
     assert len(question.panels) == 2
     assert question.defined.endswith("Drawn are the first 2 of 3.")
+
+
+EVIL = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\ndef net(rate_bps, delay_s): ...\n"
+
+
+def test_reading_a_run_runs_no_code_that_it_names(run: Run, tmp_path: Path) -> None:
+    """A network from somebody's file is drawn as its links were recorded."""
+    file = tmp_path / "evil.py"
+    file.write_text(EVIL)
+    (trial,) = only(run, "bml-b16").trials
+    (panel,) = answer(replace(run, trials=(replace(trial, topology=f"{file}:net()"),)), "links").panels
+    assert not (tmp_path / "ran").exists()
+    assert panel.problem == ""
+    assert panel.picture.count("<title>") > len(trial.links)
+
+
+def test_links_that_are_not_numbered_one_after_the_other_are_not_drawn(run: Run) -> None:
+    (trial,) = only(run, "bml-b16").trials
+    odd = replace(trial, topology="mine.py:net()", links=trial.links[1:])
+    (panel,) = answer(replace(run, trials=(odd,)), "links").panels
+    assert panel.problem == "Not drawn: its links are not numbered from 0 on."
