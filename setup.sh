@@ -40,11 +40,15 @@ quietly() {
     local policy=/usr/sbin/policy-rc.d status=0 ours=
     if [ ! -e $policy ]; then
         ours=yes
+        trap "rm -f $policy" EXIT  # also if somebody ends this meanwhile
         printf '#!/bin/sh\nexit 101\n' >$policy
         chmod 755 $policy
     fi
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null || status=$?
-    [ -z "$ours" ] || rm -f $policy
+    if [ -n "$ours" ]; then
+        rm -f $policy
+        trap - EXIT
+    fi
     if [ $status = 0 ] && [[ " $* " == *" docker.io "* ]] && [ -d /run/systemd/system ]; then
         systemctl disable --quiet docker.socket docker.service containerd.service || true  # nor at the next start
     fi
