@@ -25,7 +25,11 @@ from workloads.sync.schemes import build
 
 Fault = Callable[[NetnsLab], AbstractContextManager[None]]
 
-BURN = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
+BURN = """import os, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+parent = os.getppid()
+while os.getppid() == parent: pass
+"""
 MID_RUN_S = 2.0
 """From launch until training goes on: meeting and bursts take 1.2 s."""
 SLACK_NS = 30_000_000
@@ -143,7 +147,8 @@ def real_time_hog(share: float) -> Fault:
 HOG = """import os, sys, time
 os.sched_setaffinity(0, {int(sys.argv[1])})
 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
-while True:
+parent = os.getppid()
+while os.getppid() == parent:
     begun = time.monotonic()
     while time.monotonic() < begun + 0.05 * float(sys.argv[2]): pass
     time.sleep(max(0.0, begun + 0.05 - time.monotonic()))
