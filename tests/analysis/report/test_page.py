@@ -234,11 +234,14 @@ def test_a_run_without_a_finished_trial_has_its_table_only(run_dir: Path) -> Non
     assert figures_of(found) == {}
 
 
-def test_a_network_that_cannot_be_built_here_is_not_drawn_but_told(run_dir: Path, edit: Edit) -> None:
-    edit(run_dir / "trials" / "bml-b16.json", lambda trial: trial.update(topology="./gone.py:network"))
+def test_a_network_whose_file_is_gone_is_drawn_and_one_that_nobody_knows_is_told(run_dir: Path, edit: Edit) -> None:
+    trial = run_dir / "trials" / "bml-b16.json"
+    edit(trial, lambda found: found.update(topology="./gone.py:network()"))
     text = page(run_dir).text
-    assert "Not drawn: " in text
+    assert "Not drawn: " not in text
     assert "gone.py" in text
+    edit(trial, lambda found: found.update(topology="bcube(n=3,k=2"))
+    assert "Not drawn: " in page(run_dir).text
 
 
 def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
