@@ -12,7 +12,8 @@ and to its weights, where the forward pass makes one (Kaplan et al. 2020, sectio
 
 Layers follow an ideal clock. A wait can end 1 ms late, because epoll counts in whole milliseconds, and a published
 model has up to 545 layers. If each layer began when a wait ended, these delays would add up. So a layer begins when the
-layer before it was due to end, or when its sum was complete, whichever is later."""
+layer before it was due to end, or when its sum was complete, whichever is later.
+"""
 
 from __future__ import annotations
 

@@ -72,8 +72,3 @@ class Seen:
     def happened(self) -> frozenset[str]:
         """The kinds of events that were begun."""
         return frozenset(event["kind"] for event in self.events)
-
-    @property
-    def synchronous(self) -> bool:
-        """Whether workers waited for sums, as far as is known."""
-        return self.samples is not None and not self.trial.asynchronous
