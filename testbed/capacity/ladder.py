@@ -1,6 +1,6 @@
 """Measuring what this machine carries: short trials of a few networks at rising rates, until GST is not certified.
 
-A step is a real trial: a profile in the lab ``netns``, scaled so that the links need ``GST_S`` for it. The first
+A step is a real trial: a profile in the lab ``netns``, scaled so that the links need ``GST_S`` for a GST. The first
 network begins at a guess and every other one where that before ended; each climbs until it is lost, or descends until
 it holds. Whoever else is busy on the machine would be taken for its limit, so a step waits for a calm
 moment, and one that was lost by little is tried again.
@@ -31,7 +31,7 @@ from testbed.trials import trials
 ABOUT_S = 35
 MODEL, BATCH, MTU = "vgg19", 32, 1500
 GST_S = 0.25
-"""Long enough that what comes at its beginning and end weighs less than a certificate allows."""
+"""Long enough that, for rings and BML, what comes at its beginning and end weighs less than a certificate allows."""
 ITERATIONS = 3
 """The first is warm-up."""
 PACE_S, PACE_S_PER_BYTE = 0.05, 1.2e-9
@@ -122,8 +122,9 @@ def frontier_bps(held: Callable[[float], bool], guess_bps: float, least_bps: flo
     return 0.0
 
 
-def trial_of(rung: Rung, wanted_bps: float) -> Trial:
-    """A trial of a network in which all links together carry ``wanted_bps``, or as much as such links can have."""
+def trial_of(rung: Rung, wanted_bps: float, gst_s: float = GST_S) -> Trial:
+    """A trial of a network in which all links together carry ``wanted_bps``, or as much as such links can have, and
+    which needs ``gst_s`` for a GST."""
 
     def made(rate_bps: float, scale: float, pace_s: float) -> Trial:
         text = SPEC.format(
@@ -142,7 +143,7 @@ def trial_of(rung: Rung, wanted_bps: float) -> Trial:
 
     probe = made(1e9, 100.0, PACE_S)
     rate_bps = min(FASTEST_BPS, 1e9 * wanted_bps / in_all_bps(probe.network))
-    scale = max(1.0, 100.0 * probe.gst_theory_s * 1e9 / rate_bps / GST_S)
+    scale = max(1.0, 100.0 * probe.gst_theory_s * 1e9 / rate_bps / gst_s)
     gradient_bytes = 4 * probe.network.floats * 100.0 / scale
     return made(rate_bps, scale, PACE_S + PACE_S_PER_BYTE * gradient_bytes * probe.network.world)
 
