@@ -89,6 +89,7 @@ def _lab() -> Iterator[Check]:
     try:
         with NetnsLab() as lab:
             yield Check("namespaces", True, f"made and left again, {how}", needed=True)
+            yield _enclosure(lab)
             yield _qdisc(lab, "htb", "rates of links", needed=True)
             yield _impairments(lab)
             yield _congestion_control(lab.congestion_controls())
@@ -109,6 +110,16 @@ def _other_labs() -> Iterator[Check]:
         yield Check("lab baremetal", True, "--inventory FILE: ready; whether its hosts are, testbed hosts prepare says")
     except MissingToolError as error:
         yield Check("lab baremetal", False, f"--inventory FILE: {error.problem}", error.fix)
+
+
+def _enclosure(lab: NetnsLab) -> Check:
+    """Whether workers can be kept apart from the machine, with a copy on write of a command's folder."""
+    try:
+        lab.try_enclosure()
+    except LabError as error:
+        fix = "use Linux 5.11 or newer with overlayfs: modprobe overlay, as root"
+        return Check("enclosures", False, error.problem, fix, needed=True)
+    return Check("enclosures", True, "workers can be kept apart from the machine", needed=True)
 
 
 def _qdisc(lab: NetnsLab, kind: str, what: str, *, needed: bool) -> Check:

@@ -23,6 +23,7 @@ def test_this_machine_can_run_experiments() -> None:
         "CPU cores",
         "memory",
         "namespaces",
+        "enclosures",
         "htb",
         "delays",
         "congestion control",

@@ -1,31 +1,35 @@
 """Starts a command on a host of the lab, for programs in the lab that reach other machines by ssh, as mpirun does.
 
-Usage: ``python -m testbed.lab.netns.agent h0=7,h1=8 HOST COMMAND...``
+Usage: ``python -m testbed.lab.netns.agent HOST COMMAND...``
 
-The first argument says which descriptor of the lab's first process holds each node's network namespace. As with ssh,
-the words of the command are joined and given to a shell.
+As with ssh, the words of the command are joined and given to a shell. It runs on the other host with this process's
+standard input, output and error.
 """
 
 from __future__ import annotations
 
-import os
+import json
+import socket
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
-from testbed.lab.netns import kernel
+from testbed.lab.netns.enclosure import AGENT
+from testbed.lab.netns.processes import STATUS
+
+MOST_SAID_BYTES = 4096
 
 
-def main(arguments: Sequence[str]) -> NoReturn:
-    namespaces, host, *command = arguments
-    number = dict(pair.split("=") for pair in namespaces.split(",")).get(host)
-    if number is None:
-        sys.exit(f"there is no host {host!r} in this lab")
-    kernel.setns(os.open(f"{kernel.OWNER}/{number}", os.O_RDONLY | os.O_CLOEXEC), kernel.CLONE_NEWNET)
-    kernel.unshare(kernel.CLONE_NEWUTS)
-    kernel.sethostname(host)
-    os.execv("/bin/sh", ["sh", "-c", " ".join(command)])
+def main(arguments: Sequence[str]) -> int:
+    host, *command = arguments
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
+        line.connect(AGENT)
+        socket.send_fds(line, [json.dumps([host, " ".join(command)]).encode()], [0, 1, 2])
+        said = line.recv(MOST_SAID_BYTES)
+    if len(said) != STATUS.size:
+        sys.exit(said.decode(errors="replace") or "the lab has ended")
+    status, _ = STATUS.unpack(said)
+    return int(status) if status >= 0 else 128 - int(status)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import struct
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
@@ -16,18 +18,34 @@ CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
 
+MS_RDONLY = 0x1
 MS_NOSUID = 0x2
 MS_NODEV = 0x4
 MS_NOEXEC = 0x8
+MS_REMOUNT = 0x20
+MS_NOATIME = 0x400
+MS_NODIRATIME = 0x800
 MS_BIND = 0x1000
 MS_REC = 0x4000
 MS_PRIVATE = 0x40000
+MS_RELATIME = 0x200000
 MNT_DETACH = 0x2
 
 PR_SET_PDEATHSIG = 1
+PR_CAPBSET_DROP = 24
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
 TFD_TIMER_ABSTIME = 1
 ITIMERSPEC = struct.Struct("=qqqq")  # struct itimerspec: interval and first expiry, seconds and nanoseconds
+CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_KILL, CAP_SETGID, CAP_SETUID = 0, 1, 3, 5, 6, 7
+CAP_NET_BIND_SERVICE, CAP_NET_ADMIN, CAP_NET_RAW = 10, 12, 13
 CAP_SYS_ADMIN = 21
+CAPABILITIES = 64
+"""As many as the system call can name."""
+CAPABILITY_VERSION = 0x20080522
+"""Of the format of :func:`keep_capabilities`: two words of 32 bits for each set."""
+CAPABILITY_HEADER, CAPABILITY_SETS = struct.Struct("=Ii"), struct.Struct("=6I")
 
 OWNER = "/proc/1/fd"
 """Descriptors of the first process in the lab's PID namespace, the sandbox."""
@@ -53,16 +71,16 @@ def setns(fd: int, kind: int) -> None:
     _checked(_libc.setns(fd, kind), "setns")
 
 
-def mount(source: str, target: str, kind: str, flags: int) -> None:
-    """mount(2) without data. Raises OSError."""
-    _checked(
-        _libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), None), f"mount {target}"
-    )
+def mount(source: str, target: str, kind: str, flags: int, data: str | None = None) -> None:
+    """mount(2). Raises OSError."""
+    words = [os.fsencode(one) for one in (source, target, kind)]
+    result = _libc.mount(*words, ctypes.c_ulong(flags), None if data is None else os.fsencode(data))
+    _checked(result, f"mount {target}")
 
 
 def unmount(target: str) -> None:
     """Take ``target`` out of the tree at once; what still uses it keeps it. Raises OSError."""
-    _checked(_libc.umount2(target.encode(), MNT_DETACH), f"unmount {target}")
+    _checked(_libc.umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")
 
 
 def sethostname(name: str) -> None:
@@ -73,6 +91,24 @@ def sethostname(name: str) -> None:
 def die_with_parent() -> None:
     """Have the kernel kill this process when the thread that forked it ends, however that happens."""
     _checked(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+
+
+def keep_capabilities(kept: Iterable[int]) -> None:
+    """Let go of all capabilities but these, for good: neither this process nor a program that it runs can gain others
+    (capabilities(7), PR_SET_NO_NEW_PRIVS in prctl(2)). Raises OSError."""
+    wanted = set(kept)
+    for number in range(CAPABILITIES):
+        if (
+            number not in wanted
+            and _libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)
+            and ctypes.get_errno() != errno.EINVAL
+        ):
+            _checked(-1, f"drop capability {number}")  # EINVAL: the kernel knows no such capability
+    _checked(_libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "clear ambient capabilities")
+    low, high = (sum(1 << number % 32 for number in wanted if number // 32 == word) for word in (0, 1))
+    sets = CAPABILITY_SETS.pack(low, low, 0, high, high, 0)  # effective, permitted, inheritable, for either word
+    _checked(_libc.capset(CAPABILITY_HEADER.pack(CAPABILITY_VERSION, 0), sets), "set capabilities")
+    _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "set no_new_privs")
 
 
 class Timer:

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, cast
 
 import testbed
-from testbed.errors import LabError
+from testbed.errors import LabError, SpecError
 from testbed.lab.base import (
     Burst,
     Calibration,
@@ -98,7 +98,10 @@ class NetnsLab:
         self._ending = os.pidfd_open(self._process.pid)
 
     def share(self, folder: Path, reads: Sequence[Path] = ()) -> None:
-        """Nothing to do: processes of this lab see the machine's files as they are."""
+        shared = [one.absolute() for one in (folder, *reads)]
+        if Path("/") in shared:
+            raise SpecError("workers cannot have the folder /", fix="put the spec, and --out, into a folder")
+        self._ask("share", str(shared[0]), list(map(str, shared[1:])))
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         impairments = initial_impairments(topology, settings)
@@ -228,8 +231,8 @@ class NetnsLab:
         self._ask("launch", located, timeout_s=WORK_TIMEOUT_S)
 
     def agent(self) -> list[str]:
-        descriptors = ",".join(f"{name}={fd}" for name, fd in self._ask("namespaces").items())
-        return [sys.executable, "-P", "-m", AGENT, descriptors]
+        self._ask("serve_calls")
+        return [sys.executable, "-P", "-m", AGENT]
 
     def exits(self) -> list[Exit]:
         return cast(list[Exit], self._ask("exits"))
@@ -247,7 +250,7 @@ class NetnsLab:
         settings = (f"{name}={value}" for name, value in program.environment.items())
         words = ["env", f"--chdir={program.folder}", *settings, *program.words]
         with logged(log) as files:
-            return self.attach(node, words, files)
+            return self._attached("start", node, words, files=files)
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
         self._ask("adjust", list(changes))
@@ -291,6 +294,13 @@ class NetnsLab:
     def congestion_controls(self) -> list[str]:
         """TCP congestion controls that workers may choose in this lab."""
         return cast(list[str], self._ask("congestion_controls"))
+
+    def try_enclosure(self) -> None:
+        """
+        Raises:
+            LabError: the kernel does not let workers be kept apart from the machine; it says what is refused.
+        """
+        self._ask("try_enclosure")
 
     def has_qdisc(self, kind: str) -> bool:
         """Whether the kernel knows the queueing discipline ``htb`` (rates) or ``netem`` (delays)."""

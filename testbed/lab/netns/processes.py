@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from testbed.lab.base import Exit, Launch
-from testbed.lab.netns import kernel
+from testbed.lab.netns import kernel, mounts
+from testbed.lab.netns.enclosure import Enclosure
 
 COMMAND_NOT_STARTED = 127
 STATUS = struct.Struct("=id")
@@ -27,10 +28,29 @@ STATUS = struct.Struct("=id")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a process runs: a node's name and its network namespace, or None where the caller is on the node."""
+    """Where a process runs: a node's name and its network namespace, or None where the caller is on the node.
+
+    What runs in an ``enclosure`` sees no more of the machine than that shows, and keeps no more than ``capabilities``.
+    """
 
     name: str
     namespace: int | None
+    enclosure: Enclosure | None = None
+    capabilities: tuple[int, ...] = ()
+
+    def fork(self) -> int:
+        """As :func:`os.fork`; the child has to :meth:`enter`."""
+        return os.fork() if self.enclosure is None else self.enclosure.fork()
+
+    def enter(self) -> None:
+        """Be there for good."""
+        if self.enclosure is not None:
+            self.enclosure.enter(self.capabilities)
+        elif self.namespace is not None:
+            kernel.setns(self.namespace, kernel.CLONE_NEWNET)
+            kernel.unshare(kernel.CLONE_NEWUTS | kernel.CLONE_NEWNS)
+            kernel.sethostname(self.name)
+            mounts.own_interfaces()
 
 
 class Processes:
@@ -52,7 +72,7 @@ class Processes:
     def call(self, place: Place, body: Callable[[], int], files: Sequence[int], *, keep: bool = False) -> int:
         """Call ``body`` in a process of its own, as :meth:`run` does a command; it can ``keep`` all open files."""
         stdio, status = list(files[:3]), files[3]
-        pid = os.fork()
+        pid = place.fork()
         if pid == 0:
             _in_child(place, stdio, body, keep=keep)
         for fd in stdio:
@@ -64,9 +84,9 @@ class Processes:
     def launch(self, worker: Launch, place: Place, body: Callable[[Launch], int]) -> None:
         """Fork one worker: ``body(worker)`` runs on the node with its output in the log; its result is the status."""
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        log = os.open(worker.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        log = os.open(worker.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         started_s = time.monotonic()
-        pid = os.fork()
+        pid = place.fork()
         if pid == 0:
             _in_child(place, [null, log, log], lambda: body(worker))
         os.close(null)
@@ -166,10 +186,7 @@ def _in_child(place: Place, stdio: Sequence[int], body: Callable[[], int], *, ke
     """The rest of a forked child's life: enter the node, put files in place, run ``body`` and exit with its result."""
 
     def there() -> int:
-        if place.namespace is not None:
-            kernel.setns(place.namespace, kernel.CLONE_NEWNET)
-            kernel.unshare(kernel.CLONE_NEWUTS)
-            kernel.sethostname(place.name)
+        place.enter()
         _take_files(stdio, keep=keep)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGPIPE):

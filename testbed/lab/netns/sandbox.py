@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import socket
+import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +24,10 @@ from testbed.lab.base import Counters, Exit, Impairment, Launch, LinkChange, Rea
 from testbed.lab.netns import capabilities, kernel, patch, processes, readback
 from testbed.lab.netns.adjust import adjust
 from testbed.lab.netns.blueprint import Blueprint, StaticRoute
-from testbed.lab.netns.build import LentNetwork, Network
+from testbed.lab.netns.build import OWN_NAMESPACE, LentNetwork, Network
+from testbed.lab.netns.calls import Calls
 from testbed.lab.netns.channel import Channel, ChannelClosedError
+from testbed.lab.netns.enclosure import KEPT, OURS, Enclosure, View
 from testbed.lab.netns.impairing import ByLine, ByNetem, Way
 from testbed.lab.netns.listening import Said
 from testbed.lab.netns.netlink import NetlinkError
@@ -86,6 +89,10 @@ class Sandbox:
         self._way: Way | None = None
         self._lent: dict[int, int] = {}
         self._processes = Processes()
+        self._folder: Path | None = None
+        self._copies: tuple[Path, ...] = ()
+        self._enclosures: dict[int, Enclosure] = {}
+        self._calls: Calls | None = None
         self._wake, wake = socket.socketpair()
         self._wake.setblocking(False)
         wake.setblocking(False)
@@ -97,10 +104,13 @@ class Sandbox:
         """Answer requests and reap children. Raises ChannelClosedError when the caller is gone."""
         channel, wake = self._channel.fileno(), self._wake.fileno()
         while True:
-            ready, _, _ = select.select([channel, wake], [], [])
+            calls = [] if self._calls is None else self._calls.files()
+            ready, _, _ = select.select([channel, wake, *calls], [], [])
             if wake in ready:
                 self._wake.recv(4096)
                 self._processes.reap()
+            if self._calls is not None:
+                self._calls.answer(ready)
             if channel in ready:
                 (name, arguments), files = self._channel.receive()
                 answer = self._answer(name, arguments, files)
@@ -122,6 +132,11 @@ class Sandbox:
     def lend(self, nodes: Sequence[int], files: list[int]) -> None:
         """Network namespaces that somebody else has made, for these nodes of the network that is built next."""
         self._lent |= dict(zip(nodes, files, strict=True))
+
+    def share(self, folder: str, copies: Sequence[str]) -> None:
+        """From the next :meth:`up` on, workers read what is in ``folder``, write to what is called there as their node,
+        and have copies on write of the others."""
+        self._folder, self._copies = Path(folder), tuple(map(Path, copies))
 
     def up(self, blueprint: Blueprint) -> dict[str, Any]:
         """Build and read back; what was read is returned summarised."""
@@ -218,6 +233,9 @@ class Sandbox:
     def down(self) -> None:
         """End all processes and let go of the network."""
         self._processes.kill_all()
+        for enclosure in self._enclosures.values():
+            enclosure.close()
+        self._enclosures, self._calls = {}, None
         if self._way is not None:
             self._way.close()
             self._way = None
@@ -227,8 +245,24 @@ class Sandbox:
             Path(ETC_HOSTS).write_text("127.0.0.1 localhost\n")
 
     def run(self, node: int, command: Sequence[str], files: list[int]) -> int:
-        """Start a command; files: standard input, output, error, and the stream for its status."""
+        """Start a command of the caller's own, which sees the machine as the caller does.
+
+        ``files`` are standard input, output, error, and the stream for its status."""
         return self._processes.run(self._place(node), command, files)
+
+    def start(self, node: int, command: Sequence[str], files: list[int]) -> int:
+        """The same of a program that a spec names."""
+        return self._processes.run(self._enclosed(node, KEPT), command, files)
+
+    def serve_calls(self) -> None:
+        """Let programs on the nodes start others on other nodes, from now on."""
+        self._calls = Calls(self._call)
+
+    def _call(self, name: str, command: str, files: list[int]) -> None:
+        nodes = {node.name: node.index for node in self._up().blueprint.nodes}
+        if name not in nodes:
+            raise LabError(f"there is no host {name!r} in this lab")
+        self.start(nodes[name], ["sh", "-c", command], files)
 
     def command_line(self, files: list[int]) -> int:
         """Start what the network's builder has for a person at a terminal; files as for :meth:`run`."""
@@ -250,7 +284,8 @@ class Sandbox:
         torch = need_torch(workers)
         for worker in workers:
             body = run_program if worker.program else worker_body(torch=torch)
-            self._processes.launch(worker, self._place(worker.node), body)
+            place = self._enclosed(worker.node, KEPT if worker.program else OURS)
+            self._processes.launch(worker, place, body)
 
     def namespaces(self) -> dict[str, int]:
         """By node, the descriptor of this process that holds its network namespace."""
@@ -296,6 +331,14 @@ class Sandbox:
         """Whether the kernel can shape or delay so."""
         return capabilities.has_qdisc(kind)
 
+    def try_enclosure(self) -> None:
+        """Raises LabError if the kernel does not let workers be kept apart from the machine."""
+        namespace = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
+        found = Enclosure("a node", namespace, View(copies=(Path(sys.prefix),)))
+        os.close(namespace)
+        found.close()
+        os.kill(found.pid, signal.SIGKILL)
+
     def require(self, what: str | None) -> None:
         """Raises MissingToolError if the kernel cannot shape links, or not give them ``what``, an impairment's text."""
         capabilities.require_qdisc("htb", "a link's rate")
@@ -311,6 +354,19 @@ class Sandbox:
         self._up()
         assert self._way is not None
         return self._way
+
+    def _enclosed(self, node: int, capabilities: tuple[int, ...]) -> Place:
+        """Where workers and programs of a spec run on a node."""
+        place = self._place(node)
+        assert place.namespace is not None
+        if node not in self._enclosures:
+            own = None if self._folder is None else self._folder / place.name
+            view = View(own, self._copies, agent=self._calls is not None)
+            found = Enclosure(place.name, place.namespace, view)
+            self._enclosures[node] = found
+            if self._calls is not None and found.agent is not None:
+                self._calls.listen(found.agent)
+        return replace(place, enclosure=self._enclosures[node], capabilities=capabilities)
 
     def _place(self, node: int) -> Place:
         network = self._up()

@@ -1,0 +1,232 @@
+"""What a worker sees of the machine, and what it may do there.
+
+Problem: a worker runs whatever a spec names, in a lab that root may have made. As root it could change the machine's
+files, disks, kernel settings and interfaces, and end other nodes' workers. Chosen: each node on which workers run has a
+first process, in namespaces of its own (mounts, processes, IPC, host name), which workers join. There
+
+- every file is read-only, but for the folder that is the worker's own;
+- /tmp, /var/tmp, /run and /dev/shm are the node's own and empty, so nobody else's sockets are there;
+- /dev has no disks, /sys shows the node's own interfaces, and of /proc, which shows the node's own processes, only
+  ``/proc/sys/net`` can be written;
+- folders that a command may change are copied on write: what it writes there is gone with the lab.
+
+A program keeps the capabilities that it needs for its own files and sockets (:data:`KEPT`), and can gain no others. It
+can still read what the user who runs the lab can read.
+
+Rejected: a user of its own for each node, which a lab without root cannot have, and which could not read a spec in
+root's home; Landlock, which knows no signals before Linux 6.12; a file system of its own, which the lab ``docker`` has.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import testbed
+from testbed.errors import LabError
+from testbed.lab.netns import kernel, mounts
+from testbed.lab.netns.mounts import Held
+
+NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC
+KEPT = (
+    *(kernel.CAP_CHOWN, kernel.CAP_DAC_OVERRIDE, kernel.CAP_FOWNER, kernel.CAP_KILL, kernel.CAP_SETGID),
+    *(kernel.CAP_SETUID, kernel.CAP_NET_BIND_SERVICE, kernel.CAP_NET_RAW),
+)
+"""Of what Docker gives its containers, what programs use."""
+OURS = (*KEPT, kernel.CAP_NET_ADMIN)
+"""Of our own workers, which choose large buffers and their congestion control. This is over their node's network alone,
+and what becomes of that is read back."""
+EMPTY = ("/tmp", "/var/tmp", "/run")
+"""Folders that are the node's own; on the machine, services have their sockets there."""
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+ACCELERATORS = ("nvidia*", "dri", "kfd")
+"""Devices that a worker computes with, where there are any."""
+LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
+READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi")
+"""Of /proc, what changes the machine."""
+HIDDEN = ("kcore", "keys", "timer_list", "sched_debug")
+"""Of /proc, what tells of others."""
+AGENT = "/run/testbed-agent"
+"""Where programs find the socket through which they start others on other hosts, in trials that need one."""
+SAFE = kernel.MS_NOSUID | kernel.MS_NODEV
+READY = b"+"
+MOST_SAID_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class View:
+    """What the workers of a node are shown.
+
+    Attributes:
+        own: the folder that they may write to; they may read the one that it is in.
+        copies: folders of which they get copies on write.
+        agent: whether they may start programs on other hosts.
+    """
+
+    own: Path | None = None
+    copies: tuple[Path, ...] = ()
+    agent: bool = False
+
+
+class Enclosure:
+    """A node's first process and the namespaces that it keeps, ``namespace`` being the node's network.
+
+    ``agent`` listens for its programs' wishes, if the view has one.
+
+    Raises:
+        LabError: the kernel refuses something; it is named.
+    """
+
+    def __init__(self, name: str, namespace: int, view: View) -> None:
+        self._outside = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        kernel.unshare(kernel.CLONE_NEWPID)
+        self.pid = self._fork()
+        if self.pid == 0:
+            _first_process(name, namespace, view, theirs)
+        theirs.close()
+        with ours:
+            said, files, _, _ = socket.recv_fds(ours, MOST_SAID_BYTES, 1)
+        if said != READY:
+            raise LabError(
+                f"{name}: its workers cannot be kept apart from the machine: {said.decode(errors='replace')}",
+                fix="see what testbed doctor says of enclosures",
+            )
+        self.agent = socket.socket(fileno=files[0]) if files else None
+        self._there = os.pidfd_open(self.pid)
+        self._root = os.open(f"/proc/{self.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def fork(self) -> int:
+        """As :func:`os.fork`, with a child that is among the node's processes; it has to :meth:`enter` the rest."""
+        kernel.setns(self._there, kernel.CLONE_NEWPID)
+        return self._fork()
+
+    def _fork(self) -> int:
+        """Fork where children go now; later ones are outside again."""
+        pid = -1
+        try:
+            pid = os.fork()
+        finally:
+            if pid:
+                kernel.setns(self._outside, kernel.CLONE_NEWPID)
+        return pid
+
+    def enter(self, kept: Iterable[int]) -> None:
+        """Be on the node for good, with these capabilities."""
+        folder = Path.cwd()
+        kernel.setns(self._there, NAMESPACES | kernel.CLONE_NEWNET)
+        os.fchdir(self._root)
+        os.chroot(".")  # the lab may be in a chroot, which the kernel leaves at setns
+        with suppress(OSError):  # of a folder that is hidden here
+            os.chdir(folder)
+        kernel.keep_capabilities(kept)
+
+    def close(self) -> None:
+        """Let go; the kernel ends the node's processes with the first."""
+        for fd in (self._outside, self._there, self._root):
+            os.close(fd)
+        if self.agent is not None:
+            self.agent.close()
+
+
+def _first_process(name: str, namespace: int, view: View, line: socket.socket) -> NoReturn:
+    """The life of a node's first process: make what the others see, say so, and wait for the end."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps orphans
+    try:
+        kernel.setns(namespace, kernel.CLONE_NEWNET)
+        kernel.unshare(NAMESPACES)
+        kernel.sethostname(name)
+        furnish(view)
+        files = [_listen()] if view.agent else []
+        socket.send_fds(line, [READY], files)
+    except BaseException as error:
+        with suppress(OSError):
+            line.send(f"{error!s:.1000}".encode())
+        os._exit(1)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    while True:
+        signal.pause()
+
+
+def _listen() -> int:
+    """A socket at :data:`AGENT`."""
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    found.bind(AGENT)
+    found.listen()
+    return found.detach()
+
+
+def furnish(view: View) -> None:
+    """Make the calling process's mount namespace what a worker sees. Raises OSError, which names what was refused."""
+    own = [] if view.own is None else [view.own.parent, view.own]
+    shown, work = Held([one for one in _needed() if _is_emptied(one)]), Held(own)
+    copied = [mounts.Copy(folder) for folder in view.copies]
+    devices = Held([path for name in (*DEVICES, *ACCELERATORS) for path in sorted(Path("/dev").glob(name))])
+    mounts.make_all_read_only()
+    _mount_proc()
+    _mount_sys()
+    _mount_dev(devices)
+    for folder in filter(_is_folder, EMPTY):
+        mounts.tmpfs(folder, 0o1777)
+    shown.put_back()
+    for one in copied:
+        one.mount()
+    work.put_back()  # above the copies, for runs are often in a folder beside the spec
+    if view.own is not None:
+        mounts.remount(str(view.own), SAFE)
+
+
+def _needed() -> Iterable[Path]:
+    """What must be readable wherever it is: Python with all that it imports from, and the folder that we are in. A user
+    who is not root may not reach some of it."""
+    python = [Path(one) for one in (sys.prefix, sys.base_prefix, *sys.path) if one]
+    found = {*python, Path(testbed.__file__).parents[1], Path.cwd()}
+    return sorted(one for one in found if os.path.isdir(one))  # noqa: PTH112 - False of what is out of reach
+
+
+def _is_emptied(path: Path) -> bool:
+    return any(Path(folder) in path.parents for folder in EMPTY)
+
+
+def _is_folder(path: str) -> bool:
+    return Path(path).is_dir() and not Path(path).is_symlink()
+
+
+def _mount_proc() -> None:
+    kernel.mount("proc", "/proc", "proc", SAFE | kernel.MS_NOEXEC)
+    for name in READ_ONLY:
+        if Path(f"/proc/{name}").exists():
+            mounts.bind(f"/proc/{name}", SAFE | kernel.MS_NOEXEC | kernel.MS_RDONLY)
+    mounts.bind("/proc/sys/net", SAFE | kernel.MS_NOEXEC)
+    for name in HIDDEN:
+        if Path(f"/proc/{name}").exists():
+            kernel.mount("/dev/null", f"/proc/{name}", "", kernel.MS_BIND)
+
+
+def _mount_sys() -> None:
+    """The node's interfaces; nothing, where the kernel keeps them from a user who is not root."""
+    flags = SAFE | kernel.MS_NOEXEC | kernel.MS_RDONLY
+    try:
+        kernel.mount("sysfs", "/sys", "sysfs", flags)
+    except PermissionError:
+        kernel.mount("tmpfs", "/sys", "tmpfs", flags)
+
+
+def _mount_dev(devices: Held) -> None:
+    mounts.tmpfs("/dev", 0o755)
+    devices.put_back()
+    for folder in ("/dev/pts", "/dev/shm"):
+        Path(folder).mkdir()
+    kernel.mount("devpts", "/dev/pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, "newinstance,ptmxmode=0666")
+    mounts.tmpfs("/dev/shm", 0o1777)
+    for name, target in LINKS.items():
+        Path("/dev", name).symlink_to(target)
+    mounts.remount("/dev", kernel.MS_NOSUID | kernel.MS_NOEXEC | kernel.MS_RDONLY)

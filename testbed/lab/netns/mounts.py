@@ -1,0 +1,124 @@
+"""Rearranging the mounts of the calling process's namespace: read-only, hidden, brought back, copied on write."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.lab.netns import kernel
+
+TABLE = "/proc/self/mountinfo"
+FLAGS = {
+    "nosuid": kernel.MS_NOSUID,
+    "nodev": kernel.MS_NODEV,
+    "noexec": kernel.MS_NOEXEC,
+    "noatime": kernel.MS_NOATIME,
+    "nodiratime": kernel.MS_NODIRATIME,
+    "relatime": kernel.MS_RELATIME,
+}
+"""Options of a mount, which must be said again whenever one is changed."""
+SCRATCH = "/tmp/.copies"
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A line of :data:`TABLE`."""
+
+    path: str
+    flags: int
+
+
+def mounted() -> list[Mount]:
+    """Every mount that can be reached, in the order in which they were made."""
+    found = []
+    for line in Path(TABLE).read_bytes().splitlines():
+        fields = line.split()
+        path = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), fields[4])  # \040 is a blank
+        options = fields[5].decode().split(",")
+        found.append(Mount(os.fsdecode(path), sum(FLAGS.get(option, 0) for option in options)))
+    return found
+
+
+def make_all_read_only() -> None:
+    """Every mount, but those that this user cannot reach either. Raises OSError."""
+    for one in mounted():
+        with suppress(PermissionError, FileNotFoundError):
+            Path(one.path).stat()
+            remount(one.path, one.flags | kernel.MS_RDONLY)
+
+
+def remount(path: str, flags: int) -> None:
+    """Change the options of a mount to exactly these. Raises OSError."""
+    kernel.mount("none", path, "", kernel.MS_REMOUNT | kernel.MS_BIND | flags)
+
+
+def bind(path: str | Path, flags: int) -> None:
+    """Make a file or folder a mount of its own, with these options. Raises OSError."""
+    kernel.mount(str(path), str(path), "", kernel.MS_BIND | kernel.MS_REC)
+    remount(str(path), flags)
+
+
+def tmpfs(path: str, mode: int) -> None:
+    """Hide what is in a folder behind an empty one, in memory. Raises OSError."""
+    kernel.mount("tmpfs", path, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, f"mode={mode:o}")
+
+
+def own_interfaces() -> None:
+    """Have /sys show the interfaces of the calling process's network namespace. Raises OSError.
+
+    The kernel may keep that from a user who is not root, who can change none of those that are shown then."""
+    with suppress(PermissionError):
+        kernel.mount("sysfs", "/sys", "sysfs", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
+
+
+class Held:
+    """Files and folders that are to be where they are also after something was mounted above them."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._held = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths}
+
+    def put_back(self) -> None:
+        """Make them appear at their paths again. Raises OSError."""
+        for path, fd in self._held.items():
+            if Path(f"/proc/self/fd/{fd}").is_dir():
+                path.mkdir(parents=True, exist_ok=True)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+            kernel.mount(f"/proc/self/fd/{fd}", str(path), "", kernel.MS_BIND | kernel.MS_REC)
+            os.close(fd)
+
+
+class Copy:
+    """A folder that is to be copied on write: what is below is seen, and what is written stays in memory.
+
+    What is mounted below it is seen as well, and keeps its options.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lower = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._inner = Held([Path(one.path) for one in mounted() if folder in Path(one.path).parents])
+
+    def mount(self) -> None:
+        """Put the copy there. Raises OSError."""
+        scratch = Path(SCRATCH)
+        scratch.mkdir()
+        tmpfs(SCRATCH, 0o700)
+        layers = {"upperdir": scratch / "upper", "workdir": scratch / "work"}
+        for layer in layers.values():
+            layer.mkdir()
+        above = ",".join(f"{name}={path}" for name, path in layers.items())
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            options = f"lowerdir=/proc/self/fd/{self._lower},{above}"
+            kernel.mount("overlay", str(self._folder), "overlay", kernel.MS_NOSUID | kernel.MS_NODEV, options)
+        finally:
+            os.close(self._lower)
+            kernel.unmount(SCRATCH)  # and nobody else can write there: the copy has it still
+            scratch.rmdir()
+        self._inner.put_back()
