@@ -54,7 +54,7 @@ class Attached:
 def logged(log: str) -> Iterator[Files]:
     """Files for a program that has no input and whose output is added to ``log``."""
     null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
         yield null, output, output
     finally:

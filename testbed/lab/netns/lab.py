@@ -97,7 +97,7 @@ class NetnsLab:
         self._receive(WORK_TIMEOUT_S)
         self._ending = os.pidfd_open(self._process.pid)
 
-    def share(self, folder: Path, reads: Sequence[Path] = ()) -> None:
+    def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
         """Nothing to do: processes of this lab see the machine's files as they are."""
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
