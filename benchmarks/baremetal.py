@@ -63,7 +63,7 @@ def start(rehearsal: Rehearsal, folder: Path, hosts: int) -> float:
     ) as run:
         begun_s = None
         while run.poll() is None:
-            for path in (folder / "run" / "work").glob("*/h0.jsonl"):
+            for path in (folder / "run" / "work").glob("*/h0/samples.jsonl"):
                 begun_s = begun_s or _begun_s(path)
             time.sleep(0.05)
     if run.returncode or begun_s is None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import shutil
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,9 +22,9 @@ from testbed.bounds import bounds as bounds_of
 from testbed.calibration import Calibrated
 from testbed.deaths import Course, undisturbed
 from testbed.deaths import record as record_of_deaths
-from testbed.errors import DiskFullError, TrialError
+from testbed.errors import DiskFullError, TrialError, WorkerError
 from testbed.failover import Coordinator
-from testbed.files import named_errors
+from testbed.files import named_errors, open_own, opened_folder
 from testbed.inputs import check_unchanged
 from testbed.jobs import Files
 from testbed.lab.base import Counters, Lab
@@ -32,15 +32,20 @@ from testbed.monitor import CpuLog
 from testbed.perturb.circuits import History, moved_cost
 from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.referee import REFERENCE, REPEATED, ROUNDED, Referee
+from testbed.removal import remove
 from testbed.room import blame_full_disk, check_room, needed_bytes
+from testbed.rundir import WORK
 from testbed.spot_checks import Readings
 from testbed.trial import Trial, link_settings
 from workloads.job import Training
+from workloads.sync import libraries
 from workloads.sync.cost import goodput
 from workloads.sync.ledger import Update
 from workloads.sync.tcp_info import Sent
 
 Lines = list[dict[str, Any]]
+NPY_HEADER_BYTES = 256
+"""Of a .npy file: two lines of 64 are what numpy writes before an array of one dimension."""
 
 
 @dataclass
@@ -92,8 +97,8 @@ def execute(
     record = blank(trial) | {"started": started.isoformat(timespec="seconds")}
     samples, described = None, {}
     check_room(run_dir, needed_bytes(trial))
-    lab.share(run_dir, [trial.folder] if trial.command else [])
-    with _working_files(run_dir, trial.id) as files:
+    with working_files(run_dir, trial) as files:
+        lab.share(files.work, [trial.folder] if trial.command else [])
         try:
             if trial.command:
                 ran = command.observe(trial, lab, files, congestion_control)
@@ -180,7 +185,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     settings = link_settings(trial.spec, congestion_control if library else None)
     lab.up(trial.network.topology, settings, jobs.host_pairs(trial.network, trial.background))
     with named_errors(files.work):
-        agent = lab.agent() if library else ()
+        agent = lab.agent() if libraries.needs_agent(library) else ()
         launches = jobs.write(trial, files, congestion_control, agent)
     idle = calibration.measure(trial.network.topology, lab, settings)
     nodes = [launch.node for launch in launches]
@@ -295,11 +300,28 @@ def accuracy(training: Training, trial: Trial, seen: Observed, referee: Referee,
     """Test accuracy, and how far the weights are from those of the reference and from each other."""
     scales = [None if (fixed := phase.network.forest.fixed) is None else fixed.scale for phase in seen.course.phases]
     worlds = [(phase.first, phase.network.world) for phase in seen.course.phases]
-    found = referee.check(training, worlds, trial.compute.mode, files.weights, scales, seen.updates)
+    last = seen.course.phases[-1].network.forest
+    weights = files.weights(last.nodes[last.workers[0]])
+    check_file(weights, trial.network.floats)
+    found = referee.check(training, worlds, trial.compute.mode, weights, scales, seen.updates)
     hashes = {line["weights_sha256"] for line in seen.of("done") if line.get("weights_sha256")}
     rounded = min((scale for scale in scales if scale is not None), default=None)
     named = REFERENCE if rounded is None else ROUNDED.format(1 / rounded)
     return {**found, "weights_equal": len(hashes) == 1, "reference": REPEATED if trial.asynchronous else named}
+
+
+def check_file(weights: Path, floats: int) -> None:
+    """
+    Raises:
+        WorkerError: rank 0 has left something else than a file of that many weights.
+    """
+    try:
+        with open_own(weights) as file:
+            size_bytes = os.fstat(file.fileno()).st_size
+    except (OSError, ValueError) as error:
+        raise WorkerError(f"rank 0 left no weights: {error}", fix="see its log") from None
+    if not 4 * floats < size_bytes <= 4 * floats + NPY_HEADER_BYTES:
+        raise WorkerError(f"rank 0 left {size_bytes} B of weights; {floats} have 4 B each", fix="see its log")
 
 
 def added(trial: Trial, seen: Observed) -> sum_check.Checked:
@@ -418,14 +440,24 @@ def extra_bytes(
 
 
 @contextmanager
-def _working_files(run_dir: Path, trial: str) -> Iterator[Files]:
-    """Directories for a trial's files; those that are only needed meanwhile are removed, the logs stay."""
-    files = Files(work=(run_dir / "work" / trial).resolve(), logs=(run_dir / "logs" / trial).resolve())
-    with named_errors(files.work):
-        for folder in (files.work, files.logs):
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
+def working_files(run_dir: Path, trial: Trial) -> Iterator[Files]:
+    """Directories for a trial's files; those that are only needed meanwhile are removed, the logs stay.
+
+    Raises:
+        DiskFullError, OutputError: they cannot be made, or would be behind a link.
+    """
+    path = run_dir.resolve()
+    files = Files(work=path / WORK / trial.id, logs=path / "logs" / trial.id)
+    with named_errors(files.work), opened_folder(path) as run:
+        for name, mode in ((WORK, 0o700), ("logs", 0o777)):
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=run)
+            with opened_folder(name, run) as folder:
+                remove(trial.id, folder)
+                os.mkdir(trial.id, mode, dir_fd=folder)
+        files.make(trial.network.topology)
     try:
         yield files
     finally:
-        shutil.rmtree(files.work.parent, ignore_errors=True)
+        with suppress(OSError), opened_folder(path) as run:  # what cannot be removed is told when the run is closed
+            remove(WORK, run)

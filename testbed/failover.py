@@ -17,15 +17,14 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from testbed import jobs, phases
 from testbed.deaths import Course, Death, Recovery
 from testbed.errors import SpecError, WorkerError
-from testbed.files import named_errors
+from testbed.files import named_errors, open_own
 from testbed.jobs import Files
 from testbed.lab.base import Exit, Lab
 from testbed.trial import Network, Trial
@@ -37,6 +36,17 @@ from workloads.sync import codec
 from workloads.sync.cost import cost
 from workloads.sync.schemes import repair
 from workloads.sync.verify import verify
+
+LARGEST_SAID_BYTES = 2**16
+FIX_SAID = "see its log, and what else writes into its folder"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a process says when it leaves a generation: how many iterations it has done, and why it left."""
+
+    completed: int
+    error: str
 
 
 class Coordinator:
@@ -81,13 +91,13 @@ class Coordinator:
             if self._dead >= set(self._trial.network.forest.workers):
                 raise self._nobody()
             return []
-        here = {node for node in running if checked_in(self._folder, self._name(node)).exists()}
+        here = {node: said for node in running if (said := self._said(node)) is not None}
         if self._called_s is None and (killed or here):
             self._called_s = time.monotonic()
             write_whole(Path(self._folder) / failover.CALL, "")
         if self._called_s is None:
             return []
-        if missing := set(running) - here:
+        if missing := set(running) - here.keys():
             self._fence(missing - self._fenced)
         else:
             self._send_on(here)
@@ -104,6 +114,27 @@ class Coordinator:
     @property
     def _folder(self) -> str:
         return str(self._files.generation(self._generation))
+
+    def _said(self, node: int) -> Said | None:
+        """What a process said when it left the generation; None while it has not.
+
+        Raises:
+            WorkerError: it makes no sense.
+        """
+        name = self._name(node)
+        try:
+            with open_own(checked_in(self._files.samples(name), self._generation)) as file:
+                said = json.loads(file.read(LARGEST_SAID_BYTES))
+            completed = int(said["completed"])
+            if not 0 <= completed <= self._trial.iterations:
+                raise ValueError(f"{completed} iterations are done, of {self._trial.iterations}")
+            return Said(completed, str(said["error"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
+            told = WorkerError(f"{name} left the others and said nothing that makes sense: {error}", fix=FIX_SAID)
+            told.node = node
+            raise told from None
 
     @property
     def _silence_s(self) -> float:
@@ -126,25 +157,24 @@ class Coordinator:
             self._fenced.add(node)
             self._lab.signal(node, signal.SIGKILL)
 
-    def _send_on(self, here: Collection[int]) -> None:
+    def _send_on(self, said: Mapping[int, Said]) -> None:
         """Everybody alive has left the generation: the next one begins."""
-        said = {node: json.loads(checked_in(self._folder, self._name(node)).read_text()) for node in here}
-        workers = sorted(node for node in here if node in self._trial.network.forest.workers)
+        workers = sorted(node for node in said if node in self._trial.network.forest.workers)
         if not workers:
             raise self._nobody()
-        first = max(said[worker]["completed"] for worker in workers)
-        ahead = next(worker for worker in workers if said[worker]["completed"] == first)
+        first = max(said[worker].completed for worker in workers)
+        ahead = next(worker for worker in workers if said[worker].completed == first)
         new = tuple(self._unburied)
         if not new and first == self._changes[-1][0]:
             raise self._unexplained(said)
         network = self._without_the_dead() if new else self._changes[-1][1]
-        behind = tuple(worker for worker in workers if said[worker]["completed"] < first)
+        behind = tuple(worker for worker in workers if said[worker].completed < first)
         assert self._called_s is not None
         self._recoveries.append(Recovery(new, first, network, ahead, behind, self._called_s, time.monotonic()))
         self._buried, self._called_s = len(self._deaths), None
         self._changes.append((first, network))
         with named_errors(self._files.work):
-            self._write(here)
+            self._write(said)
 
     def _without_the_dead(self) -> Network:
         """
@@ -214,10 +244,10 @@ class Coordinator:
         error.node = first.node
         return error
 
-    def _unexplained(self, said: dict[int, dict[str, Any]]) -> WorkerError:
+    def _unexplained(self, said: Mapping[int, Said]) -> WorkerError:
         """Nobody died, and nothing was done since the last time that somebody lost a neighbour."""
         node = min(said)
         return WorkerError(
-            f"every process lives, and they cannot go on: {said[node]['error']}",
+            f"every process lives, and they cannot go on: {said[node].error}",
             fix="see whether a link is down; or give a longer failover time, for computing takes part of it",
         )

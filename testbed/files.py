@@ -6,25 +6,28 @@ import errno
 import json
 import math
 import os
+import secrets
+import stat
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from testbed.errors import DiskFullError, OutputError
 
 TEMPORARY = ".*.tmp"
-"""What a file is called while it is written, with its name for the star."""
+"""What files are called while they are written: the name, and what is drawn at random, for the star."""
 
 
-def write_json(path: Path, value: object) -> None:
+def write_json(path: Path, value: object, folder: int | None = None) -> None:
     """Write ``value`` as indented JSON, atomically.
 
     Raises:
         DiskFullError, OutputError: as :func:`write_bytes`.
     """
-    write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    write_bytes(path, f"{text}\n".encode(), folder=folder)
 
 
 def parse_json(text: str) -> Any:
@@ -84,38 +87,76 @@ def check_name(path: Path, trial: object) -> None:
         )
 
 
-def write_bytes(path: Path, content: bytes, mode: int = 0o666) -> None:
+def write_bytes(path: Path, content: bytes, mode: int = 0o666, folder: int | None = None) -> None:
     """Write a file atomically: whoever opens ``path`` sees the old content or the new, also after a power cut. Its
-    permissions are ``mode``, less what the umask takes.
+    permissions are ``mode``, less what the umask takes. A link at ``path`` is replaced, and not followed.
+
+    ``folder`` is a descriptor of the folder that holds it, if the caller has one.
 
     Raises:
         DiskFullError: no room is left.
         OutputError: the file cannot be written.
     """
-
-    def write(temporary: Path) -> None:
-        temporary.unlink(missing_ok=True)
-        temporary.touch(mode)
-        temporary.write_bytes(content)
-
-    write_through(path, write)
+    with named_errors(path), ExitStack() as stack:
+        there = stack.enter_context(opened_folder(path.parent)) if folder is None else folder
+        _write(path.name, content, mode, there)
 
 
-def write_through(path: Path, write: Callable[[Path], object]) -> None:
-    """As :func:`write_bytes`, with the content made by ``write``, which is given a temporary path.
+def _write(name: str, content: bytes, mode: int, folder: int) -> None:
+    """Nobody can have put a file or a link there before, for the name in between is drawn, and must be new."""
+    temporary = temporaries(name).replace("*", f".{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, mode, dir_fd=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def temporaries(name: str) -> str:
+    """The pattern (:mod:`fnmatch`) of what a file is called while it is written."""
+    return TEMPORARY.replace("*", f"{name}*")
+
+
+def open_own(path: Path) -> BinaryIO:
+    """Open for reading what a process on a node was to write, which may have left something else there.
 
     Raises:
-        DiskFullError, OutputError: as :func:`write_bytes`.
+        OSError: nothing is there, or a link.
+        ValueError: it is no regular file, or another user's.
     """
-    temporary = path.with_name(TEMPORARY.replace("*", path.name))
-    with named_errors(path):
-        try:
-            write(temporary)
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        os.close(descriptor)
+        raise ValueError(f"{path} is no file of this user's")
+    return os.fdopen(descriptor, "rb")
+
+
+@contextmanager
+def opened_folder(path: Path | str, below: int | None = None) -> Iterator[int]:
+    """A descriptor of a folder. One that is named relative to another, ``below``, is no link.
+
+    Raises:
+        OSError: it is not there, is no folder, or is a link.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if below is None else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags, dir_fd=below)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def names_in(folder: int) -> list[str]:
+    """What is in a folder that is open."""
+    with os.scandir(folder) as found:
+        return [one.name for one in found]
 
 
 @contextmanager

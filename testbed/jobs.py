@@ -75,26 +75,38 @@ class Burst:
 
 @dataclass(frozen=True)
 class Files:
-    """Where one trial's files are while it runs; ``logs`` stays, ``work`` goes."""
+    """Where one trial's files are while it runs; ``logs`` stays, ``work`` goes.
+
+    ``work`` is the harness's: processes on the nodes read there, and write each in its node's :meth:`own` folder.
+    """
 
     work: Path
     logs: Path
 
+    def own(self, name: str) -> Path:
+        """The folder of the process on a node, where it writes all that it writes."""
+        return self.work / name
+
+    def make(self, topology: Topology) -> None:
+        """Make the folders of processes, wherever there may be some, in ``work``, which is there."""
+        for node in topology.nodes:
+            if node.kind != "panel":
+                self.own(node.name).mkdir(0o700)
+
     def samples(self, name: str) -> Path:
-        return self.work / f"{name}.jsonl"
+        return self.own(name) / "samples.jsonl"
+
+    def weights(self, name: str) -> Path:
+        """The final weights, of rank 0."""
+        return self.own(name) / "weights.npy"
 
     def log(self, name: str) -> Path:
         return self.logs / f"{name}.log"
 
     @property
-    def weights(self) -> Path:
-        """Rank 0's final weights."""
-        return self.work / "weights.npy"
-
-    @property
     def agent(self) -> Path:
         """The program that runs a command on another host."""
-        return self.work / "agent"
+        return self.work / "agent.sh"
 
     @property
     def forest(self) -> Path:
@@ -150,7 +162,7 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
             start_timeout_s=trial.spec.start_timeout_s,
             timeout_s=trial.spec.timeout_s,
             samples=str(files.samples(name)),
-            weights=str(files.weights) if rank.get(node) == 0 else None,
+            weights=str(files.weights(name)) if rank.get(node) == 0 else None,
             probes=bursts.get(node, ()),
             failover=Failover(0, str(files.generation(0)), trial.spec.silence_s) if trial.survives else None,
             meeting=_meeting(forest, addresses, node, files) if forest.library else None,

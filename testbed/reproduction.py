@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from testbed import exits
 from testbed.capacity.cache import known
 from testbed.capacity.fit import enlarged
 from testbed.errors import MissingToolError, OutputError
-from testbed.files import TEMPORARY, named_errors, read_json
+from testbed.files import named_errors, read_json, temporaries
 from testbed.identity import PATIENCE
 from testbed.planning import plan
 from testbed.run import Announce
@@ -82,18 +83,19 @@ def refuse_others(out: Path, papers: Iterable[Paper]) -> None:
     """
     with named_errors(out):
         there = {path.name for path in out.iterdir()} if out.is_dir() else set()
-    if there and not there & _names(papers):
+    ours = _names(papers)
+    if there and not any(fnmatchcase(name, one) for name in there for one in ours):
         raise OutputError(f"{out}: is not empty, and not of testbed reproduce", fix="name a new directory with --out")
 
 
 def _names(papers: Iterable[Paper]) -> set[str]:
-    """What the folders and pages of papers are called."""
+    """Patterns of what the folders and pages of papers are called."""
     names = set()
     for paper in papers:
         ran = {one for claim in paper.claims for one in claim.experiments}
         names |= {folder(Path(), one, full).name for one in ran for full in MODES}
         pages = {f"{one}.html" for one in (paper.name, *(claim.name for claim in paper.claims))}
-        names |= pages | {TEMPORARY.replace("*", page) for page in pages}
+        names |= pages | {temporaries(page) for page in pages}
     return names
 
 

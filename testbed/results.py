@@ -18,7 +18,7 @@ from analysis.verdicts import NUMBERS, WITHOUT_CERTIFICATE, numbers_of, verdict_
 from testbed import fidelity
 from testbed.attempts import made
 from testbed.bounds import Bounds
-from testbed.files import write_bytes, write_through
+from testbed.files import write_bytes
 from testbed.lab.base import Counters
 from testbed.phases import Phase, contributions, gst_theory_s, link_bytes, wire_bytes
 from testbed.trial import Trial
@@ -55,15 +55,15 @@ def table(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     )
 
 
-def save_samples(path: Path, samples: pd.DataFrame) -> None:
-    """Write the table as Parquet, times relative to the trial's first start.
+def save_samples(path: Path, samples: pd.DataFrame, folder: int | None = None) -> None:
+    """Write the table as Parquet, times relative to the trial's first start; ``folder`` as in :func:`write_bytes`.
 
     Raises:
         DiskFullError, OutputError: it cannot be written.
     """
     moments = ["start_s", "ready_s", "sum_s", "end_s"]
     relative = samples.assign(**{name: samples[name] - samples["start_s"].min() for name in moments})
-    write_through(path, lambda temporary: relative.to_parquet(temporary, index=False))
+    write_bytes(path, relative.to_parquet(index=False), folder=folder)
 
 
 def measure(
@@ -190,8 +190,8 @@ def row(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: flat.get(name) for name in COLUMNS} | dict(record.get("point", {}))
 
 
-def save_csv(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    """Write results.csv: one row a trial, in the order given.
+def save_csv(path: Path, records: Iterable[Mapping[str, Any]], folder: int | None = None) -> None:
+    """Write results.csv: one row a trial, in the order given; ``folder`` as in :func:`write_bytes`.
 
     Raises:
         DiskFullError, OutputError: it cannot be written.
@@ -201,4 +201,4 @@ def save_csv(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     writer = csv.DictWriter(text, dict.fromkeys(chain(COLUMNS, *rows)), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    write_bytes(path, text.getvalue().encode())
+    write_bytes(path, text.getvalue().encode(), folder=folder)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from testbed import attempts, environment, results
+from testbed import attempts, environment
 from testbed.calm import Lookout
 from testbed.capacity.fit import fit
 from testbed.execute import execute
@@ -246,7 +246,7 @@ class Experiment:
         record = outcome.record | {"waited": waited, "attempts": earlier}
         self._lab_is_spent = record["status"] == "failed"
         if outcome.samples is not None:
-            results.save_samples(self.directory.samples(trial.id), outcome.samples)
+            self.directory.save_samples(trial.id, outcome.samples)
         surroundings["lab"][trial.id] = outcome.lab
         self.directory.save_environment(surroundings)
         self.directory.save_record(record)

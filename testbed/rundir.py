@@ -6,25 +6,40 @@ import fcntl
 import itertools
 import json
 import os
-import shutil
+import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analysis.cell import cell_of
 from analysis.verdicts import numbers_of
 from testbed.errors import OutputError, SpecError
-from testbed.files import TEMPORARY, check_name, named_errors, read_json, write_bytes, write_json
+from testbed.files import (
+    TEMPORARY,
+    check_name,
+    named_errors,
+    names_in,
+    opened_folder,
+    read_json,
+    temporaries,
+    write_bytes,
+    write_json,
+)
 from testbed.identity import PATIENCE
 from testbed.inputs import in_words
-from testbed.results import SCHEMA, save_csv
+from testbed.removal import remove
+from testbed.results import SCHEMA, save_csv, save_samples
 from testbed.sizing import TOPPED_UP, Planned
 from testbed.spec import Source, read
 from testbed.spec.model import MOST_REPEATS
 from testbed.spec.yaml import read_text
 from testbed.trial import Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LOCK = ".lock"
 """Locked by the run that writes here, and let go by the kernel however that ends. It also tells that a directory is
@@ -34,8 +49,10 @@ MADE = "resolved.json"
 FITTED, SCALE = "fitted", "workload.scale"
 """What of the settings was chosen for this machine, in place of what is written; and what that can be."""
 FOLDERS = ("trials", "samples", "logs")
-PARTS = {LOCK, *FOLDERS, "spec.yaml", *(TEMPORARY.replace("*", file) for file in ("spec.yaml", MADE))}
-"""What is there before that."""
+WORK = "work"
+"""What is only needed while a trial runs."""
+PARTS = (LOCK, *FOLDERS, "spec.yaml", temporaries("spec.yaml"), temporaries(MADE))
+"""Patterns of what is there before that."""
 MAY_CHANGE = {"schema", "repeats", *PATIENCE, "overrides", "folder", "planned", "part", "most_rounds"}
 """What of a spec's settings may be another when a run goes on: no trial's result depends on it. That all trials which
 ran are still asked for is seen by their ids."""
@@ -44,15 +61,22 @@ TOLD = 3
 
 
 class RunDirectory:
-    """One run's files. Everything is written atomically, so it can be read at any moment; :meth:`close` it at last."""
+    """One run's files. Everything is written atomically, so it can be read at any moment; :meth:`close` it at last.
+
+    The directory is held open, and all in it is written relative to that, through no link.
+    """
 
     def __init__(self, path: Path) -> None:
         """
         Raises:
-            OutputError: another run writes into it.
+            OutputError: another run writes into it; it is another user's; or a link is where we would write.
         """
         self.path = path
-        self._lock = _lock(path)
+        with named_errors(path), ExitStack() as stack:
+            self._folder = stack.enter_context(opened_folder(path))
+            _check_ours(path, self._folder)
+            self._lock = _lock(path, self._folder)
+            self._held = stack.pop_all()
 
     @classmethod
     def create(
@@ -71,13 +95,13 @@ class RunDirectory:
             most_rounds: how many rounds there may be, where a gate may add some.
 
         Raises:
-            OutputError: it holds something already, or cannot be made.
+            OutputError: it holds something already, is another user's, or cannot be made.
             DiskFullError: no room is left.
         """
         path = out or _new_directory(source.spec.name)
-        if path.is_dir() and any(path.iterdir()) and not _is_half_made(path):
-            raise _not_empty(path)
         with named_errors(path):
+            if path.is_dir() and any(path.iterdir()) and not _is_half_made(path):
+                raise _not_empty(path)
             path.mkdir(parents=True, exist_ok=True)
         run = cls(path)
         try:
@@ -85,9 +109,9 @@ class RunDirectory:
                 raise _not_empty(path)
             with named_errors(path):
                 for folder in FOLDERS:
-                    (path / folder).mkdir(exist_ok=True)
-            write_bytes(path / "spec.yaml", source.text.encode())
-            write_json(path / MADE, resolved(source, planned, part, most_rounds))
+                    with suppress(FileExistsError):
+                        os.mkdir(folder, dir_fd=run._folder)
+            run._save_spec(source, planned, part, most_rounds)
         except BaseException:
             run.close()
             raise
@@ -98,7 +122,7 @@ class RunDirectory:
         """A directory that :meth:`create` made.
 
         Raises:
-            OutputError: it is not a run directory, or cannot be written.
+            OutputError: it is not a run directory, is another user's, or cannot be written.
         """
         if not (path / MADE).is_file():
             raise OutputError(f"{path}: is not a run directory (it has no resolved.json)", fix="run without --resume")
@@ -109,18 +133,28 @@ class RunDirectory:
         return run
 
     def tidy(self) -> None:
-        """Remove what is only needed while a trial runs or a file is written."""
-        shutil.rmtree(self.path / "work", ignore_errors=True)
-        for folder in (self.path, self.path / "trials", self.path / "samples"):
-            for unfinished in folder.glob(TEMPORARY):
-                unfinished.unlink(missing_ok=True)
+        """Remove what is only needed while a trial runs or a file is written.
+
+        Raises:
+            OutputError: the system refuses.
+        """
+        with named_errors(self.path):
+            remove(WORK, self._folder)
+            for name in (".", "trials", "samples"):
+                with suppress(FileNotFoundError), opened_folder(name, self._folder) as folder:
+                    for unfinished in names_in(folder):
+                        if fnmatchcase(unfinished, TEMPORARY):
+                            remove(unfinished, folder)
 
     def close(self) -> None:
         """Remove what is only needed meanwhile, and let another run write here."""
         if self._lock >= 0:
-            self.tidy()
-            os.close(self._lock)
-            self._lock = -1
+            try:
+                self.tidy()
+            finally:
+                os.close(self._lock)
+                self._held.close()
+                self._lock = -1
 
     def source(self) -> Source:
         """The spec this run was started with, ``--set`` included.
@@ -230,17 +264,29 @@ class RunDirectory:
         keys = ("overrides", "folder", "planned", "most_rounds")
         before = (read_text(self.path / "spec.yaml"), *map(meta.get, keys))
         if before != (source.text, list(source.overrides), str(source.folder.resolve()), planned, most_rounds):
-            write_bytes(self.path / "spec.yaml", source.text.encode())
-            write_json(self.path / MADE, resolved(source, planned, self.part(), most_rounds))
+            self._save_spec(source, planned, self.part(), most_rounds)
+
+    def _save_spec(
+        self, source: Source, planned: int | None, part: tuple[int, int] | None, most_rounds: int | None
+    ) -> None:
+        write_bytes(self.path / "spec.yaml", source.text.encode(), folder=self._folder)
+        write_json(self.path / MADE, resolved(source, planned, part, most_rounds), self._folder)
 
     def save_record(self, record: dict[str, Any]) -> None:
-        write_json(self.path / "trials" / f"{record['id']}.json", record)
+        path = self.path / "trials" / f"{record['id']}.json"
+        with named_errors(path), opened_folder("trials", self._folder) as folder:
+            write_json(path, record, folder)
 
     def save_environment(self, environment: dict[str, Any]) -> None:
-        write_json(self.path / "env.json", environment)
+        write_json(self.path / "env.json", environment, self._folder)
 
     def save_table(self, records: Sequence[dict[str, Any]]) -> None:
-        save_csv(self.path / "results.csv", records)
+        save_csv(self.path / "results.csv", records, self._folder)
+
+    def save_samples(self, trial_id: str, samples: pd.DataFrame) -> None:
+        path = self.samples(trial_id)
+        with named_errors(path), opened_folder("samples", self._folder) as folder:
+            save_samples(path, samples, folder)
 
     def environment(self) -> dict[str, Any]:
         """env.json as written before; empty where there is none."""
@@ -322,9 +368,12 @@ def _new_directory(name: str) -> Path:
 
 
 def _is_half_made(path: Path) -> bool:
-    """Whether it holds what a run that was killed while it made the directory leaves, and nothing else."""
-    found = {entry.name for entry in path.iterdir()}
-    return LOCK in found and found <= PARTS
+    """Whether it holds what a run that was killed while it made the directory leaves, and nothing else: no results, and
+    no links."""
+    found = list(path.iterdir())
+    known = all(any(fnmatchcase(one.name, part) for part in PARTS) and not one.is_symlink() for one in found)
+    filled = any(inner for one in FOLDERS for inner in (path / one).glob("*"))
+    return known and LOCK in {one.name for one in found} and not filled
 
 
 def _not_empty(path: Path) -> OutputError:
@@ -333,15 +382,39 @@ def _not_empty(path: Path) -> OutputError:
     )
 
 
-def _lock(path: Path) -> int:
-    """A descriptor that keeps every other run out of ``path``.
+def _check_ours(path: Path, folder: int) -> None:
+    """Whether nobody else can decide where what we write goes: ``folder`` and what leads to our files are this user's
+    own, and no links.
+
+    Raises:
+        OutputError: they are not.
+    """
+    fix = f"name a new directory; or go on with a copy: cp -r {path} COPY"
+    if (owner := os.fstat(folder).st_uid) != os.geteuid():
+        raise OutputError(f"{path}: belongs to another user (uid {owner})", fix=fix)
+    for name in (LOCK, WORK, *FOLDERS):
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        kind, word = (stat.S_ISREG, "file") if name == LOCK else (stat.S_ISDIR, "directory")
+        if not kind(found.st_mode):
+            raise OutputError(f"{path / name}: is no {word}", fix=f"name a new directory, or remove {path / name}")
+        if found.st_uid != os.geteuid():
+            raise OutputError(f"{path / name}: belongs to another user (uid {found.st_uid})", fix=fix)
+
+
+def _lock(path: Path, folder: int) -> int:
+    """A descriptor that keeps every other run out of ``path``. Only its owner can open the file, so that nobody else
+    can keep us out.
 
     Raises:
         OutputError: another run writes there, or the file system knows no locks.
     """
     with named_errors(path):
-        lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
         try:
+            os.fchmod(lock, 0o600)  # those of earlier versions could be opened by everybody
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
@@ -354,12 +427,20 @@ def _lock(path: Path) -> int:
 def check_idle(path: Path) -> None:
     """
     Raises:
-        OutputError: a run is writing into the directory.
+        OutputError: a run is writing into the directory; or only its owner can see whether one is.
     """
-    if not (path / LOCK).exists():
+    try:
+        lock = os.open(path / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
         return
+    except PermissionError:
+        raise OutputError(
+            f"{path}: only its owner can see whether a run is writing into it",
+            fix=f"take a copy, made once the run has ended, without {LOCK}: cp -r {path} COPY",
+        ) from None
+    except OSError as error:
+        raise OutputError(f"{path / LOCK}: {(error.strerror or str(error)).lower()}", fix="remove it") from None
     with named_errors(path):
-        lock = os.open(path / LOCK, os.O_RDONLY | os.O_CLOEXEC)
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

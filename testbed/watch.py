@@ -139,7 +139,9 @@ def read(path: Path) -> list[dict[str, Any]]:
     try:
         return [json.loads(line) for line in lines]
     except ValueError as error:
-        raise TrialError(f"{path.name}: damaged, not JSON lines ({error})", fix="run the trial again") from None
+        raise TrialError(
+            f"{path.parent.name}/{path.name}: damaged, not JSON lines ({error})", fix="run the trial again"
+        ) from None
 
 
 def iterations(path: Path) -> int:

@@ -37,9 +37,10 @@ CALL = "called"
 _LOOK_S = 0.02
 
 
-def checked_in(folder: str, name: str) -> Path:
-    """What a process writes when it leaves a generation: ``completed`` iterations and why it left, ``error``."""
-    return Path(folder) / f"{name}.left"
+def checked_in(samples: Path, generation: int) -> Path:
+    """What a process writes, beside its samples, when it leaves a generation: ``completed`` iterations and why it left,
+    ``error``."""
+    return samples.with_name(f"{generation}.left")
 
 
 def next_job(folder: str, name: str) -> Path:
@@ -69,7 +70,8 @@ def rejoin(job: Job, completed: int, error: TestbedError) -> Job:
     if job.failover is None:
         raise error
     folder, name = job.failover.folder, job.name
-    write_whole(checked_in(folder, name), json.dumps({"completed": completed, "error": error.problem}))
+    left = checked_in(Path(job.samples), job.failover.generation)
+    write_whole(left, json.dumps({"completed": completed, "error": error.problem}))
     print(
         f"{name} leaves generation {job.failover.generation} after {completed} iterations: {error.problem}", flush=True
     )

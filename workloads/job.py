@@ -129,7 +129,7 @@ class Failover:
 
     generation: int
     folder: str
-    """What the processes of this generation and who watches over them tell each other."""
+    """What who watches over the processes of this generation tells them."""
     silence_s: float
     """A neighbour that moves nothing for this long has failed."""
     first: int = 0

@@ -299,12 +299,13 @@ class Lab(Protocol):
             MissingToolError: it lacks a program or a kernel module, which is named.
         """
 
-    def share(self, folder: Path, reads: Sequence[Path] = ()) -> None:
-        """From the next :meth:`up` on, processes on the nodes have ``folder``, where they read and write what a trial
-        leaves, and may read what is in ``reads``; under these paths.
+    def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
+        """From the next :meth:`up` on, processes on the nodes may read what is in ``work`` and ``reads``, and those on
+        the node NAME may write below ``work / NAME``, if it is there, and nowhere else of a run directory; under these
+        paths.
 
         Raises:
-            SpecError: this place cannot show such a folder to them.
+            SpecError: this place cannot show such folders to them.
         """
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:

@@ -194,7 +194,7 @@ class Conductor:
 
     def _start(self, helper: Helper) -> Running:
         words = (sys.executable, "-P", "-m", helper.module, *helper.arguments)
-        return self._lab.start(helper.node, Program(words, {}, str(self._logs)), str(self.log(helper.name)))
+        return self._lab.start(helper.node, Program(words, {}, "/"), str(self.log(helper.name)))
 
     def _await_helpers(self) -> None:
         deadline = time.monotonic() + READY_TIMEOUT_S

@@ -110,7 +110,7 @@ class FakeLab:
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         self._note("require", (topology, settings))
 
-    def share(self, folder: Path, reads: Sequence[Path] = ()) -> None:
+    def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
         """Programs here see the machine's files as they are."""
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:

@@ -1,15 +1,20 @@
-"""What makes a trial that ran to its end fail all the same."""
+"""What makes a trial that ran to its end fail all the same; and the files that it has meanwhile."""
 
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from testbed.errors import TrialError
-from testbed.execute import check_loss, check_weights, storable
+from testbed.errors import OutputError, TrialError, WorkerError
+from testbed.execute import check_file, check_loss, check_weights, storable, working_files
 from testbed.referee import REFERENCE
+from testbed.spec import Source
+from testbed.trials import trials
 
 RIGHT = {
     "weights_equal": True,
@@ -66,3 +71,45 @@ def test_a_loss_that_is_no_number_names_its_iteration(loss: float) -> None:
     with pytest.raises(TrialError, match="training diverged: the loss of iteration 1 is not a finite number"):
         check_loss(samples)
     check_loss(samples[samples["iteration"] == 0])
+
+
+def test_weights_are_taken_from_a_file_of_their_size_alone(tmp_path: Path) -> None:
+    path = tmp_path / "weights.npy"
+    with pytest.raises(WorkerError, match="rank 0 left no weights"):
+        check_file(path, 1000)
+    np.save(path, np.zeros(1000, np.float32))
+    check_file(path, 1000)
+    with pytest.raises(WorkerError, match="rank 0 left 4128 B of weights; 900 have 4 B each"):
+        check_file(path, 900)
+    path.rename(tmp_path / "another")
+    path.symlink_to(tmp_path / "another")
+    with pytest.raises(WorkerError, match=r"rank 0 left no weights: .*symbolic links"):
+        check_file(path, 1000)
+
+
+def test_working_files_are_the_harness_own_and_all_go(tmp_path: Path, source: Source) -> None:
+    trial, precious = trials(source)[0], tmp_path / "precious"
+    precious.touch()
+    run = tmp_path / "run"
+    run.mkdir()
+    with working_files(run, trial) as files:
+        assert files.work.stat().st_mode & 0o777 == 0o700
+        assert sorted(path.name for path in files.work.iterdir()) == ["h0", "h1", "h2", "s0"]
+        os.mkfifo(files.own("h0") / "fifo")
+        (files.own("h1") / "link").symlink_to(tmp_path)
+    assert not (run / "work").exists()
+    assert files.logs.is_dir()
+    assert precious.exists()
+
+
+@pytest.mark.parametrize("name", ["work", "logs"])
+def test_working_files_are_not_made_behind_a_link(tmp_path: Path, source: Source, name: str) -> None:
+    trial, run = trials(source)[0], tmp_path / "run"
+    precious = tmp_path / "elsewhere" / trial.id / "precious"
+    precious.parent.mkdir(parents=True)
+    precious.touch()
+    run.mkdir()
+    (run / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OutputError, match="not a directory"), working_files(run, trial):
+        pass
+    assert precious.exists()

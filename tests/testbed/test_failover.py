@@ -34,7 +34,7 @@ from topologies.addressing import plan
 from topologies.model import Topology
 from workloads import failover as workers_failover
 from workloads import training, worker
-from workloads.failover import CALL
+from workloads.failover import CALL, checked_in
 from workloads.job import Training
 from workloads.reference import reference_weights, relative_error
 from workloads.sync.engine import Engine
@@ -146,7 +146,7 @@ class Cluster:
         return coordinator.course
 
     def lines(self, kind: str) -> list[dict[str, object]]:
-        found = [watch.read(path) for path in sorted(self.files.work.glob("*.jsonl"))]
+        found = [watch.read(path) for path in sorted(self.files.work.glob("*/samples.jsonl"))]
         return [line for lines in found for line in lines if line["kind"] == kind]
 
 
@@ -181,7 +181,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         (trial,) = trials(read(text, "spec.yaml", Path(), overrides))
         work = tmp_path / str(len(made))
         work.mkdir()
-        made.append(Cluster(trial, Files(work, work), Loopback()))
+        files = Files(work, work)
+        files.make(trial.network.topology)
+        made.append(Cluster(trial, files, Loopback()))
         return made[-1]
 
     yield build
@@ -199,9 +201,10 @@ def check(run: Cluster, course: Course) -> None:
     work = run.trial.training
     assert isinstance(work, Training)
     worlds = tuple((phase.first, phase.network.world) for phase in course.phases)
+    last = course.phases[-1].network.forest
     wanted = reference_weights(work, worlds, run.trial.compute.mode)
     # Sums that lack a worker once are off by 1e-3; rounding is 5e-7, or 2e-5 where values in a pool are nearly equal.
-    assert relative_error(np.load(run.files.weights), wanted) < 1e-4
+    assert relative_error(np.load(run.files.weights(last.nodes[last.workers[0]])), wanted) < 1e-4
     samples = phases.attribute(results.table(run.lines("iteration")), course.phases, course.dead, course.behind)
     told = deaths.record(run.trial, course, samples)
     assert told is not None
@@ -264,6 +267,25 @@ def test_one_dies_while_the_others_meet_anew(cluster: Callable[..., Cluster]) ->
     assert sorted(dead(run, course)) == ["h2", "h4"]
     assert course.phases[-1].network.world == 4
     check(run, course)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, "no JSON", "[1]", '{"completed": 1e999, "error": ""}', '{"completed": 9999, "error": ""}', "[" * 9999],
+)
+def test_what_makes_no_sense_fails_the_trial_and_not_the_harness(
+    cluster: Callable[..., Cluster], text: str | None
+) -> None:
+    run = cluster(SINGLES)
+    run.files.generation(0).mkdir()
+    left = checked_in(run.files.samples("h0"), 0)
+    if text is None:
+        os.mkfifo(left)
+    else:
+        left.write_text(text)
+    coordinator = Coordinator(run.trial, run.files, run.lab, "reno", [0, 1, 2])  # type: ignore[arg-type]
+    with pytest.raises(WorkerError, match="h0 left the others and said nothing that makes sense"):
+        coordinator.look([], [0, 1, 2])
 
 
 @pytest.mark.parametrize("name", ["h0", "h5", "leaf0"])

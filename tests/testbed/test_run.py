@@ -71,7 +71,7 @@ class Started:
 
     def lines(self, trial: str, host: str) -> list[dict]:
         """What a worker has written so far."""
-        path = self.out / "work" / trial / f"{host}.jsonl"
+        path = self.out / "work" / trial / host / "samples.jsonl"
         if not path.exists():
             return []
         return [json.loads(line) for line in path.read_text().split("\n")[:-1]]

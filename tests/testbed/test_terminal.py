@@ -47,7 +47,7 @@ def test_a_terminal_that_closes_ends_a_run_unless_that_ignores_it(first: list[st
         with suppress(BlockingIOError):
             shown.extend(os.read(ours, 1 << 16))
         assert process.poll() is None, shown.decode()
-        return any((tmp_path / "out/work").glob("*/h0.jsonl"))
+        return any((tmp_path / "out/work").glob("*/h0/samples.jsonl"))
 
     try:
         until(at_work, PATIENCE_S, 0.05)

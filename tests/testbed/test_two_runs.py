@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from datetime import datetime
 from pathlib import Path
@@ -93,6 +94,93 @@ def test_what_a_killed_run_left_is_removed_when_it_goes_on(tmp_path: Path, sourc
     RunDirectory.reopen(tmp_path / "a").close()
     assert not (tmp_path / "a" / "work").exists()
     assert list((tmp_path / "a" / "trials").iterdir()) == []
+
+
+def made(folder: Path, source: Source) -> Path:
+    """A run directory with nothing in it."""
+    path = folder / "run"
+    RunDirectory.create(path, source).close()
+    return path
+
+
+def test_nobody_else_can_lock_a_run_out(tmp_path: Path, source: Source) -> None:
+    path = made(tmp_path, source)
+    assert (path / rundir.LOCK).stat().st_mode & 0o777 == 0o600
+    (path / rundir.LOCK).chmod(0o644)  # as earlier versions made it
+    RunDirectory.reopen(path).close()
+    assert (path / rundir.LOCK).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", [rundir.LOCK, rundir.WORK, *rundir.FOLDERS])
+def test_a_link_in_a_run_directory_leads_nowhere(tmp_path: Path, source: Source, name: str) -> None:
+    path, victim = made(tmp_path, source), tmp_path / "victim"
+    victim.mkdir()
+    (victim / ".a.tmp").touch()
+    if (path / name).is_dir():
+        (path / name).rmdir()
+    (path / name).unlink(missing_ok=True)
+    (path / name).symlink_to(victim)
+    with pytest.raises(OutputError, match=f"{path / name}: is no "):
+        RunDirectory.reopen(path)
+    assert [one.name for one in victim.iterdir()] == [".a.tmp"]
+
+
+def test_a_folder_that_becomes_a_link_is_not_written_through(tmp_path: Path, source: Source) -> None:
+    run, victim = RunDirectory.create(tmp_path / "run", source), tmp_path / "victim"
+    victim.mkdir()
+    (tmp_path / "run" / "trials").rmdir()
+    (tmp_path / "run" / "trials").symlink_to(victim)
+    with pytest.raises(OutputError, match=r"a\.json: cannot be written: not a directory"):
+        run.save_record({"id": "a"})
+    assert list(victim.iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["link", "records", "link to the lock"])
+def test_what_looks_half_made_and_holds_more_is_refused(tmp_path: Path, source: Source, what: str) -> None:
+    path, victim = tmp_path / "out", tmp_path / "victim"
+    victim.mkdir()
+    path.mkdir()
+    if what == "link to the lock":
+        (victim / "passwd").touch(0o644)
+        (path / rundir.LOCK).symlink_to(victim / "passwd")
+    else:
+        (path / rundir.LOCK).touch()
+    if what == "link":
+        (path / "logs").symlink_to(victim)
+    if what == "records":
+        (path / "trials").mkdir()
+        (path / "trials" / "ring-star3-b32.json").write_text("{}")
+    with pytest.raises(OutputError, match="is not empty"):
+        RunDirectory.create(path, source)
+    assert not (path / "resolved.json").exists()
+
+
+def test_a_directory_of_another_users_is_refused(
+    tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = made(tmp_path, source)
+    (tmp_path / "prepared").mkdir()
+    uid = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+    for begin in (lambda: RunDirectory.reopen(path), lambda: RunDirectory.create(tmp_path / "prepared", source)):
+        with pytest.raises(OutputError, match=f"belongs to another user \\(uid {uid}\\)"):
+            begin()
+    assert list((tmp_path / "prepared").iterdir()) == []
+
+
+def test_whose_lock_cannot_be_read_is_not_merged(
+    tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, opens = made(tmp_path, source), os.open
+
+    def refuse(name: str | Path, *rest: int, **more: int) -> int:
+        if Path(name).name == rundir.LOCK:
+            raise PermissionError(13, "Permission denied")
+        return opens(name, *rest, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(OutputError, match="only its owner can see whether a run is writing into it"):
+        rundir.check_idle(path)
 
 
 def test_runs_that_start_within_a_second_get_directories_of_their_own(

@@ -28,6 +28,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
 
 
 def say(files: Files, name: str, *lines: dict) -> None:
+    files.own(name).mkdir()
     files.samples(name).write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -111,8 +112,9 @@ def test_endings_in_words(status: int, text: str) -> None:
 
 def test_a_line_cut_short_is_left_out_and_a_damaged_one_is_not(files: Files) -> None:
     path = files.samples("h0")
+    path.parent.mkdir()
     path.write_text('{"kind": "hello"}\n{"kind": "iter')
     assert watch.read(path) == [{"kind": "hello"}]
     path.write_text('{"kind": "hel\n{"kind": "iteration"}\n')
-    with pytest.raises(TrialError, match=r"h0\.jsonl: damaged"):
+    with pytest.raises(TrialError, match=r"h0/samples\.jsonl: damaged"):
         watch.read(path)

@@ -49,7 +49,7 @@ def job(tmp_path: Path) -> Callable[..., Job]:
             congestion_control="reno",
             timeout_s=5.0,
             start_timeout_s=5.0,
-            samples="",
+            samples=str(tmp_path / "samples.jsonl"),
             failover=dataclasses.replace(found, **changes),  # type: ignore[arg-type]
         )
 
@@ -59,10 +59,10 @@ def job(tmp_path: Path) -> Callable[..., Job]:
 def test_who_leaves_says_how_far_it_came_and_takes_the_job_that_is_there_then(
     job: Callable[..., Job], tmp_path: Path
 ) -> None:
-    new = job(0, generation=1, first=4)
+    new, left = job(0, generation=1, first=4), failover.checked_in(tmp_path / "samples.jsonl", 0)
 
     def answer() -> None:
-        while not failover.checked_in(str(tmp_path), "h0").exists():
+        while not left.exists():
             time.sleep(0.01)
         failover.write_whole(failover.next_job(str(tmp_path), "h0"), new.text())
 
@@ -70,7 +70,7 @@ def test_who_leaves_says_how_far_it_came_and_takes_the_job_that_is_there_then(
     coordinator.start()
     assert failover.rejoin(job(0), 4, ERROR) == new
     coordinator.join()
-    said = json.loads(failover.checked_in(str(tmp_path), "h0").read_text())
+    said = json.loads(left.read_text())
     assert said == {"completed": 4, "error": "lost the connection to h7"}
 
 

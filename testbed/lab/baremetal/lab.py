@@ -105,7 +105,7 @@ class BaremetalLab:
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         networks.check(topology, settings, self.inventory)
 
-    def share(self, folder: Path, reads: Sequence[Path] = ()) -> None:
+    def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
         """Nothing to do: each host has a folder of its own, and what is written there is brought here."""
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:

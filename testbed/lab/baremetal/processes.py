@@ -75,7 +75,7 @@ class Processes:
     ) -> None:
         """Fork one: ``body`` in a process of its own."""
         for name in followed:
-            self.below(name).unlink(missing_ok=True)
+            self.room_for(name).unlink(missing_ok=True)
             self.follow(name)
         started_s = time.monotonic()
         pid = self._fork(body, self.room_for(log))

@@ -43,7 +43,7 @@ class Container:
         status, theirs = socket.socketpair()
         with theirs:
             words, environment = list(program.words), dict(program.environment)
-            pid = int(self._ask("run", words, environment, program.folder, files=(*files, theirs.fileno())))
+            pid = self._number(self._ask("run", words, environment, program.folder, files=(*files, theirs.fileno())))
         return pid, Attached(status, lambda number: self._ask("signal", pid, number))
 
     def signal_all(self, number: int) -> None:
@@ -52,7 +52,8 @@ class Container:
 
     def stopped(self, pids: Sequence[int]) -> list[int]:
         """Those of some programs that a signal has stopped."""
-        return [int(pid) for pid in self._ask("stopped", list(pids))]
+        found = self._ask("stopped", list(pids))
+        return [self._number(pid) for pid in (found if isinstance(found, list) else [found])]
 
     def ended(self) -> LabError:
         """What to raise when it is gone."""
@@ -84,6 +85,16 @@ class Container:
                     f"the container of {self.node} did not answer for {timeout_s:g} s",
                     fix="see whether somebody paused it: docker ps",
                 ) from None
+        if not isinstance(answer, dict) or not answer.keys() & {"error", "result"}:
+            raise self._odd(answer)
         if "error" in answer:
-            raise LabError(f"{self.node}: {answer['error']}")
+            raise LabError(f"{self.node}: {answer['error']:.1000}")
         return answer["result"]
+
+    def _number(self, answer: Any) -> int:
+        if type(answer) is not int:
+            raise self._odd(answer)
+        return answer
+
+    def _odd(self, answer: Any) -> LabError:
+        return LabError(f"the container of {self.node} answered {answer!r:.100}", fix="see what its image starts")

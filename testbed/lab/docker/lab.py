@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from testbed.errors import LabError, PrivilegeError, SpecError
 from testbed.lab.base import Exit, Launch, LinkSettings, Program, Running
@@ -40,6 +40,9 @@ from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
 from testbed.lab.netns.lab import HUGE_PAGES
 from testbed.lab.netns.zygote import ONE_THREAD
 from topologies.model import Topology
+
+if TYPE_CHECKING:
+    from docker.types import Mount
 
 AT_ONCE = 8
 """Containers that are started or removed at a time; Docker takes turns where it must."""
@@ -78,18 +81,18 @@ class DockerLab(NetnsLab):
         self._asked_for = containers or Containers()
         self._id = uuid.uuid4().hex[:12]
         self._image: str | None = None
-        self._folder: Path | None = None
+        self._work: Path | None = None
         self._reads: tuple[Path, ...] = ()
         self._listener: Listener | None = None
         self._hosts: dict[int, Container] = {}
         self._workers: dict[int, _Worker] = {}
         super().__init__(every_address=every_address)
 
-    def share(self, folder: Path, reads: Sequence[Path] = ()) -> None:
-        shared = [one.absolute() for one in (folder, *reads)]
+    def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
+        shared = [one.absolute() for one in (work, *reads)]
         if Path("/") in shared:
             raise SpecError("containers cannot have the folder /", fix="put the spec, and --out, into a folder")
-        self._folder, self._reads = shared[0], tuple(shared[1:])
+        self._work, self._reads = shared[0], tuple(shared[1:])
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         """
@@ -131,29 +134,33 @@ class DockerLab(NetnsLab):
             LabError: Docker refuses, or what runs in a container is not what was asked for.
         """
         kind = self._prepare_image()
-        self._listener = Listener(self._call)
-        host = self._host(self._listener.path, hosts_file)
+        self._listener = listener = Listener(names, self._call)
+
+        def host(name: str) -> dict[str, Any]:
+            return self._host(name, listener.path(name), hosts_file)
 
         def start(name: str) -> str:
-            settings = self._settings(name)
-            return self._daemon.start(f"testbed-{self._id}-{name}", kind, settings, host)
+            return self._daemon.start(f"testbed-{self._id}-{name}", kind, self._settings(name), host(name))
 
         for_all(start, names)
-        arrived = self._listener.arrivals(names, ARRIVAL_TIMEOUT_S)
-        self._listener.hide()
-        if missing := [name for name in names if name not in arrived]:
+        arrived = listener.arrivals(names, ARRIVAL_TIMEOUT_S)
+        missing = [name for name in names if name not in arrived]
+        said = self._what_it_says(kind, host(missing[0])) if missing else ""
+        listener.hide()
+        if missing:
             raise LabError(
                 f"the container of {missing[0]} did not start within {ARRIVAL_TIMEOUT_S:g} s"
                 + (f", nor those of {len(missing) - 1} others" if len(missing) > 1 else ""),
-                fix=f"see what it says: {self._what_it_says(kind, host)}",
+                fix=f"see what it says: {said}",
             )
         for container in arrived.values():
             check_limits(container, self._asked_for)
         return arrived
 
     def _what_it_says(self, kind: str, host: dict[str, Any]) -> str:
+        seen = {key: value for key, value in host.items() if key not in ("network_mode", "auto_remove")}
         with suppress(LabError):
-            said = self._daemon.output(kind, [*self._python(), image.INSIDE], host, labels(self._id, "trial"))
+            said = self._daemon.output(kind, [*self._python(), image.INSIDE], seen, labels(self._id, "trial"))
             return said.rpartition("\n")[2]
         return "docker events"
 
@@ -173,13 +180,8 @@ class DockerLab(NetnsLab):
             "working_dir": str(Path.cwd()),  # so that relative paths mean the same
         }
 
-    def _host(self, socket: str, hosts_file: str) -> dict[str, Any]:
-        """What all containers have in common: no network, no privileges, limits, and what of this machine they see."""
-        from docker.types import Mount
-
-        writes = [self._folder] if self._folder else []
-        system = image.read_only() if self._asked_for.image is None else []
-        reads = [one for one in image.outermost([*system, *self._reads]) if one not in writes]
+    def _host(self, name: str, socket: str, hosts_file: str) -> dict[str, Any]:
+        """No network, no privileges, limits, and what of this machine a container sees."""
         asked = self._asked_for
         return {
             "network_mode": "none",
@@ -191,12 +193,23 @@ class DockerLab(NetnsLab):
             "pids_limit": MOST_PROCESSES,
             "auto_remove": True,
             "extra_hosts": _names(hosts_file),
-            "mounts": [
-                Mount(CONTROL, socket, type="bind"),
-                *(Mount(str(one), str(one), type="bind", read_only=True) for one in reads),
-                *(Mount(str(one), str(one), type="bind") for one in writes),
-            ],
+            "mounts": self._mounts(name, socket),
         }
+
+    def _mounts(self, name: str, socket: str) -> list[Mount]:
+        """What a container sees under the paths that it has here: its own folder of the trial's is all that it can
+        write to. Docker mounts a folder that is within another after that."""
+        from docker.types import Mount
+
+        system = image.read_only() if self._asked_for.image is None else []
+        work = [self._work] if self._work else []
+        reads = {*image.outermost([*system, *self._reads]), *work}
+        own = [folder / name for folder in work if (folder / name).is_dir()]
+        return [
+            Mount(CONTROL, socket, type="bind", read_only=True),
+            *(Mount(str(one), str(one), type="bind", read_only=True) for one in sorted(reads)),
+            *(Mount(str(one), str(one), type="bind") for one in own),
+        ]
 
     def launch(self, workers: Sequence[Launch]) -> None:
         switches = [worker for worker in workers if worker.node not in self._hosts]
@@ -245,6 +258,8 @@ class DockerLab(NetnsLab):
         return self.attach(node, command, files)
 
     def agent(self) -> list[str]:
+        assert self._listener is not None
+        self._listener.answer_calls()
         return [self._hosts[0].python, "-P", "-m", AGENT]
 
     def exits(self) -> list[Exit]:

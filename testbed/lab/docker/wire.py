@@ -7,6 +7,7 @@ a program that the harness runs.
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Sequence
 from typing import Any
@@ -62,11 +63,16 @@ class Wire:
         """
         try:
             self._socket.settimeout(timeout_s)
-            data, files, _, _ = socket.recv_fds(self._socket, LARGEST_BYTES, MOST_FILES)
-            return json.loads(data), files
+            data, files, _, _ = socket.recv_fds(self._socket, LARGEST_BYTES, MOST_FILES, socket.MSG_CMSG_CLOEXEC)
         except TimeoutError:
             raise
-        except (OSError, ValueError) as error:  # nothing at all, the end, is no JSON either
+        except OSError as error:
+            raise WireClosedError from error
+        try:
+            return json.loads(data), files
+        except (ValueError, RecursionError) as error:  # nothing at all, the end, is no JSON either
+            for file in files:
+                os.close(file)
             raise WireClosedError from error
 
     def close(self) -> None:

@@ -65,11 +65,13 @@ class View:
     """What the workers of a node are shown.
 
     Attributes:
-        own: the folder that they may write to; they may read the one that it is in.
+        work: the folder that they may read.
+        own: the folder in it that they may write to, if there is one.
         copies: folders of which they get copies on write.
         agent: whether they may start programs on other hosts.
     """
 
+    work: Path | None = None
     own: Path | None = None
     copies: tuple[Path, ...] = ()
     agent: bool = False
@@ -166,8 +168,8 @@ def _listen() -> int:
 
 def furnish(view: View) -> None:
     """Make the calling process's mount namespace what a worker sees. Raises OSError, which names what was refused."""
-    own = [] if view.own is None else [view.own.parent, view.own]
-    shown, work = Held([one for one in _needed() if _is_emptied(one)]), Held(own)
+    shown = Held([one for one in _needed() if _is_emptied(one)])
+    work = Held([one for one in (view.work, view.own) if one is not None])
     copied = [mounts.Copy(folder) for folder in view.copies]
     devices = Held([path for name in (*DEVICES, *ACCELERATORS) for path in sorted(Path("/dev").glob(name))])
     mounts.make_all_read_only()

@@ -97,8 +97,8 @@ class NetnsLab:
         self._receive(WORK_TIMEOUT_S)
         self._ending = os.pidfd_open(self._process.pid)
 
-    def share(self, folder: Path, reads: Sequence[Path] = ()) -> None:
-        shared = [one.absolute() for one in (folder, *reads)]
+    def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
+        shared = [one.absolute() for one in (work, *reads)]
         if Path("/") in shared:
             raise SpecError("workers cannot have the folder /", fix="put the spec, and --out, into a folder")
         self._ask("share", str(shared[0]), list(map(str, shared[1:])))

@@ -89,7 +89,7 @@ class Sandbox:
         self._way: Way | None = None
         self._lent: dict[int, int] = {}
         self._processes = Processes()
-        self._folder: Path | None = None
+        self._work: Path | None = None
         self._copies: tuple[Path, ...] = ()
         self._enclosures: dict[int, Enclosure] = {}
         self._calls: Calls | None = None
@@ -133,10 +133,10 @@ class Sandbox:
         """Network namespaces that somebody else has made, for these nodes of the network that is built next."""
         self._lent |= dict(zip(nodes, files, strict=True))
 
-    def share(self, folder: str, copies: Sequence[str]) -> None:
-        """From the next :meth:`up` on, workers read what is in ``folder``, write to what is called there as their node,
-        and have copies on write of the others."""
-        self._folder, self._copies = Path(folder), tuple(map(Path, copies))
+    def share(self, work: str, copies: Sequence[str]) -> None:
+        """From the next :meth:`up` on, workers read what is in ``work``, write to what is called there as their node, and
+        have copies on write of the others."""
+        self._work, self._copies = Path(work), tuple(map(Path, copies))
 
     def up(self, blueprint: Blueprint) -> dict[str, Any]:
         """Build and read back; what was read is returned summarised."""
@@ -360,8 +360,9 @@ class Sandbox:
         place = self._place(node)
         assert place.namespace is not None
         if node not in self._enclosures:
-            own = None if self._folder is None else self._folder / place.name
-            view = View(own, self._copies, agent=self._calls is not None)
+            own = None if self._work is None else self._work / place.name
+            own = own if own is not None and own.is_dir() else None
+            view = View(self._work, own, self._copies, agent=self._calls is not None)
             found = Enclosure(place.name, place.namespace, view)
             self._enclosures[node] = found
             if self._calls is not None and found.agent is not None:

@@ -71,6 +71,8 @@ def opened(request: pytest.FixtureRequest, folder: Path) -> Iterator[Lab]:
         lab = LABS[name]()
     except (MissingToolError, PrivilegeError) as error:
         pytest.skip(f"{name}: {error}")
+    for number in range(4):
+        (folder / f"h{number}").mkdir()
     try:
         lab.share(folder)
         yield lab
@@ -135,14 +137,14 @@ def test_programs_run_on_their_nodes_and_their_ends_are_told(lab: Lab, tmp_path:
 
 def test_a_stopped_worker_is_named_and_goes_on(lab: Lab, tmp_path: Path) -> None:
     up(lab)
-    log, go = tmp_path / "log", tmp_path / "go"
+    log, own = tmp_path / "log", tmp_path / "h1"
     # Nothing is forked once it is ready: a shell that waits for its child to begin is not stopped before that.
-    lab.launch([Launch(1, "", str(log), shell("mkfifo go; echo ready; read line <go; exit 3", tmp_path))])
+    lab.launch([Launch(1, "", str(log), shell("mkfifo go; echo ready; read line <go; exit 3", own))])
     until_written(log)
     lab.signal(1, signal.SIGSTOP)
     until(lambda: lab.stopped() == [1])
     lab.signal(1, signal.SIGCONT)
-    assert lab.execute(1, ["sh", "-c", f"echo >{go}"], PATIENCE_S).status == 0
+    assert lab.execute(1, ["sh", "-c", f"echo >{own / 'go'}"], PATIENCE_S).status == 0
     assert [(one.node, one.status) for one in ended(lab, 1)] == [(1, 3)]
 
 

@@ -19,8 +19,9 @@ import pytest
 from testbed.errors import LabError, MissingToolError
 from testbed.lab.base import Exit, Launch, LinkChange, LinkSettings, Program
 from testbed.lab.docker import daemon, image
+from testbed.lab.docker import lab as lab_module
 from testbed.lab.docker.daemon import Daemon, Marked
-from testbed.lab.docker.lab import DockerLab
+from testbed.lab.docker.lab import AGENT, DockerLab
 from testbed.lab.docker.limits import Containers
 from tests.patience import until
 from topologies.build import build
@@ -91,9 +92,10 @@ def inspected(lab: DockerLab) -> list[dict[str, Any]]:
 
 
 def test_nothing_is_published_and_nothing_privileged(lab: DockerLab, tmp_path: Path) -> None:
-    (tmp_path / "shared").mkdir()
-    (tmp_path / "read").mkdir()
-    lab.share(tmp_path / "shared", [tmp_path / "read"])
+    work, read = tmp_path / "run" / "work", tmp_path / "read"
+    for folder in (work / "h0", work / "h1", read):
+        folder.mkdir(parents=True)
+    lab.share(work, [read])
     up(lab, "star(hosts=2)")
     for one in inspected(lab):
         host = one["HostConfig"]
@@ -102,15 +104,35 @@ def test_nothing_is_published_and_nothing_privileged(lab: DockerLab, tmp_path: P
         assert (one["NetworkSettings"]["Ports"], one["NetworkSettings"]["IPAddress"]) == ({}, "")
         assert (host["PidMode"], host["UTSMode"], host["IpcMode"]) == ("", "", "private")
         assert "no-new-privileges" in host["SecurityOpt"]
-        writable = {mount["Target"] for mount in host["Mounts"] if not mount.get("ReadOnly")}
-        assert writable == {"/run/testbed", str(tmp_path / "shared")}
-    assert lab.execute(0, ["touch", str(tmp_path / "shared" / "a")], 5).status == 0
-    assert lab.execute(0, ["touch", str(tmp_path / "read" / "a")], 5).status == 1
+        writable = [mount["Target"] for mount in host["Mounts"] if not mount.get("ReadOnly")]
+        assert writable == [str(work / one["Config"]["Hostname"])]
+    (work / "job").write_text("to be read")
+    assert lab.execute(0, ["cat", str(work / "job")], 5).stdout == "to be read"
+    assert lab.execute(0, ["touch", str(work / "h0" / "a")], 5).status == 0
+    for place in (work, work / "h1", work.parent, read):
+        lab.execute(0, ["touch", str(place / "a")], 5)
+        lab.execute(0, ["ln", "-s", "/etc", str(place / "a")], 5)
+        lab.execute(0, ["mv", str(work / "h1"), str(work / "h2")], 5)
     assert lab.execute(0, ["touch", sys.prefix], 5).status == 1
-    assert [path.name for path in tmp_path.rglob("a")] == ["a"]
+    assert list(tmp_path.rglob("a")) == [work / "h0" / "a"]
+    assert sorted(path.name for path in work.iterdir()) == ["h0", "h1", "job"]
+
+
+def test_a_container_that_would_have_the_others_run_something_is_refused(lab: DockerLab) -> None:
+    up(lab, "star(hosts=2)")
+    container = lab._hosts[0]
+    call = [container.python, "-P", "-m", AGENT, "h1", "hostname"]
+    done = lab.execute(0, call, 20)
+    assert (done.status, done.stdout) == (1, "")
+    assert done.stderr == "the scheme of this trial starts nothing on other hosts\n"
+    assert lab.execute(0, [*lab.agent(), "h1", "hostname"], 20).stdout == "h1\n"
+    up(lab, "star(hosts=2)")
+    assert lab.execute(0, call, 20).status == 1, "the next trial has asked for nothing"
 
 
 def test_programs_report_how_they_ended(lab: DockerLab, tmp_path: Path) -> None:
+    for name in ("h0", "h1", "h2"):
+        (tmp_path / name).mkdir()
     lab.share(tmp_path)
     topology = up(lab, "star(hosts=3)")
     switch = topology.index["s0"]
@@ -264,6 +286,17 @@ def test_limits_that_the_daemon_refuses_are_told() -> None:
         with pytest.raises(LabError, match=r"Docker cannot start container .*CPU"):
             up(lab, "star(hosts=2)")
         assert ours(lab) == []
+
+
+def test_a_container_that_does_not_come_is_named_with_what_it_says(
+    lab: DockerLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lab_module, "ARRIVAL_TIMEOUT_S", 0.0)
+    with pytest.raises(LabError, match=r"the container of h0 did not start .*, nor those of 1 others") as caught:
+        up(lab, "star(hosts=2)")
+    assert caught.value.fix is not None
+    assert '"wire": ' in caught.value.fix
+    assert ours(lab) == []
 
 
 QUICK = """\

@@ -10,19 +10,25 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from testbed.errors import LabError, MissingToolError, SpecError, TestbedError
-from testbed.lab.docker import daemon, image, inside, limits
+from testbed.lab.base import Program
+from testbed.lab.docker import daemon, image, inside, limits, listener
 from testbed.lab.docker import lab as lab_module
 from testbed.lab.docker.daemon import Daemon, Owner
 from testbed.lab.docker.lab import _names, check_limits, for_all
 from testbed.lab.docker.limits import Containers
 from testbed.lab.docker.listener import Listener
 from testbed.lab.docker.wire import Wire, WireClosedError
+from testbed.lab.netns.attached import Attached, Files
+from testbed.lab.netns.processes import STATUS
+from tests.patience import until
 
 from ..conftest import SPEC, Called, testbed
 
@@ -146,6 +152,137 @@ def test_messages_keep_apart_and_carry_files() -> None:
     b.close()
 
 
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def nobody_calls(*_: object) -> Attached:
+    raise AssertionError("nobody calls")
+
+
+@pytest.fixture
+def listens() -> Iterator[Listener]:
+    """For h0 and h1; what they call ends at once, with status 7."""
+
+    def start(host: str, command: list[str], files: Files) -> Attached:
+        os.write(files[1], f"{host} {command[-1]}".encode())
+        ours, theirs = socket.socketpair()
+        theirs.send(STATUS.pack(7, 0.0))
+        theirs.close()
+        return Attached(ours, lambda _: None)
+
+    listens = Listener(["h0", "h1"], start)
+    yield listens
+    listens.close()
+    for container in listens.arrivals([], 0).values():
+        os.close(container.namespace)
+
+
+ARRIVAL: dict[str, Any] = {"arrived": "h0", "python": "python3", "cpus": 1.0, "memory_bytes": 2**30}
+
+
+def arrive(listens: Listener, said: object = ARRIVAL, files: int = 1, at: str = "h0") -> Wire:
+    """As a container's first process does."""
+    line = Wire.connect(listens.path(at))
+    line.send(said, [0] * files)
+    return line
+
+
+def is_sent_away(line: Wire) -> bool:
+    try:
+        line.receive(20)
+    except WireClosedError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("said", "files"),
+    [
+        ({"arrived": "h1", "python": "python3", "cpus": 1.0, "memory_bytes": 2**30}, 1),  # through the door of h0
+        (ARRIVAL, 0),
+        (ARRIVAL, 2),
+        (ARRIVAL | {"python": 3}, 1),
+        (ARRIVAL | {"cpus": "many"}, 1),
+        (ARRIVAL | {"memory_bytes": [1]}, 1),
+        ({"arrived": ["h0"]}, 1),
+        ({"call": "h1"}, 3),
+        ({"call": "h1", "command": ["true"]}, 3),
+        ({"call": "h1", "command": "true"}, 2),
+        ([1, 2], 0),
+        ("hello", 1),
+        (None, 0),
+        (7, 8),
+    ],
+)
+def test_an_odd_greeting_ends_nothing_but_its_connection(listens: Listener, said: object, files: int) -> None:
+    open_before = open_files()
+    odd = arrive(listens, said, files)
+    assert is_sent_away(odd)
+    odd.close()
+    until(lambda: open_files() == open_before)
+    line = arrive(listens)
+    assert listens.arrivals(["h0"], 20).keys() == {"h0"}
+    assert is_sent_away(arrive(listens)), "it is there already"
+    line.close()
+
+
+def test_what_is_no_json_ends_nothing(listens: Listener) -> None:
+    for data in (b"{", b"[" * 100_000, b"\xff" * 9):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as odd:
+            odd.connect(listens.path("h0"))
+            odd.send(data)
+            assert is_sent_away(Wire(odd))
+    line = arrive(listens)
+    assert listens.arrivals(["h0"], 20).keys() == {"h0"}
+    line.close()
+
+
+def test_who_is_silent_holds_no_thread_and_nobody_up(listens: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "GREETING_S", 1.0)
+    before = threading.active_count(), open_files()
+    silent = [Wire.connect(listens.path("h0")) for _ in range(900)]
+    line = arrive(listens, ARRIVAL | {"arrived": "h1"}, at="h1")
+    assert listens.arrivals(["h1"], 20).keys() == {"h1"}
+    assert threading.active_count() == before[0]
+    ours = open_files() - before[1] - len(silent)
+    assert ours == listener.MOST_SILENT + 3  # and of h1 both ends of its line, and what it lends
+    assert is_sent_away(silent[0])
+    for one in silent:
+        one.close()
+    line.close()
+
+
+def call(listens: Listener) -> tuple[Any, str]:
+    """What a program in h0 is answered, and what it can read."""
+    line = Wire.connect(listens.path("h0"))
+    read, write = os.pipe()
+    line.send({"call": "h1", "command": "uname"}, [0, write, write])
+    os.close(write)
+    answer, _ = line.receive(20)
+    line.close()
+    with os.fdopen(read) as said:
+        return answer, said.read()
+
+
+def test_a_command_on_another_host_is_for_trials_that_need_it(listens: Listener) -> None:
+    assert call(listens) == ({"error": "the scheme of this trial starts nothing on other hosts"}, "")
+    listens.answer_calls()
+    assert call(listens) == ({"status": 7}, "h1 uname")
+
+
+def test_a_container_that_answers_oddly_is_named() -> None:
+    for odd in ([1], {"x": 1}, {"result": "12"}, {"result": True}):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        container = lab_module.Container("h1", Wire(ours), -1, ARRIVAL)
+        its = Wire(theirs)
+        its.send(odd)
+        with pytest.raises(LabError, match="the container of h1 answered"):
+            container.run(Program(("true",), {}, "/"), (0, 1, 2))
+        ours.close()
+        its.close()
+
+
 def test_a_failure_among_many_is_raised_after_all_were_done() -> None:
     seen = []
 
@@ -236,7 +373,7 @@ def test_a_folder_that_was_left_is_found_by_its_mark(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    listens = Listener(lambda *_: pytest.fail("nobody calls"))
+    listens = Listener(["h0"], nobody_calls)
     (tmp_path / "testbed-docker-of-somebody").mkdir()
     left = tmp_path / "testbed-docker-left"
     left.mkdir()
@@ -246,7 +383,7 @@ def test_a_folder_that_was_left_is_found_by_its_mark(
     assert [one["name"] for one in json.loads(testbed("clean", "--json").out)["left"]] == [str(left)]
     assert f"process {gone.pid}" in testbed("clean", "--yes").out
     assert not left.exists()
-    assert Path(listens.path).exists()
+    assert Path(listens.path("h0")).exists()
     listens.close()
     assert [path.name for path in tmp_path.iterdir()] == ["testbed-docker-of-somebody"]
 

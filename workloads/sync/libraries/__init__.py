@@ -36,6 +36,11 @@ def require(library: Library | None) -> None:
         raise MissingToolError(f"scheme openmpi needs {MPI4PY[0]}, which is not installed", fix=MPI4PY[1])
 
 
+def needs_agent(library: Library | None) -> bool:
+    """Whether a rank starts programs on the hosts of others."""
+    return library is not None and library.name == "openmpi"
+
+
 def imports_torch(library: Library | None) -> bool:
     """Whether ranks have a use for PyTorch even where they train nothing."""
     return library is not None and library.name == "gloo"

@@ -69,7 +69,7 @@ def started(rehearsal: Rehearsal, folder: Path) -> subprocess.Popen[bytes]:
 
     def at_work() -> bool:
         assert process.poll() is None, (folder / "said").read_text()
-        return any(path.stat().st_size for path in (folder / "run/work").rglob("h0.jsonl"))
+        return any(path.stat().st_size for path in (folder / "run/work").rglob("h0/samples.jsonl"))
 
     until(at_work, STARTED_S, 0.2)
     assert all("htb" in shapers(rehearsal, host) for host in range(3))
