@@ -1,23 +1,29 @@
-"""Read a run directory. Nothing is written here."""
+"""Read a run directory, of whomever it is: see :mod:`testbed.foreign`. Nothing is written here, and no code is run."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from analysis import samples as tables
 from analysis.recorded import Accuracy, Attempt, Check, Event, LinkCount, Metrics, Recovery, Run, Trial, workload_of
+from analysis.schema import ENVIRONMENT, RECORD, RESOLVED
 from analysis.verdicts import numbers_of
 from testbed.errors import OutputError
-from testbed.files import check_name, number, parse_json
+from testbed.files import check_name, number
+from testbed.foreign import UnfitError, read_bytes, read_object
+from testbed.printable import printable
+from testbed.shape import Shape, check
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA = 1
 """The newest schema of a run directory that this version reads."""
-COLUMNS = ("rank", "iteration", "start_s", "ready_s", "sum_s", "end_s", "loss")
-"""What a samples table must have."""
+LARGEST_SPEC_BYTES = 2**16
+"""As much as :mod:`testbed.spec.yaml` reads."""
 
 _T = TypeVar("_T")
 
@@ -34,21 +40,30 @@ def load(run_dir: Path, *, samples: bool = True) -> Run:
             f"{run_dir}: not a run directory (it has no resolved.json)",
             fix="give the directory that testbed run wrote, such as runs/quickstart",
         )
-    resolved = _json(run_dir / "resolved.json")
-    warmup = int(workload_of(resolved).get("warmup") or 0)
-    trials = [_trial(run_dir, path, warmup, samples) for path in sorted((run_dir / "trials").glob("*.json"))]
+    resolved = _json(run_dir, "resolved.json", RESOLVED)
+    warmup = workload_of(resolved).get("warmup") or 0
+    trials = []
+    left = tables.MOST_IN_ALL
+    for path in sorted((run_dir / "trials").glob("*.json")):
+        trial = _trial(run_dir, path, warmup, samples)
+        trials.append(trial)
+        left -= 0 if trial.samples is None else trial.samples.size
+        if left < 0:
+            raise OutputError(
+                f"{run_dir}: its samples are more than {tables.MOST_IN_ALL:,} values",
+                fix="report fewer trials at a time: move some of its trials/*.json elsewhere",
+            )
     trials.sort(key=lambda trial: trial.started)
     planned = [str(arm["label"]) for arm in resolved.get("arms") or () if "label" in arm]
     labels = tuple(dict.fromkeys(planned + [trial.label for trial in trials]))
     points = {trial.at: i for i, trial in reversed(list(enumerate(trials)))}  # in the order in which they ran
     trials.sort(key=lambda trial: (trial.batch, trial.repeat, points[trial.at], labels.index(trial.label)))
-    spec = run_dir / "spec.yaml"
     return Run(
         path=run_dir,
-        name=str(resolved.get("name") or run_dir.resolve().name),
-        spec=spec.read_text(encoding="utf-8", errors="replace") if spec.is_file() else "",
+        name=printable(str(resolved.get("name") or run_dir.resolve().name)),
+        spec=_spec(run_dir),
         resolved=resolved,
-        environment=_json(run_dir / "env.json"),
+        environment=_json(run_dir, "env.json", ENVIRONMENT),
         labels=labels,
         trials=tuple(trials),
         planned=_planned(resolved),
@@ -60,9 +75,25 @@ def _planned(resolved: dict[str, Any]) -> int | None:
         return int(resolved["planned"])
     work = workload_of(resolved)
     arms, batches = resolved.get("arms"), [0] if work.get("kind") == "command" else work.get("batch")
-    if not isinstance(arms, list) or not isinstance(batches, list):
+    repeats = resolved.get("repeats") or 1
+    if not isinstance(arms, list) or not isinstance(batches, list) or not isinstance(repeats, int):
         return None
-    return len(arms) * len(batches) * int(resolved.get("repeats") or 1)
+    return len(arms) * len(batches) * repeats
+
+
+def _spec(run_dir: Path) -> str:
+    """The spec's text, as a terminal may be given it; nothing where it is not there.
+
+    Raises:
+        OutputError: it is no file, or larger than a spec.
+    """
+    path = run_dir / "spec.yaml"
+    try:
+        return printable(read_bytes(path, LARGEST_SPEC_BYTES, run_dir).decode(errors="replace"))
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnfitError) as error:
+        raise OutputError(f"{path}: {error}", fix="restore it from a copy, or remove it") from None
 
 
 def _damaged(path: Path, why: str) -> OutputError:
@@ -72,32 +103,35 @@ def _damaged(path: Path, why: str) -> OutputError:
     samples = path.suffix == ".parquet"
     culprit = path.parent.parent / "trials" / f"{path.stem}.json" if samples else path
     run_dir = path.parent if path.name == "env.json" else path.parent.parent
-    return OutputError(f"{path}: {why}", fix=f"rm -f {culprit}; testbed run --resume {run_dir}")
+    return OutputError(f"{path}: {why}", fix=f"rm -f {quote(str(culprit))}; testbed run --resume {quote(str(run_dir))}")
 
 
-def _json(path: Path) -> dict[str, Any]:
-    """A JSON object of a schema that we know."""
+def _json(run_dir: Path, name: str, of: Shape) -> dict[str, Any]:
+    """A JSON object of a run, of a schema that we know, and of this shape."""
+    path = run_dir / name
     try:
-        value = parse_json(path.read_text(encoding="utf-8"))
+        value = read_object(path, run_dir)
+    except UnfitError as error:
+        raise _damaged(path, str(error)) from None
     except OSError as error:
         raise _damaged(path, (error.strerror or str(error)).lower()) from None
-    except ValueError as error:
-        raise _damaged(path, f"damaged, not JSON ({error})") from None
-    if not isinstance(value, dict):
-        raise _damaged(path, "damaged, holds no JSON object")
     schema = value.get("schema")
-    if not isinstance(schema, int):
-        raise _damaged(path, f"damaged, its schema is {schema!r}")
+    if type(schema) is not int:
+        raise _damaged(path, f"damaged, its schema is {schema!r:.40}")
     if schema > SCHEMA:
         raise OutputError(
             f"{path}: schema {schema}; this version of testbed reads up to {SCHEMA}",
             fix="update testbed to the version that wrote the run",
         )
+    try:
+        check(value, of)
+    except ValueError as error:
+        raise _damaged(path, f"damaged ({error})") from None
     return value
 
 
 def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
-    raw = _json(path)
+    raw = _json(run_dir, f"trials/{path.name}", RECORD)
     try:
         check_name(path, raw["id"])
         done = raw["status"] == "done"
@@ -123,7 +157,7 @@ def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
             recoveries=tuple(_known(Recovery, one) for one in (raw.get("failover") or {}).get("recoveries", ())),
             started=str(raw.get("started") or ""),
             duration_s=raw.get("duration_s"),
-            samples=_samples(run_dir / "samples" / f"{path.stem}.parquet", needed=done and raw.get("kind") != "command")
+            samples=_samples(run_dir, path.stem, needed=done and raw.get("kind") != "command")
             if with_samples
             else None,
             point=dict(raw.get("point") or {}),
@@ -168,18 +202,14 @@ def _link(raw: dict[str, Any]) -> LinkCount:
     )
 
 
-def _samples(path: Path, needed: bool) -> pd.DataFrame | None:
-    import pandas as pd  # half a second, which those that read no samples need not wait
-    import pyarrow
-
+def _samples(run_dir: Path, trial: str, needed: bool) -> pd.DataFrame | None:
+    path = run_dir / "samples" / f"{trial}.parquet"
     if not path.exists() and not needed:
         return None
     try:
-        samples = pd.read_parquet(path)
-    except (OSError, pyarrow.ArrowException) as error:
-        reason = "missing" if isinstance(error, FileNotFoundError) else f"damaged, not Parquet ({error})"
+        return tables.read(path, run_dir)
+    except UnfitError as error:
+        raise _damaged(path, str(error)) from None
+    except OSError as error:
+        reason = "missing" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
         raise _damaged(path, reason) from None
-    lacking = [name for name in COLUMNS if name not in samples]
-    if lacking:
-        raise _damaged(path, f"damaged, the column {lacking[0]!r} is missing")
-    return samples.sort_values(["iteration", "rank"], ignore_index=True)

@@ -11,14 +11,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from analysis.cell import Cell
 from analysis.load import load
 from analysis.recorded import Run, Trial
+from analysis.schema import BASELINE
 from analysis.verdicts import INVALID, VALID
 from testbed.errors import OutputError
 from testbed.files import number, read_json, write_bytes
+from testbed.printable import printable
+from testbed.shape import check
 from testbed.units import time_text
 
 SCHEMA = 1
@@ -120,6 +124,10 @@ def read(path: Path, *, iterations: bool = False, again: bool = True) -> Side:
         return _from_baseline(path)
     run = load(path, samples=iterations)
     found = _from_run(path, run)
+    if again and (path / RERUN).is_symlink():
+        raise OutputError(
+            f"{path / RERUN}: is a link, and none is followed there", fix="put in its place what it names"
+        )
     if again and (path / RERUN / "resolved.json").is_file():
         found = replaced(found, _from_run(path, load(path / RERUN, samples=iterations)))
     return found
@@ -219,14 +227,16 @@ def describe(name: str, resolved: Mapping[str, Any], environment: Mapping[str, A
     """A run before its first trial."""
     swept = {name.split(".")[0] for name in resolved.get("sweep") or ()}
     keys = [key for key in (*ARM, "scheme") if key not in swept]
-    arms = {str(arm["label"]): {key: arm.get(key) for key in keys} for arm in resolved.get("arms") or ()}
+    arms = {
+        str(arm["label"]): {key: arm.get(key) for key in keys} for arm in resolved.get("arms") or () if "label" in arm
+    }
     found = conditions(environment, resolved)
     return Side(name, Path(name).resolve(), str(resolved.get("name") or name), found, arms, ())
 
 
 def _from_run(path: Path, run: Run) -> Side:
-    described = describe(str(path), run.resolved, run.environment)
-    return replace(described, trials=tuple(map(_measured, run.trials)))
+    described = describe(printable(str(path)), run.resolved, run.environment)
+    return replace(described, path=path.resolve(), trials=tuple(map(_measured, run.trials)))
 
 
 def _measured(trial: Trial) -> Measured:
@@ -273,16 +283,19 @@ def _text(value: Mapping[str, Any]) -> str:
 
 def _from_baseline(path: Path) -> Side:
     raw = read_json(path)
-    if not isinstance(raw.get("schema"), int) or "baseline" not in raw:
-        raise OutputError(f"{path}: is not a baseline", fix=f"make one of a run: testbed baseline RUN --out {path}")
+    if type(raw.get("schema")) is not int or "baseline" not in raw:
+        raise OutputError(
+            f"{path}: is not a baseline", fix=f"make one of a run: testbed baseline RUN --out {quote(str(path))}"
+        )
     if raw["schema"] > SCHEMA:
         raise OutputError(
             f"{path}: schema {raw['schema']}; this version of testbed reads up to {SCHEMA}",
             fix="update testbed to the version that wrote the baseline",
         )
     try:
+        check(raw, BASELINE)
         return Side(
-            name=str(path),
+            name=printable(str(path)),
             path=path.resolve(),
             experiment=str(raw["baseline"]),
             conditions=dict(raw["conditions"]),
@@ -292,7 +305,7 @@ def _from_baseline(path: Path) -> Side:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise OutputError(
             f"{path}: damaged ({type(error).__name__}: {error})",
-            fix=f"restore it, or make it anew: testbed baseline RUN --out {path}",
+            fix=f"restore it, or make it anew: testbed baseline RUN --out {quote(str(path))}",
         ) from None
 
 

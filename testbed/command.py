@@ -32,6 +32,8 @@ from workloads.sync.schemes import build
 
 MASTER_PORT = 29500
 """What torchrun takes unless told otherwise."""
+MOST_PROBED_BYTES = 2**20
+"""What a process says that measures a host's links: a line for each of its NICs."""
 COUNT_S = 1.0
 """How often the links are looked at, to see whether anything moves."""
 
@@ -71,7 +73,10 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
 
     exits, observed = observing.observe(trial, lab, files, run, {})
     probes = [
-        {**line, "name": names[one.node]} for one in probers for line in watch.read(files.samples(names[one.node]))
+        {**line, "name": names[one.node]}
+        for one in probers
+        for line in watch.read_checked(files.samples(names[one.node]), MOST_PROBED_BYTES)
+        if line["kind"] == "probe"
     ]
     lab.down()
     return Ran(exits, probes, idle, observed)
@@ -170,8 +175,8 @@ def _wait(lab: Lab, ranks: Sequence[Launch], names: Sequence[str], files: Files,
 
 
 def _signs(lab: Lab, ranks: Sequence[Launch]) -> tuple[int, ...]:
-    """What changes while something gets done: lengths of logs, bytes on the links."""
-    return (*(Path(one.log).stat().st_size for one in ranks), *(count.bytes for count in lab.counters()))
+    """What changes while something gets done: lengths of logs, bytes on the links. Raises TrialError: a log is none."""
+    return (*(watch.size_bytes(Path(one.log)) for one in ranks), *(count.bytes for count in lab.counters()))
 
 
 def _stuck(lab: Lab, running: Sequence[int], names: Sequence[str], files: Files, timeout_s: float) -> TrialTimeoutError:

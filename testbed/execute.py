@@ -22,9 +22,9 @@ from testbed.bounds import bounds as bounds_of
 from testbed.calibration import Calibrated
 from testbed.deaths import Course, undisturbed
 from testbed.deaths import record as record_of_deaths
-from testbed.errors import DiskFullError, TrialError, WorkerError
+from testbed.errors import DiskFullError, TrialError
 from testbed.failover import Coordinator
-from testbed.files import named_errors, open_own, opened_folder
+from testbed.files import named_errors, opened_folder
 from testbed.inputs import check_unchanged
 from testbed.jobs import Files
 from testbed.lab.base import Counters, Lab
@@ -33,7 +33,7 @@ from testbed.perturb.circuits import History, moved_cost
 from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.referee import REFERENCE, REPEATED, ROUNDED, Referee
 from testbed.removal import remove
-from testbed.room import blame_full_disk, check_room, needed_bytes
+from testbed.room import blame_full_disk, check_room, most_said_bytes, needed_bytes
 from testbed.rundir import WORK
 from testbed.spot_checks import Readings
 from testbed.trial import Trial, link_settings
@@ -44,8 +44,6 @@ from workloads.sync.ledger import Update
 from workloads.sync.tcp_info import Sent
 
 Lines = list[dict[str, Any]]
-NPY_HEADER_BYTES = 256
-"""Of a .npy file: two lines of 64 are what numpy writes before an array of one dimension."""
 
 
 @dataclass
@@ -107,21 +105,9 @@ def execute(
             else:
                 seen = observe(trial, lab, files, congestion_control, tick)
                 described = seen.lab
-                samples = attributed(seen)
-                if isinstance(trial.training, Training):
-                    check_loss(samples)
-                record |= summary(trial, seen, samples)
-                if isinstance(trial.training, Training):
-                    if not trial.asynchronous:
-                        looked_at = added(trial, seen)
-                        record["sums"] = storable(looked_at.record())
-                        sum_check.check(looked_at, expected_sums(trial, seen.course))
-                    found = accuracy(trial.training, trial, seen, referee, files)
-                    record["accuracy"] = storable(found)
-                    check_weights(found)
-                else:
-                    record["sums"] = sums(trial, seen)
-                    check_sums(seen.of("done"), trial.network.floats)
+                with _told_by_workers():
+                    samples = attributed(seen)
+                    _judge(trial, seen, samples, referee, files, record)
             record["status"] = "done"
         except DiskFullError:
             raise
@@ -132,6 +118,46 @@ def execute(
     check_unchanged(trial)
     record["duration_s"] = round(time.monotonic() - began_s, 3)
     return Outcome(record, samples, described)
+
+
+@contextmanager
+def _told_by_workers() -> Iterator[None]:
+    """Lines of workers that have the right form may still not go together.
+
+    Raises:
+        TrialError: they do not.
+    """
+    try:
+        yield
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise TrialError(
+            f"what the workers wrote does not go together ({type(error).__name__}: {error!s:.200})",
+            fix="see whether a worker writes something else than its samples; then run the trial again",
+        ) from error
+
+
+def _judge(
+    trial: Trial, seen: Observed, samples: pd.DataFrame, referee: Referee, files: Files, record: dict[str, Any]
+) -> None:
+    """Add to the record what a trial's samples say, and whether its sums and weights are right.
+
+    Raises:
+        TrialError: training diverged, or sums or weights are wrong.
+    """
+    if not isinstance(trial.training, Training):
+        record |= summary(trial, seen, samples)
+        record["sums"] = sums(trial, seen)
+        check_sums(seen.of("done"), trial.network.floats)
+        return
+    check_loss(samples)
+    record |= summary(trial, seen, samples)
+    if not trial.asynchronous:
+        looked_at = added(trial, seen)
+        record["sums"] = storable(looked_at.record())
+        sum_check.check(looked_at, expected_sums(trial, seen.course))
+    found = accuracy(trial.training, trial, seen, referee, files)
+    record["accuracy"] = storable(found)
+    check_weights(found)
 
 
 def blank(trial: Trial) -> dict[str, Any]:
@@ -199,7 +225,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     written = {node: files.samples(names[node]) for node in trial.network.forest.workers}
     _, around = observing.observe(trial, lab, files, train, written, [files.samples(names[node]) for node in nodes])
     seen = Observed(
-        lines={names[node]: watch.read(files.samples(names[node])) for node in nodes},
+        lines={names[node]: watch.read_checked(files.samples(names[node]), most_said_bytes(trial)) for node in nodes},
         counters=around.counters,
         cpu=around.cpu,
         lab=around.lab,
@@ -213,7 +239,10 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     )
     seen.lab |= {"devices": Counter(line["device"] for line in seen.of("hello") if line["device"])}
     lab.down()
-    return replace(seen, updates=asynchrony.order(trial, seen.of("done"))) if trial.asynchronous else seen
+    if not trial.asynchronous:
+        return seen
+    with _told_by_workers():
+        return replace(seen, updates=asynchrony.order(trial, seen.of("done")))
 
 
 def attributed(seen: Observed) -> pd.DataFrame:
@@ -302,26 +331,11 @@ def accuracy(training: Training, trial: Trial, seen: Observed, referee: Referee,
     worlds = [(phase.first, phase.network.world) for phase in seen.course.phases]
     last = seen.course.phases[-1].network.forest
     weights = files.weights(last.nodes[last.workers[0]])
-    check_file(weights, trial.network.floats)
     found = referee.check(training, worlds, trial.compute.mode, weights, scales, seen.updates)
     hashes = {line["weights_sha256"] for line in seen.of("done") if line.get("weights_sha256")}
     rounded = min((scale for scale in scales if scale is not None), default=None)
     named = REFERENCE if rounded is None else ROUNDED.format(1 / rounded)
     return {**found, "weights_equal": len(hashes) == 1, "reference": REPEATED if trial.asynchronous else named}
-
-
-def check_file(weights: Path, floats: int) -> None:
-    """
-    Raises:
-        WorkerError: rank 0 has left something else than a file of that many weights.
-    """
-    try:
-        with open_own(weights) as file:
-            size_bytes = os.fstat(file.fileno()).st_size
-    except (OSError, ValueError) as error:
-        raise WorkerError(f"rank 0 left no weights: {error}", fix="see its log") from None
-    if not 4 * floats < size_bytes <= 4 * floats + NPY_HEADER_BYTES:
-        raise WorkerError(f"rank 0 left {size_bytes} B of weights; {floats} have 4 B each", fix="see its log")
 
 
 def added(trial: Trial, seen: Observed) -> sum_check.Checked:

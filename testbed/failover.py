@@ -14,17 +14,17 @@ end from the kernel, does it for them.
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from testbed import jobs, phases
+from testbed import foreign, jobs, phases
 from testbed.deaths import Course, Death, Recovery
 from testbed.errors import SpecError, WorkerError
-from testbed.files import named_errors, open_own
+from testbed.files import named_errors
+from testbed.foreign import UnfitError
 from testbed.jobs import Files
 from testbed.lab.base import Exit, Lab
 from testbed.trial import Network, Trial
@@ -37,7 +37,6 @@ from workloads.sync.cost import cost
 from workloads.sync.schemes import repair
 from workloads.sync.verify import verify
 
-LARGEST_SAID_BYTES = 2**16
 FIX_SAID = "see its log, and what else writes into its folder"
 
 
@@ -123,15 +122,10 @@ class Coordinator:
         """
         name = self._name(node)
         try:
-            with open_own(checked_in(self._files.samples(name), self._generation)) as file:
-                said = json.loads(file.read(LARGEST_SAID_BYTES))
-            completed = int(said["completed"])
-            if not 0 <= completed <= self._trial.iterations:
-                raise ValueError(f"{completed} iterations are done, of {self._trial.iterations}")
-            return Said(completed, str(said["error"]))
+            return read_left(checked_in(self._files.samples(name), self._generation), self._trial.iterations)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
+        except (OSError, UnfitError) as error:
             told = WorkerError(f"{name} left the others and said nothing that makes sense: {error}", fix=FIX_SAID)
             told.node = node
             raise told from None
@@ -251,3 +245,17 @@ class Coordinator:
             f"every process lives, and they cannot go on: {said[node].error}",
             fix="see whether a link is down; or give a longer failover time, for computing takes part of it",
         )
+
+
+def read_left(path: Path, iterations: int) -> Said:
+    """What a process wrote when it left, of a trial of so many iterations.
+
+    Raises:
+        UnfitError: it says something else.
+        OSError: it cannot be read.
+    """
+    found = foreign.read_object(path, path.parent)
+    completed, error = found.get("completed"), found.get("error")
+    if type(completed) is not int or not 0 <= completed <= iterations or not isinstance(error, str):
+        raise UnfitError(f"completed is {completed!r:.40} and error {error!r:.40}")
+    return Said(completed, error)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import secrets
-import stat
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+from testbed import foreign
 from testbed.errors import DiskFullError, OutputError
 
 TEMPORARY = ".*.tmp"
@@ -30,22 +29,6 @@ def write_json(path: Path, value: object, folder: int | None = None) -> None:
     write_bytes(path, f"{text}\n".encode(), folder=folder)
 
 
-def parse_json(text: str) -> Any:
-    """A JSON value as we write them, in which every number is finite: Python's reader takes ``NaN`` and ``1e999``.
-
-    Raises:
-        ValueError: it is none.
-    """
-    return json.loads(text, parse_float=_finite, parse_constant=_finite)
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is no finite number")
-    return number
-
-
 def number(name: str, value: object) -> float:
     """What ``name`` is in a file that may be damaged.
 
@@ -57,21 +40,18 @@ def number(name: str, value: object) -> float:
     return float(value)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file that we wrote.
+def read_json(path: Path, below: Path | None = None) -> dict[str, Any]:
+    """The JSON object in a file that we wrote, or somebody who says so; ``below`` as in :func:`testbed.foreign.opened`.
 
     Raises:
-        OutputError: it is missing or damaged.
+        OutputError: it is missing or damaged, or no file of ours.
     """
     try:
-        value = parse_json(path.read_text(encoding="utf-8"))
+        return foreign.read_object(path, below)
     except OSError as error:
         raise OutputError(f"{path}: {(error.strerror or str(error)).lower()}", fix="give a run directory") from None
-    except ValueError as error:
-        raise OutputError(f"{path}: damaged, not JSON ({error})", fix="remove it and run again") from None
-    if not isinstance(value, dict):
-        raise OutputError(f"{path}: damaged, holds no JSON object", fix="remove it and run again")
-    return value
+    except foreign.UnfitError as error:
+        raise OutputError(f"{path}: {error}", fix="remove it and run again") from None
 
 
 def check_name(path: Path, trial: object) -> None:
@@ -121,21 +101,6 @@ def _write(name: str, content: bytes, mode: int, folder: int) -> None:
 def temporaries(name: str) -> str:
     """The pattern (:mod:`fnmatch`) of what a file is called while it is written."""
     return TEMPORARY.replace("*", f"{name}*")
-
-
-def open_own(path: Path) -> BinaryIO:
-    """Open for reading what a process on a node was to write, which may have left something else there.
-
-    Raises:
-        OSError: nothing is there, or a link.
-        ValueError: it is no regular file, or another user's.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-        os.close(descriptor)
-        raise ValueError(f"{path} is no file of this user's")
-    return os.fdopen(descriptor, "rb")
 
 
 @contextmanager

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from testbed import environment
 from testbed.errors import OutputError, UsageError
-from testbed.files import check_name, named_errors, read_json
+from testbed.files import named_errors
+from testbed.foreign import UnfitError, copy
 from testbed.inputs import in_words
 from testbed.run import Run
-from testbed.rundir import MADE, RunDirectory, check_idle, differences, most_rounds, source_of
+from testbed.rundir import MADE, RunDirectory, check_idle, differences, made, most_rounds, records, source_of
+from testbed.rundir import environment as environment_of
 from testbed.sizing import Planned, Record
+from topologies.load import no_code
 
+FIX = "put the parts side by side: testbed report RUN RUN --out FILE; or run the experiment in one piece"
 ITS_OWN = ("part", "planned", "folder", "most_rounds", "overrides", "retries", "quiet_s")
 """What resolved.json of parts may differ in: where they ran, how their settings were given, and how patient they
 were."""
@@ -38,13 +42,18 @@ def merged(parts: Sequence[Path], out: Path) -> Merged:
         UsageError: a part is given twice. OutputError: one is no run directory, is still being written or damaged, they
         are of different experiments, hold a
             trial with different settings, or ``out`` cannot be made.
-        SpecError: the spec is not taken by this version.
+        SpecError: the spec is not taken by this version, or names code in a file.
     """
+    with no_code("testbed merge", FIX):
+        return _merged(parts, out)
+
+
+def _merged(parts: Sequence[Path], out: Path) -> Merged:
     _check_parts(parts)
-    records = {part: _records(part) for part in parts}
-    chosen = _chosen(records)
+    found_in = {part: records(part) for part in parts}
+    chosen = _chosen(found_in)
     # Files that the spec names are looked for in its folder, which may be on one of the machines only.
-    source = source_of(next((one for one in parts if Path(read_json(one / MADE)["folder"]).is_dir()), parts[0]))
+    source = source_of(next((one for one in parts if Path(made(one).get("folder") or "").is_dir()), parts[0]))
     rounds = max(most_rounds(part) or 0 for part in parts) or None
     planned = Planned(source, most_rounds=rounds)
     by_id = {trial: record for trial, (_, record) in chosen.items()}
@@ -61,7 +70,7 @@ def merged(parts: Sequence[Path], out: Path) -> Merged:
     finally:
         directory.close()
     missing = [one.id for one in planned.trials if by_id.get(one.id, {"status": ""})["status"] != "done"]
-    several = [trial for trial in chosen if sum(trial in one for one in records.values()) > 1]
+    several = [trial for trial in chosen if sum(trial in one for one in found_in.values()) > 1]
     run = Run(out, source.spec.arms[0].title, found, planned.loose(by_id))
     return Merged(run, missing, {trial: chosen[trial][0] for trial in several})
 
@@ -82,7 +91,7 @@ def _check_same(first: Path, other: Path) -> None:
     Raises:
         OutputError: they are not parts of one experiment; names what differs.
     """
-    found = differences(read_json(first / MADE), read_json(other / MADE), ITS_OWN)
+    found = differences(made(first), made(other), ITS_OWN)
     if found:
         key, ours, theirs = found[0]
         raise OutputError(
@@ -91,21 +100,14 @@ def _check_same(first: Path, other: Path) -> None:
         )
 
 
-def _records(part: Path) -> dict[str, Record]:
-    found = {path: read_json(path) for path in sorted((part / "trials").glob("*.json"))}
-    for path, record in found.items():
-        check_name(path, record.get("id"))
-    return {path.stem: record for path, record in found.items()}
-
-
-def _chosen(records: Mapping[Path, Mapping[str, Record]]) -> dict[str, tuple[Path, Record]]:
+def _chosen(found_in: Mapping[Path, Mapping[str, Record]]) -> dict[str, tuple[Path, Record]]:
     """By trial, the part it is taken from: the first that has it, or the first in which it was done.
 
     Raises:
         OutputError: two have it, run with different settings.
     """
     found: dict[str, tuple[Path, Record]] = {}
-    for part, of in records.items():
+    for part, of in found_in.items():
         for trial, record in of.items():
             other, known = found.setdefault(trial, (part, record))
             if known["identity"] != record["identity"]:
@@ -142,19 +144,31 @@ def _environments(parts: Sequence[Path]) -> dict[str, dict[str, Any]]:
     unique = len(set(names)) == len(names)
     found: dict[str, dict[str, Any]] = {}
     for part, name in zip(parts, names, strict=True):
-        path = part / "env.json"
-        known = read_json(path) if path.exists() else {}
         who = name if unique else str(part)
-        own = environment.apart(known, who)
+        own = environment.apart(environment_of(part), who)
         found |= own if len(own) == 1 else {f"{who}/{inner}": one for inner, one in own.items()}
     return found
 
 
 def _copy(part: Path, out: Path, trial: str) -> None:
-    with named_errors(out):
-        shutil.copy2(part / "trials" / f"{trial}.json", out / "trials")
-        samples = part / "samples" / f"{trial}.parquet"
-        if samples.exists():
-            shutil.copy2(samples, out / "samples")
-        if (part / "logs" / trial).is_dir():
-            shutil.copytree(part / "logs" / trial, out / "logs" / trial)
+    """A trial's files, of a part that somebody else may have made: no link in it is followed.
+
+    Raises:
+        OutputError: one is a link, or no regular file; or ``out`` cannot be written.
+    """
+    names = [f"trials/{trial}.json", f"samples/{trial}.parquet", *_logs(part, trial)]
+    for name in names:
+        if not os.path.lexists(part / name):  # a trial that failed, or a command, has no samples
+            continue
+        with named_errors(out):
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                copy(part / name, out / name, part)
+            except UnfitError as error:
+                raise OutputError(f"{part / name}: {error}", fix="remove it from the part") from None
+
+
+def _logs(part: Path, trial: str) -> Iterator[str]:
+    """What is in the folder of a trial's logs, relative to the part."""
+    for folder, _, files in os.walk(part / "logs" / trial):
+        yield from (str((Path(folder) / file).relative_to(part)) for file in sorted(files))

@@ -16,6 +16,7 @@ from testbed.attempts import made
 from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
 from testbed.estimate import Estimate
+from testbed.printable import printable
 from testbed.results import LinkRecord
 from testbed.spec.model import Until
 from testbed.trial import Trial
@@ -149,7 +150,7 @@ class Lines:
         self._print(f"[{self._done}/{self._count}] {sentence(record)}{more}")
 
     def _print(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 class Live(Lines):

@@ -8,6 +8,7 @@ with its standard input, or with the harness, however that ends.
 from __future__ import annotations
 
 import ctypes
+import io
 import json
 import os
 import select
@@ -21,17 +22,24 @@ from contextlib import suppress
 from dataclasses import asdict, astuple
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.errors import TrialError, TrialTimeoutError
+from testbed.foreign import UnfitError, opened
 from workloads.job import Training
 from workloads.sync.ledger import Update
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 REFERENCE = "single-process SGD"
 ROUNDED = "single-process SGD with gradients rounded to multiples of {:g}"
 REPEATED = "a single process that makes the server's updates in their order"
 SIGN_OF_LIFE_S = 1.0
 """How often the process says that it is still at work."""
+LONGEST_HEADER_BYTES = 2**14
+"""Of a .npy file; that of an array of one dimension has 128."""
 SILENT_S = 30.0
 """After this long without such a sign it does not run any more."""
 _PR_SET_PDEATHSIG = 1
@@ -70,7 +78,7 @@ class Referee:
         Returns what :func:`workloads.reference.judged` finds.
 
         Raises:
-            TrialError: the process died.
+            TrialError: the process died, or the file holds no weights.
         """
         if self._process is None or self._process.poll() is not None:
             command = [sys.executable, "-m", "testbed.referee", str(os.getpid())]
@@ -92,6 +100,8 @@ class Referee:
                 fix="see its output above; with little memory, run with a smaller batch",
             )
         found: dict[str, Any] = json.loads(answer)
+        if "unfit" in found:
+            raise TrialError(f"{weights.name}: {found['unfit']}", fix="see what the worker of rank 0 did to its file")
         return found
 
     @staticmethod
@@ -130,9 +140,9 @@ def main(parent: int) -> None:
     busy = threading.Event()
     threading.Thread(target=_show_life, args=(busy,), daemon=True).start()
     busy.set()
-    import numpy as np
     import torch  # here, for the harness imports this module and must not import torch
 
+    from workloads.catalogue import tensor_sizes
     from workloads.reference import judged
 
     torch.set_num_threads(1)  # two threads that wait for each other are slower than one where somebody else uses a core
@@ -141,11 +151,39 @@ def main(parent: int) -> None:
         question = json.loads(line)
         worlds = tuple((first, ranks) for first, ranks in question["worlds"])
         order = [Update(*update) for update in question["order"] or ()]
-        weights = np.load(question["weights"])
         training = Training(**question["training"])
-        found = judged(weights, training, worlds, question["mode"], tuple(question["scales"]), order)
+        try:
+            weights = read_weights(Path(question["weights"]), sum(size for _, size in tensor_sizes(training.model)))
+            found = judged(weights, training, worlds, question["mode"], tuple(question["scales"]), order)
+        except UnfitError as error:
+            found = {"unfit": str(error)}
         busy.clear()
         os.write(1, json.dumps(found).encode() + b"\n")
+
+
+def read_weights(path: Path, count: int) -> NDArray[np.float32]:
+    """The weights in a .npy file that a worker wrote: ``count`` floats of 32 bits.
+
+    Raises:
+        UnfitError: it holds something else.
+    """
+    import numpy as np
+
+    try:
+        with opened(path, path.parent) as file:
+            content = file.read(LONGEST_HEADER_BYTES + 4 * count + 1)
+        rest = io.BytesIO(content)
+        version = np.lib.format.read_magic(rest)
+        if version != (1, 0):
+            raise ValueError(f"version {version}")
+        shape, _, kind = np.lib.format.read_array_header_1_0(rest)
+    except (OSError, ValueError) as error:
+        raise UnfitError(
+            str(error) if isinstance(error, UnfitError) else f"holds no weights ({error!s:.100})"
+        ) from None
+    if shape != (count,) or kind != np.dtype("<f4") or len(content) - rest.tell() != 4 * count:
+        raise UnfitError(f"holds {kind} of shape {shape!s:.40}, not {count:,} floats of 32 bits")
+    return np.frombuffer(content, np.float32, count, rest.tell()).copy()
 
 
 def _show_life(busy: threading.Event) -> None:

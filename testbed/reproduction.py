@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,12 @@ from testbed import exits
 from testbed.capacity.cache import known
 from testbed.capacity.fit import enlarged
 from testbed.errors import MissingToolError, OutputError
-from testbed.files import named_errors, read_json, temporaries
+from testbed.files import named_errors, temporaries
 from testbed.identity import PATIENCE
 from testbed.planning import plan
 from testbed.run import Announce
 from testbed.run import Experiment as Running
-from testbed.rundir import MADE, fitted_scale, resolved
+from testbed.rundir import MADE, fitted_scale, made, resolved
 from testbed.spec import Source
 from testbed.spec import load as load_spec
 from testbed.spec.model import Profile
@@ -119,7 +120,7 @@ def measure(experiment: Experiment, out: Path, full: bool, announce: Announce, o
     if began and not _is_of(path, asked):
         raise OutputError(
             f"{path} was run with other settings than {experiment.spec} has now",
-            fix=f"name another --out, or remove {path}",
+            fix=f"name another --out, or remove {quote(str(path))}",
         )
     running = Running.resumed(path, asked, afresh=True) if began else Running.new(asked, path)
     with running:
@@ -128,7 +129,7 @@ def measure(experiment: Experiment, out: Path, full: bool, announce: Announce, o
 
 def as_began(path: Path, asked: Source) -> Source:
     """A spec at the scale with which its run in ``path`` began, if that was chosen for this machine."""
-    fitted = fitted_scale(read_json(path / MADE))
+    fitted = fitted_scale(made(path))
     return asked if fitted is None else asked.scaled(fitted)
 
 
@@ -137,7 +138,7 @@ def scales(claims: Sequence[Claim], out: Path, full: bool) -> dict[str, str]:
     found = {}
     for one in experiments(claims, full):
         path, written = folder(out, one, full), source(one, full).spec
-        fitted = fitted_scale(read_json(path / MADE)) if (path / MADE).is_file() else None
+        fitted = fitted_scale(made(path)) if (path / MADE).is_file() else None
         if fitted is not None and isinstance(written.workload, Profile):
             found[one.spec] = (
                 f"Its scale was {fitted:g}, and not {written.workload.scale:g} as written: this machine would not have "
@@ -150,7 +151,7 @@ def scales(claims: Sequence[Claim], out: Path, full: bool) -> dict[str, str]:
 def _is_of(path: Path, asked: Source) -> bool:
     """Whether a run has all the settings that are asked for, but for how patient it was."""
     wanted: dict[str, Any] = json.loads(json.dumps(resolved(asked)))
-    there = read_json(path / MADE)
+    there = made(path)
     return all(there.get(key) == value for key, value in wanted.items() if key not in {"overrides", *PATIENCE})
 
 

@@ -35,6 +35,8 @@ COLUMNS = (
     *(f"{name}_verdict" for name in WITHOUT_CERTIFICATE),
 )
 """Of every run; after them come the fields that are swept, by their names."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a formula begins with."""
 SAMPLE_COLUMNS = {
     "start": "start_s",
     "ready": "ready_s",
@@ -190,8 +192,14 @@ def row(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: flat.get(name) for name in COLUMNS} | dict(record.get("point", {}))
 
 
+def _no_formula(value: object) -> object:
+    """Text that a spreadsheet would take for a formula, with an apostrophe before it, which makes it text there."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+
+
 def save_csv(path: Path, records: Iterable[Mapping[str, Any]], folder: int | None = None) -> None:
-    """Write results.csv: one row a trial, in the order given; ``folder`` as in :func:`write_bytes`.
+    """Write results.csv: one row a trial, in the order given, and nothing in it that a spreadsheet would compute;
+    ``folder`` as in :func:`write_bytes`.
 
     Raises:
         DiskFullError, OutputError: it cannot be written.
@@ -200,5 +208,5 @@ def save_csv(path: Path, records: Iterable[Mapping[str, Any]], folder: int | Non
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, dict.fromkeys(chain(COLUMNS, *rows)), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _no_formula(value) for name, value in one.items()} for one in rows)
     write_bytes(path, text.getvalue().encode(), folder=folder)

@@ -20,6 +20,11 @@ def needed_bytes(trial: Trial) -> int:
     return trial.gradient_bytes + forest.reduce.nbytes + forest.broadcast.nbytes + own * trial.network.world
 
 
+def most_said_bytes(trial: Trial) -> int:
+    """What a process of a trial writes at most: of each iteration a line, and in the last line sketches and updates."""
+    return 2**20 + trial.iterations * (4096 + 64 * trial.network.world)
+
+
 def blame_full_disk(trial: Trial, directory: Path) -> None:
     """
     Raises:

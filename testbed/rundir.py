@@ -12,10 +12,13 @@ from contextlib import ExitStack, suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from analysis.cell import cell_of
+from analysis.schema import ENVIRONMENT, RECORD, RESOLVED
 from analysis.verdicts import numbers_of
+from testbed import files, foreign
 from testbed.errors import OutputError, SpecError
 from testbed.files import (
     TEMPORARY,
@@ -32,10 +35,11 @@ from testbed.identity import PATIENCE
 from testbed.inputs import in_words
 from testbed.removal import remove
 from testbed.results import SCHEMA, save_csv, save_samples
+from testbed.shape import Shape, check
 from testbed.sizing import TOPPED_UP, Planned
 from testbed.spec import Source, read
 from testbed.spec.model import MOST_REPEATS
-from testbed.spec.yaml import read_text
+from testbed.spec.yaml import LIMIT_BYTES, as_text
 from testbed.trial import Trial
 
 if TYPE_CHECKING:
@@ -56,6 +60,10 @@ PARTS = (LOCK, *FOLDERS, "spec.yaml", temporaries("spec.yaml"), temporaries(MADE
 MAY_CHANGE = {"schema", "repeats", *PATIENCE, "overrides", "folder", "planned", "part", "most_rounds"}
 """What of a spec's settings may be another when a run goes on: no trial's result depends on it. That all trials which
 ran are still asked for is seen by their ids."""
+NEEDED = ("id", "identity", "label", "batch", "status", "kind", "error", "metrics", "accuracy", "fidelity", "links")
+"""What every record has."""
+MEASURED = ("jct_s", "gst_median_s", "gst_theory_s", "throughput_sps")
+"""What every trial that is done has, the first also of a command."""
 TOLD = 3
 """How many differences a message names."""
 
@@ -127,7 +135,9 @@ class RunDirectory:
         if not (path / MADE).is_file():
             raise OutputError(f"{path}: is not a run directory (it has no resolved.json)", fix="run without --resume")
         if not os.access(path, os.W_OK):
-            raise OutputError(f"{path}: cannot be written", fix=f"chown or chmod it, or copy it: cp -r {path} COPY")
+            fix = f"chown or chmod it, or copy it: cp -r {quote(str(path))} COPY"
+            raise OutputError(f"{path}: cannot be written", fix=fix)
+        refuse_links(path)
         run = cls(path)
         run.tidy()  # after a run that was killed
         return run
@@ -170,13 +180,13 @@ class RunDirectory:
         Raises:
             OutputError, SpecError: the directory is damaged, or the spec cannot be.
         """
-        fitted = fitted_scale(read_json(self.path / MADE))
+        fitted = fitted_scale(made(self.path))
         return source if fitted is None or not source.wants_fit else source.scaled(fitted)
 
     def part(self) -> tuple[int, int] | None:
         """Which part of how many of the experiment runs here; None where it is the whole."""
-        found = read_json(self.path / MADE).get("part")
-        return (int(found[0]), int(found[1])) if found else None
+        found = made(self.path).get("part")
+        return (found[0], found[1]) if found else None
 
     def most_rounds(self) -> int | None:
         """How many rounds there may be, where a gate may have added some.
@@ -199,7 +209,7 @@ class RunDirectory:
         if not self.holds(trial):
             return None
         path = self.path / "trials" / f"{trial.id}.json"
-        found = read_json(path)
+        found = _record(self.path, path)
         check_name(path, found.get("id"))
         _check_judged(path, found)
         return found
@@ -229,13 +239,14 @@ class RunDirectory:
             OutputError: the directory is damaged.
         """
         asked = json.loads(json.dumps(resolved(source)))  # as it would be read
-        found = differences(read_json(self.path / MADE), asked, MAY_CHANGE)
+        found = differences(made(self.path), asked, MAY_CHANGE)
         if found:
             told = [f"{key} was {ours}, and {theirs} is asked for" for key, ours, theirs in found[:TOLD]]
             more = [f"and {len(found) - TOLD} more settings"] if len(found) > TOLD else []
             raise SpecError(
                 f"{self.path} is a run of another experiment than {source.name}: {'; '.join([*told, *more])}",
-                fix=f"start a new run with --out DIR, or go on without a spec: testbed run --resume {self.path}",
+                fix="start a new run with --out DIR, or go on without a spec: "
+                f"testbed run --resume {quote(str(self.path))}",
             )
 
     def check_asked_for(self, planned: Planned) -> None:
@@ -246,7 +257,7 @@ class RunDirectory:
         ran = [path.stem for path in sorted((self.path / "trials").glob("*.json"))]
         strange = planned.strange(ran)
         if strange:
-            record = read_json(self.path / "trials" / f"{strange[0]}.json")
+            record = _record(self.path, self.path / "trials" / f"{strange[0]}.json")
             for trial in planned.trials:  # one of several that shorten alike has a piece of its identity in its id
                 if trial.cell == cell_of(record) and in_words(record.get("inputs"), trial.inputs):
                     raise _changed(self.path, record, trial)
@@ -260,9 +271,9 @@ class RunDirectory:
     def save_spec(self, source: Source, planned: int, most_rounds: int | None) -> None:
         """Keep the spec that the run goes on with, where it is another than before, or was kept by halves (a run may be
         killed between the two files)."""
-        meta = read_json(self.path / MADE)
+        meta = made(self.path)
         keys = ("overrides", "folder", "planned", "most_rounds")
-        before = (read_text(self.path / "spec.yaml"), *map(meta.get, keys))
+        before = (_spec_text(self.path), *map(meta.get, keys))
         if before != (source.text, list(source.overrides), str(source.folder.resolve()), planned, most_rounds):
             self._save_spec(source, planned, self.part(), most_rounds)
 
@@ -290,8 +301,7 @@ class RunDirectory:
 
     def environment(self) -> dict[str, Any]:
         """env.json as written before; empty where there is none."""
-        path = self.path / "env.json"
-        return read_json(path) if path.exists() else {}
+        return environment(self.path)
 
     def samples(self, trial_id: str) -> Path:
         return self.path / "samples" / f"{trial_id}.parquet"
@@ -308,7 +318,10 @@ def _check_judged(path: Path, record: Mapping[str, Any]) -> None:
     try:
         judged = record["fidelity"]
         numbers_of(judged)
-        readable = judged["verdict"] and all(isinstance(check["ok"], bool) for check in judged["checks"])
+        readable = judged["verdict"] and all(isinstance(one["ok"], bool) for one in judged["checks"])
+        measured = MEASURED[:1] if record["kind"] == "command" else MEASURED
+        for name in measured:
+            files.number(name, record["metrics"][name])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         readable, why = False, f"{type(error).__name__}: {error}"
     else:
@@ -333,9 +346,99 @@ def source_of(path: Path, more: Sequence[str] = ()) -> Source:
     Raises:
         OutputError, SpecError: it cannot be read, or this version does not take it.
     """
-    meta = read_json(path / MADE)
-    text, fitted = read_text(path / "spec.yaml"), fitted_scale(meta)
+    meta = made(path)
+    lacking = [key for key in ("folder", "overrides") if meta.get(key) is None]
+    if lacking:
+        raise OutputError(f"{path / MADE}: damaged, {lacking[0]!r} is missing", fix="restore it from a copy")
+    text, fitted = _spec_text(path), fitted_scale(meta)
     return read(text, f"{path}/spec.yaml", Path(meta["folder"]), [*meta["overrides"], *more], fitted)
+
+
+def made(path: Path) -> dict[str, Any]:
+    """What ``resolved.json`` of the run in ``path`` says.
+
+    Raises:
+        OutputError: it is damaged.
+    """
+    return _checked(path, path / MADE, RESOLVED)
+
+
+def environment(path: Path) -> dict[str, Any]:
+    """What ``env.json`` of the run in ``path`` says; empty where there is none.
+
+    Raises:
+        OutputError: it is damaged.
+    """
+    there = path / "env.json"
+    return _checked(path, there, ENVIRONMENT) if os.path.lexists(there) else {}
+
+
+def _record(run: Path, path: Path) -> dict[str, Any]:
+    """A trial's.
+
+    Raises:
+        OutputError: it is damaged.
+    """
+    found = _checked(run, path, RECORD)
+    lacking = [key for key in NEEDED if key not in found]
+    if lacking:
+        raise OutputError(f"{path}: damaged, {lacking[0]!r} is missing", fix="remove it, and its trial runs again")
+    return found
+
+
+def records(run: Path) -> dict[str, dict[str, Any]]:
+    """By trial, the records of the run in ``run``.
+
+    Raises:
+        OutputError: one is damaged, or has another trial's name.
+    """
+    found = {path: _record(run, path) for path in sorted((run / "trials").glob("*.json"))}
+    for path, record in found.items():
+        check_name(path, record["id"])
+        _check_judged(path, record)
+    return {path.stem: record for path, record in found.items()}
+
+
+def _checked(run: Path, path: Path, of: Shape) -> dict[str, Any]:
+    """A JSON object in a run's directory, which somebody else may have made.
+
+    Raises:
+        OutputError: it is damaged.
+    """
+    found = read_json(path, run)
+    try:
+        check(found, of)
+    except ValueError as error:
+        raise OutputError(f"{path}: damaged ({error})", fix="restore it from a copy, or remove it") from None
+    return found
+
+
+def _spec_text(run: Path) -> str:
+    """
+    Raises:
+        OutputError: it cannot be read, or is larger than a spec.
+        SpecError: it is not text.
+    """
+    path = run / "spec.yaml"
+    try:
+        return as_text(path, foreign.read_bytes(path, LIMIT_BYTES, run))
+    except (OSError, foreign.UnfitError) as error:
+        reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+        raise OutputError(f"{path}: {reason}", fix="restore it from a copy") from None
+
+
+def refuse_links(path: Path) -> None:
+    """Whether what is written into a run's directory, which somebody else may have made, would stay there.
+
+    Raises:
+        OutputError: one of its folders is a link.
+    """
+    for name in (*FOLDERS, "work", LOCK):
+        if (path / name).is_symlink():
+            raise OutputError(
+                f"{path / name}: is a link, and none is followed there",
+                fix=f"copy the run with what it names, if you trust it: cp -rL {quote(str(path))} COPY",
+            )
 
 
 def fitted_scale(meta: Mapping[str, Any]) -> float | None:
@@ -350,7 +453,7 @@ def most_rounds(path: Path) -> int | None:
     Raises:
         OutputError: it is damaged.
     """
-    found = read_json(path / MADE).get("most_rounds")
+    found = made(path).get("most_rounds")
     if found is not None and (type(found) is not int or not 1 <= found <= TOPPED_UP * MOST_REPEATS):
         raise OutputError(f"{path / MADE}: damaged, its most_rounds is {found!r:.40}", fix="restore it from a copy")
     return found
@@ -378,7 +481,8 @@ def _is_half_made(path: Path) -> bool:
 
 def _not_empty(path: Path) -> OutputError:
     return OutputError(
-        f"{path}: is not empty", fix=f"name another with --out, or go on with it: testbed run --resume {path}"
+        f"{path}: is not empty",
+        fix=f"name another with --out, or go on with it: testbed run --resume {quote(str(path))}",
     )
 
 

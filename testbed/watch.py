@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from testbed import foreign
 from testbed.errors import TrialError, TrialTimeoutError, WorkerError
 from testbed.failover import Coordinator
+from testbed.foreign import UnfitError
 from testbed.jobs import Files
 from testbed.lab.base import Exit, Lab, Launch
+from testbed.perturb.follower import Growth
+from testbed.printable import printable
+from testbed.said import check_said, said
 
 POLL_S = 0.1
 GRACE_S = 5.0
 """Workers give up on a silent neighbour after the spec's timeout and can say which; only then do we give up on them."""
 SETTLE_S = 1.0
 """Workers that lose a neighbour, or wait for the same one in vain, end within this time of each other."""
-TAIL_LINES = 12
+TAIL_LINES, TAIL_BYTES, LONGEST_SHOWN = 12, 2**16, 1000
+"""Of a log what is told of it; lines of more characters are cut."""
+MOST_BYTES = 2**26
+"""Of a samples file of which nobody says how large it may be."""
+ITERATION = b'{"kind": "iteration"'
+"""How the line of each begins."""
 OUT_OF_MEMORY = "unless somebody did that, memory ran out: see dmesg, then take fewer workers or a smaller batch"
 
 
@@ -44,6 +54,7 @@ def wait(
     """
     running = {launch.node for launch in launches}
     samples = [files.samples(names[launch.node]) for launch in launches]
+    counts = {launch.node: Count(files.samples(names[launch.node])) for launch in launches}
     sizes, changed_s = [-1], time.monotonic()
     while True:
         exits = lab.exits()
@@ -55,10 +66,10 @@ def wait(
             raise died(*settle(lab, failed, running), names, files)
         if not running:
             return
-        now, found = time.monotonic(), [_size(path) for path in samples]
+        now, found = time.monotonic(), [size_bytes(path) for path in samples]
         if found != sizes:
             sizes, changed_s = found, now
-            tick(iterations(files.samples(names[min(running)])))  # the first may have died
+            tick(counts[min(running)].now())  # the first may have died
         limit_s, option = (timeout_s, "timeout") if all(sizes) else (start_timeout_s, "start_timeout")
         if now - changed_s > limit_s + GRACE_S:
             raise _stuck(lab, sorted(running), names, files, limit_s, option)
@@ -88,10 +99,7 @@ def died(
 
     ``called`` is how to speak of the process on a node.
     """
-    errors = {
-        exit.node: next((line for line in read(files.samples(names[exit.node])) if line["kind"] == "error"), {})
-        for exit in failed
-    }
+    errors = {exit.node: _last_words(files.samples(names[exit.node])) for exit in failed}
     first = min(failed, key=lambda exit: (exit.status >= 0, errors[exit.node].get("elsewhere", False)))
     name, said = names[first.node], errors[first.node]
     who = called(first.node) if called else f"the worker on {name}"
@@ -115,38 +123,102 @@ def ending(status: int) -> str:
 
 
 def tail(log: Path) -> str:
-    """The last lines of a worker's log, indented."""
+    """The last lines of a worker's log, indented, with whatever could move a terminal's cursor written out."""
     try:
-        lines = log.read_text(errors="replace").splitlines()
+        lines = foreign.read_tail(log, TAIL_BYTES, log.parent).decode(errors="replace").splitlines()
     except OSError:
         lines = []
+    except UnfitError as error:
+        lines = [f"(its log {error})"]
     shown = lines[-TAIL_LINES:] or ["(its log is empty)"]
-    return "\n".join(f"    | {line}" for line in shown)
+    return "\n".join(f"    | {printable(line[:LONGEST_SHOWN])}" for line in shown)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read(path: Path, most_bytes: int = MOST_BYTES) -> list[dict[str, Any]]:
     """The JSON lines of a samples file, none where there is no file; a last line cut short by its writer's death is
     left out.
 
     Raises:
-        TrialError: a line in the middle is damaged.
+        TrialError: it is no file of at most ``most_bytes``, or a line in the middle is none that a worker writes.
     """
     try:
-        text = path.read_text(errors="replace")
+        content = foreign.read_bytes(path, most_bytes, path.parent)
+    except UnfitError as error:
+        raise _not_samples(path, str(error)) from None
     except OSError:
         return []
-    lines = text.split("\n")[:-1]
+    lines = content.split(b"\n")[:-1]
     try:
-        return [json.loads(line) for line in lines]
+        return [said(line) for line in lines]
     except ValueError as error:
-        raise TrialError(
-            f"{path.parent.name}/{path.name}: damaged, not JSON lines ({error})", fix="run the trial again"
-        ) from None
+        raise _not_samples(path, f"damaged, not JSON lines ({error})") from None
+
+
+def read_checked(path: Path, most_bytes: int) -> list[dict[str, Any]]:
+    """The same, each line with all that processes write of its kind.
+
+    Raises:
+        TrialError: as :func:`read`, or a line is not as processes write it.
+    """
+    lines = read(path, most_bytes)
+    try:
+        for line in lines:
+            check_said(line)
+    except ValueError as error:
+        raise _not_samples(path, f"damaged ({error})") from None
+    return lines
+
+
+def _last_words(path: Path) -> dict[str, Any]:
+    """The line in which a process said why it ended; nothing if it did not."""
+    try:
+        lines = foreign.read_tail(path, TAIL_BYTES, path.parent).split(b"\n")
+    except (OSError, UnfitError):
+        return {}
+    for line in reversed(lines):
+        with suppress(ValueError):
+            found = said(line)
+            if found["kind"] == "error":
+                check_said(found)
+                return found
+    return {}
+
+
+def _not_samples(path: Path, why: str) -> TrialError:
+    shown = Path(*path.parts[-2:])  # whichever of the two has the node's name
+    return TrialError(f"{shown}: {why}", fix="see what the process did to its file; then run the trial again")
+
+
+def size_bytes(path: Path) -> int:
+    """Of a file that a process writes; 0 where there is none yet.
+
+    Raises:
+        TrialError: it has put something else in its place.
+    """
+    try:
+        return foreign.size_bytes(path)
+    except UnfitError as error:
+        raise _not_samples(path, str(error)) from None
+
+
+class Count:
+    """How many iterations a worker has written, followed as its file grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._growth, self._end, self._count = Growth(path), b"", 0
+
+    def now(self) -> int:
+        """As many as there are by now."""
+        for piece in self._growth.rest():
+            found = self._end + piece
+            self._count += found.count(ITERATION)
+            self._end = found[1 - len(ITERATION) :]
+        return self._count
 
 
 def iterations(path: Path) -> int:
     """How many iterations a worker has written."""
-    return sum(1 for line in read(path) if line["kind"] == "iteration")
+    return Count(path).now()
 
 
 def _stuck(
@@ -173,10 +245,3 @@ def stopped(lab: Lab, names: Sequence[str]) -> str:
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0

@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,20 @@ from topologies.parameters import did_you_mean
 
 LARGEST_BYTES = 1 << 20
 """No function that a person writes comes near this."""
+
+
+_CLOSED: ContextVar[tuple[str, str] | None] = ContextVar("closed", default=None)
+"""Who runs no code of files now, and what to do about it."""
+
+
+@contextmanager
+def no_code(who: str, fix: str) -> Iterator[None]:
+    """Run no code of files meanwhile: ``who`` reads what somebody else may have written, and may name any file."""
+    before = _CLOSED.set((who, fix))
+    try:
+        yield
+    finally:
+        _CLOSED.reset(before)
 
 
 def is_in_file(name: str) -> bool:
@@ -27,8 +42,12 @@ def load_function(name: str, error: type[SpecError]) -> Callable[..., object]:
     The file is run, and kept under its full path so that objects from it can be pickled within this process.
 
     Raises:
-        error: no function is named, the file is missing or fails to run, or it has no such function.
+        error: no function is named, the file is missing or fails to run, or it has no such function; or no code of
+            files is run now.
     """
+    closed = _CLOSED.get()
+    if closed:
+        raise error(f"{name!r:.200} names code in a file, which {closed[0]} does not run", fix=closed[1])
     path_text, _, function_name = name.rpartition(":")
     if not path_text or not function_name:
         raise error(f"{name!r} does not name both a file and a function in it", fix="write it as ./FILE.py:FUNCTION")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, TypeGuard, get_args, get_origin
 
@@ -129,15 +131,29 @@ def at_least(family: str, minimum: int, **values: int) -> None:
             raise TopologyError(f"{family}: {name} is {value}", fix=f"give {name} at least {minimum}")
 
 
+_MOST_LINKS: ContextVar[int] = ContextVar("most_links", default=MOST_LINKS)
+
+
+@contextmanager
+def at_most(links: int) -> Iterator[None]:
+    """Refuse networks of more ``links`` meanwhile."""
+    before = _MOST_LINKS.set(min(links, MOST_LINKS))
+    try:
+        yield
+    finally:
+        _MOST_LINKS.reset(before)
+
+
 def check_size(family: str, links: int, **values: object) -> None:
-    """Refuse a network of more than ``MOST_LINKS`` links before memory is spent on it.
+    """Refuse a network of more than ``MOST_LINKS`` links, or than :func:`at_most` says, before memory is spent on it.
 
     Raises:
         TopologyError: it has more.
     """
-    if links > MOST_LINKS:
+    most = _MOST_LINKS.get()
+    if links > most:
         sizes = ", ".join(f"{name}={value}" for name, value in values.items())
         raise TopologyError(
-            f"{family} with {sizes} has more than {MOST_LINKS:,} links, the most that can be built",
+            f"{family} with {sizes} has more than {most:,} links, the most that can be built",
             fix="make it smaller",
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,11 +16,11 @@ from analysis.conditions import differences, schemes
 from analysis.history.changes import change_points
 from analysis.measured import METRICS, Side, read
 from testbed.errors import OutputError
+from testbed.foreign import parse_json, read_bytes
+from testbed.printable import printable
 
-MARK = '"baseline"'
+MARK = b'"baseline"'
 """A JSON file with this may be a baseline."""
-LARGEST_BYTES = 16 * 2**20
-"""Of a file that is looked into; a baseline of 1,000 trials has 1 MiB."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def collect(folder: Path) -> tuple[list[Side], list[str]]:
     found, unread = [], []
     for path in _sources(folder):
         try:
-            found.append(replace(read(path), name=str(path.relative_to(folder)) if path != folder else str(path)))
+            found.append(replace(read(path), name=printable(str(path.relative_to(folder) if path != folder else path))))
         except OutputError as error:
             unread.append(error.problem)
     if not found and not unread:
@@ -140,7 +139,8 @@ def _started(side: Side) -> str:
 
 
 def _sources(folder: Path) -> Iterator[Path]:
-    """Run directories, without what is in them, and files that may be baselines; in the order of names."""
+    """Run directories, without what is in them, and files that may be baselines; in the order of names. Links are not
+    followed: somebody else may have made them."""
     for place, folders, files in os.walk(folder):
         if "resolved.json" in files:
             folders.clear()
@@ -149,19 +149,14 @@ def _sources(folder: Path) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             path = Path(place) / name
-            if (
-                name.endswith(".json")
-                and path.is_file()
-                and path.stat().st_size <= LARGEST_BYTES
-                and _is_baseline(path)
-            ):
+            if name.endswith(".json") and _is_baseline(path):
                 yield path
 
 
 def _is_baseline(path: Path) -> bool:
     """Whether it is JSON that calls itself one; other JSON files may lie beside runs."""
     try:
-        text = path.read_text(encoding="utf-8")
-        return MARK in text and "baseline" in json.loads(text)
+        content = read_bytes(path, below=path.parent)
+        return MARK in content and "baseline" in parse_json(content)
     except (OSError, ValueError, TypeError):
         return False

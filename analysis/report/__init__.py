@@ -11,6 +11,7 @@ from analysis.recorded import Run
 from analysis.report.beside import beside
 from analysis.report.points import apart
 from testbed.files import write_bytes
+from topologies.load import no_code
 
 FORMATS = {"html": "report.html", "md": "report.md", "latex": "report.tex"}
 """What a report can be written as, and what the file in the run directory is then called."""
@@ -23,9 +24,10 @@ def text(run_dirs: Sequence[Path], form: str = "html") -> str:
     Raises:
         OutputError: one is not a run directory, or a file of it is damaged.
     """
-    runs = [load(path) for path in run_dirs]
     render: Callable[[Run], str] = import_module(f"analysis.report.{_MODULES[form]}").render
-    return render(apart(runs[0] if len(runs) == 1 else beside(runs)))
+    with no_code("a report", "testbed topo and testbed forest draw what files make"):
+        runs = [load(path) for path in run_dirs]
+        return render(apart(runs[0] if len(runs) == 1 else beside(runs)))
 
 
 def write(run_dirs: Path | Sequence[Path], out: Path | None = None, form: str = "html") -> Path:

@@ -22,7 +22,8 @@ from typing import Any
 from testbed.capacity.model import Capacity, NothingCarriedError, Step, fitted
 from testbed.environment import cpu_model
 from testbed.errors import OutputError
-from testbed.files import named_errors, parse_json, write_bytes
+from testbed.files import named_errors, write_bytes
+from testbed.foreign import parse_json
 
 FILE = Path("testbed") / "capacity.json"
 SCHEMA = 1
@@ -130,9 +131,9 @@ def _read(path: Path) -> list[dict[str, Any]]:
     if len(content) > LARGEST_BYTES:
         raise ValueError("it is too large")
     try:
-        found = parse_json(content.decode())
+        found = parse_json(content)
         entries = found["machines"] if found["schema"] == SCHEMA else []
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise ValueError("it is damaged") from None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ValueError("it is damaged")

@@ -9,6 +9,7 @@ import typer
 from testbed.cli import clean, compare, containers, describe, experiment, hold, hosts, reproduce, theory
 from testbed.errors import TestbedError
 from testbed.exits import code_for
+from testbed.printable import printable
 
 app = typer.Typer(
     name="testbed",
@@ -50,7 +51,7 @@ def main() -> None:
     try:
         _call()
     except TestbedError as error:
-        print("\n".join(map(_cut, f"error: {error}".splitlines())), file=sys.stderr)
+        print("\n".join(map(_cut, printable(f"error: {error}").split("\n"))), file=sys.stderr)
         sys.exit(code_for(error))
 
 

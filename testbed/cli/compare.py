@@ -125,6 +125,7 @@ def history(
     """
     from analysis.history import page, text
     from analysis.history.series import collect, series
+    from testbed.printable import printable
     from testbed.verdict_options import known_metric
 
     known_metric("--metric", metric)
@@ -135,7 +136,7 @@ def history(
     if as_json:
         print_json(text.as_json(found, unread))
     else:
-        print(text.text(found, unread) or f"no VALID trial in {folder} has this metric")
+        print(printable(text.text(found, unread)) or f"no VALID trial in {folder} has this metric")
     if out and not as_json:
         print(f"\npage: {out}")
 

@@ -299,7 +299,7 @@ def merge(
     for trial, path in done.kept.items():
         print(f"  {trial} ran more than once: that in {path} is kept")
     if done.missing:
-        print(f"{len(done.missing)} trials are missing; run them: testbed run --resume {out}")
+        print(f"{len(done.missing)} trials are missing; run them: testbed run --resume {shlex.quote(str(out))}")
     print(f"report: {page}")
 
 

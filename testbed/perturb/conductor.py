@@ -7,7 +7,6 @@ looked at every few milliseconds, and only while something depends on it.
 
 from __future__ import annotations
 
-import json
 import math
 import signal
 import sys
@@ -19,10 +18,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from testbed import foreign
 from testbed.errors import TestbedError, TrialError, WorkerError
 from testbed.lab.base import Lab, LinkChange, Program, Running
 from testbed.perturb.follower import Follower
 from testbed.perturb.schedule import Event, Helper, Schedule
+from testbed.shape import is_number
 from testbed.spec.perturb import Circuits, Moment
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 LOOK_S = 0.003
 READY = b"ready"
 READY_TIMEOUT_S = 60.0
+LAST_BYTES = 4096
+"""The last line of a source of background traffic is shorter."""
 END_TIMEOUT_S = 30.0
 
 
@@ -77,10 +80,10 @@ class Progress:
     def look(self) -> None:
         """Take in what has been written since."""
         first = next(iter(self._followers.values()), None)
-        for line in map(json.loads, first.lines() if first else ()):
-            if line["kind"] == "begin" and self.begun_s is None:
+        for line in first.said() if first else ():
+            if line["kind"] == "begin" and self.begun_s is None and is_number(line.get("time")):
                 self.begun_s = line["time"]
-            elif line["kind"] == "iteration":
+            elif line["kind"] == "iteration" and is_number(line.get("i")) and is_number(line.get("end")):
                 self._ended_s.setdefault(line["i"], line["end"])
 
 
@@ -184,11 +187,11 @@ class Conductor:
         sent = []
         for name, running in self._helpers.items():
             running.wait(END_TIMEOUT_S)
-            last = self.log(name).read_text().splitlines()[-1:]
             if name.startswith("source"):
                 try:
-                    sent.append(int(json.loads("".join(last))["sent_bytes"]))
-                except (ValueError, TypeError, KeyError):
+                    last = foreign.read_tail(self.log(name), LAST_BYTES, self._logs).splitlines()[-1:]
+                    sent.append(int(foreign.parse_json(b"".join(last))["sent_bytes"]))
+                except (OSError, ValueError, TypeError, KeyError):
                     raise WorkerError(f"{name} did not say what it sent", fix=f"read {self.log(name)}") from None
         return sent
 
@@ -199,12 +202,20 @@ class Conductor:
     def _await_helpers(self) -> None:
         deadline = time.monotonic() + READY_TIMEOUT_S
         for name in self._helpers:
-            while not self.log(name).read_bytes().startswith(READY):
+            while not self._is_ready(name):
                 if time.monotonic() > deadline:
                     raise WorkerError(
                         f"{name} did not start within {READY_TIMEOUT_S:g} s", fix=f"read {self.log(name)}"
                     )
                 time.sleep(LOOK_S)
+
+    def _is_ready(self, helper: str) -> bool:
+        """Raises WorkerError: its log is no file."""
+        try:
+            with foreign.opened(self.log(helper), self._logs) as log:
+                return log.read(len(READY)) == READY
+        except (OSError, foreign.UnfitError) as error:
+            raise WorkerError(f"{self.log(helper)}: {error}", fix="see who put something in its place") from None
 
     # The thread.
 

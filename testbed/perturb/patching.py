@@ -127,5 +127,4 @@ class Patching:
 
 def requests(process: Follower) -> list[dict[str, Any]]:
     """What a process has asked for since the last look."""
-    found = (json.loads(line) for line in process.lines() if REQUEST in line)
-    return [line for line in found if line["kind"] == "request"]
+    return [line for line in process.said(REQUEST) if line["kind"] == "request"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from testbed import units
 from testbed.errors import SpecError
+from testbed.printable import NOT_ON_A_LINE
 
 
 def refuse(problem: str, fix: str) -> PydanticCustomError:
@@ -33,18 +33,16 @@ def one_line(value: str) -> str:
     the order of what comes after it.
 
     Raises:
-        PydanticCustomError: it has a control character, one that ends a line, or one that turns the order of others.
+        PydanticCustomError: it has such a character.
     """
-    found = next((one for one in value if unicodedata.category(one) in _CONTROL or one in _TURNING), None)
-    if found is not None:
-        raise refuse(f"{value!r} has the control character {found!r}", "write it on one line, without that character")
+    found = NOT_ON_A_LINE.search(value)
+    if found:
+        raise refuse(
+            f"{value!r} has the control character {found[0]!r}", "write it on one line, without that character"
+        )
     return value
 
 
-_CONTROL = ("Cc", "Zl", "Zp")
-"""Unicode's categories: control characters, and what separates lines and paragraphs."""
-_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Explicit formatting of Unicode's Bidirectional Algorithm: embeddings, overrides and isolates."""
 Line = Annotated[str, AfterValidator(one_line)]
 Rate = Annotated[int, quantity(units.rate_bps)]
 Time = Annotated[float, quantity(units.time_s)]

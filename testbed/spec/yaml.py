@@ -77,15 +77,25 @@ def read_text(path: Path) -> str:
         content = _read(path)
         if len(content) > LIMIT_BYTES:
             raise OutputError(f"{path}: a spec has at most {LIMIT_BYTES:,} bytes", fix="give the spec's file")
-        return content.decode("utf-8").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        raise SpecError(
-            f"{path}: not a text file ({error.reason} at byte {error.start})", fix="save it as UTF-8"
-        ) from None
+        return as_text(path, content)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise OutputError(
             f"{path}: {reason}", fix="give the path of a spec, such as experiments/quickstart.yaml"
+        ) from None
+
+
+def as_text(path: Path, content: bytes) -> str:
+    """What a file holds, as text.
+
+    Raises:
+        SpecError: it is not text.
+    """
+    try:
+        return content.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise SpecError(
+            f"{path}: not a text file ({error.reason} at byte {error.start})", fix="save it as UTF-8"
         ) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from analysis import samples
 from analysis.load import load
 from testbed.errors import OutputError
 
@@ -157,3 +159,72 @@ def test_samples_without_a_column(run_dir: Path) -> None:
     path = run_dir / "samples" / "ps-b16.parquet"
     pd.read_parquet(path).drop(columns="ready_s").to_parquet(path)
     assert error(run_dir).startswith("RUN/samples/ps-b16.parquet: damaged, the column 'ready_s' is missing")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("env.json", b"[" * 100_000, "damaged, not JSON (nested too deeply)"),
+        ("resolved.json", b'{"schema": 1, "arms": 5}', "damaged (arms is 5, no list)"),
+        ("resolved.json", b'{"schema": 1, "workload": {"warmup": -1}}', "damaged (workload.warmup is -1, no whole"),
+        ("env.json", b'{"schema": 1, "lab": {"a": 5}}', "damaged (lab.a is 5, no object)"),
+        ("trials/ps-b16.json", b'{"schema": 1, "links": [null]}', "damaged (links.0 is None, no object)"),
+        ("spec.yaml", b"#" * 70_000, "has more than 65,536 bytes"),
+    ],
+)
+def test_a_file_that_was_made_to_hurt(run_dir: Path, name: str, content: bytes, why: str) -> None:
+    (run_dir / name).write_bytes(content)
+    assert error(run_dir).startswith(f"RUN/{name}: {why}")
+
+
+def test_bytes_beyond_all_counters(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial["links"][0].update(bytes=10**25))
+    assert "is no finite number below 2^63" in error(run_dir)
+
+
+@pytest.mark.parametrize(
+    "name", ["resolved.json", "env.json", "trials/ps-b16.json", "spec.yaml", "samples/ps-b16.parquet"]
+)
+def test_a_fifo_is_not_waited_for_and_no_link_followed(run_dir: Path, name: str) -> None:
+    path = run_dir / name
+    kept = run_dir.with_name("elsewhere")
+    path.rename(kept)
+    path.symlink_to(kept)
+    assert error(run_dir).startswith(f"RUN/{name}: is a link, or in one, and none is followed there")
+    path.unlink()
+    if name != "resolved.json":  # which must be a file for its directory to be a run's
+        os.mkfifo(path)
+        assert error(run_dir).startswith(f"RUN/{name}: is no regular file")
+
+
+def test_a_folder_of_trials_that_is_a_link(run_dir: Path) -> None:
+    (run_dir / "trials").rename(run_dir.with_name("elsewhere"))
+    (run_dir / "trials").symlink_to(run_dir.with_name("elsewhere"))
+    assert "is a link, or in one" in error(run_dir)
+
+
+def test_the_directory_itself_may_be_a_link(run_dir: Path) -> None:
+    link = run_dir.with_name("link")
+    link.symlink_to(run_dir)
+    assert len(load(link).trials) == 6
+
+
+def test_the_fix_is_quoted_for_the_shell(run_dir: Path) -> None:
+    odd = run_dir.rename(run_dir.with_name("a run; rm -rf x"))
+    (odd / "trials" / "ps-b16.json").write_text("")
+    with pytest.raises(OutputError) as caught:
+        load(odd)
+    assert caught.value.fix == f"rm -f '{odd}/trials/ps-b16.json'; testbed run --resume '{odd}'"
+
+
+def test_nothing_that_is_read_can_move_a_terminals_cursor(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial.update(label="\x1b[2J\u202ePS"))
+    (run_dir / "spec.yaml").write_text("name: \x1b[2J")
+    run = load(run_dir)
+    assert run.labels[-1] == "\\x1b[2J\\u202ePS"
+    assert run.spec == "name: \\x1b[2J"
+
+
+def test_all_samples_together_are_bounded(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "MOST_IN_ALL", 3000)
+    assert error(run_dir).startswith("RUN: its samples are more than 3,000 values")

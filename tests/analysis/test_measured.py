@@ -243,3 +243,29 @@ def test_a_baseline_whose_trials_are_damaged(tmp_path: Path, changed: dict[str, 
         read(path)
     assert error.value.problem.startswith(f"{path}: damaged (")
     assert problem in error.value.problem
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("conditions", 5),
+        ("conditions", {"kernel": []}),
+        ("arms", {"a": 5}),
+        ("cells", 5),
+        ("cells", [5]),
+        ("cells", [{}]),
+    ],
+)
+def test_a_baseline_that_was_made_to_hurt(run_dir: Path, edit: Edit, where: str, value: object) -> None:
+    path = run_dir / "base line.json"
+    write_baseline(read(run_dir), path)
+    edit(path, lambda baseline: baseline.update({where: value}))
+    with pytest.raises(OutputError, match=r"base line\.json: damaged") as error:
+        read(path)
+    assert f"--out '{path}'" in str(error.value.fix)
+
+
+def test_what_was_measured_again_is_not_elsewhere(run_dir: Path) -> None:
+    (run_dir / "rerun").symlink_to(write_run(run_dir.with_name("other")))
+    with pytest.raises(OutputError, match="rerun: is a link, and none is followed there"):
+        read(run_dir)

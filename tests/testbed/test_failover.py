@@ -24,6 +24,7 @@ from testbed import deaths, failover, jobs, phases, results, watch
 from testbed.deaths import Course
 from testbed.errors import NeighbourError, WorkerError
 from testbed.failover import Coordinator
+from testbed.foreign import UnfitError
 from testbed.jobs import Files
 from testbed.lab.base import Exit, Launch
 from testbed.spec import read
@@ -463,3 +464,30 @@ def test_nobody_is_left(cluster: Callable[..., Cluster]) -> None:
         run.run()
     assert error.value.node in run.trial.network.forest.workers
     assert error.value.fix == "see why they died, or kill fewer"
+
+
+def test_who_does_not_say_how_far_it_had_come_fails_the_trial(cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+    run = cluster(BOTH)
+    nodes = run.trial.network.forest.workers
+    coordinator = Coordinator(run.trial, run.files, run.lab, "reno", nodes)  # type: ignore[arg-type]
+    run.files.generation(0).mkdir(parents=True)
+    for node in nodes:
+        path = checked_in(str(run.files.generation(0)), run.trial.network.topology.nodes[node].name)
+        path.write_text('{"completed": 2, "error": "gone"}')
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "fifo").replace(path)
+    with pytest.raises(WorkerError, match=r"did not say how far it had come: .*\.left: is no regular file") as error:
+        coordinator.look([], set(nodes))
+    assert error.value.node == node
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "5", "{}", '{"completed": 13, "error": ""}', '{"completed": -1, "error": ""}']
+)
+def test_what_a_process_says_when_it_leaves_makes_sense(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "h0.left"
+    path.write_text(text)
+    with pytest.raises(UnfitError):
+        failover.read_left(path, 12)
+    path.write_text('{"completed": 12, "error": "gone", "more": 1}')
+    assert failover.read_left(path, 12) == failover.Said(12, "gone")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import DiskFullError, OutputError
-from testbed.files import open_own, opened_folder, read_json, write_bytes, write_json
+from testbed.files import opened_folder, read_json, write_bytes, write_json
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -88,19 +88,3 @@ def test_a_folder_that_is_held_cannot_be_swapped_for_a_link(tmp_path: Path) -> N
             pass
     assert [path.name for path in (tmp_path / "moved").iterdir()] == ["a.json"]
     assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-def test_only_a_file_of_our_own_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("ours")
-    with open_own(tmp_path / "file") as file:
-        assert file.read() == b"ours"
-    (tmp_path / "link").symlink_to(tmp_path / "file")
-    os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(OSError, match="Too many levels of symbolic links"):
-        open_own(tmp_path / "link")
-    with pytest.raises(ValueError, match="is no file of this user's"):
-        open_own(tmp_path / "fifo")
-    uid = os.geteuid()
-    monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
-    with pytest.raises(ValueError, match="is no file of this user's"):
-        open_own(tmp_path / "file")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from analysis.cell import Cell
 from analysis.load import load as load_run
 from analysis.report import write as write_report
-from testbed.errors import OutputError, UsageError
+from testbed.errors import OutputError, SpecError, UsageError
 from testbed.estimate import expected_s
 from testbed.merge import merged
 from testbed.run import Experiment
@@ -212,3 +213,81 @@ def test_merging_on_the_command_line(made_up: Made, tmp_path: Path, testbed: Cal
     found = json.loads(testbed("merge", "machine1", "machine2", "machine3", "--out", "b", "--json").out)
     assert found == {"run": "b", "report": "b/report.html", "missing": [], "kept": {}}
     assert testbed("merge", "machine1", "--out", "all").err.startswith("error: all: is not empty")
+
+
+def with_failed_log(part: Path, what: str) -> None:
+    """A log of the part's first trial that is none."""
+    logs = part / "logs" / next(iter(sorted(records(part))))
+    logs.mkdir(parents=True, exist_ok=True)
+    if what == "fifo":
+        os.mkfifo(logs / "h0.log")
+    else:
+        (part.parent / "secret").write_text("secret")
+        (logs / "h0.log").symlink_to(part.parent / "secret")
+
+
+@pytest.mark.parametrize("what", ["fifo", "link"])
+def test_what_is_no_log_is_not_copied(made_up: Made, tmp_path: Path, what: str) -> None:
+    parts = parts_of(made_up, source(SPEC), tmp_path, 2)
+    with_failed_log(parts[1], what)
+    with pytest.raises(OutputError, match=r"h0\.log: is "):
+        merged(parts, tmp_path / "all")
+    assert not list((tmp_path / "all" / "logs").rglob("h0.log"))
+
+
+def test_a_folder_of_logs_that_is_a_link_is_not_copied(made_up: Made, tmp_path: Path) -> None:
+    parts = parts_of(made_up, source(SPEC), tmp_path, 2)
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_text("secret")
+    logs = parts[1] / "logs" / next(iter(sorted(records(parts[1]))))
+    logs.symlink_to(tmp_path / "secret")
+    with pytest.raises(OutputError, match=r"key: is a link, or in one"):
+        merged(parts, tmp_path / "all")
+
+
+def test_merging_runs_no_code_that_a_part_names(made_up: Made, tmp_path: Path) -> None:
+    parts = parts_of(made_up, source(SPEC), tmp_path, 2)
+    evil = tmp_path / "evil.py"
+    evil.write_text(
+        "from pathlib import Path\nPath(__file__).with_name('ran').touch()\ndef net(rate_bps, delay_s): ...\n"
+    )
+    for part in parts:
+        spec = part / "spec.yaml"
+        spec.write_text(spec.read_text().replace("star(hosts=3), scheme: ps", f"'{evil}:net', scheme: ps"))
+    with pytest.raises(SpecError, match="names code in a file, which testbed merge does not run"):
+        merged(parts, tmp_path / "all")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["trials", "samples", "logs", ".lock"])
+def test_a_run_whose_folders_are_elsewhere_is_not_gone_on_with(made_up: Made, tmp_path: Path, name: str) -> None:
+    """What is written there would land where whoever made the directory wants it."""
+    (part,) = parts_of(made_up, source(SPEC), tmp_path, 1)
+    (part / name).rename(tmp_path / "elsewhere")
+    (part / name).symlink_to(tmp_path / "elsewhere")
+    unfinished = tmp_path / "elsewhere" / ".x.tmp"
+    if name != ".lock":
+        unfinished.touch()
+    with pytest.raises(OutputError, match="is a link, and none is followed there"):
+        Experiment.resumed(part, None, FakeLab)
+    assert name == ".lock" or unfinished.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "why"),
+    [
+        ("resolved.json", {"folder": None}, "damaged, 'folder' is missing"),
+        ("resolved.json", {"overrides": 5}, r"damaged \(overrides is 5, no list\)"),
+        ("resolved.json", {"part": [1]}, r"damaged \(part is \[1\], no pair of whole numbers\)"),
+        ("resolved.json", {"fitted": {"workload.scale": "x"}}, r"damaged \(fitted\.workload\.scale is 'x'"),
+        ("env.json", {"lab": 5}, r"damaged \(lab is 5, no object\)"),
+    ],
+)
+def test_a_run_that_was_made_to_hurt_is_not_gone_on_with(
+    made_up: Made, tmp_path: Path, name: str, change: dict[str, object], why: str
+) -> None:
+    (part,) = parts_of(made_up, source(SPEC), tmp_path, 1)
+    path = part / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(OutputError, match=why):
+        go(Experiment.resumed(part, None, FakeLab))

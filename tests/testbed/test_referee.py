@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 
 from testbed import referee
 from testbed.errors import TrialError, TrialTimeoutError
-from testbed.referee import Referee
+from testbed.foreign import UnfitError
+from testbed.referee import Referee, read_weights
 from workloads.job import Training
 
 TRAINING = Training("resnet8", "digits", 2, 1, 0.01, 0.9, 1)
@@ -46,9 +48,37 @@ def test_one_that_died_is_started_anew_for_the_next_trial(judge: Referee, weight
     assert pid(judge) != first
 
 
-def test_one_that_dies_at_work_fails_the_trial(judge: Referee, tmp_path: Path) -> None:
+def test_one_that_dies_at_work_fails_the_trial(judge: Referee, weights: Path) -> None:
+    unknown = replace(TRAINING, model="absent")
     with pytest.raises(TrialError, match="repeats the training as single-process SGD ended with status 1"):
-        judge.check(TRAINING, [(0, 2)], "real", tmp_path / "absent.npy")
+        judge.check(unknown, [(0, 2)], "real", weights)
+
+
+def test_weights_that_are_no_file_fail_the_trial_and_the_next_is_judged(judge: Referee, weights: Path) -> None:
+    fifo = weights.with_name("fifo.npy")
+    os.mkfifo(fifo)
+    with pytest.raises(TrialError, match=r"fifo\.npy: is no regular file"):
+        judge.check(TRAINING, [(0, 2)], "real", fifo)
+    assert judge.check(TRAINING, [(0, 2)], "real", weights)["weights_error"] < 1e-6
+
+
+def test_weights_are_as_many_floats_as_the_model_has(tmp_path: Path) -> None:
+    path = tmp_path / "weights.npy"
+    np.save(path, np.arange(5, dtype=np.float32))
+    assert read_weights(path, 5).tolist() == [0, 1, 2, 3, 4]
+    (tmp_path / "link.npy").symlink_to(path)
+    with pytest.raises(UnfitError, match="is a link"):
+        read_weights(tmp_path / "link.npy", 5)
+    np.save(path, np.arange(6, dtype=np.float32))
+    with pytest.raises(UnfitError, match=r"holds float32 of shape \(6,\), not 5 floats"):
+        read_weights(path, 5)
+    np.save(path, np.array([{}] * 5), allow_pickle=True)
+    with pytest.raises(UnfitError, match="holds object"):
+        read_weights(path, 5)
+    for content in (b"", b"\x93NUMPY\x01\x00v\x00" + b"[" * 118, path.read_bytes().replace(b"(5,)", b"(9,)")):
+        path.write_bytes(content)
+        with pytest.raises(UnfitError, match="holds"):
+            read_weights(path, 5)
 
 
 def test_one_that_stands_still_fails_the_trial_and_is_ended(

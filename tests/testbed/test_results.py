@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,3 +26,11 @@ def test_the_percentile_of_gst_has_a_verdict_of_its_own(excused: list[str], want
 def test_a_trial_that_failed_has_no_verdicts() -> None:
     record = {"id": "ring", "status": "failed", "error": "no", "metrics": None, "accuracy": None, "fidelity": None}
     assert results.row(record)["gst_p95_verdict"] is None
+
+
+@pytest.mark.parametrize("label", ["=HYPERLINK(1)", "+1", "-1", "@SUM(1)", "\t=1"])
+def test_nothing_in_the_table_is_a_formula(tmp_path: Path, label: str) -> None:
+    record: dict[str, Any] = {"id": "ring", "label": label, "status": "failed", "error": "=1+1", "batch": -1}
+    results.save_csv(tmp_path / "a.csv", [record | dict.fromkeys(("metrics", "accuracy", "fidelity"))])
+    (row,) = csv.DictReader((tmp_path / "a.csv").open(newline=""))
+    assert (row["trial"], row["label"], row["reasons"], row["batch"]) == ("ring", f"'{label}", "'=1+1", "-1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -118,3 +119,80 @@ def test_a_line_cut_short_is_left_out_and_a_damaged_one_is_not(files: Files) -> 
     path.write_text('{"kind": "hel\n{"kind": "iteration"}\n')
     with pytest.raises(TrialError, match=r"h0/samples\.jsonl: damaged"):
         watch.read(path)
+
+
+def replaced(path: Path, by: str) -> None:
+    """Put what somebody may put in the place of a worker's file there."""
+    path.unlink(missing_ok=True)
+    if by == "fifo":
+        os.mkfifo(path)
+    elif by == "link":
+        (path.parent / "secret").write_text('{"kind": "iteration"}\nsecret\n')
+        path.symlink_to(path.parent / "secret")
+    else:
+        path.write_bytes(b"[" * 100_000 + b"\n")
+
+
+@pytest.mark.parametrize("by", ["fifo", "link"])
+def test_samples_that_are_no_file_fail_the_trial_at_once(files: Files, by: str) -> None:
+    replaced(files.samples("h1"), by)
+    with pytest.raises(TrialError, match=r"h1\.jsonl: is "):
+        wait(FakeLab(), files)
+    with pytest.raises(TrialError, match=r"h1\.jsonl: is "):
+        watch.read(files.samples("h1"))
+    assert watch.iterations(files.samples("h1")) == 0
+
+
+@pytest.mark.parametrize("by", ["fifo", "link", "deep"])
+def test_a_death_is_told_whatever_the_dead_made_of_its_files(files: Files, by: str) -> None:
+    replaced(files.samples("h1"), by)
+    if by != "deep":
+        replaced(files.log("h1"), by)
+    with pytest.raises(TrialError) as error:
+        wait(FakeLab([Exit(1, 1), Exit(0, 1), Exit(2, 1)]), files)
+    assert str(error.value).startswith("the worker on h1 ended with exit status 1\n    | (its log is")
+    assert "secret" not in str(error.value)
+
+
+def test_a_line_that_is_nested_too_deeply_fails_the_trial(files: Files) -> None:
+    replaced(files.samples("h1"), "deep")
+    with pytest.raises(TrialError, match=r"h1\.jsonl: damaged, not JSON lines \(nested too deeply\)"):
+        watch.read(files.samples("h1"))
+
+
+def test_samples_have_a_size_that_a_trial_can_need(files: Files) -> None:
+    say(files, "h0", *[{"kind": "begin"}] * 10)
+    assert len(watch.read(files.samples("h0"), 200)) == 10
+    with pytest.raises(TrialError, match=r"h0\.jsonl: has more than 100 bytes"):
+        watch.read(files.samples("h0"), 100)
+
+
+def test_lines_that_no_worker_writes_fail_the_trial(files: Files) -> None:
+    say(files, "h0", {"kind": "iteration", "i": 0})
+    with pytest.raises(TrialError, match=r"h0\.jsonl: damaged \(a line of the kind iteration has no rank\)"):
+        watch.read_checked(files.samples("h0"), 1000)
+
+
+def test_of_a_log_the_end_is_read_and_no_escape_sequence_told(files: Files) -> None:
+    log = files.log("h0")
+    with log.open("wb") as file:
+        file.truncate(1 << 40)  # a hole
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nfirst\n\x1b[2J\x1b]0;title\x07\xe2\x80\xaetxt\n" + b"y" * 5000 + b"\n")
+    told = watch.tail(log)
+    assert told.splitlines()[-3:-1] == ["    | first", r"    | \x1b[2J\x1b]0;title\x07\u202etxt"]
+    assert len(told) < 20_000
+
+
+def test_iterations_are_counted_as_they_come(files: Files) -> None:
+    count = watch.Count(files.samples("h0"))
+    assert count.now() == 0
+    say(files, "h0", {"kind": "hello"}, {"kind": "iteration", "i": 0})
+    assert count.now() == 1
+    with files.samples("h0").open("a") as file:
+        file.write('{"kind": "iter')
+        file.flush()
+        assert count.now() == 1
+        file.write('ation", "i": 1}\n{"kind": "iteration", "i": 2}\n')
+        file.flush()
+        assert count.now() == 3

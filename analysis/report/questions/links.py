@@ -16,6 +16,7 @@ from testbed.units import size_text
 from topologies.build import build, comes_with_us
 from topologies.draw import svg
 from topologies.model import Topology
+from topologies.parameters import at_most
 from topologies.recorded import from_links
 
 MOST_PANELS = 12
@@ -89,7 +90,9 @@ def _network(trial: Trial) -> Topology:
     """
     rate_bps = int(trial.links[0].rate_bps)
     if comes_with_us(trial.topology):
-        return build(trial.topology, rate_bps=rate_bps)
+        # What was recorded has so many links; the expression, which somebody else may have written, may have any.
+        with at_most(len(trial.links) // 2):
+            return build(trial.topology, rate_bps=rate_bps)
     there = sorted(trial.links, key=lambda one: one.link)
     if [one.link for one in there] != list(range(len(there))):
         raise TopologyError("its links are not numbered from 0 on", fix="run it again")

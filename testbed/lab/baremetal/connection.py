@@ -191,8 +191,10 @@ class Connection:
             answered_s = time.monotonic()
             try:
                 message = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue  # a shell's greeting
+            if not isinstance(message, dict):
+                continue
             if "id" in message:
                 asked_s, answer = self._waiting.pop(message["id"])
                 if "problem" in message:

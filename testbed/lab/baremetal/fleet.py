@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import LabError
+from testbed.foreign import parse_json
 from testbed.lab.baremetal.connection import ANSWER_TIMEOUT_S, Connection
 from testbed.lab.baremetal.network import translated
 from testbed.lab.base import Exit
 from testbed.monitor import CpuLog
+from testbed.perturb.follower import LONGEST_LINE_BYTES
+from testbed.shape import is_number
 
 COMPARE_S = 1.0
 """How often clocks are compared while a lab is up; the host also takes it for a sign of life."""
@@ -144,19 +147,21 @@ class Fleet:
             return
         if path.suffix == ".jsonl":
             *lines, rest = (self._rest[node, name] + data).split(b"\n")
-            self._rest[node, name] = rest
+            self._rest[node, name] = rest[-LONGEST_LINE_BYTES:]
             data = b"".join(self._ours(node, line) + b"\n" for line in lines)
         with suppress(FileNotFoundError), path.open("ab") as file:  # a trial that failed has removed its directory
             file.write(data)
 
     def _ours(self, node: int, line: bytes) -> bytes:
-        """A sample's line on our clock, in the topology's addresses; as it is if it is no JSON, as its reader says."""
+        """A sample's line on our clock, in the topology's addresses; as it is if it is none, as its reader says."""
         try:
-            fields = json.loads(line)
+            fields = parse_json(line, finite=False)
         except ValueError:
             return line
+        if not isinstance(fields, dict):
+            return line
         clock = self.connections[node].clock
-        moved = {key: clock.local_s(value) for key, value in fields.items() if key in MOMENTS and _is_number(value)}
+        moved = {key: clock.local_s(value) for key, value in fields.items() if key in MOMENTS and is_number(value)}
         return json.dumps(translated(fields | moved, self.logical)).encode()
 
     def _compare(self) -> None:
@@ -164,7 +169,3 @@ class Fleet:
             for one in self.connections:
                 with suppress(LabError):  # who is lost is told of elsewhere
                     one.exchange()
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

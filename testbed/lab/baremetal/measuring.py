@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from testbed import foreign
+from testbed.errors import LabError
 from testbed.lab.baremetal.crossings import Crossing, rounds
 from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.baremetal.network import Network
 from testbed.lab.baremetal.racks import under
 from testbed.lab.base import Burst, Calibration, Way
+from testbed.shape import COUNT, NOT_NEGATIVE, check
 from testbed.units import rate_text
 from topologies import addressing
 from topologies.model import Topology
@@ -90,10 +92,29 @@ def rates(fleet: Fleet, bursts: Sequence[Burst], *, paced: bool = False) -> list
                     fleet.wait_ended(node, pid, patience_s)
         found = [0.0] * len(bursts)
         for path, expected in zip(paths, receives, strict=True):
-            lines = path.read_text().splitlines() if path.exists() else []
-            for line in map(json.loads, lines):
-                found[expected[line["burst"]][0]] = line["rate_bps"]
+            for number, rate_bps in read_results(path):
+                if number < len(expected):
+                    found[expected[number][0]] = rate_bps
     return found
+
+
+def read_results(path: Path) -> list[tuple[int, float]]:
+    """What a host says that it received: of each of its bursts, by number, the rate.
+
+    Raises:
+        LabError: it says something else.
+    """
+    if not path.exists():
+        return []
+    try:
+        lines = [foreign.parse_json(line) for line in foreign.read_bytes(path).splitlines()]
+        for line in lines:
+            check(line, {"burst": COUNT, "rate_bps": NOT_NEGATIVE})
+        return [(line["burst"], line["rate_bps"]) for line in lines]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LabError(
+            f"{path.stem}: what it says of bursts makes no sense ({error!s:.200})", fix="see what runs on that host"
+        ) from None
 
 
 def _end(burst: Burst, local: str, remote: str, port: int, pace_bps: int | None) -> Probe:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.errors import HostError
+from testbed.foreign import UnfitError, opened
 from testbed.lab.netns.processes import exit_with, is_stopped
 from testbed.perturb.follower import Growth
 
@@ -126,12 +127,13 @@ class Processes:
             self._tell_growth(name)
 
     def _tell_growth(self, name: str) -> None:
-        data = self._followed[name].new()
-        if data:
+        for data in self._followed[name].rest():
             tell(grown=name, data=base64.b64encode(data).decode())
 
     def _tell_whole(self, name: str) -> None:
-        with suppress(FileNotFoundError), self.below(name).open("rb") as file:
+        """Of what is no file, as of none, nothing: who wants it says that it is missing."""
+        path = self.below(name)
+        with suppress(OSError, UnfitError), opened(path, path.parent) as file:
             while data := file.read(PIECE_BYTES):
                 tell(grown=name, data=base64.b64encode(data).decode())
 

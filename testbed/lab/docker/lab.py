@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from testbed.errors import LabError, PrivilegeError, SpecError
+from testbed.errors import LabError, PrivilegeError
 from testbed.lab.base import Exit, Launch, LinkSettings, Program, Running
 from testbed.lab.docker import image
 from testbed.lab.docker.agent import CONTROL
@@ -89,10 +89,8 @@ class DockerLab(NetnsLab):
         super().__init__(every_address=every_address)
 
     def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
-        shared = [one.absolute() for one in (work, *reads)]
-        if Path("/") in shared:
-            raise SpecError("containers cannot have the folder /", fix="put the spec, and --out, into a folder")
-        self._work, self._reads = shared[0], tuple(shared[1:])
+        super().share(work, reads)
+        self._work, self._reads = work.absolute(), tuple(one.absolute() for one in reads)
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         """

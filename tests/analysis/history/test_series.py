@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -149,3 +150,11 @@ def test_a_directory_without_runs_is_refused(tmp_path: Path) -> None:
         collect(tmp_path)
     with pytest.raises(OutputError, match="is not a directory"):
         collect(tmp_path / "absent")
+
+
+def test_what_is_no_baseline_of_this_folder_is_passed_by(folder: Path) -> None:
+    found = [one.name for one in collect(folder)[0]]
+    os.mkfifo(folder / "fifo.json")
+    (folder / "deep.json").write_text('"baseline"' + "[" * 100_000)
+    (folder / "link.json").symlink_to(folder / "other.json")
+    assert [one.name for one in collect(folder)[0]] == found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,3 +77,12 @@ def test_links_that_are_not_numbered_one_after_the_other_are_not_drawn(run: Run)
     odd = replace(trial, topology="mine.py:net()", links=trial.links[1:])
     (panel,) = answer(replace(run, trials=(odd,)), "links").panels
     assert panel.problem == "Not drawn: its links are not numbered from 0 on."
+
+
+@pytest.mark.parametrize("lie", ["star(hosts=1000000000)", "star(hosts=200000)", "fat_tree(k=80)", "bcube(n=16,k=4)"])
+def test_a_network_of_more_links_than_were_recorded_is_not_built(run: Run, lie: str) -> None:
+    (trial,) = only(run, "ps-b16").trials
+    began_s = time.process_time()
+    (panel,) = answer(replace(run, trials=(replace(trial, topology=lie),)), "links").panels
+    assert time.process_time() - began_s < 1
+    assert "has more than 9 links" in panel.problem

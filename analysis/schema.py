@@ -1,0 +1,99 @@
+"""The shapes of a run directory's JSON files, as far as they are read: see :mod:`testbed.shape`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from testbed.shape import COUNT, EACH, NAME, NO_NULL, NOT_NEGATIVE, NUMBER, OBJECT, PLAIN, TEXT, TRUTH, Kind, Shape
+
+
+def _are_names(value: list[object]) -> bool:
+    return all(isinstance(one, str) for one in value)
+
+
+_NAMES = Kind("list of names", lambda value: isinstance(value, dict) or (isinstance(value, list) and _are_names(value)))
+_PAIR = Kind(
+    "pair of whole numbers", lambda value: isinstance(value, list) and [type(one) for one in value] == [int, int]
+)
+_LAB: Shape = {"hosts": {NO_NULL: OBJECT}, "sysctls": {NO_NULL: OBJECT}, "impaired_by": NAME, "devices": _NAMES}
+_MACHINE: Mapping[str, Shape] = {
+    "cpu": OBJECT,
+    "sysctls": {EACH: PLAIN},
+    "packages": {EACH: PLAIN},
+    "congestion_control": NAME,
+    "lab": {EACH: _LAB},
+}
+ENVIRONMENT: Shape = {**_MACHINE, "parts": {NO_NULL: _MACHINE}}
+RESOLVED: Shape = {
+    "name": NAME,
+    "lab": NAME,
+    "arms": [{"label": NAME, "topology": NAME, "scheme": NAME}],
+    "workload": {"kind": NAME, "model": NAME, "scale": NUMBER, "warmup": COUNT},
+    "links": {"rate_bps": NUMBER},
+    "sweep": {NO_NULL: []},
+    "planned": COUNT,
+    "folder": TEXT,
+    "overrides": [TEXT],
+    "part": _PAIR,
+    "fitted": {NO_NULL: NUMBER},
+}
+BASELINE: Shape = {
+    "baseline": NAME,
+    "conditions": {EACH: PLAIN},
+    "arms": {NO_NULL: OBJECT},
+    "cells": [
+        {
+            "label": NAME,
+            "batch": COUNT,
+            "at": NAME,
+            "point": {EACH: PLAIN},
+            "trials": [{**dict.fromkeys(("id", "started", "verdict"), NAME), "repeat": COUNT, "gst_s": [NUMBER]}],
+        }
+    ],
+}
+_METRICS: Shape = {EACH: NUMBER}
+_CHECK: Shape = {
+    **dict.fromkeys(("name", "unit"), NAME),
+    "detail": TEXT,
+    **dict.fromkeys(("ok", "asked", "machine"), TRUTH),
+    **dict.fromkeys(("value", "limit"), NUMBER),
+    "threatens": [NAME],
+}
+_LINK: Shape = {
+    **dict.fromkeys(("link", "bytes", "drops"), COUNT),
+    **dict.fromkeys(("from", "to"), NAME),
+    **dict.fromkeys(("rate_bps", "theory_bytes"), NOT_NEGATIVE),
+}
+_EVENT: Shape = {
+    **dict.fromkeys(("kind", "what", "error"), TEXT),
+    **dict.fromkeys(("planned_s", "begun_s", "done_s", "takes_s", "free_s"), NUMBER),
+}
+_RECOVERY: Shape = {
+    "without": [NAME],
+    **dict.fromkeys(("first", "world"), COUNT),
+    "scheme": NAME,
+    **dict.fromkeys(("called_s", "recovered_s"), NUMBER),
+}
+_ATTEMPT: Shape = {"verdict": NAME, "reasons": [TEXT], "started": NAME, "metrics": _METRICS}
+_ACCURACY: Shape = {
+    **dict.fromkeys(("test_accuracy", "test_loss", "weights_error", "training_error", "rounding_error"), NOT_NEGATIVE),
+    **dict.fromkeys(("checked_sums", "checked_elements", "wrong_elements"), COUNT),
+    "weights_equal": TRUTH,
+    "reference": NAME,
+    "curve": [[NUMBER]],
+}
+RECORD: Shape = {
+    **dict.fromkeys(("id", "label", "topology", "scheme", "at", "started", "status", "kind"), NAME),
+    **dict.fromkeys(("batch", "repeat", "iterations", "world"), COUNT),
+    "error": TEXT,
+    "duration_s": NUMBER,
+    "metrics": _METRICS,
+    "accuracy": _ACCURACY,
+    "sums": _ACCURACY,
+    "fidelity": {"verdict": NAME, "checks": [_CHECK]},
+    "links": [_LINK],
+    "events": [_EVENT],
+    "failover": {"recoveries": [_RECOVERY]},
+    "attempts": [_ATTEMPT],
+    "point": {EACH: PLAIN},
+}
