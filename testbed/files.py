@@ -6,11 +6,12 @@ import errno
 import json
 import math
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from testbed.errors import DiskFullError, OutputError
 
@@ -69,6 +70,27 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise OutputError(f"{path}: damaged, holds no JSON object", fix="remove it and run again")
     return value
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open for reading what another process wrote. That process may put a link there, which would lead to a file that
+    only we may read, or a pipe, whose reader would wait: neither is opened.
+
+    Raises:
+        FileNotFoundError: nothing is there.
+        OutputError: it is no regular file, or may not be read.
+    """
+    try:
+        found = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        reason = "a link is in its place" if error.errno == errno.ELOOP else (error.strerror or str(error)).lower()
+        raise OutputError(f"{path}: cannot be read: {reason}", fix="see what put it there, and remove it") from None
+    if not stat.S_ISREG(os.fstat(found).st_mode):
+        os.close(found)
+        raise OutputError(f"{path}: is no regular file", fix="see what put it there, and remove it")
+    return os.fdopen(found, "rb")
 
 
 def check_name(path: Path, trial: object) -> None:

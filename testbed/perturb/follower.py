@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+
+from testbed.errors import OutputError
+from testbed.files import open_regular
+
+PIECE_BYTES = 1 << 20
 
 
 class Growth:
@@ -12,13 +18,17 @@ class Growth:
         self._path, self._read = path, 0
 
     def new(self) -> bytes:
-        """What has been written since the last look."""
+        """The next piece of what has been written since the last look, of at most :data:`PIECE_BYTES`.
+
+        Raises:
+            OutputError: a link or a pipe is there in the file's place.
+        """
         try:
-            if self._path.stat().st_size == self._read:
+            if self._path.lstat().st_size == self._read:
                 return b""
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 file.seek(self._read)
-                found = file.read()
+                found = file.read(PIECE_BYTES)
         except FileNotFoundError:
             return b""
         self._read += len(found)
@@ -33,5 +43,8 @@ class Follower:
 
     def lines(self) -> list[bytes]:
         """What has been written since the last look."""
-        *lines, self._rest = (self._rest + self._growth.new()).split(b"\n")
+        new = b""
+        with suppress(OutputError):  # whoever reads the whole file at the end says so
+            new = self._growth.new()
+        *lines, self._rest = (self._rest + new).split(b"\n")
         return lines

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from testbed.errors import DiskFullError, OutputError
-from testbed.files import read_json, write_bytes, write_json, write_through
+from testbed.files import open_regular, read_json, write_bytes, write_json, write_through
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -48,3 +49,17 @@ def test_a_number_that_json_does_not_have_is_not_written(tmp_path: Path) -> None
     with pytest.raises(ValueError, match="Out of range"):
         write_json(tmp_path / "a.json", {"x": float("nan")})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_another_process_has_put_in_a_files_place_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with open_regular(tmp_path / "file") as file:
+        assert file.read() == b"x"
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name, why in (("link", "a link is in its place"), ("pipe", "no regular file"), ("folder", "no regular file")):
+        with pytest.raises(OutputError, match=f"{name}: .*{why}"):
+            open_regular(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        open_regular(tmp_path / "none")

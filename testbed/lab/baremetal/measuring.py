@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from testbed.lab.baremetal import answers
 from testbed.lab.baremetal.crossings import Crossing, rounds
 from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.baremetal.network import Network
@@ -58,6 +58,9 @@ def round_trips(fleet: Fleet, ways: Sequence[Way]) -> list[tuple[float, ...]]:
     for way in ways:
         echoed[way.dst].append(way.remote)
     ports = fleet.ask_each("echo", [{"addresses": addresses} for addresses in echoed])
+    for connection, addresses, opened in zip(fleet.connections, echoed, ports, strict=True):
+        with connection.named():
+            answers.as_many(opened, len(addresses), "ports")
     found = []
     for way in ways:
         port = ports[way.dst][echoed[way.dst].index(way.remote)]
@@ -89,10 +92,11 @@ def rates(fleet: Fleet, bursts: Sequence[Burst], *, paced: bool = False) -> list
                 if pid is not None:
                     fleet.wait_ended(node, pid, patience_s)
         found = [0.0] * len(bursts)
-        for path, expected in zip(paths, receives, strict=True):
-            lines = path.read_text().splitlines() if path.exists() else []
-            for line in map(json.loads, lines):
-                found[expected[line["burst"]][0]] = line["rate_bps"]
+        for connection, path, expected in zip(fleet.connections, paths, receives, strict=True):
+            lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+            with connection.named():
+                for place, rate_bps in answers.bursts(lines, len(expected)):
+                    found[expected[place][0]] = rate_bps
     return found
 
 

@@ -1,6 +1,7 @@
 """What the agent of a host starts there: forked workers, programs, bursts; and what is told of them.
 
-All of it runs as the user of the SSH session; only the agent has root's rights, if the inventory gives any.
+All of it runs as the user of the SSH session, and files are written and read with that user's rights
+(:mod:`testbed.lab.baremetal.rights`): workers can plant links wherever files are.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.errors import HostError
+from testbed.files import open_regular
+from testbed.lab.baremetal.rights import as_root, become_user
 from testbed.lab.netns.processes import exit_with, is_stopped
-from testbed.perturb.follower import Growth
+from testbed.perturb.follower import PIECE_BYTES, Growth
 
-PIECE_BYTES = 1 << 20
+LONGEST_LINE_BYTES = 4 << 20
+"""Of what is told; a piece of a file has a third of it."""
 
 
 @dataclass
@@ -53,18 +57,10 @@ class Processes:
         return self._work / name
 
     def room_for(self, name: str) -> Path:
-        """Where a file is to be, in a directory that is the user's."""
+        """Where a file is to be, with the directories above it."""
         path = self.below(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.give(path.parent)
         return path
-
-    def give(self, path: Path) -> None:
-        """To the user whose processes are to use it, with the directories above it, up to ours."""
-        user = session_user()
-        while user and path != self._work.parent:
-            os.chown(path, int(user["user"]), int(user["group"]))
-            path = path.parent
 
     def follow(self, name: str) -> None:
         """Tell of what a file grows by from now on."""
@@ -92,7 +88,7 @@ class Processes:
         """Signal one program's session, or all."""
         self.reap()
         for one in list(self._children) if pid is None else [pid]:
-            with suppress(ProcessLookupError):
+            with as_root(), suppress(ProcessLookupError):
                 os.killpg(one, number)
 
     def kill_workers(self) -> None:
@@ -125,13 +121,15 @@ class Processes:
         for name in self._followed:
             self._tell_growth(name)
 
-    def _tell_growth(self, name: str) -> None:
+    def _tell_growth(self, name: str) -> bool:
+        """Tell of the next piece; whether there was one."""
         data = self._followed[name].new()
         if data:
             tell(grown=name, data=base64.b64encode(data).decode())
+        return bool(data)
 
     def _tell_whole(self, name: str) -> None:
-        with suppress(FileNotFoundError), self.below(name).open("rb") as file:
+        with suppress(FileNotFoundError), open_regular(self.below(name)) as file:
             while data := file.read(PIECE_BYTES):
                 tell(grown=name, data=base64.b64encode(data).decode())
 
@@ -145,7 +143,7 @@ class Processes:
                 signal.set_wakeup_fd(-1)
                 for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
                     signal.signal(number, signal.SIG_DFL)  # the agent has other plans
-                _become_user()
+                become_user()
                 return body()
 
             exit_with(there)
@@ -154,7 +152,8 @@ class Processes:
     def _ended(self, pid: int, status: int) -> None:
         child, ended_s = self._children.pop(pid), time.monotonic()
         for name in child.followed:
-            self._tell_growth(name)
+            while self._tell_growth(name):
+                pass
             del self._followed[name]
         if child.node is not None:
             for name in child.outputs:
@@ -164,10 +163,11 @@ class Processes:
             tell(ended=child.run, status=status)
 
     def _end(self, pid: int) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
-        with suppress(ProcessLookupError):  # before it leads a session
-            os.kill(pid, signal.SIGKILL)
+        with as_root():
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # before it leads a session
+                os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         for name in self._children.pop(pid).followed:
             self._followed.pop(name, None)
@@ -193,21 +193,6 @@ def program(words: Sequence[str], environment: Mapping[str, str], folder: str) -
     return run
 
 
-def session_user() -> dict[str, Any]:
-    """As :mod:`subprocess` wants it: the user of the session, where sudo has made root of it."""
-    if "SUDO_UID" not in os.environ or os.geteuid():
-        return {}
-    return {"user": int(os.environ["SUDO_UID"]), "group": int(os.environ["SUDO_GID"]), "extra_groups": []}
-
-
-def _become_user() -> None:
-    user = session_user()
-    if user:
-        os.setgroups([])
-        os.setgid(user["group"])
-        os.setuid(user["user"])
-
-
 def _take_files(log: Path, kept: int) -> None:
     """Write into ``log``, read nothing, lead a session, and close all others but one."""
     null, output = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -220,7 +205,14 @@ def _take_files(log: Path, kept: int) -> None:
 
 def tell(**fields: Any) -> None:
     """Write one line to the controller, and all of it: where PYTHONUNBUFFERED is set and a signal comes, sys.stdout
-    would leave out the rest."""
-    left = memoryview(json.dumps(fields).encode() + b"\n")
+    would leave out the rest.
+
+    Raises:
+        HostError: it is longer than the controller reads; nothing is written.
+    """
+    line = json.dumps(fields).encode() + b"\n"
+    if len(line) > LONGEST_LINE_BYTES:
+        raise HostError(f"an answer has {len(line):,} bytes, and may have {LONGEST_LINE_BYTES:,}", fix="ask for less")
+    left = memoryview(line)
     while left:
         left = left[os.write(sys.stdout.fileno(), left) :]

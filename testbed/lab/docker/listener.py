@@ -18,13 +18,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from testbed import private
 from testbed.errors import TestbedError
+from testbed.files import open_regular
 from testbed.lab.docker.container import Container
 from testbed.lab.docker.daemon import Owner
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns.attached import Attached, Files
 
 PREFIX, MARK = "testbed-docker-", "owner"
+LONGEST_MARK = 200
 Start = Callable[[str, list[str], Files], Attached]
 """Starts a command on the host of that name."""
 QUEUE = 1024
@@ -67,11 +70,13 @@ class Listener:
 
     @staticmethod
     def folders() -> list[tuple[Path, Owner]]:
-        """Folders of such listeners that have not hidden theirs, with the process that each is of."""
+        """This user's folders of such listeners that have not hidden theirs, with the process that each is of."""
         found = []
         for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-            with suppress(OSError, ValueError):  # somebody else's of a similar name
-                found.append((folder, Owner.parse((folder / MARK).read_text())))
+            with suppress(OSError, ValueError, TestbedError):  # somebody else's of a similar name
+                os.close(private.enter(folder))
+                with open_regular(folder / MARK) as mark:
+                    found.append((folder, Owner.parse(mark.read(LONGEST_MARK).decode())))
         return found
 
     def _accept(self) -> None:
