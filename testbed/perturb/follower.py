@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 from testbed.errors import OutputError
@@ -18,18 +17,15 @@ class Growth:
         self._path, self._read = path, 0
 
     def new(self) -> bytes:
-        """The next piece of what has been written since the last look, of at most :data:`PIECE_BYTES`.
-
-        Raises:
-            OutputError: a link or a pipe is there in the file's place.
-        """
+        """The next piece of what has been written since the last look, of at most :data:`PIECE_BYTES`. A link or a pipe in
+        the file's place does not grow; who reads the whole file in the end says so."""
         try:
             if self._path.lstat().st_size == self._read:
                 return b""
             with open_regular(self._path) as file:
                 file.seek(self._read)
                 found = file.read(PIECE_BYTES)
-        except FileNotFoundError:
+        except (FileNotFoundError, OutputError):
             return b""
         self._read += len(found)
         return found
@@ -43,8 +39,5 @@ class Follower:
 
     def lines(self) -> list[bytes]:
         """What has been written since the last look."""
-        new = b""
-        with suppress(OutputError):  # whoever reads the whole file at the end says so
-            new = self._growth.new()
-        *lines, self._rest = (self._rest + new).split(b"\n")
+        *lines, self._rest = (self._rest + self._growth.new()).split(b"\n")
         return lines

@@ -365,8 +365,6 @@ def main(work: str, owner: str) -> NoReturn:
         agent.serve()
     except (BrokenPipeError, SystemExit):
         pass  # nobody hears us any more
-    except TestbedError as error:
-        print(error.problem, file=sys.stderr, flush=True)  # its last line is what the controller tells
     finally:
         agent.close()
     os._exit(0)  # what standard output still holds, nobody reads

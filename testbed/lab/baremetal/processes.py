@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from testbed.errors import HostError
+from testbed.errors import HostError, OutputError
 from testbed.files import open_regular
 from testbed.lab.baremetal.rights import as_root, become_user
 from testbed.lab.netns.processes import exit_with, is_stopped
-from testbed.perturb.follower import PIECE_BYTES, Growth
+from testbed.perturb.follower import Growth
 
+PIECE_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 4 << 20
 """Of what is told; a piece of a file has a third of it."""
 
@@ -53,8 +54,15 @@ class Processes:
         return bool(self._followed)
 
     def below(self, name: str) -> Path:
-        """Where a file is."""
-        return self._work / name
+        """Where a file is.
+
+        Raises:
+            HostError: it would be elsewhere.
+        """
+        path = Path(os.path.normpath(self._work / name))
+        if not path.is_relative_to(self._work):
+            raise HostError(f"{name!r:.200} is not below {self._work}", fix="name a file below it")
+        return path
 
     def room_for(self, name: str) -> Path:
         """Where a file is to be, with the directories above it."""
@@ -85,9 +93,9 @@ class Processes:
         return pid
 
     def signal(self, number: int, pid: int | None) -> None:
-        """Signal one program's session, or all."""
+        """Signal one program's session, or all; one that has ended has no number any more."""
         self.reap()
-        for one in list(self._children) if pid is None else [pid]:
+        for one in [child for child in self._children if pid in (None, child)]:
             with as_root(), suppress(ProcessLookupError):
                 os.killpg(one, number)
 
@@ -124,12 +132,13 @@ class Processes:
     def _tell_growth(self, name: str) -> bool:
         """Tell of the next piece; whether there was one."""
         data = self._followed[name].new()
-        if data:
-            tell(grown=name, data=base64.b64encode(data).decode())
+        for at in range(0, len(data), PIECE_BYTES):
+            tell(grown=name, data=base64.b64encode(data[at : at + PIECE_BYTES]).decode())
         return bool(data)
 
     def _tell_whole(self, name: str) -> None:
-        with suppress(FileNotFoundError), open_regular(self.below(name)) as file:
+        """Of what is no file, as of none, nothing: who wants it says that it is missing."""
+        with suppress(FileNotFoundError, OutputError), open_regular(self.below(name)) as file:
             while data := file.read(PIECE_BYTES):
                 tell(grown=name, data=base64.b64encode(data).decode())
 
