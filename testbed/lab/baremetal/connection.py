@@ -147,7 +147,7 @@ class Connection:
         answer: Future[tuple[Any, float, float]] = Future()
         with self._lock:
             if self.lost is not None:
-                raise self.lost
+                raise self._gone(self.lost)
             number, self._next = self._next, self._next + 1
             line = json.dumps({"id": number, "do": do, **fields}).encode() + b"\n"
             self._waiting[number] = do, time.monotonic(), answer
@@ -270,7 +270,12 @@ class Connection:
         if not self._leaving:
             self._on_event(self, Lost(self.lost))  # first, so that who asks again after an answer knows it
         for _, _, answer in waiting:
-            answer.set_exception(self.lost)
+            answer.set_exception(self._gone(self.lost))
+
+    @staticmethod
+    def _gone(lost: LabError) -> LabError:
+        """A new one each time: one that is raised again and again grows by where it has been."""
+        return LabError(lost.problem, fix=lost.fix)
 
     def _why(self) -> LabError:
         if self._refused is not None:

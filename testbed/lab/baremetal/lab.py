@@ -99,7 +99,7 @@ class BaremetalLab:
         found = play("run", self.inventory, {"testbed_digest": self._digest}, self._control, self._tell)
         found.require([host.name for host in self.inventory.hosts], allow_missing=allow_missing)
         for name, why in found.unreachable.items():
-            self._tell(f"run: {name} is left out: {why.strip()}")
+            self._tell(f"run: {name} is left out: {answers.plain(why.strip())}")
         self.inventory = self.inventory.without(list(found.unreachable))
         return {host.name: _facts(host, found) for host in self.inventory.hosts}
 

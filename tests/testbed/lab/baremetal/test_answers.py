@@ -81,7 +81,7 @@ def test_what_no_agent_says_ends_the_connection_with_the_hosts_name(connect: Con
 
 
 def test_a_greeting_is_passed_over_though_its_line_does_not_end(connect: Connect) -> None:
-    connection = connect(f"printf 'welcome \\377\\000\\nand \\n'; read line; echo; echo '{HELLO}'")
+    connection = connect(f"printf 'welcome \\377\\000\\nand '; read line; echo; echo '{HELLO}'")
     assert connection.ask("hello", PATIENCE_S)["pid"] == 7
 
 
