@@ -19,7 +19,6 @@ import os
 import random
 import resource
 import select
-import shutil
 import socket
 import struct
 import sys
@@ -27,6 +26,7 @@ import tempfile
 import threading
 import time
 import traceback
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -80,7 +80,7 @@ class Protocol:
 
 STRANGE: tuple[Any, ...] = (
     *(None, True, 0, -1, 1, 7, 2**31, 2**63, 2**64, 10**30, -(10**400), 1.5, -0.0, 1e308, float("nan"), float("inf")),
-    *("", "h0", "../../etc/passwd", "/etc/shadow", "\0", "\x1b[2J", "\ud800", "{{ 7 * 7 }}", "x" * 10_000, "AA==", "[" * 999),
+    *("", "h0", "../../etc/passwd", "/etc/shadow", "\0", "\x1b[2J", "\ud800", "{{ 7 * 7 }}", "x" * 10_000, "[" * 999),
     *([], {}, [[]], [0] * 1000, {"id": 0}, {"a": {"b": {"c": []}}}),
 )
 
@@ -99,6 +99,10 @@ def change_json(rng: random.Random, honest: bytes) -> bytes:
     return change_bytes(rng, line) if rng.random() < 0.2 else line
 
 
+BETWEEN = (b"Welcome!", b"\xff\0", b"{", b"", b"-" * 100_000, b"{" + b" " * 5_000_000)
+"""Lines that may be between others."""
+
+
 def change_lines(rng: random.Random, honest: bytes) -> bytes:
     """Lines of JSON: changed, doubled, in another order, and others between them."""
     lines = honest.split(b"\n")
@@ -109,7 +113,7 @@ def change_lines(rng: random.Random, honest: bytes) -> bytes:
             with suppress(ValueError):
                 lines[at] = change_json(rng, lines[at])
         elif kind == 3:
-            lines.insert(at, rng.choice((lines[at], b"Welcome!", b"\xff\0", b"{", b"", b"-" * 100_000, b"{" + b" " * 5_000_000)))
+            lines.insert(at, rng.choice((lines[at], *BETWEEN)))
         elif kind == 4:
             del lines[at : at + rng.randint(0, 1)]
         else:
@@ -166,7 +170,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "put": {"path": "1/work/job.json", "data": "e30=", "mode": 0o644},
     "execute": {"words": ["true"], "limit_s": 1.0},
     "start": {"words": ["true"], "environment": {"A": "b"}, "folder": "/", "log": "1/logs/a"},
-    "launch": {"node": 0, "job": "1/job", "log": "1/log", "samples": "1/s.jsonl", "outputs": ["1/w"], "words": ["true"]},
+    "launch": {"node": 0, "job": "1/job", "log": "1/log", "samples": "1/s", "outputs": ["1/w"], "words": ["true"]},
     "signal": {"number": 9, "pid": 77},
     "kill": {},
     "stopped": {},
@@ -277,7 +281,8 @@ def _controller() -> Take:
 def facts_of_hosts() -> Protocol:
     """What Ansible's modules say of a host."""
     nic = {"mac": "02:00:00:00:00:01", "mtu": "1500", "speed": None}
-    honest = json.dumps({"facts": {"kernel": "6", "nics": {"eth1": nic}}, "left": [{"what": "a", "owner": "", "token": "t", "since": "b"}]})
+    left = {"what": "directory a", "owner": "", "token": "t", "since": "2026"}
+    honest = json.dumps({"facts": {"kernel": "6", "nics": {"eth1": nic}}, "left": [left]})
 
     def take(line: bytes) -> None:
         try:
@@ -343,7 +348,7 @@ def answers_of_labs() -> Protocol:
 
 def messages_of_containers() -> Protocol:
     """What comes from a container, as far as the wire goes."""
-    honest = json.dumps({"arrived": "h0", "python": "python3", "wire": 1, "job": 1, "cpus": 1.5, "memory_bytes": 2**30}).encode()
+    said = {"arrived": "h0", "python": "python3", "wire": 1, "job": 1, "cpus": 1.5, "memory_bytes": 2**30}
 
     def take(message: bytes) -> None:
         ours, theirs = _pair()
@@ -353,7 +358,7 @@ def messages_of_containers() -> Protocol:
             for descriptor in Wire(theirs).receive(1.0)[1]:
                 os.close(descriptor)
 
-    return Protocol("docker wire", [honest], change_json, lambda: take)
+    return Protocol("docker wire", [json.dumps(said).encode()], change_json, lambda: take)
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:
@@ -363,10 +368,11 @@ def _pair() -> tuple[socket.socket, socket.socket]:
 # Workers among themselves.
 
 FLOATS, UPDATES = 60, 4
-PATIENCE_S = 0.02
+PATIENCE_S = 0.002
 """For a neighbour that says nothing: all that it says is there already."""
 Sockets = Mapping[int, socket.socket]
 Member = Callable[[int, Sockets, float], None]
+Talk = Callable[[Forest, int, Sockets, float], None]
 
 
 def synchronise(forest: Forest, node: int, sockets: Sockets, patience_s: float) -> None:
@@ -392,45 +398,85 @@ def exchange(forest: Forest, node: int, sockets: Sockets, patience_s: float) -> 
                 client.wait(patience_s)
             client.barrier(patience_s)
         return
-    with Server(forest.nodes[node], forest, sockets, weights, lambda one: np.add(weights, one, out=weights), UPDATES) as server:
+    apply = partial(np.add, weights, out=weights)
+    with Server(forest.nodes[node], forest, sockets, weights, apply, UPDATES) as server:
         server.barrier(patience_s)
         server.serve(patience_s)
         server.barrier(patience_s)
 
 
-def conversation(called: str, topology: str, scheme: str, node: int, talk: Callable[[Forest, int, Sockets, float], None]) -> Protocol:
+def conversation(called: str, topology: str, scheme: str, node: int, talk: Talk) -> Protocol:
     """What the neighbours of a node send to it. An input is of one of them; the others are honest."""
     forest = build_scheme(scheme, build_topology(topology, rate_bps=10**9), [FLOATS])
     heard = overheard(forest, node, partial(talk, forest))
-    peers = sorted(heard)
-    honest = [bytes([i]) + heard[peer] for i, peer in enumerate(peers)]
+    places = [(peer, i) for peer, pieces in heard.items() for i in range(len(pieces))]
+    honest = [bytes([at, False]) + heard[peer][i].said for at, (peer, i) in enumerate(places)]
 
     def change(rng: random.Random, one: bytes) -> bytes:
-        return one[:1] + change_bytes(rng, one[1:])
+        return bytes([one[0], rng.random() < 0.2]) + change_bytes(rng, one[2:])
 
     def take(one: bytes) -> None:
-        said = {**heard, peers[one[0]]: one[1:]}
-        ends = {peer: socket.socketpair() for peer in peers}
+        peer, i = places[one[0]]
+        changed = [*heard[peer][:i], Piece(heard[peer][i].after_bytes, one[2:], bool(one[1])), *heard[peer][i + 1 :]]
+        replays = {other: Replay(pieces) for other, pieces in {**heard, peer: changed}.items()}
         try:
-            for peer, (_, theirs) in ends.items():
-                theirs.setblocking(False)
-                with suppress(BlockingIOError):
-                    theirs.send(said[peer])
-                theirs.shutdown(socket.SHUT_WR)
-            talk(forest, node, {peer: ours for peer, (ours, _) in ends.items()}, PATIENCE_S)
+            talk(forest, node, cast(Sockets, replays), PATIENCE_S)
         finally:
-            for ours, theirs in ends.values():
-                ours.close()
-                theirs.close()
+            for replay in replays.values():
+                replay.close()
 
     return Protocol(called, honest, change, lambda: take)
 
 
-def overheard(forest: Forest, node: int, member: Member) -> dict[int, bytes]:
+@dataclass(frozen=True)
+class Piece:
+    """What a neighbour said once it had been sent so many bytes, and whether it was gone then."""
+
+    after_bytes: int
+    said: bytes
+    is_last: bool = False
+
+
+class Replay:
+    """A socket at whose other end a neighbour says its pieces, each when it is time."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._ours, self._theirs = socket.socketpair()
+        self._theirs.setblocking(False)
+        self._pieces, self._sent_bytes = deque(pieces), 0
+        self._say()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ours, name)
+
+    def sendmsg(self, buffers: Sequence[bytes]) -> int:
+        """Send, and have the neighbour take it."""
+        count = self._ours.sendmsg(buffers)
+        self._theirs.recv(1 << 20)
+        self._sent_bytes += count
+        self._say()
+        return count
+
+    def close(self) -> None:
+        self._ours.close()
+        self._theirs.close()
+
+    def _say(self) -> None:
+        while self._pieces and self._pieces[0].after_bytes <= self._sent_bytes:
+            piece = self._pieces.popleft()
+            with suppress(BlockingIOError, BrokenPipeError):
+                self._theirs.send(piece.said)
+            if piece.is_last:
+                self._pieces.clear()
+                self._theirs.shutdown(socket.SHUT_WR)
+
+
+def overheard(forest: Forest, node: int, member: Member) -> dict[int, list[Piece]]:
     """What each neighbour of a node sends to it in an honest conversation of all nodes."""
     ends: dict[int, dict[int, socket.socket]] = {one: {} for one in range(len(forest.nodes))}
-    heard: dict[int, bytearray] = {}
-    relayed: dict[socket.socket, tuple[socket.socket, bytearray | None]] = {}
+    heard: dict[int, list[Piece]] = {}
+    sent_bytes: Counter[int] = Counter()
+    relayed: dict[socket.socket, tuple[socket.socket, int, bool]] = {}
     for a in ends:
         for b in (one for one in neighbours(forest, a) if one > a):
             if node not in (a, b):
@@ -438,23 +484,25 @@ def overheard(forest: Forest, node: int, member: Member) -> dict[int, bytes]:
                 continue
             peer = a + b - node
             (ends[node][peer], near), (ends[peer][node], far) = socket.socketpair(), socket.socketpair()
-            heard[peer] = bytearray()
-            relayed |= {far: (near, heard[peer]), near: (far, None)}
+            heard[peer] = []
+            relayed |= {far: (near, peer, True), near: (far, peer, False)}
     threads = [threading.Thread(target=member, args=(one, ends[one], 5.0)) for one in ends if ends[one]]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
         for source in select.select(list(relayed), [], [], 0.05)[0]:
-            target, copy = relayed[source]
+            target, peer, is_heard = relayed[source]
             data = source.recv(1 << 16)
             if not data:
                 del relayed[source]
                 continue
-            if copy is not None:
-                copy += data
+            if is_heard:
+                heard[peer].append(Piece(sent_bytes[peer], data))
+            else:
+                sent_bytes[peer] += len(data)
             with suppress(BrokenPipeError):
                 target.sendall(data)
-    return {peer: bytes(data) for peer, data in heard.items()}
+    return dict(sorted(heard.items()))
 
 
 def greetings() -> Protocol:
@@ -499,8 +547,8 @@ def protocols() -> list[Protocol]:
         conversation("engine, server", "star(hosts=3)", "ps(servers=1)", 0, synchronise),
         conversation("engine, switch", "star(hosts=3,ina=all)", "switchml", 3, synchronise),
         conversation("engine, below a switch", "star(hosts=3,ina=all)", "switchml", 0, synchronise),
-        conversation("parameter server", "star(hosts=3)", "async_ps", 2, exchange),
-        conversation("its workers", "star(hosts=3)", "async_ps", 0, exchange),
+        conversation("parameter server", "star(hosts=2)", "async_ps", 1, exchange),
+        conversation("its workers", "star(hosts=2)", "async_ps", 0, exchange),
     ]
 
 

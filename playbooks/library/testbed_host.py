@@ -102,9 +102,10 @@ def refuse_others_home(module, home):
 
 def others_may_change(path):
     """Why another user could put something in the place of what is in a directory, or None."""
-    if not os.path.lexists(path):
+    try:
+        found = path.stat()
+    except FileNotFoundError:
         return None
-    found = os.stat(path)
     if found.st_uid not in (0, os.getuid()):
         return f"belongs to the user {found.st_uid}"
     everybody = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX

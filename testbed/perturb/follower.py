@@ -17,8 +17,8 @@ class Growth:
         self._path, self._read = path, 0
 
     def new(self) -> bytes:
-        """The next piece of what has been written since the last look, of at most :data:`PIECE_BYTES`. A link or a pipe in
-        the file's place does not grow; who reads the whole file in the end says so."""
+        """The next piece of what has been written since the last look, of at most :data:`PIECE_BYTES`. A link or a pipe
+        in the file's place does not grow; who reads the whole file in the end says so."""
         try:
             if self._path.lstat().st_size == self._read:
                 return b""

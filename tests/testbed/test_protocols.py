@@ -10,8 +10,8 @@ from benchmarks import fuzz_protocols
 
 NAMES = [
     *("agents, requests", "agents, answers", "hosts, facts", "hosts, bursts", "up, requests", "exec, answers"),
-    *("docker wire", "workers, greetings", "engine, ring", "engine, server", "engine, switch", "engine, below a switch"),
-    *("parameter server", "its workers"),
+    *("docker wire", "workers, greetings", "engine, ring", "engine, server", "engine, switch"),
+    *("engine, below a switch", "parameter server", "its workers"),
 ]
 
 

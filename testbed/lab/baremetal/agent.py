@@ -49,7 +49,7 @@ READINGS = 20
 EXTEND_S = 10.0
 """How often the deadline of the undo is put off while the controller is heard."""
 AS_ROOT = frozenset({"time", "prepare", "shape", "shaped", "verify", "said", "adjust", "counters", "undo"})
-"""Requests that work on the network and on ``/run``, and the import of what is root's, whose byte code is kept there."""
+"""Requests that work on the network and on ``/run``, and the import of code, whose byte code is kept beside it."""
 
 
 @dataclass
@@ -135,7 +135,8 @@ class Agent:
             tell(id=number, problem=f"{name}: {error}{full}", fix="free some space there" if full else None)
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
-            tell(id=number, problem=f"{name}: {error!r:.500} ({Path(last.filename).name}, line {last.lineno})", fix=None)
+            where = f"{Path(last.filename).name}, line {last.lineno}"
+            tell(id=number, problem=f"{name}: {error!r:.500} ({where})", fix=None)
 
     def _woken(self) -> None:
         self._wake.recv(4096)
@@ -339,7 +340,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
         request = json.loads(line)
     except (ValueError, RecursionError):
         request = None
-    if not isinstance(request, dict) or not isinstance(request.get("id"), int) or not isinstance(request.get("do"), str):
+    if not isinstance(request, dict) or [type(request.get(name)) for name in ("id", "do")] != [int, str]:
         raise HostError(f"{line[:80]!r} is no request", fix="see what else writes to the agent's standard input")
     return request
 

@@ -151,8 +151,8 @@ _NOTHING: TypeAdapter[None] = TypeAdapter(Literal[None])
 
 
 class Nic(BaseModel):
-    """A training NIC, as the module ``testbed_host`` says. The MAC address is put into what Ansible does on other hosts,
-    where a template in it would be resolved on the controller."""
+    """A training NIC, as the module ``testbed_host`` says. The MAC address becomes part of what Ansible does on other
+    hosts, where a template in it would be resolved on the controller."""
 
     mac: Annotated[str, Field(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5,31}$")]
     mtu: Text | None

@@ -97,8 +97,8 @@ class Lost:
 
 class Connection:
     """An agent that runs. ``on_event`` is called, in a thread of the connection, with what it tells unasked, and with
-    :class:`Lost`. Where the agent, or ``on_event`` by HostError, shows that what comes from there is not to be believed,
-    the connection is ended."""
+    :class:`Lost`. The connection is ended if something comes that no agent says, or that ``on_event`` refuses by
+    HostError."""
 
     def __init__(
         self,

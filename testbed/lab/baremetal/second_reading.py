@@ -48,7 +48,7 @@ def check(
 def _check_host(
     name: str, wanted: Wanted, answer: Mapping[str, Any], changed: Mapping[tuple[int, bool], LinkChange | None]
 ) -> None:
-    """``changed`` are changes by NIC and whether it is the way out. Raises LabError, and whatever a decoder may raise."""
+    """``changed`` are changes by NIC and whether it is the way out. Raises LabError, and whatever a decoder raises."""
     for messages in answer["said"].values():
         _check_lengths(messages)
     kernel = Kernel(Said(**answer["said"]))

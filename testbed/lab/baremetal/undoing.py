@@ -1,7 +1,7 @@
 """What has been done to a host, written down so that it is undone: by us, or, where nobody comes, in time.
 
-It is in ``/run``, which forgets at a reboot as the kernel does, in a folder that only root may enter: another user could
-lock what is open to all, and nothing would be undone. One at a time may change it.
+It is in ``/run``, which forgets at a reboot as the kernel does, in a folder that only root may enter: another user
+could lock what is open to all, and nothing would be undone. One at a time may change it.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Wire:
             return json.loads(data), files
         except TimeoutError:
             raise
-        except (OSError, ValueError) as error:  # nothing at all, the end, is no JSON either
+        except (OSError, ValueError, RecursionError) as error:  # nothing at all, the end, is no JSON either
             raise WireClosedError from error
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from tests.patience import PATIENCE_S, until
 
 from .agents import Agent
 
+
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Callable[[str], Agent]]:
     begun: list[Agent] = []

@@ -100,7 +100,7 @@ def test_programs_are_the_users_and_ended_by_root(agent: Agent, place: Path) -> 
     agent.ask("signal", number=9, pid=pid)
     while agent.read() != {"ended": pid, "status": -9}:
         pass
-    agent.run(f"mkdir -p {place}/work/token/a/b; touch {place}/work/token/a/b/c; ln -s {place}/roots {place}/work/token/r")
+    agent.run(f"cd {place}/work/token; mkdir -p a/b; touch a/b/c; ln -s {place}/roots r")
     agent.ask("leave")
     assert agent.process.wait(PATIENCE_S) == 0
     assert not (place / "work").exists()
