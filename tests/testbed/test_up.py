@@ -199,6 +199,7 @@ def test_a_name_that_every_user_may_take_is_not_ours(tmp_path: Path, monkeypatch
         b'{"node": "h0", "command": ["a\\u0000"]}',
         b'{"node": "h0", "command": ["\\ud800"]}',
     ],
+    ids=range(11),
 )
 def test_what_asks_for_no_command_is_refused(message: bytes) -> None:
     with pytest.raises(UsageError, match="asks for no command"):

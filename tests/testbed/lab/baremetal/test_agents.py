@@ -76,6 +76,7 @@ def test_also_one_that_waits_for_somebody_to_take_what_it_tells(begin: Callable[
         b'{"id": 1, "do": "put", "path": 7}',
         b'{"id": 1, "do": "hello", "\xff": 1}',
     ],
+    ids=range(9),
 )
 def test_what_is_no_request_is_refused_by_name(begin: Callable[[str], Agent], line: bytes) -> None:
     agent = begin(secrets.token_hex(8))
