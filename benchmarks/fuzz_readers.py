@@ -42,7 +42,6 @@ from testbed import failover, rundir, watch
 from testbed.columns import columns
 from testbed.errors import TestbedError
 from testbed.foreign import UnfitError
-from testbed.lab.baremetal import measuring
 from testbed.referee import read_weights
 from topologies import build as topologies
 from topologies.load import no_code
@@ -485,10 +484,7 @@ def readers(run: Path) -> list[Reader]:
     record, resolved, environment = ((run / name).read_bytes() for name in (trial, "resolved.json", "env.json"))
     parquet = (run / "samples/ring-b16-r2.parquet").read_bytes()
     measured.write_baseline(measured.read(run, iterations=True), run / "base.json")
-    baseline, bursts = (
-        (run / "base.json").read_bytes(),
-        b'{"burst": 0, "rate_bps": 1e8}\n{"burst": 1, "rate_bps": 9e7}\n',
-    )
+    baseline = (run / "base.json").read_bytes()
     weights = io.BytesIO()
     np.save(weights, np.zeros(100, np.float32))
     return [
@@ -507,7 +503,6 @@ def readers(run: Path) -> list[Reader]:
         Reader("baseline", "base.json", baseline, mutate_json, measured.read),
         Reader("topologies", "topology", TOPOLOGIES, mutate_expression, _topology),
         Reader("schemes", "scheme", SCHEMES, mutate_expression, _scheme),
-        Reader("bursts of hosts", "h1.jsonl", bursts, mutate_lines, measuring.read_results),
         Reader(
             "who left",
             "h0.left",

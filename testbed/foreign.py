@@ -136,7 +136,7 @@ def parse_json(content: bytes, *, finite: bool = True, most_values: int = MOST_V
         raise ValueError(f"more than {most_values:,} values")
     text = content.decode()
     try:
-        kinds = {"parse_float": _finite, "parse_constant": _finite} if finite else {}
+        kinds: dict[str, Any] = {"parse_float": _finite, "parse_constant": _finite} if finite else {}
         value = json.loads(text, parse_int=_bounded, **kinds)
     except RecursionError:
         raise ValueError("nested too deeply") from None

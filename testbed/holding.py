@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from itertools import permutations
 from typing import Any
@@ -48,7 +49,7 @@ def hold(
 
     Raises:
         UsageError: this user holds a lab already, or the lab has no command line.
-        LabError, PrivilegeError: it cannot be built.
+        LabError, PrivilegeError: it cannot be built, or the folder where exec finds it is another user's.
     """
     topology = network.topology
     few = topology.host_count <= ALL_PAIRS_HOSTS
@@ -61,8 +62,7 @@ def hold(
         pairs = [pair for pair in pairs if _direct(topology, *pair)]
     else:
         open_lab = partial(opener(spec.lab, spec.docker.containers()), every_address=few)
-    with open_lab() as lab:
-        doorway = up.Doorway(lab, topology)
+    with open_lab() as lab, closing(up.Doorway(lab, topology)) as doorway:
         lab.require(topology, settings)
         lab.up(topology, settings, pairs)
         print(_summary(network), flush=True)

@@ -1,28 +1,38 @@
 """``testbed up`` holds a lab; ``testbed exec`` reaches it from another terminal.
 
-They meet at an abstract unix socket, whose name is the kernel's to free: it vanishes with the process that listens,
-however that ends. Each side checks that the other belongs to the same user. ``exec`` passes its own standard input,
-output and error as file descriptors, so the command on the node reads and writes the caller's terminal directly.
+They meet at a unix socket in a folder that only this user may enter, so that no other can listen there first. ``up``
+keeps the folder locked while it runs: the kernel frees a lock however its holder ends, so a socket that a killed ``up``
+has left is told from one at which somebody listens. Each side checks that the other belongs to the same user. ``exec``
+passes its own standard input, output and error as file descriptors, so the command on the node reads and writes the
+caller's terminal directly.
 """
 
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 import os
 import select
 import signal
 import socket
 import struct
+import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any, Protocol
 
-from testbed.errors import LabError, TestbedError, UsageError
+from testbed import private
+from testbed.errors import LabError, PrivilegeError, TestbedError, UsageError
 from topologies.model import Topology
 
 NAME_VARIABLE = "TESTBED_UP"
+RUNTIME_VARIABLE = "XDG_RUNTIME_DIR"
 LARGEST_MESSAGE = 128 * 2**10
+SOCKET = "socket"
+_OTHER_VERSION = "use the same testbed for up and exec"
 _NOT_UP = "start one in another terminal: testbed up experiments/quickstart.yaml"
 
 
@@ -43,10 +53,36 @@ class Attachable(Protocol):
         """Start it with the given standard input, output and error."""
 
 
-def address(uid: int) -> str:
-    """Where a user's lab listens; a name in ``TESTBED_UP`` lets one user hold several labs."""
+def place() -> Path:
+    """The folder of this user's lab; a name in ``TESTBED_UP`` lets one user hold several labs. Raises PrivilegeError as
+    :func:`_runtime`."""
     name = os.environ.get(NAME_VARIABLE, "")
-    return f"\0testbed-up-{uid}" + (f"-{name}" if name else "")
+    return _runtime() / f"up-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
+
+
+def _runtime() -> Path:
+    """Where this user's processes meet, which is made: in the folder that the system has for them, if it has one, or
+    below the one for temporary files.
+
+    Raises:
+        PrivilegeError: that one is another user's.
+    """
+    uid = os.getuid()
+    for above in (os.environ.get(RUNTIME_VARIABLE), f"/run/user/{uid}"):
+        with suppress(OSError, PrivilegeError):  # it is not there, or, after sudo, another user's
+            if above:
+                os.close(private.enter(Path(above)))
+                return _made(Path(above, "testbed"))
+    try:
+        return _made(Path(tempfile.gettempdir(), f"testbed-{uid}"))
+    except PrivilegeError as error:
+        fix = f"remove it, or set {RUNTIME_VARIABLE} to a folder of your own, for up and exec alike"
+        raise PrivilegeError(error.problem, fix=fix) from None
+
+
+def _made(folder: Path) -> Path:
+    os.close(private.make(folder))
+    return folder
 
 
 class Doorway:
@@ -56,15 +92,22 @@ class Doorway:
         """
         Raises:
             UsageError: this user holds a lab already.
+            PrivilegeError: the folder in which they meet is another user's.
         """
         self._lab, self._topology = lab, topology
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            self._socket.bind(address(os.getuid()))
-        except OSError:
-            self._socket.close()
-            raise UsageError("a lab is up already", fix="end the other testbed up with Ctrl-C first") from None
-        self._socket.listen()
+        with ExitStack() as stack:
+            stack.callback(self._socket.close)
+            path = place()
+            try:
+                folder = stack.enter_context(private.locked(path, wait=False))
+            except BlockingIOError:
+                raise UsageError("a lab is up already", fix="end the other testbed up with Ctrl-C first") from None
+            stack.callback((path / SOCKET).unlink, missing_ok=True)
+            (path / SOCKET).unlink(missing_ok=True)  # of one that was killed
+            self._socket.bind(_short(folder))
+            self._socket.listen()
+            self._end = stack.pop_all()
 
     def serve(self) -> None:
         """Answer until interrupted.
@@ -79,7 +122,11 @@ class Doorway:
                 threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
             raise LabError("the lab's process was ended, and everything in the lab with it", fix="start it again")
         finally:
-            self._socket.close()
+            self.close()
+
+    def close(self) -> None:
+        """Listen no more, and leave nothing."""
+        self._end.close()
 
     def _answer(self, connection: socket.socket) -> None:
         with connection:
@@ -88,9 +135,12 @@ class Doorway:
                 if peer_uid(connection) != os.getuid():
                     return
                 message, files, _, _ = socket.recv_fds(connection, LARGEST_MESSAGE, 3)
-                reply = self._run(json.loads(message), files, connection)
+                node, command = asked(message)
+                reply = self._run(node, command, files, connection)
             except TestbedError as error:
                 reply = {"problem": error.problem, "fix": error.fix}
+            except OSError as error:
+                reply = {"problem": f"the lab could not start it: {error}", "fix": None}
             finally:
                 for fd in files:
                     os.close(fd)
@@ -99,11 +149,17 @@ class Doorway:
             except OSError:
                 return  # the caller has gone, and with it whoever wanted to know
 
-    def _run(self, request: dict[str, Any], files: list[int], connection: socket.socket) -> dict[str, Any]:
-        """Start the command, pass on the caller's signals, and end it when the caller goes."""
-        node = find_node(self._topology, request["node"])
+    def _run(self, node: str, words: list[str], files: list[int], connection: socket.socket) -> dict[str, Any]:
+        """Start the command, pass on the caller's signals, and end it when the caller goes.
+
+        Raises:
+            UsageError: the lab has no such node, or the caller did not send its three files.
+        """
+        index = find_node(self._topology, node)
+        if len(files) != 3:
+            raise UsageError(f"{len(files)} files came, and not standard input, output and error", fix=_OTHER_VERSION)
         stdin, stdout, stderr = files
-        command = self._lab.attach(node, request["command"], (stdin, stdout, stderr))
+        command = self._lab.attach(index, words, (stdin, stdout, stderr))
         waiting: list[Command | socket.socket] = [command, connection]
         while command not in (ready := select.select(waiting, [], [])[0]):
             if connection in ready:
@@ -119,13 +175,11 @@ def execute(node: str, command: Sequence[str]) -> int:
 
     Raises:
         UsageError: no lab is up, or it has no such node.
+        PrivilegeError: the folder in which they meet is another user's.
         LabError: the lab ended meanwhile.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-        try:
-            connection.connect(address(os.getuid()))
-        except OSError:
-            raise UsageError("no lab is up", fix=_NOT_UP) from None
+        _connect(connection)
         if peer_uid(connection) != os.getuid():
             raise UsageError("the lab that listens belongs to another user", fix=_NOT_UP)
         message = json.dumps({"node": node, "command": list(command)}).encode()
@@ -138,10 +192,71 @@ def execute(node: str, command: Sequence[str]) -> int:
             answer = b""
     if not answer:
         raise LabError("the lab ended while the command ran", fix=_NOT_UP)
-    reply: dict[str, Any] = json.loads(answer)
-    if "problem" in reply:
-        raise UsageError(reply["problem"], fix=reply["fix"])
-    return int(reply["status"])
+    return status(answer)
+
+
+def _connect(connection: socket.socket) -> None:
+    """To the lab that is up. Raises UsageError and PrivilegeError as :func:`execute`."""
+    try:
+        folder = private.enter(place())
+    except FileNotFoundError:
+        raise UsageError("no lab is up", fix=_NOT_UP) from None
+    try:
+        connection.connect(_short(folder))
+    except OSError:
+        raise UsageError("no lab is up", fix=_NOT_UP) from None
+    finally:
+        os.close(folder)
+
+
+def _short(folder: int) -> str:
+    """The socket in an open folder: a socket's path may have 107 characters, and the folder's may be longer."""
+    return f"/proc/self/fd/{folder}/{SOCKET}"
+
+
+def asked(message: bytes) -> tuple[str, list[str]]:
+    """The node and the words of a request.
+
+    Raises:
+        UsageError: it is none.
+    """
+    request = _plain(message)
+    node, words = request.get("node"), request.get("command")
+    if not isinstance(node, str) or not isinstance(words, list) or not words or not all(map(_is_word, words)):
+        raise UsageError(f"{message[:80]!r} asks for no command", fix=_OTHER_VERSION)
+    return node, words
+
+
+def status(answer: bytes) -> int:
+    """The exit status that a lab answers with.
+
+    Raises:
+        UsageError: it refused.
+        LabError: it answered something else.
+    """
+    reply = _plain(answer)
+    problem, fix, found = reply.get("problem"), reply.get("fix"), reply.get("status")
+    if isinstance(problem, str) and isinstance(fix, str | None):
+        raise UsageError(problem, fix=fix)
+    if not isinstance(found, int):
+        raise LabError(f"the lab answered {answer[:80]!r}, which is no status", fix=_OTHER_VERSION)
+    return found
+
+
+def _plain(message: bytes) -> dict[str, Any]:
+    """The JSON object in a message; an empty one if it holds none."""
+    try:
+        found = json.loads(message)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_word(value: object) -> bool:
+    try:
+        return isinstance(value, str) and b"\0" not in os.fsencode(value)
+    except UnicodeEncodeError:
+        return False
 
 
 def _answer(connection: socket.socket) -> bytes:

@@ -11,6 +11,7 @@ import platform
 import re
 import shutil
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -90,6 +91,25 @@ def refuse_others_home(module, home):
             msg=f"{home} is there already, and testbed did not make it",
             fix="set testbed_home to a directory that does not exist yet",
         )
+    for one in [path, *path.parents]:
+        problem = others_may_change(one)
+        if problem:
+            module.fail_json(
+                msg=f"{one} {problem}, who could put programs into {home} that root would run",
+                fix="set testbed_home to a directory below ones that only root may change",
+            )
+
+
+def others_may_change(path):
+    """Why another user could put something in the place of what is in a directory, or None."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    if found.st_uid not in (0, os.getuid()):
+        return f"belongs to the user {found.st_uid}"
+    everybody = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
+    return "can be written to by every user" if everybody else None
 
 
 def refuse_disk(module, home, needs_bytes):
@@ -144,8 +164,9 @@ def ssh_address():
     pid = os.getpid()
     while pid > 1:
         for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-            if variable.startswith(b"SSH_CONNECTION="):
-                return variable.split(b"=")[1].split()[2].decode().partition("%")[0]
+            words = variable.removeprefix(b"SSH_CONNECTION=").split()
+            if variable.startswith(b"SSH_CONNECTION=") and len(words) == 4:
+                return words[2].decode(errors="replace").partition("%")[0]
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     return None
 
@@ -154,7 +175,11 @@ def carry_ssh(ssh):
     """NICs that an SSH connection to this address uses, those below a bridge or a VLAN included; None if unknown."""
     if ssh is None:
         return set()
-    found = [name for name, one in addresses() if one == ipaddress.ip_address(ssh)]
+    try:
+        asked = ipaddress.ip_address(ssh)
+    except ValueError:  # the session's environment is the user's
+        return None
+    found = [name for name, one in addresses() if one == asked]
     return {lower for name in found for lower in [name, *below(name)]} or None
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from testbed import up
-from testbed.errors import MissingToolError, UsageError
+from testbed.errors import LabError, MissingToolError, PrivilegeError, TestbedError, UsageError
 from testbed.lab.mininet.lab import check_installed
 from tests.patience import PATIENCE_S, until
 from topologies.build import build
@@ -93,6 +97,115 @@ def test_a_command_ends_with_its_caller_and_the_address_with_the_lab(held: subpr
     held.kill()
     held.communicate()
     assert execute("h0", "--", "true").stderr.startswith("error: no lab is up\n")
+
+
+class NoLab:
+    """A lab that runs nothing."""
+
+    def fileno(self) -> int:
+        return -1
+
+    def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> up.Command:
+        raise LabError(f"node {node} runs no {command[0]}, into {files}")
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where processes of this user meet; its path is longer than a socket's may be."""
+    folder = tmp_path / ("x" * 120)
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv(up.RUNTIME_VARIABLE, str(folder))
+    return folder
+
+
+def doorway() -> up.Doorway:
+    return up.Doorway(NoLab(), build("star(hosts=3)", rate_bps=10**9))
+
+
+def refusal(node: str) -> str:
+    """What ``exec`` says, from another thread than the lab's, which answers one caller."""
+    with pytest.raises(TestbedError) as caught:
+        up.execute(node, ["true"])
+    return caught.value.problem
+
+
+def test_what_a_killed_lab_has_left_is_in_nobodys_way(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(up.NAME_VARIABLE, "../../etc/passwd")
+    with closing(doorway()):
+        with pytest.raises(UsageError, match="a lab is up already"):
+            doorway()
+        monkeypatch.setenv(up.NAME_VARIABLE, "another")
+        with closing(doorway()):
+            assert len(list((runtime / "testbed").iterdir())) == 2
+    assert list((runtime / "testbed").iterdir()) == []
+    assert refusal("h0") == "no lab is up"
+    left = up.place()
+    left.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as killed:
+        monkeypatch.chdir(left)
+        killed.bind(up.SOCKET)
+    assert refusal("h0") == "no lab is up"
+    with closing(doorway()):
+        pass
+    assert not left.exists()
+
+
+def test_a_lab_is_found_where_its_path_is_long(runtime: Path) -> None:
+    with closing(doorway()) as one:
+        threading.Thread(target=lambda: one._answer(one._socket.accept()[0])).start()
+        assert refusal("h9").startswith("star(hosts=3) has no node 'h9'")
+        threading.Thread(target=lambda: one._answer(one._socket.accept()[0])).start()
+        assert refusal("h1").startswith("node 1 runs no true")
+    assert [path.name for path in runtime.iterdir()] == ["testbed"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_another_user_who_was_there_first_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(up.RUNTIME_VARIABLE, raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if Path("/run/user/0").exists():
+        pytest.skip("the system has a folder for root")
+    taken = tmp_path / "testbed-0"
+    taken.mkdir(mode=0o777)
+    os.chown(taken, 65534, 65534)
+    for call in (doorway, lambda: up.execute("h0", ["true"])):
+        with pytest.raises(PrivilegeError, match="testbed-0 belongs to the user 65534") as caught:
+            call()
+        assert "XDG_RUNTIME_DIR" in (caught.value.fix or "")
+
+
+@pytest.mark.usefixtures("runtime")
+def test_a_name_that_every_user_may_take_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Abstract sockets belong to nobody: who binds a name first has it."""
+    monkeypatch.setenv(up.NAME_VARIABLE, tmp_path.name)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as first:
+        first.bind(f"\0testbed-up-{os.getuid()}-{tmp_path.name}")
+        with closing(doorway()):
+            pass
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b"{",
+        b"[" * 100_000,
+        b'{"node": 1, "command": ["a"]}',
+        b'{"node": "h0"}',
+        b'{"node": "h0", "command": []}',
+        b'{"node": "h0", "command": [1]}',
+        b'{"node": "h0", "command": ["a\\u0000"]}',
+        b'{"node": "h0", "command": ["\\ud800"]}',
+    ],
+    ids=range(11),
+)
+def test_what_asks_for_no_command_is_refused(message: bytes) -> None:
+    with pytest.raises(UsageError, match="asks for no command"):
+        up.asked(message)
+    with pytest.raises(LabError, match="which is no status"):
+        up.status(message)
 
 
 @pytest.mark.lab

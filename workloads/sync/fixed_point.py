@@ -28,6 +28,8 @@ Integers = NDArray[np.int32]
 
 LOWEST = -90
 """The least exponent: blocks whose elements are all below 2^-90 count as zeros, and scales stay finite."""
+HIGHEST = 128
+"""The greatest, that of the largest float32."""
 _HEADROOM = 1 - 2.0**-20
 """Of INT32_MAX, so that sums of up to 1,024 numbers that were rounded up still fit."""
 _MOST = 2.0**31
@@ -126,6 +128,16 @@ class Scales:
         into[:] = [exponent(self._parts[k].view(np.float32), self._name) for k in ks]
 
     def agree(self, ks: Sequence[int], exponents: Integers) -> None:
-        """Take the largest exponents that any worker has in these chunks."""
+        """Take the largest exponents that any worker has in these chunks.
+
+        Raises:
+            WorkerError: one is none of a float32.
+        """
         for k, e in zip(ks, exponents.tolist(), strict=True):
+            if not LOWEST <= e <= HIGHEST:
+                raise WorkerError(
+                    f"{self._name}: a neighbour says that chunk {k} has the exponent {e}; a float32 has "
+                    f"{LOWEST} to {HIGHEST}",
+                    fix="give every node the same forest, model and chunk size",
+                )
             self._scale[k] = _MOST * _HEADROOM / (self._world * 2.0**e)

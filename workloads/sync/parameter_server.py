@@ -14,6 +14,7 @@ the result could be told); several servers (versions would differ from server to
 
 from __future__ import annotations
 
+import math
 import struct
 import time
 from abc import abstractmethod
@@ -32,6 +33,8 @@ from workloads.sync.loop import Loop
 _BARRIER, _NOTE, _FLOATS = range(3)
 _KIND_SHIFT = 28
 _LENGTH_MASK = (1 << _KIND_SHIFT) - 1
+_LONGEST_NOTE_BYTES = 1 << 24
+"""That of two million updates; room is made for a note before it is read."""
 _PUSH = struct.Struct("!II")
 """A worker's note before a gradient: its iteration, the version that it was computed on."""
 _REPLY = struct.Struct("!IIdB")
@@ -93,6 +96,8 @@ class _Exchange(Loop):
         kind, length = word >> _KIND_SHIFT, word & _LENGTH_MASK
         if kind not in (_BARRIER, _NOTE, _FLOATS):
             raise self._misfit(connection, f"a message of kind {kind}")
+        if length > (_LONGEST_NOTE_BYTES if kind == _NOTE else 0):
+            raise self._misfit(connection, f"a message of kind {kind} and {length:,} bytes")
         room = self._rooms[connection.node] if kind == _FLOATS else memoryview(bytearray(length))
         self._into[connection.node], connection.left = room, len(room)
 
@@ -130,6 +135,9 @@ class Client(_Exchange):
         self._iteration = self._version = 0
         self.goes_on = True
         self.seen: dict[str, float] = {}
+        self._world = len(forest.workers)
+        self._next: int | None = None
+        """What the server is to send next: a note, floats, or, where it has sent all, nothing."""
         self._complete = False
 
     def start(self, bucket: int) -> None:
@@ -140,7 +148,7 @@ class Client(_Exchange):
         """
         if bucket or not self.goes_on:
             raise ValueError(f"bucket {bucket} of iteration {self._iteration}, and goes_on is {self.goes_on}")
-        self._complete = False
+        self._complete, self._next = False, _NOTE
         self._say(self._server, _NOTE, _PUSH.pack(self._iteration, self._version))
         self._say(self._server, _FLOATS, self._gradient)
         self._move()
@@ -169,14 +177,26 @@ class Client(_Exchange):
     def _came(self, connection: Connection, kind: int, note: bytes) -> None:
         if kind == _BARRIER:
             self._met[connection.node] += 1
+        elif kind != self._next:
+            raise self._misfit(connection, "a note" if kind == _NOTE else "weights")
         elif kind == _NOTE:
-            update, version, held_s, goes_on = _REPLY.unpack_from(note)
-            staleness = update - self._version
-            self.seen = {"update": update, "version": self._version, "staleness": staleness, "held_s": held_s}
-            self._version, self.goes_on = version, bool(goes_on)
-            self._learn(list(_UPDATE.iter_unpack(note[_REPLY.size :])))
+            self._told(connection, note)
+            self._next = _FLOATS
         else:
-            self._complete, self._complete_s = True, time.monotonic()
+            self._next, self._complete, self._complete_s = None, True, time.monotonic()
+
+    def _told(self, connection: Connection, note: bytes) -> None:
+        """Take what the server says of the weights that come next. Raises WorkerError: it cannot say that."""
+        if len(note) < _REPLY.size or (len(note) - _REPLY.size) % _UPDATE.size:
+            raise self._misfit(connection, f"a note of {len(note)} bytes")
+        update, version, held_s, goes_on = _REPLY.unpack_from(note)
+        new = list(_UPDATE.iter_unpack(note[_REPLY.size :]))
+        if not 0 <= held_s < math.inf or any(rank >= self._world for rank, _ in new):
+            raise self._misfit(connection, f"weights held for {held_s} s, with updates {new[:3]}")
+        staleness = update - self._version
+        self.seen = {"update": update, "version": self._version, "staleness": staleness, "held_s": held_s}
+        self._version, self.goes_on = version, bool(goes_on)
+        self._learn(new)
 
     def _waits_for(self, connection: Connection) -> bool:
         """A server that has sent its last weights ends, maybe before these are read."""
@@ -252,6 +272,8 @@ class Server(_Exchange):
         if kind == _BARRIER:
             self._met[connection.node] += 1
         elif kind == _NOTE:
+            if len(note) != _PUSH.size:
+                raise self._misfit(connection, f"a note of {len(note)} bytes")
             iteration, version = _PUSH.unpack(note)
             self._announced[connection.node] = (iteration, version)
         elif connection.node not in self._announced:

@@ -7,7 +7,9 @@ Each line in is a request, ``{"id", "do", ...}``; each line out answers one, ``{
 of a worker that has ended, after all that it wrote. When standard input ends, the controller is gone, in whatever way:
 the agent ends all that it has started, undoes the shaping, and goes.
 
-One thread, and no file of its own outside ``WORK``. Workers are forked from it once it has imported PyTorch.
+One thread, and no file of its own outside ``WORK``. Workers are forked from it once it has imported PyTorch. It has the
+rights of the session's user, and root's only for the requests in :data:`AS_ROOT`, which touch no file of the user's.
+What the controller sends is believed: whoever can write there may do by SSH and sudo whatever the agent does.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from __future__ import annotations
 import base64
 import json
 import os
+import platform
 import selectors
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,7 +26,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -32,7 +34,8 @@ from typing import Any, NoReturn
 
 from testbed.errors import HostError, TestbedError
 from testbed.lab.baremetal import leftovers, pings, readback, shaper, undoing
-from testbed.lab.baremetal.processes import Processes, program, session_user, tell
+from testbed.lab.baremetal.processes import Processes, program, tell
+from testbed.lab.baremetal.rights import act_as_user, as_root, run_as_user, session_user
 from testbed.lab.baremetal.wanted import IFB, ROOT_HANDLE, Wanted, changed_shape
 from testbed.lab.base import Launch
 from testbed.lab.netns.listening import listen
@@ -45,6 +48,8 @@ READINGS = 20
 """Of the CPUs, that are told together."""
 EXTEND_S = 10.0
 """How often the deadline of the undo is put off while the controller is heard."""
+AS_ROOT = frozenset({"time", "prepare", "shape", "shaped", "verify", "said", "adjust", "counters", "undo"})
+"""Requests that work on the network and on ``/run``, and the import of code, whose byte code is kept beside it."""
 
 
 @dataclass
@@ -99,7 +104,7 @@ class Agent:
     def close(self) -> None:
         """End and undo everything."""
         self.processes.kill_all()
-        with suppress(TestbedError, OSError):
+        with as_root(), suppress(TestbedError, OSError):
             shaper.undo(self.owner)
 
     # What is heard.
@@ -112,20 +117,26 @@ class Agent:
         *lines, self._input = (self._input + data).split(b"\n")
         for line in lines:
             if line.startswith(b"{"):  # else it is a password that sudo did not ask for
-                self._answer(json.loads(line))
+                self._answer(line)
 
-    def _answer(self, request: dict[str, Any]) -> None:
-        number, name = request.pop("id"), request.pop("do")
+    def _answer(self, line: bytes) -> None:
+        number, name = -1, "request"
         try:
+            request = _parsed(line)
+            number, name = request.pop("id"), request.pop("do")
             method: Callable[..., Any] = getattr(self, f"do_{name}")
-            tell(id=number, result=method(**request))
+            with as_root() if name in AS_ROOT else nullcontext():
+                result = method(**request)
+            tell(id=number, result=result)
         except TestbedError as error:
             tell(id=number, problem=error.problem, fix=error.fix)
         except OSError as error:
             full = " (its disk is full)" if error.errno == 28 else ""
             tell(id=number, problem=f"{name}: {error}{full}", fix="free some space there" if full else None)
         except Exception as error:
-            tell(id=number, problem=f"{name}: {error!r}\n{traceback.format_exc()}", fix=None)
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(last.filename).name}, line {last.lineno}"
+            tell(id=number, problem=f"{name}: {error!r:.500} ({where})", fix=None)
 
     def _woken(self) -> None:
         self._wake.recv(4096)
@@ -151,13 +162,11 @@ class Agent:
 
     def do_hello(self) -> dict[str, Any]:
         """Who this is."""
-        import platform
-
         return {
             "kernel": platform.release(),
             "python": platform.python_version(),
             "cores": len(os.sched_getaffinity(0)),
-            "root": os.geteuid() == 0,
+            "root": os.getuid() == 0,
             "pid": os.getpid(),
         }
 
@@ -178,9 +187,9 @@ class Agent:
     def do_put(self, path: str, data: str, mode: int = 0o644) -> None:
         """Write a file below the working directory."""
         place = self.processes.room_for(path)
+        place.unlink(missing_ok=True)  # a pipe in its place would have us wait
         place.write_bytes(base64.b64decode(data))
         place.chmod(mode)
-        self.processes.give(place)
 
     def do_launch(
         self,
@@ -209,9 +218,7 @@ class Agent:
     def do_execute(self, words: Sequence[str], limit_s: float) -> list[Any]:
         """Run a command to its end: status, output, error output."""
         try:
-            done = subprocess.run(
-                list(words), stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, **session_user()
-            )
+            done = run_as_user(words, limit_s)
         except subprocess.TimeoutExpired:
             raise HostError(f"{' '.join(words)} did not end within {limit_s:g} s", fix="give it more time") from None
         except FileNotFoundError:
@@ -317,17 +324,42 @@ class Agent:
     def do_leave(self) -> None:
         """All is well: nothing of this run is needed here any more."""
         self.leaving = True
-        shutil.rmtree(self.work, ignore_errors=True)
-        with suppress(OSError):  # other runs have theirs there
-            self.work.parent.rmdir()
+        run_as_user(["rm", "-rf", "--", str(self.work)])  # what is in it: the directory above it is root's
+        with as_root():
+            for folder in (self.work, self.work.parent):
+                with suppress(OSError):  # it is gone, or other runs have theirs there
+                    folder.rmdir()
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    """
+    Raises:
+        HostError: it is no request.
+    """
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        request = None
+    if not isinstance(request, dict) or [type(request.get(name)) for name in ("id", "do")] != [int, str]:
+        raise HostError(f"{line[:80]!r} is no request", fix="see what else writes to the agent's standard input")
+    return request
+
+
+def _make_own(path: Path) -> None:
+    """Make the directory that is the user's; the one above it is root's."""
+    path.mkdir(parents=True, exist_ok=True)
+    user = session_user()
+    if user:
+        os.chown(path, user["user"], user["group"], follow_symlinks=False)
 
 
 def main(work: str, owner: str) -> NoReturn:
+    os.write(sys.stdout.fileno(), b"\n")  # a greeting of the shell's may not have ended its line
     leftovers.end_former(owner)
     path = Path(work)
-    path.mkdir(parents=True, exist_ok=True)
+    _make_own(path)
+    act_as_user()
     agent = Agent(path, owner)
-    agent.processes.give(path)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: agent.leave())
     try:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import base64
 import getpass
 import json
+import os
+import resource
 import shlex
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import LabError
+from testbed.errors import HostError, LabError
+from testbed.lab.baremetal import answers
+from testbed.lab.baremetal.answers import Event, Refusal, Result
 from testbed.lab.baremetal.clock import Clock
 from testbed.lab.baremetal.inventory import Host
 from testbed.lab.baremetal.resolving import (
@@ -38,6 +43,14 @@ START_TIMEOUT_S = 60.0
 CLOSE_TIMEOUT_S = 5.0
 NO = ("no", "false", "off", "0", "n", "f", "0.0")
 """What Ansible takes for false."""
+LONGEST_LINE_BYTES = 4 << 20
+"""Of what an agent says; the agent keeps to it, see :mod:`testbed.lab.baremetal.processes`."""
+MOST_GREETING_BYTES = 1 << 20
+"""Of lines that are no agent's: what a shell says at first, and what libraries print."""
+MOST_ERRORS_BYTES = 16 << 20
+"""Of what may come from there on standard error, which is kept in a file."""
+LAST_ERRORS_BYTES = 64 << 10
+"""Of that, what is looked at for the reason of an end."""
 HUGE_PAGES = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 """As in the netns lab, see :data:`testbed.lab.netns.lab.HUGE_PAGES`."""
 
@@ -71,13 +84,21 @@ def become(host: Host) -> tuple[list[str], str]:
         return [], ""
     password = given(host.variables, PASSWORD)
     if password:
-        return ["sudo", "-S", "-p", "''"], f"{password}\n"
+        return ["sudo", "-S", "-p", ""], f"{password}\n"
     return ["sudo", "-n"], ""
 
 
+@dataclass(frozen=True)
+class Lost:
+    """An agent is gone and was not told to go."""
+
+    error: LabError
+
+
 class Connection:
-    """An agent that runs. ``on_event`` is called, in a thread of the connection, with each line that is no answer, and
-    with ``{"lost": WHY}`` when the agent is gone and was not told to go."""
+    """An agent that runs. ``on_event`` is called, in a thread of the connection, with what it tells unasked, and with
+    :class:`Lost`. The connection is ended if something comes that no agent says, or that ``on_event`` refuses by
+    HostError."""
 
     def __init__(
         self,
@@ -86,25 +107,28 @@ class Connection:
         work: str,
         owner: str,
         control: Path,
-        on_event: Callable[[Connection, dict[str, Any]], None],
+        on_event: Callable[[Connection, Event | Lost], None],
     ) -> None:
         self.host, self.name, self.clock = host, host.name, Clock()
         self._on_event = on_event
-        self._waiting: dict[int, tuple[float, Future[tuple[Any, float, float]]]] = {}
+        self._waiting: dict[int, tuple[str, float, Future[tuple[Any, float, float]]]] = {}
         self._lock = threading.Lock()
         self._next, self._leaving = 0, False
-        self.lost: str | None = None
+        self.lost: LabError | None = None
+        self._refused: HostError | None = None
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed in close()
         words, first = become(host)
         start = [*words, "env", HUGE_PAGES, f"PYTHONPATH={code}", f"{host.home}/venv/bin/python"]
-        start += ["-P", "-m", "testbed.lab.baremetal.agent", work, shlex.quote(owner)]
+        start += ["-P", "-m", "testbed.lab.baremetal.agent", work, owner]
         self._process = subprocess.Popen(
-            [*ssh(host, control), " ".join(start)],
+            [*ssh(host, control), shlex.join(start)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             start_new_session=True,  # Ctrl-C is for us, who then tell it to leave
         )
+        with suppress(ProcessLookupError):  # it has ended already
+            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (MOST_ERRORS_BYTES, MOST_ERRORS_BYTES))
         assert self._process.stdin
         assert self._process.stdout
         self._in, self._out = self._process.stdin, self._process.stdout
@@ -123,10 +147,10 @@ class Connection:
         answer: Future[tuple[Any, float, float]] = Future()
         with self._lock:
             if self.lost is not None:
-                raise self._gone()
+                raise self._gone(self.lost)
             number, self._next = self._next, self._next + 1
             line = json.dumps({"id": number, "do": do, **fields}).encode() + b"\n"
-            self._waiting[number] = time.monotonic(), answer
+            self._waiting[number] = do, time.monotonic(), answer
             try:
                 self._in.write(line)
                 self._in.flush()
@@ -183,43 +207,84 @@ class Connection:
     def _read(self) -> None:
         try:
             self._listen()
+        except HostError as error:
+            self._refused = error
+            self._process.kill()
         finally:  # whatever ended it, nobody is to wait for an answer
             self._ended()
 
     def _listen(self) -> None:
-        for line in self._out:
-            answered_s = time.monotonic()
-            try:
-                message = json.loads(line)
-            except (ValueError, RecursionError):
-                continue  # a shell's greeting
-            if not isinstance(message, dict):
+        """Until the end. Raises HostError: it says what no agent says, or what was not asked for."""
+        greeting_bytes = 0
+        while line := self._out.readline(LONGEST_LINE_BYTES + 1):
+            if len(line) > LONGEST_LINE_BYTES:
+                raise HostError(f"it says a line of more than {LONGEST_LINE_BYTES:,} bytes", fix=answers.FIX)
+            if line.startswith(b"{"):
+                self._take(line)
                 continue
-            if "id" in message:
-                asked_s, answer = self._waiting.pop(message["id"])
-                if "problem" in message:
-                    answer.set_exception(LabError(f"{self.name}: {message['problem']}", fix=message["fix"]))
-                else:
-                    answer.set_result((message["result"], asked_s, answered_s))
-            else:
-                self._on_event(self, message)
+            greeting_bytes += len(line)
+            if greeting_bytes > MOST_GREETING_BYTES:
+                problem = f"it says {greeting_bytes:,} bytes that are no agent's, at last {line[:80]!r}"
+                raise HostError(problem, fix=answers.FIX)
+
+    def _take(self, line: bytes) -> None:
+        answered_s = time.monotonic()
+        message = answers.message(line)
+        if not isinstance(message, Result | Refusal):
+            self._on_event(self, message)
+            return
+        asked = self._waiting.pop(message.id, None)
+        if asked is None:
+            raise HostError(f"it answers a request {message.id}, of which there is none", fix=answers.FIX)
+        do, asked_s, answer = asked
+        if isinstance(message, Refusal):
+            answer.set_exception(LabError(f"{self.name}: {message.problem}", fix=message.fix))
+            return
+        try:
+            answer.set_result((answers.result(do, message.result), asked_s, answered_s))
+        except HostError as error:
+            answer.set_exception(self._odd(error))
+            raise
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """
+        Raises:
+            LabError: in place of a HostError about what this host says, with its name.
+        """
+        try:
+            yield
+        except HostError as error:
+            raise self._odd(error) from None
+
+    def _odd(self, error: HostError) -> LabError:
+        return LabError(f"{self.name}: {error.problem}", fix=error.fix)
 
     def _ended(self) -> None:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSE_TIMEOUT_S)
-        self._errors.seek(0)
-        said = self._errors.read().decode(errors="replace").strip().splitlines()
         with self._lock:
-            self.lost = said[-1] if said else f"ssh ended with status {self._process.returncode}"
+            self.lost = self._why()
             waiting = list(self._waiting.values())
             self._waiting.clear()
         if not self._leaving:
-            self._on_event(self, {"lost": self.lost})  # first, so that who asks again after an answer knows it
-        for _, answer in waiting:
-            answer.set_exception(self._gone())
+            self._on_event(self, Lost(self.lost))  # first, so that who asks again after an answer knows it
+        for _, _, answer in waiting:
+            answer.set_exception(self._gone(self.lost))
 
-    def _gone(self) -> LabError:
+    @staticmethod
+    def _gone(lost: LabError) -> LabError:
+        """A new one each time: one that is raised again and again grows by where it has been."""
+        return LabError(lost.problem, fix=lost.fix)
+
+    def _why(self) -> LabError:
+        if self._refused is not None:
+            return self._odd(self._refused)
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - LAST_ERRORS_BYTES))
+        said = self._errors.read().decode(errors="replace").strip().splitlines()
+        why = answers.plain(said[-1]) if said else f"ssh ended with status {self._process.returncode}"
         return LabError(
-            f"{self.name}: the connection to its agent is lost ({self.lost})",
+            f"{self.name}: the connection to its agent is lost ({why})",
             fix="see whether it is on and reachable; then go on with testbed run --resume",
         )

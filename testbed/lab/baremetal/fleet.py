@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import queue
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import LabError
-from testbed.foreign import parse_json
-from testbed.lab.baremetal.connection import ANSWER_TIMEOUT_S, Connection
+from testbed.errors import HostError, LabError
+from testbed.lab.baremetal import answers
+from testbed.lab.baremetal.answers import Ended, Event, Exited, Grown
+from testbed.lab.baremetal.connection import ANSWER_TIMEOUT_S, Connection, Lost
 from testbed.lab.baremetal.network import translated
 from testbed.lab.base import Exit
 from testbed.monitor import CpuLog
-from testbed.perturb.follower import LONGEST_LINE_BYTES
 from testbed.shape import is_number
 
 COMPARE_S = 1.0
@@ -25,6 +26,10 @@ COMPARE_S = 1.0
 FIRST_EXCHANGES = 10
 MOMENTS = ("time", "start", "ready", "sum", "end")
 """Fields of a worker's lines that are on its host's clock."""
+LONGEST_LINE_BYTES = 4 << 20
+"""Of a worker's samples."""
+MOST_EVENTS, EVENTS_PER_S = 10_000, 10.0
+"""What one host may tell of ends and CPUs at once, and in the long run: what is told is kept."""
 
 
 class Fleet:
@@ -39,7 +44,9 @@ class Fleet:
         self._exits: queue.SimpleQueue[Exit] = queue.SimpleQueue()
         self._ended: dict[tuple[int, int], int] = {}
         self._changed = threading.Condition()
-        self._lost: list[str] = []
+        self._lost: list[LabError] = []
+        self._began_s = time.monotonic()
+        self._events: Counter[int] = Counter()
         self.logs: dict[int, CpuLog] = {}
         self.logical: Mapping[str, str] = {}
         """For each address in use, that of the topology's plan."""
@@ -98,9 +105,7 @@ class Fleet:
             LabError: a host is lost.
         """
         if self._lost:
-            raise LabError(
-                "; ".join(self._lost), fix="see whether it is on and reachable; then go on with testbed run --resume"
-            )
+            raise LabError("; ".join(one.problem for one in self._lost), fix=self._lost[0].fix)
 
     def wait_ended(self, node: int, pid: int, timeout_s: float) -> int:
         """Status of a program that was started beside the workers.
@@ -119,50 +124,79 @@ class Fleet:
         best = [one.clock.best() for one in self.connections]
         return [{"offset_s": one.offset_s, "uncertainty_s": one.uncertainty_s} for one in best]
 
-    def on_event(self, connection: Connection, event: Mapping[str, Any]) -> None:
-        """Called by a connection's thread."""
+    def on_event(self, connection: Connection, event: Event | Lost) -> None:
+        """Called by a connection's thread.
+
+        Raises:
+            HostError: the host tells of what is not its own, or of too much.
+        """
         node = self._node.get(id(connection))
         if node is None:
             return
-        if "grown" in event:
-            self._write(node, event["grown"], base64.b64decode(event["data"]))
-        elif "exit" in event:
-            local_s: Callable[[float], float] = connection.clock.local_s
-            started_s, ended_s = local_s(event["started_s"]), local_s(event["ended_s"])
-            self._exits.put(Exit(event["exit"], event["status"], started_s, ended_s))
-        elif "cpu" in event:
-            for at_s, *rest in event["cpu"]:
-                self.logs.setdefault(node, CpuLog()).add(connection.clock.local_s(at_s), *rest)
-        else:
+        if isinstance(event, Grown):
+            self._write(node, event.grown, event.data)
+        elif isinstance(event, Lost):
             with self._changed:
-                if "lost" in event:
-                    self._lost.append(f"{connection.name}: the connection to its agent is lost ({event['lost']})")
-                else:
-                    self._ended[node, event["ended"]] = event["status"]
+                self._lost.append(event.error)
                 self._changed.notify_all()
+        else:
+            self._count(node)
+            self._note(node, connection, event)
+
+    def _note(self, node: int, connection: Connection, event: Exited | Ended | answers.Readings) -> None:
+        """Raises HostError as :meth:`on_event` does."""
+        if isinstance(event, Ended):
+            with self._changed:
+                self._ended[node, event.ended] = event.status
+                self._changed.notify_all()
+            return
+        if not connection.clock.exchanges:
+            raise HostError("it tells of moments before it said what its clock is", fix=answers.FIX)
+        local_s: Callable[[float], float] = connection.clock.local_s
+        if not isinstance(event, Exited):
+            for at_s, *rest in event.cpu:
+                self.logs.setdefault(node, CpuLog()).add(local_s(at_s), *rest)
+        elif event.exit != node:
+            raise HostError(f"it tells of the end of the worker on h{event.exit}, and is h{node}", fix=answers.FIX)
+        else:
+            self._exits.put(Exit(node, event.status, local_s(event.started_s), local_s(event.ended_s)))
+
+    def _count(self, node: int) -> None:
+        """Raises HostError: the host tells more than can have happened."""
+        self._events[node] += 1
+        if self._events[node] > MOST_EVENTS + EVENTS_PER_S * (time.monotonic() - self._began_s):
+            raise HostError(f"it tells of {self._events[node]:,} things, more than can have happened", fix=answers.FIX)
 
     def _write(self, node: int, name: str, data: bytes) -> None:
+        """Append to the local file that was named when following began: a host names none.
+
+        Raises:
+            HostError: no file of that name is followed there, or it has a line without end.
+        """
         path = self._files.get((node, name))
         if path is None:
-            return
+            raise HostError(f"it tells of its file {name[:200]!r}, which nobody follows", fix=answers.FIX)
         if path.suffix == ".jsonl":
             *lines, rest = (self._rest[node, name] + data).split(b"\n")
-            self._rest[node, name] = rest[-LONGEST_LINE_BYTES:]
+            if len(rest) > LONGEST_LINE_BYTES:
+                raise HostError(f"{path.name} has a line of more than {LONGEST_LINE_BYTES:,} bytes", fix=answers.FIX)
+            self._rest[node, name] = rest
             data = b"".join(self._ours(node, line) + b"\n" for line in lines)
         with suppress(FileNotFoundError), path.open("ab") as file:  # a trial that failed has removed its directory
             file.write(data)
 
     def _ours(self, node: int, line: bytes) -> bytes:
-        """A sample's line on our clock, in the topology's addresses; as it is if it is none, as its reader says."""
-        try:
-            fields = parse_json(line, finite=False)
-        except ValueError:
-            return line
-        if not isinstance(fields, dict):
-            return line
+        """A sample's line on our clock, in the topology's addresses; as it is if it is no JSON object, as its reader
+        says."""
         clock = self.connections[node].clock
-        moved = {key: clock.local_s(value) for key, value in fields.items() if key in MOMENTS and is_number(value)}
-        return json.dumps(translated(fields | moved, self.logical)).encode()
+        try:
+            fields = json.loads(line)
+            if not isinstance(fields, dict):
+                return line
+            moved = {key: clock.local_s(value) for key, value in fields.items() if key in MOMENTS and is_number(value)}
+            return json.dumps(translated(fields | moved, self.logical)).encode()
+        except (ValueError, RecursionError, OverflowError):
+            return line
 
     def _compare(self) -> None:
         while not self._stop.wait(COMPARE_S):

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import testbed
+from testbed.errors import HostError
+from testbed.lab.baremetal import answers
 from testbed.lab.baremetal import inventory as inventories
 from testbed.lab.baremetal.bundle import bundle
 from testbed.lab.baremetal.connection import end_shared
@@ -52,15 +54,22 @@ def left_on_all(inventory: Path, *, remove: bool = False, allow_missing: bool = 
     Raises:
         SpecError: the inventory makes no sense.
         MissingToolError: Ansible or its playbooks are not installed.
-        HostError: a host cannot be looked at.
+        HostError: a host cannot be looked at, or says what cannot be.
     """
     played = play_on_all("clean", inventory, {"testbed_remove": remove}, lambda _: None)
     played.outcome.require(played.hosts, allow_missing=allow_missing)
     return [
         {"host": host, **one}
         for host in played.hosts
-        for one in played.outcome.answers[host].get("Look what is left", {}).get("left", ())
+        for one in _left(host, played.outcome.answers[host].get("Look what is left", {}).get("left", []))
     ]
+
+
+def _left(host: str, said: object) -> list[dict[str, str]]:
+    try:
+        return answers.left(said)
+    except HostError as error:
+        raise HostError(f"{host}: {error.problem}", fix=error.fix) from None
 
 
 def packages() -> list[str]:

@@ -18,15 +18,16 @@ from types import TracebackType
 from typing import Any
 
 from testbed.errors import HostError, LabError
-from testbed.lab.baremetal import crossings, measuring, place
+from testbed.lab.baremetal import answers, crossings, measuring, place
 from testbed.lab.baremetal import inventory as inventories
 from testbed.lab.baremetal import network as networks
+from testbed.lab.baremetal.answers import Event
 from testbed.lab.baremetal.attached import Attached, Losses
 from testbed.lab.baremetal.bundle import bundle
-from testbed.lab.baremetal.connection import START_TIMEOUT_S, Connection, end_shared, ssh
+from testbed.lab.baremetal.connection import START_TIMEOUT_S, Connection, Lost, end_shared, ssh
 from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.baremetal.fleet_monitor import FleetMonitor
-from testbed.lab.baremetal.playbook import Tell, play
+from testbed.lab.baremetal.playbook import Played, Tell, play
 from testbed.lab.base import (
     Burst,
     Calibration,
@@ -98,9 +99,9 @@ class BaremetalLab:
         found = play("run", self.inventory, {"testbed_digest": self._digest}, self._control, self._tell)
         found.require([host.name for host in self.inventory.hosts], allow_missing=allow_missing)
         for name, why in found.unreachable.items():
-            self._tell(f"run: {name} is left out: {why.strip()}")
+            self._tell(f"run: {name} is left out: {answers.plain(why.strip())}")
         self.inventory = self.inventory.without(list(found.unreachable))
-        return {host.name: found.answers[host.name][LOOK] for host in self.inventory.hosts}
+        return {host.name: _facts(host, found) for host in self.inventory.hosts}
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         networks.check(topology, settings, self.inventory)
@@ -166,8 +167,8 @@ class BaremetalLab:
         made = self._connections[host.name] = Connection(host, code, work, self.owner, self._control, self._on_event)
         return made
 
-    def _on_event(self, connection: Connection, event: Mapping[str, Any]) -> None:
-        if "lost" in event:
+    def _on_event(self, connection: Connection, event: Event | Lost) -> None:
+        if isinstance(event, Lost):
             self._losses.lost()
         if self._fleet is not None:
             self._fleet.on_event(connection, event)
@@ -220,7 +221,7 @@ class BaremetalLab:
         return self._up().exits()
 
     def stopped(self) -> list[int]:
-        return sorted(node for nodes in self._up().ask("stopped") for node in nodes)
+        return [node for node, stopped in enumerate(self._up().ask("stopped")) if node in stopped]
 
     def kill(self) -> None:
         self._up().ask("kill")
@@ -304,15 +305,20 @@ class BaremetalLab:
             LabError: a host's kernel has something else than was asked for.
         """
         shapes: Counter[tuple[tuple[str, int], ...]] = Counter()
-        for connection, one in zip(self._up().connections, read_back, strict=True):
+        for connection, wanted, one in zip(self._up().connections, self._plan().wanted, read_back, strict=True):
             if one["differs"]:
                 raise LabError(f"{connection.name}: {one['differs']}", fix="see who else changes its NICs")
+            with connection.named():
+                answers.as_many(one["shapes"], len(wanted.nics), "shapes of NICs")
             shapes.update(tuple(direction.items()) for nic in one["shapes"] for direction in nic)
         self._description["shapes"] = [{**dict(one), "directed_links": count} for one, count in shapes.items()]
 
     def counters(self) -> list[Counters]:
         topology, plan, by_node = self._topology, self._plan(), self._up().ask("counters")
         assert topology is not None
+        for connection, wanted, counted in zip(self._up().connections, plan.wanted, by_node, strict=True):
+            with connection.named():
+                answers.as_many(counted, len(wanted.nics), "counters of NICs")
         found = []
         for link in range(2 * len(topology.links)):
             where = plan.place(topology, link)
@@ -406,6 +412,18 @@ class BaremetalLab:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _facts(host: inventories.Host, found: Played) -> dict[str, Any]:
+    """What a host is like.
+
+    Raises:
+        HostError: what it says of itself cannot be.
+    """
+    try:
+        return answers.facts(found.answers[host.name].get(LOOK, {}), [nic.name for nic in host.nics])
+    except HostError as error:
+        raise HostError(f"{host.name}: {error.problem}", fix=error.fix) from None
 
 
 class _Started:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
+import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from testbed.errors import HostError
 from testbed.lab.baremetal import shaper, undoing
 
-AGENT = b"testbed.lab.baremetal.agent"
+AGENT = "testbed.lab.baremetal.agent"
 END_S = 3.0
 """What an agent may take to end what it has started, and to undo."""
 
@@ -34,20 +35,31 @@ def find(home: str) -> list[dict[str, Any]]:
     work = Path(home, "work")
     for folder in sorted(work.iterdir()) if work.is_dir() else ():
         if folder.name not in living:
-            since = _when(folder.stat().st_mtime)
+            since = _when(folder.lstat().st_mtime)
             found.append({"what": f"directory {folder}", "owner": "", "token": folder.name, "since": since})
     return found
 
 
 def remove(home: str) -> None:
-    """Undo and delete what :func:`find` finds."""
+    """Undo and delete what :func:`find` finds.
+
+    Raises:
+        HostError: it cannot be deleted.
+    """
     for one in find(home):
         if one["owner"]:
             shaper.undo(one["owner"])
         else:
-            shutil.rmtree(Path(home, "work", one["token"]))
+            _delete(Path(home, "work", one["token"]))
     with suppress(OSError):  # a living run has its directory there, or there is none
         Path(home, "work").rmdir()
+
+
+def _delete(folder: Path) -> None:
+    """A folder in which workers may have made anything: rm follows no link, and goes down as deep as they have gone."""
+    done = subprocess.run(["rm", "-rf", "--one-file-system", "--", str(folder)], capture_output=True, text=True)
+    if done.returncode:
+        raise HostError(f"{folder} cannot be deleted: {done.stderr.strip()[:500]}", fix=f"see: ls -la {folder}")
 
 
 def end_former(owner: str) -> None:
@@ -72,7 +84,7 @@ def _end(process: int) -> None:
 
 
 def _token(owner: str) -> str:
-    return owner.split()[-1]
+    return owner.rpartition(" ")[2]
 
 
 def _living() -> set[str]:
@@ -83,11 +95,11 @@ def _living() -> set[str]:
 def _agents() -> dict[int, str]:
     """By PID, the owners of agents that run."""
     found = {}
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
-            words = path.read_bytes().rstrip(b"\0").split(b"\0")
-            if words[1:4] == [b"-P", b"-m", AGENT]:  # and not sudo, which has begun it
-                found[int(path.parent.name)] = words[-1].decode()
+            words = undoing.arguments(int(path.name))
+            if words[1:4] == ["-P", "-m", AGENT] and len(words) == 6:  # and not sudo, which has begun it
+                found[int(path.name)] = words[-1]
     return found
 
 

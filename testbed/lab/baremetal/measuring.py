@@ -8,14 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from testbed import foreign
-from testbed.errors import LabError
+from testbed.lab.baremetal import answers
 from testbed.lab.baremetal.crossings import Crossing, rounds
 from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.baremetal.network import Network
 from testbed.lab.baremetal.racks import under
 from testbed.lab.base import Burst, Calibration, Way
-from testbed.shape import COUNT, NOT_NEGATIVE, check
 from testbed.units import rate_text
 from topologies import addressing
 from topologies.model import Topology
@@ -60,6 +58,9 @@ def round_trips(fleet: Fleet, ways: Sequence[Way]) -> list[tuple[float, ...]]:
     for way in ways:
         echoed[way.dst].append(way.remote)
     ports = fleet.ask_each("echo", [{"addresses": addresses} for addresses in echoed])
+    for connection, addresses, opened in zip(fleet.connections, echoed, ports, strict=True):
+        with connection.named():
+            answers.as_many(opened, len(addresses), "ports")
     found = []
     for way in ways:
         port = ports[way.dst][echoed[way.dst].index(way.remote)]
@@ -91,30 +92,12 @@ def rates(fleet: Fleet, bursts: Sequence[Burst], *, paced: bool = False) -> list
                 if pid is not None:
                     fleet.wait_ended(node, pid, patience_s)
         found = [0.0] * len(bursts)
-        for path, expected in zip(paths, receives, strict=True):
-            for number, rate_bps in read_results(path):
-                if number < len(expected):
-                    found[expected[number][0]] = rate_bps
+        for connection, path, expected in zip(fleet.connections, paths, receives, strict=True):
+            lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+            with connection.named():
+                for place, rate_bps in answers.bursts(lines, len(expected)):
+                    found[expected[place][0]] = rate_bps
     return found
-
-
-def read_results(path: Path) -> list[tuple[int, float]]:
-    """What a host says that it received: of each of its bursts, by number, the rate.
-
-    Raises:
-        LabError: it says something else.
-    """
-    if not path.exists():
-        return []
-    try:
-        lines = [foreign.parse_json(line) for line in foreign.read_bytes(path).splitlines()]
-        for line in lines:
-            check(line, {"burst": COUNT, "rate_bps": NOT_NEGATIVE})
-        return [(line["burst"], line["rate_bps"]) for line in lines]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise LabError(
-            f"{path.stem}: what it says of bursts makes no sense ({error!s:.200})", fix="see what runs on that host"
-        ) from None
 
 
 def _end(burst: Burst, local: str, remote: str, port: int, pace_bps: int | None) -> Probe:

@@ -1,6 +1,7 @@
 """What the agent of a host starts there: forked workers, programs, bursts; and what is told of them.
 
-All of it runs as the user of the SSH session; only the agent has root's rights, if the inventory gives any.
+All of it runs as the user of the SSH session, and files are written and read with that user's rights
+(:mod:`testbed.lab.baremetal.rights`): workers can plant links wherever files are.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from typing import Any, NoReturn
 
 from testbed.errors import HostError
 from testbed.foreign import UnfitError, opened
+from testbed.lab.baremetal.rights import as_root, become_user
 from testbed.lab.netns.processes import exit_with, is_stopped
 from testbed.perturb.follower import Growth
 
 PIECE_BYTES = 1 << 20
+LONGEST_LINE_BYTES = 4 << 20
+"""Of what is told; a piece of a file has a third of it."""
 
 
 @dataclass
@@ -50,22 +54,21 @@ class Processes:
         return bool(self._followed)
 
     def below(self, name: str) -> Path:
-        """Where a file is."""
-        return self._work / name
+        """Where a file is.
 
-    def room_for(self, name: str) -> Path:
-        """Where a file is to be, in a directory that is the user's."""
-        path = self.below(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.give(path.parent)
+        Raises:
+            HostError: it would be elsewhere.
+        """
+        path = Path(os.path.normpath(self._work / name))
+        if not path.is_relative_to(self._work):
+            raise HostError(f"{name!r:.200} is not below {self._work}", fix="name a file below it")
         return path
 
-    def give(self, path: Path) -> None:
-        """To the user whose processes are to use it, with the directories above it, up to ours."""
-        user = session_user()
-        while user and path != self._work.parent:
-            os.chown(path, int(user["user"]), int(user["group"]))
-            path = path.parent
+    def room_for(self, name: str) -> Path:
+        """Where a file is to be, with the directories above it."""
+        path = self.below(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
 
     def follow(self, name: str) -> None:
         """Tell of what a file grows by from now on."""
@@ -90,10 +93,10 @@ class Processes:
         return pid
 
     def signal(self, number: int, pid: int | None) -> None:
-        """Signal one program's session, or all."""
+        """Signal one program's session, or all; one that has ended has no number any more."""
         self.reap()
-        for one in list(self._children) if pid is None else [pid]:
-            with suppress(ProcessLookupError):
+        for one in [child for child in self._children if pid in (None, child)]:
+            with as_root(), suppress(ProcessLookupError):
                 os.killpg(one, number)
 
     def kill_workers(self) -> None:
@@ -126,14 +129,16 @@ class Processes:
         for name in self._followed:
             self._tell_growth(name)
 
-    def _tell_growth(self, name: str) -> None:
-        for data in self._followed[name].rest():
-            tell(grown=name, data=base64.b64encode(data).decode())
+    def _tell_growth(self, name: str) -> bool:
+        """Tell of the next piece; whether there was one."""
+        data = self._followed[name].new()
+        for at in range(0, len(data), PIECE_BYTES):
+            tell(grown=name, data=base64.b64encode(data[at : at + PIECE_BYTES]).decode())
+        return bool(data)
 
     def _tell_whole(self, name: str) -> None:
         """Of what is no file, as of none, nothing: who wants it says that it is missing."""
-        path = self.below(name)
-        with suppress(OSError, UnfitError), opened(path, path.parent) as file:
+        with suppress(OSError, UnfitError), opened(self.below(name), self._work) as file:
             while data := file.read(PIECE_BYTES):
                 tell(grown=name, data=base64.b64encode(data).decode())
 
@@ -147,7 +152,7 @@ class Processes:
                 signal.set_wakeup_fd(-1)
                 for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
                     signal.signal(number, signal.SIG_DFL)  # the agent has other plans
-                _become_user()
+                become_user()
                 return body()
 
             exit_with(there)
@@ -156,7 +161,8 @@ class Processes:
     def _ended(self, pid: int, status: int) -> None:
         child, ended_s = self._children.pop(pid), time.monotonic()
         for name in child.followed:
-            self._tell_growth(name)
+            while self._tell_growth(name):
+                pass
             del self._followed[name]
         if child.node is not None:
             for name in child.outputs:
@@ -166,10 +172,11 @@ class Processes:
             tell(ended=child.run, status=status)
 
     def _end(self, pid: int) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
-        with suppress(ProcessLookupError):  # before it leads a session
-            os.kill(pid, signal.SIGKILL)
+        with as_root():
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # before it leads a session
+                os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         for name in self._children.pop(pid).followed:
             self._followed.pop(name, None)
@@ -195,21 +202,6 @@ def program(words: Sequence[str], environment: Mapping[str, str], folder: str) -
     return run
 
 
-def session_user() -> dict[str, Any]:
-    """As :mod:`subprocess` wants it: the user of the session, where sudo has made root of it."""
-    if "SUDO_UID" not in os.environ or os.geteuid():
-        return {}
-    return {"user": int(os.environ["SUDO_UID"]), "group": int(os.environ["SUDO_GID"]), "extra_groups": []}
-
-
-def _become_user() -> None:
-    user = session_user()
-    if user:
-        os.setgroups([])
-        os.setgid(user["group"])
-        os.setuid(user["user"])
-
-
 def _take_files(log: Path, kept: int) -> None:
     """Write into ``log``, read nothing, lead a session, and close all others but one."""
     null, output = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -222,7 +214,14 @@ def _take_files(log: Path, kept: int) -> None:
 
 def tell(**fields: Any) -> None:
     """Write one line to the controller, and all of it: where PYTHONUNBUFFERED is set and a signal comes, sys.stdout
-    would leave out the rest."""
-    left = memoryview(json.dumps(fields).encode() + b"\n")
+    would leave out the rest.
+
+    Raises:
+        HostError: it is longer than the controller reads; nothing is written.
+    """
+    line = json.dumps(fields).encode() + b"\n"
+    if len(line) > LONGEST_LINE_BYTES:
+        raise HostError(f"an answer has {len(line):,} bytes, and may have {LONGEST_LINE_BYTES:,}", fix="ask for less")
+    left = memoryview(line)
     while left:
         left = left[os.write(sys.stdout.fileno(), left) :]

@@ -141,8 +141,9 @@ def _ssh_address() -> str | None:
     while pid > 1:
         with suppress(OSError):
             for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                if variable.startswith(b"SSH_CONNECTION="):
-                    return variable.split(b"=")[1].split()[2].decode().partition("%")[0]
+                words = variable.removeprefix(b"SSH_CONNECTION=").split()
+                if variable.startswith(b"SSH_CONNECTION=") and len(words) == 4:
+                    return words[2].decode(errors="replace").partition("%")[0]
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     return None
 

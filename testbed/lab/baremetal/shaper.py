@@ -43,6 +43,7 @@ def apply(wanted: Wanted, *, check: bool = False, arm: bool = True) -> bool:
 
     Raises:
         HostError: it cannot be done; then nothing has changed.
+        PrivilegeError: we are not root.
     """
     with undoing.lock(), RouteSocket() as netlink:
         before = undoing.state()
@@ -69,6 +70,8 @@ def apply(wanted: Wanted, *, check: bool = False, arm: bool = True) -> bool:
 
 def undo(owner: str | None = None, *, check: bool = False) -> bool:
     """Undo everything that :func:`apply` did (for ``owner`` only, if one is given); whether there was anything."""
+    if undoing.state() is None:
+        return False
     with undoing.lock(), RouteSocket() as netlink:
         found = undoing.state()
         if found is None or (owner is not None and found.wanted["owner"] != owner):

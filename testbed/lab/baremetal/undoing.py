@@ -1,11 +1,11 @@
 """What has been done to a host, written down so that it is undone: by us, or, where nobody comes, in time.
 
-It is in ``/run``, which forgets at a reboot as the kernel does. One at a time may change it.
+It is in ``/run``, which forgets at a reboot as the kernel does, in a folder that only root may enter: another user
+could lock what is open to all, and nothing would be undone. One at a time may change it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from testbed import private
 
 STATE = Path("/run/testbed")
 SYSTEMD = Path("/run/systemd/system")
@@ -43,8 +45,7 @@ def state() -> State | None:
 
 
 def write(found: State) -> None:
-    """Write down what is about to be done; it can stay for its whole time from now on."""
-    STATE.mkdir(mode=0o755, exist_ok=True)
+    """Write down what is about to be done, within :func:`lock`; it can stay for its whole time from now on."""
     _write(STATE / "shape.json", json.dumps(asdict(found)))
     extend()
 
@@ -53,8 +54,6 @@ def forget() -> None:
     """All of it is undone."""
     for name in ("shape.json", "deadline", "waiter"):
         (STATE / name).unlink(missing_ok=True)
-    with suppress(OSError):  # somebody keeps something of his own there
-        STATE.rmdir()
 
 
 def extend() -> None:
@@ -74,13 +73,13 @@ def expired() -> bool:
 
 @contextmanager
 def lock() -> Iterator[None]:
-    """One at a time on this host."""
-    directory = os.open(STATE.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(directory, fcntl.LOCK_EX)
+    """One at a time on this host.
+
+    Raises:
+        PrivilegeError: the folder is another user's, or we are not root.
+    """
+    with private.locked(STATE, wait=True):
         yield
-    finally:
-        os.close(directory)
 
 
 def _write(path: Path, content: str) -> None:
@@ -113,5 +112,19 @@ def disarm() -> None:
     """End it, if the process of that number is one of these still; systemd's sees by itself that all is undone."""
     with suppress(OSError, ValueError):
         pid = int((STATE / "waiter").read_text())
-        if WAITER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+        if WAITER in arguments(pid):
             os.kill(pid, signal.SIGKILL)
+
+
+def arguments(pid: int) -> list[str]:
+    """Words of a process of ours or of root's; none of another's, which could pretend to be an agent, and whose memory,
+    in which its words are, might keep us waiting.
+
+    Raises:
+        OSError: it has ended.
+    """
+    status = Path(f"/proc/{pid}/status").read_bytes()
+    user = int(status.partition(b"\nUid:")[2].split()[0])
+    if user not in (0, os.getuid()):
+        return []
+    return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0")).split("\0")

@@ -22,13 +22,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from testbed import private
 from testbed.errors import LabError, TestbedError
+from testbed.foreign import read_bytes
 from testbed.lab.docker.container import Container
 from testbed.lab.docker.daemon import Owner
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns.attached import Attached, Files
 
 PREFIX, MARK = "testbed-docker-", "owner"
+LONGEST_MARK = 200
 Start = Callable[[str, list[str], Files], Attached]
 """Starts a command on the host of that name."""
 QUEUE = 1024
@@ -94,11 +97,12 @@ class Listener:
 
     @staticmethod
     def folders() -> list[tuple[Path, Owner]]:
-        """Folders of such listeners that have not hidden theirs, with the process that each is of."""
+        """This user's folders of such listeners that have not hidden theirs, with the process that each is of."""
         found = []
         for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-            with suppress(OSError, ValueError):  # somebody else's of a similar name
-                found.append((folder, Owner.parse((folder / MARK).read_text())))
+            with suppress(OSError, ValueError, TestbedError):  # somebody else's of a similar name
+                os.close(private.enter(folder))
+                found.append((folder, Owner.parse(read_bytes(folder / MARK, LONGEST_MARK, folder).decode())))
         return found
 
     # The thread.

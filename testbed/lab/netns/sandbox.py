@@ -134,8 +134,8 @@ class Sandbox:
         self._lent |= dict(zip(nodes, files, strict=True))
 
     def share(self, work: str, copies: Sequence[str]) -> None:
-        """From the next :meth:`up` on, workers read what is in ``work``, write to what is called there as their node, and
-        have copies on write of the others."""
+        """From the next :meth:`up` on, workers read what is in ``work``, write to the folder there that has
+        their node's name, and have copies on write of the others."""
         self._work, self._copies = Path(work), tuple(map(Path, copies))
 
     def up(self, blueprint: Blueprint) -> dict[str, Any]:

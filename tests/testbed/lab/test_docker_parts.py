@@ -388,6 +388,21 @@ def test_a_folder_that_was_left_is_found_by_its_mark(
     assert [path.name for path in tmp_path.iterdir()] == ["testbed-docker-of-somebody"]
 
 
+def test_what_others_put_among_the_folders_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    mark = str(Owner(1, 1, "an earlier start", 1))
+    pipe, link, writable, own = folders = [tmp_path / f"testbed-docker-{i}" for i in range(4)]
+    for one in folders:
+        one.mkdir(mode=0o700)
+    os.mkfifo(pipe / "owner")
+    (tmp_path / "elsewhere").write_text(mark)
+    (link / "owner").symlink_to(tmp_path / "elsewhere")
+    (writable / "owner").write_text(mark)
+    writable.chmod(0o777)
+    (own / "owner").write_text(mark)
+    assert [folder for folder, _ in Listener.folders()] == [own]
+
+
 def test_clean_says_where_it_could_not_look(
     testbed: Callable[..., Called], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,46 +3,18 @@
 from __future__ import annotations
 
 import fcntl
-import json
-import os
 import secrets
-import subprocess
-import sys
 import termios
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.patience import PATIENCE_S, until
 
-ROOT = Path(__file__).parents[4]
-
-
-class Agent:
-    """One, and the pipes that SSH would be."""
-
-    def __init__(self, work: Path, owner: str) -> None:
-        words = [sys.executable, "-P", "-m", "testbed.lab.baremetal.agent", str(work), owner]
-        self.process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
-        )
-
-    def ask(self, do: str, **fields: object) -> Any:
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.write(json.dumps({"id": 0, "do": do, **fields}).encode() + b"\n")
-        self.process.stdin.flush()
-        for line in self.process.stdout:
-            if "id" in (answer := json.loads(line)):
-                return answer["result"]
-        raise AssertionError("it has ended")
-
-    def start(self, script: str) -> int:
-        return int(self.ask("start", words=["sh", "-c", script], environment={}, folder="/", log="log"))
+from .agents import Agent
 
 
 @pytest.fixture
@@ -89,3 +61,36 @@ def test_also_one_that_waits_for_somebody_to_take_what_it_tells(begin: Callable[
     until(lambda: waiting_bytes(first) > 60_000)  # of the 64 KiB that a pipe holds
     assert begin(owner).ask("hello")
     assert (first.process.wait(PATIENCE_S), lives(worker)) == (0, False)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{",
+        b"{" * 100_000,
+        b'{"do": "hello"}',
+        b'{"id": 1}',
+        b'{"id": [], "do": "hello"}',
+        b'{"id": 1, "do": {}}',
+        b'{"id": 1, "do": "no_such_thing"}',
+        b'{"id": 1, "do": "put", "path": 7}',
+        b'{"id": 1, "do": "hello", "\xff": 1}',
+    ],
+    ids=range(9),
+)
+def test_what_is_no_request_is_refused_by_name(begin: Callable[[str], Agent], line: bytes) -> None:
+    agent = begin(secrets.token_hex(8))
+    assert agent.process.stdin
+    agent.process.stdin.write(line + b"\n")
+    agent.process.stdin.flush()
+    refused = agent.read()
+    assert refused["problem"]
+    assert "Traceback" not in refused["problem"]
+    assert agent.ask("hello")["pid"] == agent.process.pid
+
+
+def test_a_long_answer_is_refused_and_not_said(begin: Callable[[str], Agent]) -> None:
+    agent = begin(secrets.token_hex(8))
+    refused = agent.answer("execute", words=["head", "-c", "5000000", "/dev/zero"], limit_s=PATIENCE_S)
+    assert "may have 4,194,304" in refused["problem"]
+    assert agent.ask("execute", words=["echo", "a"], limit_s=PATIENCE_S) == [0, "a\n", ""]

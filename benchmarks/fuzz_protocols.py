@@ -1,0 +1,704 @@
+"""What comes over a connection that another end has tampered with: does its reader end in a traceback, hang or swell?
+
+    python benchmarks/fuzz_protocols.py [--inputs N] [--only NAME ...] [--seed N]
+
+Honest messages are changed at random: by their structure (a value of another type, an absurd number, a key that is
+gone, a header that says something else) and by their bytes. Each input is given to its reader, in a process of its own,
+which may take 10 s and 200 MB for it; agents' requests are read as a user who may do nothing. What a reader may do is
+take the input or raise one of our named errors. Exit code 1 if any does something else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import resource
+import select
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from testbed import up
+from testbed.columns import columns
+from testbed.errors import LabError, TestbedError
+from testbed.lab.baremetal import agent as agents
+from testbed.lab.baremetal import answers
+from testbed.lab.baremetal.clock import Clock
+from testbed.lab.baremetal.connection import Connection
+from testbed.lab.baremetal.fleet import Fleet
+from testbed.lab.docker.wire import Wire, WireClosedError
+from topologies.build import build as build_topology
+from workloads.job import Peer
+from workloads.sync import transport
+from workloads.sync.chunks import cut
+from workloads.sync.engine import Engine
+from workloads.sync.flows import neighbours
+from workloads.sync.forest import Forest
+from workloads.sync.parameter_server import Client, Server
+from workloads.sync.schemes import build as build_scheme
+
+HANG_S, SWELL_BYTES = 10.0, 200 * 2**20
+NOBODY = 65534
+OUTCOMES = ("named errors", "accepted", "tracebacks", "hangs", "swellings")
+ALLOWED = OUTCOMES[:2]
+SHOWN = 3
+"""Of each protocol, of what should not be."""
+Take = Callable[[bytes], object]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Honest inputs, how they are changed, and what is called once in the reader's process to get the reader."""
+
+    called: str
+    honest: Sequence[bytes]
+    change: Callable[[random.Random, bytes], bytes]
+    begin: Callable[[], Take]
+
+
+# Changes.
+
+STRANGE: tuple[Any, ...] = (
+    *(None, True, 0, -1, 1, 7, 2**31, 2**63, 2**64, 10**30, -(10**400), 1.5, -0.0, 1e308, float("nan"), float("inf")),
+    *("", "h0", "../../etc/passwd", "/etc/shadow", "\0", "\x1b[2J", "\ud800", "{{ 7 * 7 }}", "x" * 10_000, "[" * 999),
+    *([], {}, [[]], [0] * 1000, {"id": 0}, {"a": {"b": {"c": []}}}),
+)
+
+
+def change_json(rng: random.Random, honest: bytes) -> bytes:
+    """A line of JSON with something else in it; now and then changed in its bytes."""
+    value = json.loads(honest)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        value = _changed(rng, value)
+    line = json.dumps(value).encode()
+    if rng.random() < 0.05:
+        line = line.replace(b"0", b"9" * 5000, 1)
+    if rng.random() < 0.05:
+        deep = rng.choice((50, 150, 500, 5000, 50_000))
+        line = line[: len(line) // 2] + b"[" * deep + b"]" * rng.choice((0, deep)) + line[len(line) // 2 :]
+    return change_bytes(rng, line) if rng.random() < 0.2 else line
+
+
+BETWEEN = (b"Welcome!", b"\xff\0", b"{", b"", b"-" * 100_000, b"{" + b" " * 5_000_000)
+"""Lines that may be between others."""
+
+
+def change_lines(rng: random.Random, honest: bytes) -> bytes:
+    """Lines of JSON: changed, doubled, in another order, and others between them."""
+    lines = honest.split(b"\n")
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(lines))
+        kind = rng.randrange(6)
+        if kind < 3:
+            with suppress(ValueError, RecursionError):  # it was changed before
+                lines[at] = change_json(rng, lines[at])
+        elif kind == 3:
+            lines.insert(at, rng.choice((lines[at], *BETWEEN)))
+        elif kind == 4:
+            del lines[at : at + rng.randint(0, 1)]
+        else:
+            rng.shuffle(lines)
+        lines = lines or [b""]
+    return b"\n".join(lines)
+
+
+def _changed(rng: random.Random, value: Any) -> Any:
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        key = rng.choice(list(value))
+        kind = rng.randrange(8)
+        if kind == 0:
+            return {name: one for name, one in value.items() if name != key}
+        if kind == 1:
+            return {**value, rng.choice(("id", "do", "extra", "data", "")): rng.choice(STRANGE)}
+        return {**value, key: _changed(rng, value[key])}
+    if isinstance(value, list) and value and rng.random() < 0.8:
+        at = rng.randrange(len(value))
+        if rng.random() < 0.2:
+            return value[:at] + value[at + rng.randint(0, 1) :] * rng.choice((1, 1, 3))
+        return [*value[:at], _changed(rng, value[at]), *value[at + 1 :]]
+    return rng.choice(STRANGE)
+
+
+def change_bytes(rng: random.Random, honest: bytes) -> bytes:
+    """Bytes and headers that say something else, are gone, or are there twice."""
+    data = bytearray(honest)
+    for _ in range(rng.choice((1, 1, 2, 3, 8))):
+        at, to = sorted(rng.choices(range(len(data) + 1), k=2))
+        kind = rng.randrange(7)
+        if kind == 0 and data:
+            data[at % len(data)] = rng.randrange(256)
+        elif kind == 1:
+            del data[at : rng.choice((at + 1, at + 4, to))]
+        elif kind == 2:
+            data[at:at] = data[at:to]
+        elif kind == 3:
+            data[at:at] = rng.randbytes(rng.choice((1, 4, 5, 100)))
+        elif kind == 4:
+            del data[at:]
+        else:  # a header: 4 bytes, of which the upper ones say what it is
+            word = rng.choice((0, 1, 8, 2**28, 2**28 + 8, 2**29, 2**31, 2**32 - 1, rng.getrandbits(32)))
+            at -= at % 4
+            data[at : at + 4] = struct.pack("!I", word)
+    return bytes(data)
+
+
+# Agents of hosts: what they are asked, and what they answer.
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "hello": {},
+    "time": {},
+    "put": {"path": "1/work/job.json", "data": "e30=", "mode": 0o644},
+    "execute": {"words": ["true"], "limit_s": 1.0},
+    "start": {"words": ["true"], "environment": {"A": "b"}, "folder": "/", "log": "1/logs/a"},
+    "launch": {"node": 0, "job": "1/job", "log": "1/log", "samples": "1/s", "outputs": ["1/w"], "words": ["true"]},
+    "signal": {"number": 9, "pid": 77},
+    "kill": {},
+    "stopped": {},
+    "shape": {"wanted": {"owner": "a b", "nics": [{"name": "x", "peers": [["1", "2"]]}], "undo_s": 9.0}, "arm": False},
+    "shaped": {"wanted": {"owner": "a b", "nics": [{"name": "x", "peers": [["1", "2"]]}], "undo_s": 9.0}},
+    "verify": {},
+    "said": {},
+    "adjust": {"nic": 0, "out": True, "rate_bps": 10**8, "queue_bytes": None, "blocked": False},
+    "counters": {},
+    "undo": {},
+    "watch": {"on": False},
+}
+"""Of requests, those that neither end the agent nor have names looked up."""
+_SHAPES = [[{"rate_bps": 1, "burst_bytes": 1, "queue_bytes": 1}] * 2]
+_SAID = dict.fromkeys(("qdiscs", "classes", "addresses", "routes"), "AAAA")
+RESULTS: dict[str, Any] = {
+    "hello": {"kernel": "6.1", "python": "3.11", "cores": 2, "root": True, "pid": 7},
+    "time": 123.4,
+    "put": None,
+    "start": 7,
+    "execute": [0, "out", ""],
+    "stopped": [0],
+    "verify": {"differs": None, "shapes": _SHAPES},
+    "said": {"indices": [[1, 2]], "said": _SAID},
+    "counters": [[[1, 2, 3], [4, 5, 6]]],
+    "undo": True,
+    "echo": [4000],
+    "ping": [0.001, 0.002],
+}
+TOLD: tuple[dict[str, Any], ...] = (
+    {"grown": "1/h0.jsonl", "data": "eyJ0aW1lIjogMS4wfQo="},
+    {"grown": "1/log", "data": "YQ=="},
+    {"exit": 0, "status": 0, "started_s": 1.0, "ended_s": 2.0},
+    {"ended": 7, "status": 0},
+    {"cpu": [[1.0, 2.0, 0.0, 3.0], [1.1, 2.1, 0.0, 3.2]]},
+)
+
+
+def requests_of_agents() -> Protocol:
+    """As an agent reads them."""
+    honest = [json.dumps({"id": 1, "do": do, **fields}).encode() for do, fields in REQUESTS.items()]
+    return Protocol("agents, requests", honest, change_json, _agent)
+
+
+def _agent() -> Take:
+    work = Path(tempfile.mkdtemp(prefix="testbed-fuzz-"))
+    if os.geteuid() == 0:
+        os.chown(work, NOBODY, NOBODY)
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    reading, writing = os.pipe()
+    os.dup2(reading, 0)
+    one = agents.Agent(work, "nobody")
+    told: list[dict[str, Any]] = []
+    agents.__dict__["tell"] = lambda **fields: told.append(fields)
+
+    def take(line: bytes) -> None:
+        told.clear()
+        one._answer(line)
+        one.processes.kill_all()
+        problem = next((said["problem"] for said in told if "problem" in said), None)
+        if problem is not None:
+            raise TestbedError(problem)
+
+    assert writing
+    return take
+
+
+class Answering(Connection):
+    """The controller's end of a connection over which exactly this comes, after one request of each kind."""
+
+    def __init__(self, name: str, fleet: Callable[[], Fleet] | None = None, said: bytes = b"") -> None:
+        self.name, self.clock = name, Clock()
+        self.clock.add(1.0, 1.0, 1.0)
+        self._waiting = {i: (do, 1.0, Future()) for i, do in enumerate(RESULTS)}
+        self._out = io.BufferedReader(cast(io.RawIOBase, io.BytesIO(said)))
+        if fleet is not None:
+            self._on_event = lambda _, event: fleet().on_event(fleet().connections[0], cast(answers.Event, event))
+
+    def listen(self) -> None:
+        """Take all of it. Raises HostError: it cannot be."""
+        self._listen()
+
+
+def answers_of_agents() -> Protocol:
+    """As the controller reads them, with what agents tell unasked."""
+    lines = [json.dumps({"id": i, "result": one}).encode() for i, one in enumerate(RESULTS.values())]
+    lines += [json.dumps(one).encode() for one in TOLD]
+    lines += [b'{"id": 2, "problem": "no room", "fix": null}']
+    picked = [b"\n".join(lines[i:]) + b"\n" for i in range(len(lines))]
+    return Protocol("agents, answers", picked, change_lines, _controller)
+
+
+def _controller() -> Take:
+    folder = Path(tempfile.mkdtemp(prefix="testbed-fuzz-"))
+
+    def take(said: bytes) -> None:
+        fleet = Fleet([Answering("node1"), Answering("node2")])
+        for name in ("h0.jsonl", "log"):
+            fleet.follow(0, f"1/{name}", folder / name)
+        Answering("node1", lambda: fleet, said).listen()
+        fleet.exits()
+
+    return take
+
+
+def facts_of_hosts() -> Protocol:
+    """What Ansible's modules say of a host."""
+    nic = {"mac": "02:00:00:00:00:01", "mtu": "1500", "speed": None}
+    left = {"what": "directory a", "owner": "", "token": "t", "since": "2026"}
+    honest = json.dumps({"facts": {"kernel": "6", "nics": {"eth1": nic}}, "left": [left]})
+
+    def take(line: bytes) -> None:
+        try:
+            said = json.loads(line)
+        except (ValueError, RecursionError):
+            return  # Ansible reads it, and refuses
+        if isinstance(said, dict):
+            answers.facts(said.get("facts", {}), ["eth1"])
+            answers.left(said.get("left", []))
+
+    return Protocol("hosts, facts", [honest.encode()], change_json, lambda: take)
+
+
+def bursts_of_hosts() -> Protocol:
+    """What a host says of bursts that it received."""
+    honest = b'{"burst": 0, "rate_bps": 1e8}\n{"burst": 1, "rate_bps": 9e7}'
+    return Protocol(
+        "hosts, bursts",
+        [honest],
+        change_lines,
+        lambda: lambda said: answers.bursts(said.decode(errors="replace").splitlines(), 2),
+    )
+
+
+# Unix sockets.
+
+
+class NoLab:
+    """A lab that runs nothing."""
+
+    def fileno(self) -> int:
+        return -1
+
+    def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> up.Command:
+        raise LabError(f"{node} does not run {command[0]}, into {files}")
+
+
+def commands_for_labs() -> Protocol:
+    """``testbed exec`` to ``testbed up``, and what that answers."""
+    honest = json.dumps({"node": "h0", "command": ["ping", "-c", "1", "h1"]}).encode()
+    return Protocol("up, requests", [honest], change_json, _doorway)
+
+
+def _doorway() -> Take:
+    doorway = object.__new__(up.Doorway)
+    doorway._lab, doorway._topology = NoLab(), build_topology("star(hosts=3)", rate_bps=10**9)
+
+    def take(message: bytes) -> None:
+        ours, theirs = _pair()
+        with ours, theirs:
+            socket.send_fds(ours, [message[: up.LARGEST_MESSAGE]], [0, 1, 2][: len(message) % 4])
+            doorway._answer(theirs)
+            up.status(ours.recv(up.LARGEST_MESSAGE))
+
+    return take
+
+
+def answers_of_labs() -> Protocol:
+    """``testbed up`` to ``testbed exec``."""
+    honest = [b'{"status": 0}', b'{"problem": "no node", "fix": "take h0"}']
+    return Protocol("exec, answers", honest, change_json, lambda: up.status)
+
+
+def messages_of_containers() -> Protocol:
+    """What comes from a container, as far as the wire goes."""
+    said = {"arrived": "h0", "python": "python3", "wire": 1, "job": 1, "cpus": 1.5, "memory_bytes": 2**30}
+
+    def take(message: bytes) -> None:
+        ours, theirs = _pair()
+        with ours, theirs:
+            socket.send_fds(ours, [message[:100_000]], [0, 1, 2][: len(message) % 4])
+            ours.shutdown(socket.SHUT_WR)
+            for descriptor in Wire(theirs).receive(1.0)[1]:
+                os.close(descriptor)
+
+    return Protocol("docker wire", [json.dumps(said).encode()], change_json, lambda: take)
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+# Workers among themselves.
+
+FLOATS, UPDATES = 60, 4
+PATIENCE_S = 0.002
+"""For a neighbour that says nothing: all that it says is there already."""
+Sockets = Mapping[int, socket.socket]
+Member = Callable[[int, Sockets, float], None]
+Talk = Callable[[Forest, int, Sockets, float], None]
+
+
+def synchronise(forest: Forest, node: int, sockets: Sockets, patience_s: float) -> None:
+    """An iteration between barriers, by the engine."""
+    table = cut(forest, FLOATS, [(0, FLOATS)], 64)
+    gradient = np.ones(FLOATS, np.float32) if node in forest.workers else None
+    with Engine(node, forest, table, dict(sockets), gradient) as engine:
+        engine.barrier(patience_s)
+        for bucket in range(table.buckets):
+            engine.start(bucket)
+        engine.wait(patience_s)
+        engine.barrier(patience_s)
+
+
+def exchange(forest: Forest, node: int, sockets: Sockets, patience_s: float) -> None:
+    """A training with a parameter server."""
+    weights = np.zeros(FLOATS, np.float32)
+    if node in forest.workers:
+        with Client(forest.nodes[node], forest, sockets, np.ones(FLOATS, np.float32), weights) as client:
+            client.barrier(patience_s)
+            while client.goes_on:
+                client.start(0)
+                client.wait(patience_s)
+            client.barrier(patience_s)
+        return
+    apply = partial(np.add, weights, out=weights)
+    with Server(forest.nodes[node], forest, sockets, weights, apply, UPDATES) as server:
+        server.barrier(patience_s)
+        server.serve(patience_s)
+        server.barrier(patience_s)
+
+
+def conversation(called: str, topology: str, scheme: str, node: int, talk: Talk) -> Protocol:
+    """What the neighbours of a node send to it. An input is of one of them; the others are honest."""
+    forest = build_scheme(scheme, build_topology(topology, rate_bps=10**9), [FLOATS])
+    heard = overheard(forest, node, partial(talk, forest))
+    places = [(peer, i) for peer, pieces in heard.items() for i in range(len(pieces))]
+    honest = [bytes([at, False]) + heard[peer][i].said for at, (peer, i) in enumerate(places)]
+
+    def change(rng: random.Random, one: bytes) -> bytes:
+        return bytes([one[0], rng.random() < 0.2]) + change_bytes(rng, one[2:])
+
+    def take(one: bytes) -> None:
+        peer, i = places[one[0]]
+        changed = [*heard[peer][:i], Piece(heard[peer][i].after_bytes, one[2:], bool(one[1])), *heard[peer][i + 1 :]]
+        replays = {other: Replay(pieces) for other, pieces in {**heard, peer: changed}.items()}
+        try:
+            talk(forest, node, cast(Sockets, replays), PATIENCE_S)
+        finally:
+            for replay in replays.values():
+                replay.close()
+
+    return Protocol(called, honest, change, lambda: take)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a neighbour said once it had been sent so many bytes, and whether it was gone then."""
+
+    after_bytes: int
+    said: bytes
+    is_last: bool = False
+
+
+class Replay:
+    """A socket at whose other end a neighbour says its pieces, each when it is time."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._ours, self._theirs = socket.socketpair()
+        self._theirs.setblocking(False)
+        self._pieces, self._sent_bytes = deque(pieces), 0
+        self._say()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ours, name)
+
+    def sendmsg(self, buffers: Sequence[bytes]) -> int:
+        """Send, and have the neighbour take it."""
+        count = self._ours.sendmsg(buffers)
+        self._theirs.recv(1 << 20)
+        self._sent_bytes += count
+        self._say()
+        return count
+
+    def close(self) -> None:
+        self._ours.close()
+        self._theirs.close()
+
+    def _say(self) -> None:
+        while self._pieces and self._pieces[0].after_bytes <= self._sent_bytes:
+            piece = self._pieces.popleft()
+            with suppress(BlockingIOError, BrokenPipeError):
+                self._theirs.send(piece.said)
+            if piece.is_last:
+                self._pieces.clear()
+                self._theirs.shutdown(socket.SHUT_WR)
+
+
+def overheard(forest: Forest, node: int, member: Member) -> dict[int, list[Piece]]:
+    """What each neighbour of a node sends to it in an honest conversation of all nodes."""
+    ends: dict[int, dict[int, socket.socket]] = {one: {} for one in range(len(forest.nodes))}
+    heard: dict[int, list[Piece]] = {}
+    sent_bytes: Counter[int] = Counter()
+    relayed: dict[socket.socket, tuple[socket.socket, int, bool]] = {}
+    for a in ends:
+        for b in (one for one in neighbours(forest, a) if one > a):
+            if node not in (a, b):
+                ends[a][b], ends[b][a] = socket.socketpair()
+                continue
+            peer = a + b - node
+            (ends[node][peer], near), (ends[peer][node], far) = socket.socketpair(), socket.socketpair()
+            heard[peer] = []
+            relayed |= {far: (near, peer, True), near: (far, peer, False)}
+    threads = [threading.Thread(target=member, args=(one, ends[one], 5.0)) for one in ends if ends[one]]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        for source in select.select(list(relayed), [], [], 0.05)[0]:
+            target, peer, is_heard = relayed[source]
+            data = source.recv(1 << 16)
+            if not data:
+                del relayed[source]
+                continue
+            if is_heard:
+                heard[peer].append(Piece(sent_bytes[peer], data))
+            else:
+                sent_bytes[peer] += len(data)
+            with suppress(BrokenPipeError):
+                target.sendall(data)
+    return dict(sorted(heard.items()))
+
+
+def greetings() -> Protocol:
+    """Who connects to a worker says its index."""
+    honest = [(1).to_bytes(4, "big"), (2).to_bytes(4, "big")]
+
+    def begin() -> Take:
+        peer = Peer(1, "127.0.0.1", "127.0.0.1", 0)
+        (listener,) = transport._listen([peer], "reno").values()
+        place = listener.getsockname()
+
+        sources = (f"127.{1 + i % 250}.{i // 250 % 250}.7" for i in itertools.count())
+
+        def take(said: bytes) -> None:
+            sockets: dict[int, socket.socket] = {}
+            with socket.create_connection(place, source_address=(next(sources), 0)) as ours:
+                ours.sendall(said[:1000])
+                ours.shutdown(socket.SHUT_WR)
+                try:
+                    transport._accept(listener, {1}, ["h0", "h1", "h2"], sockets, time.monotonic() + 1.0, lambda: None)
+                finally:
+                    for one in sockets.values():
+                        one.close()
+
+        return take
+
+    return Protocol("workers, greetings", honest, change_bytes, begin)
+
+
+def protocols() -> list[Protocol]:
+    """All of them."""
+    return [
+        requests_of_agents(),
+        answers_of_agents(),
+        facts_of_hosts(),
+        bursts_of_hosts(),
+        commands_for_labs(),
+        answers_of_labs(),
+        messages_of_containers(),
+        greetings(),
+        conversation("engine, ring", "star(hosts=3)", "ring", 0, synchronise),
+        conversation("engine, server", "star(hosts=3)", "ps(servers=1)", 0, synchronise),
+        conversation("engine, switch", "star(hosts=3,ina=all)", "switchml", 3, synchronise),
+        conversation("engine, below a switch", "star(hosts=3,ina=all)", "switchml", 0, synchronise),
+        conversation("parameter server", "star(hosts=2)", "async_ps", 1, exchange),
+        conversation("its workers", "star(hosts=2)", "async_ps", 0, exchange),
+    ]
+
+
+# Processes.
+
+
+@dataclass
+class Tally:
+    """What became of a protocol's inputs, and the first of what should not have."""
+
+    counts: dict[str, int]
+    shown: list[str]
+
+    @property
+    def failed(self) -> bool:
+        return any(count for name, count in self.counts.items() if name not in ALLOWED)
+
+
+class Shared:
+    """What a reader's process and the one that watches it both see: counts by outcome, and the input that is read."""
+
+    def __init__(self) -> None:
+        self._numbers = multiprocessing.RawArray("q", len(OUTCOMES) + 1)
+
+    @property
+    def at(self) -> int:
+        return int(self._numbers[-1])
+
+    def begin(self, at: int) -> None:
+        """An input is read now."""
+        self._numbers[-1] = at
+
+    def add(self, outcome: str) -> None:
+        """Count one."""
+        self._numbers[OUTCOMES.index(outcome)] += 1
+
+    def counts(self) -> dict[str, int]:
+        return dict(zip(OUTCOMES, self._numbers, strict=False))
+
+
+def fuzz(protocol: Protocol, inputs: int, seed: int) -> Tally:
+    """Give a reader so many inputs."""
+    shared, shown, first = Shared(), list[str](), 0
+    context = multiprocessing.get_context("fork")
+    with tempfile.TemporaryDirectory(prefix="testbed-fuzz-") as folder:
+        Path(folder).chmod(0o755)
+        while first < inputs:
+            ours, theirs = context.Pipe(duplex=False)
+            numbers = range(first, inputs)
+            child = context.Process(target=_child, args=(protocol, numbers, seed, theirs, shared, folder))
+            child.start()
+            theirs.close()
+            shown += _watched(child, ours, shared)
+            ours.close()
+            first = shared.at + 1
+    return Tally(shared.counts(), shown[:SHOWN])
+
+
+def _watched(child: multiprocessing.process.BaseProcess, said: Pipe, shared: Shared) -> list[str]:
+    """Until the process has ended, or stands still, which ends it; what it said."""
+    shown: list[str] = []
+    last, since_s = -1, time.monotonic()
+    try:
+        if said.recv() != "begun":
+            raise EOFError
+    except EOFError:
+        raise SystemExit(f"the reader of {child.name} does not begin") from None
+    with suppress(EOFError):
+        while shared.at != last or time.monotonic() - since_s < HANG_S:
+            if shared.at != last:
+                last, since_s = shared.at, time.monotonic()
+            if said.poll(0.05):
+                shown.append(said.recv())
+    child.join(1.0)
+    if child.exitcode is None:
+        shared.add("hangs")
+        shown.append(f"input {shared.at} takes more than {HANG_S:g} s")
+        child.kill()
+    elif child.exitcode:
+        shared.add("tracebacks")
+        shown.append(f"input {shared.at} ends its process with {child.exitcode}")
+    child.join()
+    return shown
+
+
+def _child(protocol: Protocol, numbers: range, seed: int, tell: Pipe, shared: Shared, folder: str) -> None:
+    """Take inputs, until all are done or one has made the process swell."""
+    os.setsid()
+    tempfile.tempdir, shown = folder, 0
+    shared.begin(numbers.start)
+    take = protocol.begin()
+    tell.send("begun")
+    sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  # for as long as the process lives
+    most_bytes = _reserved_bytes() + 2 * SWELL_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+    for number in numbers:
+        shared.begin(number)
+        rng = random.Random(f"{seed} {protocol.called} {number}")
+        before_bytes = _peak_bytes()
+        outcome, why = _tried(take, protocol.change(rng, rng.choice(protocol.honest)))
+        grown_bytes = _peak_bytes() - before_bytes
+        if grown_bytes > SWELL_BYTES:
+            outcome, why = "swellings", f"it took {grown_bytes >> 20} MiB"
+        shared.add(outcome)
+        if why and shown < SHOWN:
+            shown += 1
+            tell.send(f"input {number}: {why}")
+        if outcome == "swellings":
+            break
+    os._exit(0)
+
+
+def _tried(take: Take, content: bytes) -> tuple[str, str]:
+    try:
+        take(content)
+    except (TestbedError, WireClosedError):
+        return "named errors", ""
+    except MemoryError:
+        return "swellings", traceback.format_exc()[-2000:]
+    except BaseException:
+        return "tracebacks", f"{content[:300]!r}\n{traceback.format_exc()[-2000:]}"
+    return "accepted", ""
+
+
+def _peak_bytes() -> int:
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _reserved_bytes() -> int:
+    return resource.getpagesize() * int(Path("/proc/self/statm").read_text().split()[0])
+
+
+def main() -> None:
+    """Fuzz, and print what became of it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--inputs", type=int, default=100_000, help="for each protocol")
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="protocols whose names begin so; default: all")
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    rows, failed = [], False
+    for protocol in protocols():
+        if asked.only and not any(protocol.called.startswith(name) for name in asked.only):
+            continue
+        tally = fuzz(protocol, asked.inputs, asked.seed)
+        rows.append([protocol.called, f"{asked.inputs:,}", *(f"{tally.counts[name]:,}" for name in OUTCOMES)])
+        failed |= tally.failed
+        print("\n".join([*tally.shown, "  ".join(rows[-1])]), file=sys.stderr, flush=True)
+    print(columns(["protocol", "inputs", *OUTCOMES], rows))
+    raise SystemExit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""A few hundred inputs for each reader of a connection; ``benchmarks/fuzz_protocols.py`` gives each 100,000."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from benchmarks import fuzz_protocols
+
+NAMES = [
+    *("agents, requests", "agents, answers", "hosts, facts", "hosts, bursts", "up, requests", "exec, answers"),
+    *("docker wire", "workers, greetings", "engine, ring", "engine, server", "engine, switch"),
+    *("engine, below a switch", "parameter server", "its workers"),
+]
+
+
+@functools.cache
+def protocols() -> dict[str, fuzz_protocols.Protocol]:
+    return {one.called: one for one in fuzz_protocols.protocols()}
+
+
+def test_all_are_tried() -> None:
+    assert list(protocols()) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_tampered_with_is_taken_or_refused_by_name(name: str) -> None:
+    tally = fuzz_protocols.fuzz(protocols()[name], 200, seed=1)
+    assert not tally.failed, "\n".join(tally.shown)
+    assert sum(tally.counts.values()) == 200
+    assert tally.counts["named errors"] > 0
