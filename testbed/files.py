@@ -19,12 +19,13 @@ TEMPORARY = ".*.tmp"
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write ``value`` as indented JSON, atomically.
+    """Write ``value`` as indented JSON, atomically. What is no character, as in a path that is not UTF-8, is escaped.
 
     Raises:
         DiskFullError, OutputError: as :func:`write_bytes`.
     """
-    write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 def parse_json(text: str) -> Any:
