@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,10 +51,10 @@ def failing_allocation() -> None:
     ],
 )
 def test_memory_that_ends_while_a_command_runs(
-    fails: object, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    fails: Callable[[], None], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["testbed", "schemes"])
-    monkeypatch.setattr(cli, "app", lambda prog_name: fails())  # type: ignore[operator]  # noqa: ARG005
+    monkeypatch.setattr(cli, "app", lambda prog_name: fails())  # noqa: ARG005
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == exits.BAD_SPEC_OR_USAGE

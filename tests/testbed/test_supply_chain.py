@@ -1,4 +1,4 @@
-"""What is installed is what was locked; the example workflow's rights and actions; and the tests that threats.md names."""
+"""What is installed is what was locked; rights of the example workflow; and the tests that docs/threats.md names."""
 
 from __future__ import annotations
 
