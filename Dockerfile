@@ -5,6 +5,13 @@
 # (URL: the index that PyTorch's "Get started" page names for Linux, pip, CPU; without it pip takes gigabytes of CUDA)
 # and in the spec   docker: {image: testbed-worker}
 #
+# A tag can be moved to another image, a digest cannot. Of the tag below it is told by
+#
+#   docker buildx imagetools inspect python:3.11-slim-bookworm
+#
+# and --build-arg BASE=python:3.11-slim-bookworm@sha256:DIGEST takes that image and no other. Python's packages are those of
+# requirements/, whose hashes pip checks; with --build-arg TORCH_SHA256=HEX also PyTorch's, which differs from index to index.
+#
 # Without one, `testbed image` makes an image from this machine. What a host needs is python3 on its PATH with testbed; the
 # rest is for commands on hosts (testbed exec h0 -- ping h1) and the scheme openmpi. An image of your own can start from
 # this one, or do the same.
@@ -15,13 +22,17 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /opt/testbed
 COPY pyproject.toml README.md LICENSE ./
+COPY requirements requirements
 # PyTorch first, and by itself: it is large, and changes less often than testbed does.
 ARG TORCH_INDEX
-RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} \
-    "$(sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)"
+ARG TORCH_SHA256
+RUN echo "$(sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)${TORCH_SHA256:+ --hash=sha256:${TORCH_SHA256}}" >torch.txt \
+    && pip install --no-cache-dir --no-deps ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} --requirement torch.txt
+RUN sed -n '/^mpi4py==/,/[^\\]$/p' requirements/test.txt >mpi.txt \
+    && pip install --no-cache-dir --require-hashes --requirement requirements/run.txt --requirement mpi.txt
 COPY analysis analysis
 COPY testbed testbed
 COPY topologies topologies
 COPY workloads workloads
-RUN pip install --no-cache-dir '.[mpi]'
+RUN pip install --no-cache-dir --no-deps --no-build-isolation .
 WORKDIR /

@@ -1,5 +1,5 @@
 # The two commands: `make demo` and `make test`. Both set up what is missing first.
-.PHONY: demo test check rehearse
+.PHONY: demo test check rehearse lock audit test-oldest
 
 demo:
 	@./setup.sh run
@@ -21,3 +21,25 @@ check:
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/mypy benchmarks/*.py
+
+# Writes requirements/ anew: every package with the hashes of its files. What is there stays at its version if pyproject.toml
+# allows it; UPGRADE=--upgrade takes the newest. Asks the index that UV_DEFAULT_INDEX names, otherwise uv's own.
+COMPILE = .venv-tools/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--no-emit-package torch --custom-compile-command 'make lock' $(UPGRADE) pyproject.toml
+lock:
+	@./setup.sh tools
+	@$(COMPILE) --output-file requirements/run.txt
+	@$(COMPILE) --extra dev --extra mpi --extra mininet --extra docker --extra baremetal \
+		--constraint requirements/run.txt --output-file requirements/test.txt
+	@$(COMPILE:pyproject.toml=) --group tools --output-file requirements/tools.txt
+
+# Asks a public database, over the network, for known faults of the versions in requirements/, and of PyTorch's.
+audit:
+	@./setup.sh tools
+	@requirements/audit.sh
+
+# The lowest versions that pyproject.toml allows, and the tests that need neither a network nor a browser.
+test-oldest:
+	@./setup.sh oldest
+	@.venv-oldest/bin/pytest -n $$(nproc) -m 'not lab' tests/topologies tests/workloads tests/testbed/spec tests/analysis \
+		--ignore tests/analysis/report

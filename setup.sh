@@ -1,24 +1,35 @@
 #!/usr/bin/env bash
-# Installs what is missing, then does nothing until pyproject.toml or this file changes.
+# Installs what is missing, then does nothing until pyproject.toml, requirements/ or this file changes.
 #
 #   ./setup.sh run     what `testbed run` needs: Python, the virtual environment, CPU PyTorch, iptables (for delays)
 #   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, ping, tc, Open MPI, a headless browser,
 #                      Docker's daemon, which is installed and not started: the suite starts one of its own,
 #                      Ansible, and an SSH server (not started) to rehearse bare metal with
+#   ./setup.sh tools   uv and pip-audit in .venv-tools, for `make lock` and `make audit`
+#   ./setup.sh oldest  the lowest versions that pyproject.toml allows, in .venv-oldest, for `make test-oldest`
+#
+# Python packages are those in requirements/, and pip checks the hash of each. It does not for
+#   - PyTorch: each index has another build of the same version. With TORCH_SHA256 it does.
+#   - `oldest`: no lock file has those versions.
+#   - Debian's packages: apt checks their signatures.
 #
 # TORCH_INDEX=URL     where pip finds a CPU build of PyTorch, when its usual places have none
+# TORCH_SHA256=HEX    the hash that PyTorch's wheel must have; `pip hash FILE` tells that of a file
 # TORCH_ANY=1         take whatever build pip finds, CUDA's gigabytes included
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 what=${1:-run}
+venv=.venv
+packages=()
 case $what in
     run)  packages=(iptables:iptables) ;;
     test) packages=(iptables:iptables ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium
           mnexec:mininet ifconfig:net-tools ethtool:ethtool dockerd:docker.io ssh:openssh-client sudo:sudo)
           # Where a service that is installed also starts with the machine, an SSH server is for its owner to install.
           [ -d /run/systemd/system ] || packages+=(sshd:openssh-server) ;;
-    *)    echo "setup.sh: '$what' is not 'run' or 'test'" >&2; exit 2 ;;
+    tools | oldest) venv=.venv-$what ;;
+    *)    echo "setup.sh: '$what' is not 'run', 'test', 'tools' or 'oldest'" >&2; exit 2 ;;
 esac
 
 say() { printf '%s\n' "$@" >&2; }
@@ -91,13 +102,13 @@ need_tools() {
 install_torch() {
     local wanted chosen
     wanted=$(sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
-    .venv/bin/python -c "import importlib.metadata as m, sys; sys.exit(m.version('torch').split('+')[0] != '${wanted#torch==}')" 2>/dev/null &&
+    "$venv"/bin/python -c "import importlib.metadata as m, sys; sys.exit(m.version('torch').split('+')[0] != '${wanted#torch==}')" 2>/dev/null &&
         return
     local source=()
     [ -z "${TORCH_INDEX:-}" ] || source=(--index-url "$TORCH_INDEX")
     if [ -z "${TORCH_ANY:-}" ]; then
-        chosen=$(.venv/bin/pip install --quiet --dry-run --no-deps --ignore-installed --report - "${source[@]}" "$wanted" |
-            .venv/bin/python -c '
+        chosen=$("$venv"/bin/pip install --quiet --dry-run --no-deps --ignore-installed --report - "${source[@]}" "$wanted" |
+            "$venv"/bin/python -c '
 import json, platform, sys
 torch = json.load(sys.stdin)["install"][0]["metadata"]
 cuda = any(need.startswith(("nvidia-", "cuda-")) for need in torch.get("requires_dist", []))
@@ -109,28 +120,45 @@ print("cuda" if linux and cuda and "+cpu" not in torch["version"] else torch["ve
             "       or TORCH_ANY=1 make ... to take the CUDA build all the same"
     fi
     say "installing $wanted (CPU)"
-    .venv/bin/pip install --quiet "${source[@]}" "$wanted"
+    [ -z "${TORCH_SHA256:-}" ] || wanted="$wanted --hash=sha256:$TORCH_SHA256"
+    "$venv"/bin/pip install --quiet "$@" "${source[@]}" --requirement <(echo "$wanted")
 }
 
-stamp=.venv/.testbed-$what
-fingerprint=$(cat pyproject.toml setup.sh | cksum; pwd)
-if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$fingerprint" ] && .venv/bin/python -c '' 2>/dev/null; then
+# The packages of a lock file. What has no wheel is built with the setuptools that the first of these files names.
+locked() {
+    "$venv"/bin/pip install --quiet --no-build-isolation --require-hashes --requirement "requirements/$1.txt"
+}
+
+# Testbed itself; all that it needs is there.
+ourselves() {
+    "$venv"/bin/pip install --quiet --no-deps --no-build-isolation --editable .
+}
+
+# The least version of each package that a run needs, and of those that the suite does.
+least_versions() {
+    sed -nE '/^dependencies/,/^\]/s/^ *"([a-z0-9-]+)>=([^",]+).*/\1==\2/p; s/^ *"((pytest|pytest-xdist|hypothesis))>=([^",]+).*/\1==\3/p' pyproject.toml
+}
+
+stamp=$venv/.testbed-$what
+fingerprint=$(cat pyproject.toml requirements/*.txt setup.sh | cksum; pwd)
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$fingerprint" ] && "$venv"/bin/python -c '' 2>/dev/null; then
     exit 0
 fi
 
 need_tools
 need_python
-if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
-    say "making the virtual environment .venv"
-    rm -rf .venv  # half made, or moved from elsewhere
-    "$python" -m venv .venv
+if ! "$venv"/bin/python -m pip --version >/dev/null 2>&1; then
+    say "making the virtual environment $venv"
+    rm -rf "$venv"  # half made, or moved from elsewhere
+    "$python" -m venv "$venv"
 fi
 export PIP_DISABLE_PIP_VERSION_CHECK=1
-install_torch
 say "installing Python packages"
 case $what in
-    run)  .venv/bin/pip install --quiet --editable . ;;
-    test) .venv/bin/pip install --quiet --editable '.[dev,mpi,mininet,docker,baremetal]' ;;
+    run)    locked run; install_torch --no-deps; ourselves ;;
+    test)   locked run; locked test; install_torch --no-deps; ourselves ;;
+    tools)  locked tools ;;
+    oldest) "$venv"/bin/pip install --quiet --requirement <(least_versions); install_torch; ourselves ;;
 esac
 # Only now: an interrupted set-up starts again.
 printf '%s' "$fingerprint" >"$stamp"

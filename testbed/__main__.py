@@ -11,9 +11,9 @@ import sys
 from contextlib import suppress
 from typing import TextIO
 
-from testbed import interrupt
-from testbed.errors import OutputError
-from testbed.exits import INTERRUPTED
+from testbed import address_space, interrupt
+from testbed.errors import MemoryLimitError, OutputError
+from testbed.exits import INTERRUPTED, code_for
 from testbed.streams import guard
 
 
@@ -21,11 +21,15 @@ def main() -> None:
     """Run the command line."""
     streams = guard()
     try:
+        address_space.check()
         with interrupt.exit_at_once():
             from testbed.cli import main as command_line
         command_line()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    except MemoryLimitError as error:  # before there is a command line that would tell it
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(code_for(error))
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to do but to end
         _flush(*streams)

@@ -9,6 +9,7 @@
     |-- UsageError           a command line that makes no sense            exit 2
     |-- OutputError          a directory or file that cannot be used       exit 2
     |-- PrivilegeError       the kernel does not let us build the lab      exit 2
+    |-- MemoryLimitError     less memory is allowed than is needed         exit 2
     |-- MissingToolError     a program or package that is needed is absent exit 2
     |-- HostError            a bare-metal host that cannot be used          exit 2
     |-- IncomparableError    two runs of which nothing can be concluded    exit 4
@@ -65,6 +66,10 @@ class OutputError(TestbedError):
 
 class PrivilegeError(TestbedError):
     """The kernel does not let this user build the lab."""
+
+
+class MemoryLimitError(TestbedError):
+    """This process may have, or gets, less memory than it needs."""
 
 
 class MissingToolError(TestbedError):

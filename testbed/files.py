@@ -20,13 +20,13 @@ TEMPORARY = ".*.tmp"
 
 
 def write_json(path: Path, value: object, folder: int | None = None) -> None:
-    """Write ``value`` as indented JSON, atomically.
+    """Write ``value`` as indented JSON, atomically. What is no character, as in a path that is not UTF-8, is escaped.
 
     Raises:
         DiskFullError, OutputError: as :func:`write_bytes`.
     """
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-    write_bytes(path, f"{text}\n".encode(), folder=folder)
+    write_bytes(path, f"{text}\n".encode(errors="backslashreplace"), folder=folder)
 
 
 def number(name: str, value: object) -> float:

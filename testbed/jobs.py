@@ -269,6 +269,7 @@ def probes(topology: Topology, addresses: Addresses, settings: LinkSettings) -> 
             Probe(
                 local=local,
                 remote=remote,
+                source=addresses.flow(back.src, back.dst)[0],
                 send_port=_probe_port(topology, out.dst_link ^ 1),
                 listen_port=_probe_port(topology, link),
                 rate_bps=round(back.rate_bps(topology) * back.arrives(topology, settings.loss)),

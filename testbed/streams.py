@@ -25,11 +25,23 @@ def guard() -> tuple[TextIO, TextIO]:
     make it 1, or not, as the pipe happens to be closed before the last write or after it.) A terminal that closes is a
     reader that leaves: it is the signal that it sends that ends a command, unless the command is to ignore it. Where
     standard output cannot be written for another reason, writing or flushing it raises OutputError, once. Standard
-    error drops what it cannot write: there is nowhere left to say it.
+    error drops what it cannot write: there is nowhere left to say it. A character that a stream's encoding lacks is
+    written as its escape, such as ``\\u2192``. What the caller has closed is the null device: otherwise the next file
+    that is opened would take its number, and get what is written there.
     """
-    on_terminal = sys.stdout is not None and sys.stdout.isatty()  # None where the caller has closed it
+    _open_closed()
+    on_terminal = sys.stdout.isatty()
     sys.stdout, sys.stderr = _guarded(sys.stdout, _drop if on_terminal else _refuse), _guarded(sys.stderr, _drop)
     return sys.stdout, sys.stderr
+
+
+def _open_closed() -> None:
+    """Put the null device in place of standard input, output and error where they are closed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, which is the one that was closed
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _guarded(stream: TextIO, failed: Failed) -> TextIO:
@@ -39,7 +51,7 @@ def _guarded(stream: TextIO, failed: Failed) -> TextIO:
     return io.TextIOWrapper(
         io.BufferedWriter(_File(stream.fileno(), failed)),
         encoding=stream.encoding,
-        errors=stream.errors,
+        errors="backslashreplace",
         line_buffering=stream.line_buffering or stream.write_through,  # the latter where Python is not to buffer
     )
 

@@ -51,7 +51,7 @@ class DatagramReceiver:
         Raises:
             WorkerError: the address cannot be used.
         """
-        self._selector = selector
+        self._selector, self._source = selector, probe.source
         self._buffer = bytearray(1 << 16)
         self.arrivals = Arrivals(probe.duration_s)
         self.acknowledged_bytes = self._heard = 0
@@ -69,7 +69,9 @@ class DatagramReceiver:
 
     def move(self) -> None:
         """Read once."""
-        count = self._sock.recv_into(self._buffer)
+        count, (address, _) = self._sock.recvfrom_into(self._buffer)
+        if address != self._source:
+            return
         if count > LAST:
             self.arrivals.add(count * self._as_stream, time.monotonic())
             return

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,8 @@ class Probe:
 
     local: str
     remote: str
+    source: str
+    """IPv4 address from which the burst comes that arrives at this NIC; what comes from another is not counted."""
     send_port: int
     """Port that ``remote`` listens on for our burst."""
     listen_port: int

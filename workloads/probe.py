@@ -137,10 +137,10 @@ def finish(selector: selectors.BaseSelector, duration_s: float) -> None:
 
 
 class Receiver:
-    """Accepts one stream, reads it to its end, and remembers the reads within the window."""
+    """Accepts one stream, from the burst's source, reads it to its end, and remembers the reads within the window."""
 
     def __init__(self, probe: Probe, selector: selectors.BaseSelector) -> None:
-        self._selector = selector
+        self._selector, self._source = selector, probe.source
         self._buffer = bytearray(1 << 20)
         self.arrivals = Arrivals(probe.duration_s)
         self.acknowledged_bytes = 0
@@ -149,13 +149,17 @@ class Receiver:
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._listener.setblocking(False)
         bind(self._listener, probe)
-        self._listener.listen(1)
+        self._listener.listen()
         selector.register(self._listener, selectors.EVENT_READ, self)
 
     def move(self) -> None:
         """Accept, or read once."""
         if self._stream is None:
-            self._stream, _ = self._listener.accept()
+            stream, (address, _) = self._listener.accept()
+            if address != self._source:
+                stream.close()
+                return
+            self._stream = stream
             self._stream.setblocking(False)
             self._selector.unregister(self._listener)
             self._listener.close()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
 
 import typer
 
+from testbed.address_space import is_lack, too_little
 from testbed.cli import clean, compare, containers, describe, experiment, hold, hosts, reproduce, theory
-from testbed.errors import TestbedError
+from testbed.errors import TestbedError, UsageError
 from testbed.exits import code_for
 from testbed.printable import printable
 
@@ -61,11 +64,33 @@ def _call() -> None:
     Raises:
         TestbedError: the command's, or :func:`testbed.streams.guard`'s.
     """
+    _check_words(sys.argv[1:])
     try:
         app(prog_name="testbed")
     except SystemExit:
         print(end="", flush=True)
         raise
+    except (MemoryError, ImportError, OSError, RuntimeError) as error:
+        if not is_lack(error):
+            raise
+        raise too_little(error) from None
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Whether all words are text: paths and names of ours are written into JSON, Parquet and pages, which hold text
+    alone. What ``exec`` hands to a command is that command's affair.
+
+    Raises:
+        UsageError: one is not.
+    """
+    for word in words[:2] if words[:1] == ["exec"] else words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise UsageError(
+                f"the command line has {os.fsencode(word)!r:.200}, which is not {sys.getfilesystemencoding().upper()}",
+                fix="give another name, or rename the file",
+            ) from None
 
 
 def _cut(line: str) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import exits
+from testbed import cli, exits, streams
+from testbed.up import NAME_VARIABLE
 
 from .sides import write_side
 
@@ -80,7 +81,73 @@ def test_standard_error_that_cannot_be_written() -> None:
         assert call(PRINTS, full.fileno(), full.fileno())[0] == exits.BAD_SPEC_OR_USAGE
 
 
+def shell(script: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a line of the shell in which ``$testbed`` is the command."""
+    return subprocess.run(
+        ["bash", "-c", script],
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"testbed": f"{sys.executable} -m testbed"} | environment,
+        capture_output=True,
+        check=False,
+    )
+
+
 def test_standard_output_that_is_closed() -> None:
-    script = f"exec {sys.executable} -m testbed schemes >&-"
-    done = subprocess.run(["sh", "-c", script], cwd=Path(__file__).parents[2], capture_output=True, check=False)
+    done = shell("exec $testbed schemes >&-")
     assert (done.returncode, done.stderr) == (exits.OK, b"")
+
+
+def test_nothing_takes_the_place_of_streams_that_are_closed(tmp_path: Path) -> None:
+    """The next file that is opened would have their number. An error stays away from standard output, too."""
+    done = shell(f"exec $testbed {' '.join(map(repr, WRONG))} 2>&-")
+    assert (done.returncode, done.stdout) == (exits.BAD_SPEC_OR_USAGE, b"")
+    drawn = tmp_path / "star.svg"
+    done = shell(f"exec $testbed topo 'star(hosts=3)' --draw {drawn} <&- >&- 2>&-")
+    assert done.returncode == exits.OK
+    assert drawn.read_text().startswith("<svg")
+    assert drawn.read_text().rstrip().endswith("</svg>")
+
+
+@pytest.mark.parametrize(
+    "environment", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0", "LC_ALL": "C"}]
+)
+def test_standard_output_that_is_ascii(environment: dict[str, str], tmp_path: Path) -> None:
+    """What it lacks is escaped, in what is printed and in errors."""
+    (tmp_path / "größe.yaml").write_text("name: [")
+    done = shell(f"exec $testbed plan {tmp_path}/größe.yaml", **environment)
+    assert done.returncode == exits.BAD_SPEC_OR_USAGE
+    assert done.stderr.startswith(b"error: ")
+    assert b"Traceback" not in done.stderr
+
+
+def test_characters_that_standard_output_lacks_are_escaped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w", encoding="ascii") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(sys, "stderr", out)
+        stdout, _ = streams.guard()
+        print("2 \N{RIGHTWARDS ARROW} 3", file=stdout, flush=True)
+    assert (tmp_path / "out").read_bytes() == b"2 \\u2192 3\n"
+
+
+@pytest.mark.parametrize("words", [["plan", "s.yaml", "--out", "NAME"], ["report", "NAME"], ["exec", "NAME", "ls"]])
+def test_words_that_are_no_text_are_refused(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["testbed", *(os.fsdecode(b"h\xff") if one == "NAME" else one for one in words)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == exits.BAD_SPEC_OR_USAGE
+    assert capsys.readouterr().err == (
+        "error: the command line has b'h\\xff', which is not UTF-8\n  fix: give another name, or rename the file\n"
+    )
+
+
+def test_words_for_a_command_may_be_anything(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here nobody holds a lab in which it could run."""
+    monkeypatch.setenv(NAME_VARIABLE, f"nobody-{os.getpid()}")
+    monkeypatch.setattr(sys, "argv", ["testbed", "exec", "h0", "printf", os.fsdecode(b"\xff")])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "no lab is up" in capsys.readouterr().err

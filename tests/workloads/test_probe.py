@@ -12,6 +12,7 @@ import pytest
 from testbed.errors import WorkerError
 from tests import ports
 from workloads.arrivals import SETTLE, median_rate_bps
+from workloads.datagrams import HEARD
 from workloads.job import Probe
 from workloads.probe import GRACE_S, Bursts
 
@@ -22,7 +23,7 @@ def ring(count: int, duration_s: float, *, datagrams: bool = False) -> list[Prob
     """NICs 127.78.0.1 .. count, each of which sends to the next one."""
     port = next(_ports)
     name = [f"127.78.0.{i + 1}" for i in range(count)]
-    made = [Probe(name[i], name[(i + 1) % count], port, port, 10**9, duration_s) for i in range(count)]
+    made = [Probe(name[i], name[(i + 1) % count], name[i - 1], port, port, 10**9, duration_s) for i in range(count)]
     return [replace(one, datagram_bytes=2**16 if datagrams else None) for one in made]
 
 
@@ -47,7 +48,7 @@ def test_every_nic_reports_what_arrived(datagrams: bool) -> None:
 def test_the_rate_is_that_of_the_window() -> None:
     """A sender of 1 MB at once and then 100 kB/s: the burst at the start is not counted, the rest is."""
     (probe,) = ring(1, 1.0)
-    probe = Probe("127.78.0.1", "127.78.0.2", probe.send_port, probe.listen_port, 10**6, 1.0)
+    probe = Probe("127.78.0.1", "127.78.0.2", "127.0.0.1", probe.send_port, probe.listen_port, 10**6, 1.0)
 
     def send() -> None:
         with socket.create_connection((probe.local, probe.listen_port)) as sock:
@@ -80,12 +81,27 @@ def test_a_rate_needs_two_moments() -> None:
 
 def test_a_source_that_never_sends_is_zero_and_bounded() -> None:
     (probe,) = ring(1, 0.1)
-    probe = Probe("127.78.0.1", "127.78.0.2", probe.send_port, probe.listen_port, 10**9, 0.1)
+    probe = Probe("127.78.0.1", "127.78.0.2", "127.78.0.2", probe.send_port, probe.listen_port, 10**9, 0.1)
     with socket.create_server((probe.remote, probe.send_port)), Bursts([probe]) as bursts:
         begin = time.monotonic()
         (found,) = bursts.run()
         assert time.monotonic() - begin < 0.1 + 2 * GRACE_S
     assert (found.rate_bps, found.bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("datagrams", [False, True])
+def test_a_stranger_is_not_measured_in_place_of_the_source(datagrams: bool) -> None:
+    """A stream that says nothing, and datagrams that say that it is over; both from another address."""
+    probes = ring(2, 0.3, datagrams=datagrams)
+    kind = socket.SOCK_DGRAM if datagrams else socket.SOCK_STREAM
+    with Bursts(probes) as bursts, socket.socket(type=kind) as stranger:
+        stranger.bind(("127.78.0.9", 0))
+        stranger.connect((probes[0].local, probes[0].listen_port))
+        if datagrams:
+            for _ in range(HEARD):
+                stranger.send(b"\0")
+        found = bursts.run()
+    assert all(one.rate_bps > 10**7 for one in found)
 
 
 def test_no_probes_take_no_time() -> None:

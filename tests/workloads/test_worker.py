@@ -350,7 +350,7 @@ def test_links_are_probed_before_training(cluster: Cluster) -> None:
     port = cluster.jobs[0].peers[0].port + 10
     ends = ("127.77.0.1", "127.77.0.2")
     for node, job in enumerate(cluster.jobs):
-        probe = Probe(ends[node], ends[1 - node], port, port, 10**9, 0.2)
+        probe = Probe(ends[node], ends[1 - node], ends[1 - node], port, port, 10**9, 0.2)
         cluster.jobs[node] = dataclasses.replace(job, probes=(probe,))
     for node, lines in cluster.run().items():
         assert [line["kind"] for line in lines[:3]] == ["hello", "probe", "begin"]

@@ -1,8 +1,8 @@
 """One TCP connection to each neighbour in the forest.
 
 Of two neighbours the one with the lower index connects and the other one listens. Every node first opens its listeners,
-then connects to the higher ones (the kernel completes a connection before it is accepted), then accepts the lower ones,
-so nobody waits in a circle. The one that connects says its index first, in 4 bytes.
+then connects to the higher ones (the kernel completes a connection before it is accepted), then accepts the lower ones
+(:mod:`workloads.sync.reception`), so nobody waits in a circle. The one that connects says its index first, in 4 bytes.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from testbed.errors import NeighbourError, PrivilegeError, TrialTimeoutError, WorkerError
+from testbed.errors import PrivilegeError, TrialTimeoutError, WorkerError
 from workloads.job import Peer
+from workloads.sync.reception import HELLO_BYTES, MOST_SILENT, Look, Reception
 
-_HELLO_BYTES = 4
 _RETRY_S = 0.02
 """Pause before another attempt while a neighbour has not begun to listen, and between looks at ``called_off``."""
-Look = Callable[[], None]
 
 
 def connect(
@@ -39,10 +38,9 @@ def connect(
     ``called_off`` is called again and again meanwhile; it raises where waiting has become useless.
 
     Raises:
-        TrialTimeoutError: a neighbour did not appear in time; names it.
-        NeighbourError: one appeared and was gone at once.
+        TrialTimeoutError: a neighbour did not appear in time; names it, and the strangers that connected meanwhile.
         PrivilegeError: the kernel refuses the congestion control.
-        WorkerError: an address cannot be used, or something else than a neighbour connected.
+        WorkerError: an address cannot be used.
     """
     deadline = time.monotonic() + timeout_s
     lower = [peer for peer in peers if peer.node < node]
@@ -52,9 +50,9 @@ def connect(
     try:
         for peer in higher:
             sockets[peer.node] = _dial(node, peer, names, congestion_control, deadline, called_off)
-        for (address, port), listener in listeners.items():
-            awaited = {peer.node for peer in lower if (peer.local, peer.port) == (address, port)}
-            _accept(listener, awaited, names, sockets, deadline, called_off)
+        for place, listener in listeners.items():
+            awaited = {peer.node: peer.remote for peer in lower if (peer.local, peer.port) == place}
+            sockets |= Reception(listener, awaited, names).until(deadline, called_off)
     except BaseException:
         for sock in sockets.values():
             sock.close()
@@ -72,7 +70,7 @@ def _listen(lower: Sequence[Peer], congestion_control: str) -> dict[tuple[str, i
         listener = _socket(congestion_control)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         _bind(listener, place)
-        listener.listen(len(lower))
+        listener.listen(len(lower) + MOST_SILENT)  # strangers that connect first leave room for neighbours
         listeners[place] = listener
     return listeners
 
@@ -86,7 +84,7 @@ def _dial(
         try:
             _bind(sock, (peer.local, 0))
             _reach(sock, (peer.remote, peer.port), deadline, called_off)
-            sock.sendall(node.to_bytes(_HELLO_BYTES, "big"))
+            sock.sendall(node.to_bytes(HELLO_BYTES, "big"))
             return sock
         except OSError as error:  # not listening yet, or no route yet
             sock.close()
@@ -122,56 +120,6 @@ def _wait(sock: socket.socket, event: int, deadline: float, called_off: Look) ->
         called_off()
         if time.monotonic() >= deadline:
             raise TimeoutError("timed out")
-
-
-def _accept(
-    listener: socket.socket,
-    awaited: set[int],
-    names: Sequence[str],
-    sockets: dict[int, socket.socket],
-    deadline: float,
-    called_off: Look,
-) -> None:
-    """Accept until each awaited node has said its index."""
-    listener.setblocking(False)
-    while awaited:
-        try:
-            _wait(listener, select.POLLIN, deadline, called_off)
-            sock, (address, _) = listener.accept()
-            said = _hello(sock, deadline, called_off)
-        except TimeoutError as error:
-            missing = ", ".join(names[one] for one in sorted(awaited))
-            raise TrialTimeoutError(
-                f"no connection came from {missing}",
-                fix=f"see whether the worker on {missing} started, or raise start_timeout",
-            ) from error
-        index = int.from_bytes(said, "big")
-        if not said:
-            raise NeighbourError(f"a connection from {address} ended at once", fix="see why the worker there ended")
-        if len(said) < _HELLO_BYTES or index not in awaited:
-            sock.close()
-            raise WorkerError(
-                f"a connection from {address} said {said!r}, which is none of "
-                f"{', '.join(names[one] for one in sorted(awaited))}",
-                fix="keep other programs off the ports of the trial",
-            )
-        awaited.remove(index)
-        sockets[index] = sock
-
-
-def _hello(sock: socket.socket, deadline: float, called_off: Look) -> bytes:
-    """What an accepted connection says first; nothing if it is gone, and then, as after an error, it is closed."""
-    said = b""
-    try:
-        _wait(sock, select.POLLIN, deadline, called_off)
-        sock.settimeout(max(_RETRY_S, deadline - time.monotonic()))
-        said = sock.recv(_HELLO_BYTES, socket.MSG_WAITALL)
-    except ConnectionError:
-        pass
-    finally:
-        if not said:
-            sock.close()
-    return said
 
 
 def _socket(congestion_control: str) -> socket.socket:

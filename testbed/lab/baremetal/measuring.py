@@ -101,7 +101,7 @@ def rates(fleet: Fleet, bursts: Sequence[Burst], *, paced: bool = False) -> list
 
 
 def _end(burst: Burst, local: str, remote: str, port: int, pace_bps: int | None) -> Probe:
-    return Probe(local, remote, port, port, burst.rate_bps, burst.duration_s, pace_bps, burst.datagram_bytes)
+    return Probe(local, remote, remote, port, port, burst.rate_bps, burst.duration_s, pace_bps, burst.datagram_bytes)
 
 
 def between_racks(fleet: Fleet, plan: Network, topology: Topology) -> list[dict[str, Any]]:

@@ -156,7 +156,9 @@ def _at_once(bursts: Sequence[Burst], enter: Callable[[int], None]) -> list[floa
 
 def _probe(local: str, remote: str, port: int, burst: Burst) -> Probe:
     """One end of a burst."""
-    return Probe(local, remote, port, port, burst.rate_bps, burst.duration_s, datagram_bytes=burst.datagram_bytes)
+    return Probe(
+        local, remote, remote, port, port, burst.rate_bps, burst.duration_s, datagram_bytes=burst.datagram_bytes
+    )
 
 
 def main(arguments: Sequence[str]) -> int:

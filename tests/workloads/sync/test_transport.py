@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -13,6 +14,7 @@ from testbed.errors import NeighbourError, PrivilegeError, TrialTimeoutError, Wo
 from tests import ports
 from topologies.model import Topology
 from workloads.job import Peer
+from workloads.sync.reception import MOST_SILENT
 from workloads.sync.schemes import build
 from workloads.sync.transport import connect
 
@@ -47,41 +49,120 @@ def test_nobody_knocks() -> None:
         connect(2, [Peer(peer, "127.0.0.1", "127.0.0.1", port) for peer in (0, 1)], NAMES, "reno", 0.2)
 
 
-def test_a_stranger_knocks() -> None:
+class Knocking:
+    """Connects to a node that is about to listen, says something and stays; ``source`` is the address that it has."""
+
+    def __init__(self, port: int, words: list[bytes], source: str = "127.0.0.1") -> None:
+        self._port, self._words, self._source = port, words, source
+        self._thread = threading.Thread(target=self._knock)
+        self.sockets: list[socket.socket] = []
+
+    def __enter__(self) -> Knocking:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for sock in self.wait():
+            sock.close()
+
+    def wait(self) -> list[socket.socket]:
+        """Until all has been said."""
+        self._thread.join(10)
+        return self.sockets
+
+    def _knock(self) -> None:
+        for word in self._words:
+            sock = self._connected()
+            self.sockets.append(sock)
+            sock.sendall(word)
+
+    def _connected(self) -> socket.socket:
+        for _ in range(500):
+            with suppress(ConnectionRefusedError):
+                return socket.create_connection(("127.0.0.1", self._port), source_address=(self._source, 0))
+            time.sleep(0.02)
+        raise TimeoutError("nobody listens")
+
+
+def h0(port: int) -> Peer:
+    """The neighbour that h1 awaits."""
+    return Peer(0, "127.0.0.1", "127.0.0.1", port)
+
+
+HELLO = bytes(4)
+"""Of h0."""
+
+
+@pytest.mark.parametrize(
+    "strangers",
+    [[b""], [b"GET /"], [b"\0"], [b"\0\0\0\x07"], [b""] * (MOST_SILENT + 4)],
+    ids=["silent", "garbage", "by halves", "another index", "many"],
+)
+def test_strangers_keep_no_neighbour_waiting(strangers: list[bytes], capfd: pytest.CaptureFixture[str]) -> None:
+    """Though they connected before it, and from its address; and the worker's log tells of them."""
+    port = next(PORTS)
+    began = time.monotonic()
+    with Knocking(port, [*strangers, HELLO]) as knocking:
+        sockets = connect(1, [h0(port)], NAMES, "reno", 20.0)
+        knocking.sockets[-1].sendall(b"rightful")
+        assert sockets[0].recv(8) == b"rightful"
+        sockets[0].close()
+    assert time.monotonic() - began < 10
+    assert f"strangers connected to 127.0.0.1:{port}: 127.0.0.1 (said " in capfd.readouterr().out
+
+
+def test_a_stranger_from_another_address_is_no_neighbour_whatever_it_says() -> None:
+    port = next(PORTS)
+    with Knocking(port, [HELLO], "127.0.0.9") as knocking:
+        with pytest.raises(TrialTimeoutError) as caught:
+            connect(1, [h0(port)], NAMES, "reno", 1.0)
+        assert knocking.sockets[0].recv(1) == b""
+    assert str(caught.value) == (
+        f"no connection came from h0; strangers connected to 127.0.0.1:{port}: "
+        "127.0.0.9 (no neighbour that is awaited)\n"
+        "  fix: keep other programs off the ports of the trial; see whether the worker on h0 started, or raise "
+        "start_timeout"
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [(b"", "said nothing"), (b"\0\0", r"said no more than b'\x00\x00'"), (b"GET ", "said b'GET '")],
+)
+def test_strangers_are_named_where_no_neighbour_comes(word: bytes, told: str) -> None:
+    port = next(PORTS)
+    with Knocking(port, [word]), pytest.raises(TrialTimeoutError) as caught:
+        connect(1, [h0(port)], NAMES, "reno", 1.0)
+    assert f"strangers connected to 127.0.0.1:{port}: 127.0.0.1 ({told})" in caught.value.problem
+
+
+def test_a_connection_that_comes_and_goes_is_named() -> None:
     port = next(PORTS)
 
-    def knock() -> None:
-        for _ in range(200):
-            try:
-                with socket.create_connection(("127.0.0.1", port)) as sock:
-                    sock.sendall(b"GET ")
-                return
-            except ConnectionRefusedError:
-                time.sleep(0.02)
+    def pass_by() -> None:
+        with Knocking(port, [b""]):
+            pass
 
-    stranger = threading.Thread(target=knock)
-    stranger.start()
-    with pytest.raises(WorkerError, match=r"from 127.0.0.1 said b'GET ', which is none of h0"):
-        connect(1, [Peer(0, "127.0.0.1", "127.0.0.1", port)], NAMES, "reno", 10.0)
-    stranger.join(10)
-
-
-def test_a_neighbour_that_comes_and_goes() -> None:
-    port = next(PORTS)
-
-    def knock() -> None:
-        for _ in range(200):
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                return
-            except ConnectionRefusedError:
-                time.sleep(0.02)
-
-    passer_by = threading.Thread(target=knock)
+    passer_by = threading.Thread(target=pass_by)
     passer_by.start()
-    with pytest.raises(NeighbourError, match=r"a connection from 127.0.0.1 ended at once"):
-        connect(1, [Peer(0, "127.0.0.1", "127.0.0.1", port)], NAMES, "reno", 10.0)
+    with pytest.raises(TrialTimeoutError, match=r"127.0.0.1 \(said nothing and ended\)"):
+        connect(1, [h0(port)], NAMES, "reno", 1.0)
     passer_by.join(10)
+
+
+def test_silent_strangers_are_kept_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workloads.sync.reception.SILENT_S", 0.1)
+    port = next(PORTS)
+    met: list[dict[int, socket.socket]] = []
+    node = threading.Thread(target=lambda: met.append(connect(1, [h0(port)], NAMES, "reno", 20.0)))
+    node.start()
+    with Knocking(port, [b""]) as stranger:
+        assert stranger.wait()[0].recv(1) == b""
+        assert not met
+        with Knocking(port, [HELLO]):
+            node.join(10)
+    assert met[0].keys() == {0}
+    met[0][0].close()
 
 
 @pytest.mark.parametrize("node", [0, 2])

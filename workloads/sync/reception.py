@@ -1,0 +1,171 @@
+"""Accepts the neighbours that a node awaits, whoever else connects meanwhile.
+
+A neighbour connects from the address that the node knows of it, and says its index first. Everybody else is a stranger.
+A stranger neither ends the trial nor keeps a neighbour waiting: all connections are read together. A connection from
+another address is closed at once, and one that says something else as soon as it does. One that says nothing may be a
+neighbour whose first packet was lost, so it is kept for a while, but only a few of these. Where a neighbour does not
+come in time, the error names the strangers, for one of them may be the reason.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from testbed.errors import TrialTimeoutError
+
+HELLO_BYTES = 4
+MOST_SILENT = 16
+"""Connections that may be silent at once; one more, and the oldest of them is closed."""
+SILENT_S = 30.0
+"""How long each of them may be: TCP sends a lost packet again after 1, 3, 7 and 15 s at the latest (RFC 6298)."""
+_LOOK_S = 0.02
+"""Between looks at ``called_off``."""
+_TOLD = 3
+"""How many strangers a message names."""
+Look = Callable[[], None]
+
+
+@dataclass
+class _Guest:
+    """A connection that has not said yet whose it is."""
+
+    address: str
+    since_s: float
+    said: bytes = b""
+
+    @property
+    def silence(self) -> str:
+        """What is told of it if it says no more."""
+        return f"said no more than {self.said!r}" if self.said else "said nothing"
+
+
+class Reception:
+    """Accepts at one listener."""
+
+    def __init__(self, listener: socket.socket, awaited: Mapping[int, str], names: Sequence[str]) -> None:
+        """``awaited`` has the address of each neighbour that is to connect, by its index. ``names`` are all nodes'."""
+        listener.setblocking(False)
+        self._listener = listener
+        self._awaited = dict(awaited)
+        self._names = names
+        self._met: dict[int, socket.socket] = {}
+        self._guests: dict[socket.socket, _Guest] = {}  # the oldest first
+        self._strangers: list[str] = []
+        self._stranger_count = 0
+        self._selector = selectors.DefaultSelector()
+
+    def until(self, deadline: float, called_off: Look) -> dict[int, socket.socket]:
+        """The socket of each awaited neighbour, once all have come.
+
+        Raises:
+            TrialTimeoutError: one has not come by ``deadline``. And what ``called_off`` raises.
+        """
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        try:
+            while self._awaited:
+                for key, _ in self._selector.select(_LOOK_S):
+                    self._move(key.fileobj)
+                called_off()
+                now = time.monotonic()
+                self._dismiss_silent(now - SILENT_S)
+                if self._awaited and now >= deadline:
+                    self._dismiss_silent(now)
+                    raise self._too_late()
+        except BaseException:
+            for sock in self._met.values():
+                sock.close()
+            raise
+        finally:
+            self._dismiss_silent(time.monotonic())
+            self._selector.close()
+        if self._strangers:
+            print(f"all neighbours have come; {self._told()}", flush=True)
+        return self._met
+
+    def _too_late(self) -> TrialTimeoutError:
+        missing = ", ".join(self._names[index] for index in sorted(self._awaited))
+        fix = f"see whether the worker on {missing} started, or raise start_timeout"
+        if self._strangers:
+            return TrialTimeoutError(
+                f"no connection came from {missing}; {self._told()}",
+                fix=f"keep other programs off the ports of the trial; {fix}",
+            )
+        return TrialTimeoutError(f"no connection came from {missing}", fix=fix)
+
+    def _told(self) -> str:
+        """Who else connected."""
+        place = "{}:{}".format(*self._listener.getsockname())
+        more = f" and {self._stranger_count} connections in all" if self._stranger_count > len(self._strangers) else ""
+        return f"strangers connected to {place}: {', '.join(self._strangers)}{more}"
+
+    def _move(self, ready: object) -> None:
+        """Accept one connection, or read from one."""
+        if ready is self._listener:
+            try:
+                sock, (address, _) = self._listener.accept()
+            except OSError:  # gone again before it was accepted
+                return
+            self._receive(sock, address)
+        elif isinstance(ready, socket.socket) and ready in self._guests:
+            self._listen_to(ready)
+
+    def _receive(self, sock: socket.socket, address: str) -> None:
+        """Let a new connection speak, if it comes from a neighbour's address."""
+        if address not in self._awaited.values():
+            sock.close()
+            self._note(address, "no neighbour that is awaited")
+            return
+        if len(self._guests) >= MOST_SILENT:
+            oldest = next(iter(self._guests))
+            self._dismiss(oldest, self._guests[oldest].silence)
+        sock.setblocking(False)
+        self._guests[sock] = _Guest(address, time.monotonic())
+        self._selector.register(sock, selectors.EVENT_READ)
+
+    def _listen_to(self, sock: socket.socket) -> None:
+        """Read more of a connection's first word; it is a neighbour or a stranger once that is whole, or ends."""
+        guest = self._guests[sock]
+        try:
+            more = sock.recv(HELLO_BYTES - len(guest.said))
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            more = b""
+        guest.said += more
+        if not more:
+            self._dismiss(sock, f"{guest.silence} and ended")
+        elif len(guest.said) == HELLO_BYTES:
+            self._judge(sock, guest)
+
+    def _judge(self, sock: socket.socket, guest: _Guest) -> None:
+        index = int.from_bytes(guest.said, "big")
+        if self._awaited.get(index) != guest.address:
+            self._dismiss(sock, f"said {guest.said!r}")
+            return
+        del self._awaited[index], self._guests[sock]
+        self._selector.unregister(sock)
+        sock.setblocking(True)
+        self._met[index] = sock
+
+    def _dismiss_silent(self, before_s: float) -> None:
+        """Close those that connected before then."""
+        for sock, guest in list(self._guests.items()):
+            if guest.since_s <= before_s:
+                self._dismiss(sock, guest.silence)
+
+    def _dismiss(self, sock: socket.socket, why: str) -> None:
+        guest = self._guests.pop(sock)
+        self._selector.unregister(sock)
+        sock.close()
+        self._note(guest.address, why)
+
+    def _note(self, address: str, did: str) -> None:
+        """Remember a stranger; several that did the same are one."""
+        self._stranger_count += 1
+        told = f"{address} ({did})"
+        if told not in self._strangers and len(self._strangers) < _TOLD:
+            self._strangers.append(told)
