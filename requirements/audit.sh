@@ -13,10 +13,10 @@ asked=$(mktemp)
 trap 'rm -f "$asked"' EXIT
 pins | sort -u >"$asked"
 status=0
-found=$(.venv-tools/bin/pip-audit --progress-spinner off --no-deps --disable-pip --requirement "$asked") || status=$?
+found=$(.venv-tools/bin/pip-audit --strict --progress-spinner off --no-deps --disable-pip --requirement "$asked") || status=$?
 [ -z "$found" ] || printf '%s\n' "$found"
 if [ $status != 0 ] && [ -z "$found" ]; then
-    printf '%s\n' "make audit: nothing is known of these versions: the database of faults could not be asked, as said above" \
+    printf '%s\n' "make audit: nothing is known of these versions: the database of faults could not be asked, or lacks some, as said above" \
         "  fix: run it where the network reaches that database" >&2
     exit 2
 fi

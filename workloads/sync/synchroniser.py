@@ -10,6 +10,7 @@ from workloads.sync import libraries, transport
 from workloads.sync.chunks import ChunkTable
 from workloads.sync.engine import Engine, Floats
 from workloads.sync.forest import Forest
+from workloads.sync.reception import Look
 from workloads.sync.steps import Jitter
 from workloads.sync.tcp_info import Sent
 
@@ -40,7 +41,7 @@ class Synchroniser(Protocol):
 
 
 def connect(
-    job: Job, forest: Forest, table: ChunkTable, gradient: Floats | None, called_off: transport.Look = lambda: None
+    job: Job, forest: Forest, table: ChunkTable, gradient: Floats | None, called_off: Look = lambda: None
 ) -> Synchroniser:
     """Meet the other processes of the trial; ``called_off`` is as in :func:`workloads.sync.transport.connect`.
 
