@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import yaml
 
 from analysis import compare, compare_output, measured, report, samples
@@ -296,10 +297,13 @@ def mutate_json(rng: random.Random, content: bytes) -> bytes:
     """A few values replaced, removed, doubled or exchanged; or bytes changed."""
     if rng.random() < 0.15:
         return mutate_bytes(rng, content)
-    value = json.loads(content)
+    return json.dumps(_restructured(rng, json.loads(content))).encode()
+
+
+def _restructured(rng: random.Random, value: Any) -> Any:
     for _ in range(rng.randint(1, 3)):
         value = _changed(rng, value)
-    return json.dumps(value).encode(errors="surrogatepass")
+    return value
 
 
 def _changed(rng: random.Random, value: Any) -> Any:
@@ -351,7 +355,7 @@ def mutate_spec(rng: random.Random, content: bytes) -> bytes:
     """As JSON, written as YAML; or its bytes."""
     if rng.random() < 0.3:
         return mutate_bytes(rng, content)
-    value = json.loads(mutate_json(rng, json.dumps(yaml.safe_load(content)).encode())) if rng.random() < 0.9 else ODD
+    value = _restructured(rng, yaml.safe_load(content))
     return yaml.safe_dump(value, allow_unicode=True, width=10**9).encode(errors="replace")
 
 
@@ -359,6 +363,13 @@ def mutate_parquet(rng: random.Random, content: bytes) -> bytes:
     """Columns of another type, with odd values, missing, or of other lengths; or bytes of the file."""
     if rng.random() < 0.5:
         return mutate_bytes(rng, content)
+    try:
+        return _odd_table(rng, content)
+    except (ValueError, TypeError, pa.ArrowException):  # which cannot be written
+        return mutate_bytes(rng, content)
+
+
+def _odd_table(rng: random.Random, content: bytes) -> bytes:
     table = pd.read_parquet(io.BytesIO(content))
     name = rng.choice(list(table))
     kind = rng.randrange(7)
@@ -406,7 +417,7 @@ SIZES = [
 def mutate_expression(rng: random.Random, content: bytes) -> bytes:
     """One of several expressions with words, marks and numbers changed."""
     text = rng.choice(content.decode().splitlines())
-    for _ in range(rng.randint(1, 4)):
+    for _ in range(rng.randint(0, 4)):
         at, to = sorted(rng.choices(range(len(text) + 1), k=2))
         piece = rng.choice(rng.choice([WORDS, MARKS, SIZES]))
         text = text[:at] + piece + text[rng.choice([at, at + 1, to]) :]
@@ -454,10 +465,9 @@ def _records(path: Path) -> None:
 
 
 def _compared(path: Path) -> None:
-    run = path.parent if path.suffix == ".json" and path.parent.name != "trials" else path.parent.parent
-    side = measured.read(path if path.name == "base.json" else run)
-    other = measured.read(run)
-    compare_output.text(compare.compare(side, other, thresholds=dict.fromkeys(measured.METRICS, 0.03)))
+    run = path.parent.parent if path.parent.name == "trials" else path.parent
+    base, new = measured.read(run / "base.json"), measured.read(run)
+    compare_output.text(compare.compare(base, new, thresholds=dict.fromkeys(measured.METRICS, 0.03)))
 
 
 def _reported(path: Path) -> None:
@@ -587,7 +597,9 @@ def _child(reader: Reader, path: Path, at: Synchronized[int], inputs: int, seed:
     path.write_bytes(reader.honest)
     outcome, text = _tried(reader, path)
     if outcome != "accepted" and reader.called not in ("topologies", "schemes"):  # these are several in one
-        raise SystemExit(f"{reader.called}: the honest one is not taken: {text}")
+        tell.send(("tracebacks", 1, f"the honest one is not taken: {text}\n"))
+        at.value = inputs
+        return
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_BYTES, ADDRESSES_BYTES))
     begin = _peak_bytes()
     counts = dict.fromkeys(ALLOWED, 0)

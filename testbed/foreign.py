@@ -52,9 +52,10 @@ def opened(path: Path, below: Path | None = None) -> Iterator[BinaryIO]:
         OSError: it cannot be opened.
     """
     descriptor = os.open(path, _FLAGS) if below is None else _open_below(below, path.relative_to(below))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnfitError("is no regular file")
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise UnfitError("is no regular file")
         yield file
 
 
@@ -136,8 +137,8 @@ def parse_json(content: bytes, *, finite: bool = True, most_values: int = MOST_V
         raise ValueError(f"more than {most_values:,} values")
     text = content.decode()
     try:
-        kinds: dict[str, Any] = {"parse_float": _finite, "parse_constant": _finite} if finite else {}
-        value = json.loads(text, parse_int=_bounded, **kinds)
+        number = _finite if finite else float
+        value = json.loads(text, parse_int=_bounded, parse_float=number, parse_constant=number)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     _check_depth(value)

@@ -69,15 +69,15 @@ def test_weights_are_as_many_floats_as_the_model_has(tmp_path: Path) -> None:
     (tmp_path / "link.npy").symlink_to(path)
     with pytest.raises(UnfitError, match="is a link"):
         read_weights(tmp_path / "link.npy", 5)
-    np.save(path, np.arange(6, dtype=np.float32))
-    with pytest.raises(UnfitError, match=r"holds float32 of shape \(6,\), not 5 floats"):
-        read_weights(path, 5)
-    np.save(path, np.array([{}] * 5), allow_pickle=True)
-    with pytest.raises(UnfitError, match="holds object"):
-        read_weights(path, 5)
-    for content in (b"", b"\x93NUMPY\x01\x00v\x00" + b"[" * 118, path.read_bytes().replace(b"(5,)", b"(9,)")):
+    for other in (np.arange(6, dtype=np.float32), np.arange(5.0), np.ones((5, 1), np.float32), np.array([{}] * 5)):
+        np.save(path, other, allow_pickle=True)
+        with pytest.raises(UnfitError, match="does not hold 5 floats of 32 bits"):
+            read_weights(path, 5)
+    np.save(path, np.arange(5, dtype=np.float32))
+    right = path.read_bytes()
+    for content in (b"", right[:-1], right + b"x", b"\x93NUMPY\x01\x00v\x00" + b"[" * 118):
         path.write_bytes(content)
-        with pytest.raises(UnfitError, match="holds"):
+        with pytest.raises(UnfitError, match="does not hold 5 floats of 32 bits"):
             read_weights(path, 5)
 
 

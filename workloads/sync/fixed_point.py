@@ -136,8 +136,7 @@ class Scales:
         for k, e in zip(ks, exponents.tolist(), strict=True):
             if not LOWEST <= e <= HIGHEST:
                 raise WorkerError(
-                    f"{self._name}: a neighbour says that chunk {k} has the exponent {e}; a float32 has "
-                    f"{LOWEST} to {HIGHEST}",
+                    f"{self._name}: chunk {k} got the exponent {e} from a neighbour, allowed are {LOWEST} to {HIGHEST}",
                     fix="give every node the same forest, model and chunk size",
                 )
             self._scale[k] = _MOST * _HEADROOM / (self._world * 2.0**e)

@@ -84,3 +84,10 @@ def test_block_exponents_never_overflow_and_lose_little(gradients: list[np.ndarr
     step = 1 / scale
     allowed = world * step / 2 + 2**-22 * np.sum(np.abs(np.array(gradients, np.float64)), axis=0)
     assert (np.abs(total.view(np.float32) - exact) <= allowed + 1e-30).all()
+
+
+@pytest.mark.parametrize("said", [LOWEST - 1, 129, 2**31 - 1, -(2**31)])
+def test_an_exponent_that_no_float_has_is_refused(said: int) -> None:
+    scales = Scales(FixedPoint(None, 4), 2, [np.zeros(4, np.int32)], "h0")
+    with pytest.raises(WorkerError, match=rf"^h0: chunk 0 got the exponent {said} from a neighbour"):
+        scales.agree([0], np.array([said], np.int32))

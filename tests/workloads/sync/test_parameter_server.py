@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from socket import socket
+from socket import socket, socketpair
 from typing import Any
 
 import numpy as np
@@ -211,3 +211,38 @@ def test_what_cannot_be_is_refused(forest: Callable[[str, int], Forest], on_ever
     found = on_every_node(made, [0, 1, 2], member)
     assert isinstance(found[2], WorkerError)
     assert found[2].problem == "h2 got a message of kind 15 from h0, and does not expect it"
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (b"\x10\0\0\x05hello", "a note of 5 bytes"),
+        (b"\x10\0\0\x14" + bytes(20), "a note of 20 bytes"),
+        (b"\x10\0\0\x11" + bytes(8) + b"\x7f\xf8" + bytes(7), "weights held for nan s"),
+        (b"\x10\0\0\x19" + bytes(17) + b"\0\0\0\x07" + bytes(4), r"weights .* with updates \[\(7, 0\)\]"),
+        (b"\x1f\xff\xff\xff", "a message of kind 1 and 268,435,455 bytes"),
+        (b"\x20\0\0\0" + bytes(4 * FLOATS), "weights"),
+        (b"\x70\0\0\0", "a message of kind 7"),
+    ],
+    ids=range(7),
+)
+def test_what_no_server_says_is_refused_by_name(
+    forest: Callable[[str, int], Forest], said: bytes, problem: str
+) -> None:
+    ours, theirs = socketpair()
+    made = forest("async_ps", 2)
+    with theirs, Client("h0", made, {1: ours}, gradient_of(0, 0), np.zeros(FLOATS, np.float32)) as client:
+        client.start(0)
+        threading.Thread(target=theirs.sendall, args=(said,), daemon=True).start()
+        with pytest.raises(WorkerError, match=f"h0 got {problem}.* from h1, and does not expect it"):
+            client.wait(5)
+
+
+@pytest.mark.parametrize("said", [b"\x10\0\0\x05hello", b"\x1f\xff\xff\xff"], ids=range(2))
+def test_what_no_worker_says_is_refused_by_name(forest: Callable[[str, int], Forest], said: bytes) -> None:
+    ours, theirs = socketpair()
+    made = forest("async_ps", 2)
+    with theirs, Server("h1", made, {0: ours}, np.zeros(FLOATS, np.float32), lambda _: None, 4) as server:
+        theirs.sendall(said)
+        with pytest.raises(WorkerError, match=r"h1 got a .* bytes from h0, and does not expect it"):
+            server.serve(5)
