@@ -491,6 +491,8 @@ def _unfit(read: Callable[[Path], object]) -> Callable[[Path], object]:
 def readers(run: Path) -> list[Reader]:
     """Every reader, with honest files from ``run``."""
     trial = "trials/ring-b16-r2.json"
+    for form in report.FORMATS:  # what it imports takes seconds, which each reader's process then need not
+        report.text([run], form)
     record, resolved, environment = ((run / name).read_bytes() for name in (trial, "resolved.json", "env.json"))
     parquet = (run / "samples/ring-b16-r2.parquet").read_bytes()
     measured.write_baseline(measured.read(run, iterations=True), run / "base.json")

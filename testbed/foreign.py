@@ -155,7 +155,9 @@ def _bounded(text: str) -> int:
 
 def _finite(text: str) -> float:
     number = float(text)
-    if not math.isfinite(number) or abs(number) > LARGEST_NUMBER:
+    if not math.isfinite(number):
+        raise ValueError(f"{text:.40} is no finite number")
+    if abs(number) > LARGEST_NUMBER:
         raise ValueError(f"{text:.40} is no finite number up to {LARGEST_NUMBER:g}")
     return number
 

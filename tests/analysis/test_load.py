@@ -164,12 +164,12 @@ def test_samples_without_a_column(run_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        ("env.json", b"[" * 100_000, "damaged, not JSON (nested too deeply)"),
+        pytest.param("env.json", b"[" * 100_000, "damaged, not JSON (nested too deeply)", id="deep"),
         ("resolved.json", b'{"schema": 1, "arms": 5}', "damaged (arms is 5, no list)"),
         ("resolved.json", b'{"schema": 1, "workload": {"warmup": -1}}', "damaged (workload.warmup is -1, no whole"),
         ("env.json", b'{"schema": 1, "lab": {"a": 5}}', "damaged (lab.a is 5, no object)"),
         ("trials/ps-b16.json", b'{"schema": 1, "links": [null]}', "damaged (links.0 is None, no object)"),
-        ("spec.yaml", b"#" * 70_000, "has more than 65,536 bytes"),
+        pytest.param("spec.yaml", b"#" * 70_000, "has more than 65,536 bytes", id="long"),
     ],
 )
 def test_a_file_that_was_made_to_hurt(run_dir: Path, name: str, content: bytes, why: str) -> None:

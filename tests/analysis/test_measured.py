@@ -167,7 +167,10 @@ def test_runs_are_read_without_their_samples(run_dir: Path) -> None:
         ('{"schema": 1, "name": "x"}', "is not a baseline"),
         ('{"schema": 2, "baseline": "x"}', "schema 2; this version of testbed reads up to 1"),
         ('{"schema": 1, "baseline": "x"}', "damaged (KeyError: 'conditions')"),
-        ('{"schema": 1, "baseline": "x", "conditions": {}, "arms": {}, "cells": [7]}', "damaged (ValueError: cells.0 is 7, no object"),
+        (
+            '{"schema": 1, "baseline": "x", "conditions": {}, "arms": {}, "cells": [7]}',
+            "damaged (ValueError: cells.0 is 7, no object",
+        ),
     ],
 )
 def test_what_is_no_baseline_is_refused(text: str, problem: str, tmp_path: Path) -> None:

@@ -481,9 +481,10 @@ def test_who_does_not_say_how_far_it_had_come_fails_the_trial(cluster: Callable[
     assert error.value.node == node
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 100_000, "5", "{}", '{"completed": 13, "error": ""}', '{"completed": -1, "error": ""}']
-)
+SAID = ["5", "{}", '{"completed": 13, "error": ""}', '{"completed": -1, "error": ""}']
+
+
+@pytest.mark.parametrize("text", [pytest.param("[" * 100_000, id="deep"), *SAID])
 def test_what_a_process_says_when_it_leaves_makes_sense(tmp_path: Path, text: str) -> None:
     path = tmp_path / "h0.left"
     path.write_text(text)

@@ -85,6 +85,7 @@ def test_a_copy_is_of_the_file_and_not_over_another(folder: Path, tmp_path: Path
         (b'"\xff"', "can't decode"),
         (b"{", "Expecting"),
     ],
+    ids=["deep", "33 deep", "wide", "1e999", "NaN", "1e200", "25 digits", "5000 digits", "UTF-8", "cut"],
 )
 def test_json_that_is_none_of_ours(text: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):

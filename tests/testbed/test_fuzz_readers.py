@@ -10,7 +10,7 @@ import pytest
 from benchmarks import fuzz_readers
 from benchmarks.fuzz_readers import Reader
 
-INPUTS, REPORTS = 40, 4
+INPUTS, REPORTS = 25, 2
 SEED = 7
 
 
@@ -32,4 +32,4 @@ def test_no_reader_ends_in_a_traceback_hangs_or_swells(readers: dict[str, Reader
         tally = fuzz_readers.fuzz(reader, run, REPORTS if reader.share < 0.1 else INPUTS, SEED)
         assert not tally.failed, f"{reader.called}: {tally.counts}\n{''.join(tally.shown)}"
         refused += tally.counts["named errors"]
-    assert refused > 200
+    assert refused > 150

@@ -17,8 +17,8 @@ from rich.console import Console
 
 from analysis.cell import Cell
 from analysis.compare import REPEATS
-from analysis.load import COLUMNS
 from analysis.measured import Measured, Side, read
+from analysis.samples import COLUMNS
 from testbed import exits
 from testbed.errors import IncomparableError, OutputError, SpecError
 from testbed.execute import Outcome, blank

@@ -35,7 +35,7 @@ def test_what_none_writes_is_named(line: dict[str, Any], why: str) -> None:
         check_said(line)
 
 
-@pytest.mark.parametrize("line", [b"5", b"[]", b"{}", b'{"kind": 1}', b"[" * 100_000, b"x"])
+@pytest.mark.parametrize("line", [b"5", b"[]", b"{}", b'{"kind": 1}', pytest.param(b"[" * 100_000, id="deep"), b"x"])
 def test_a_line_is_an_object_of_some_kind(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         said(line)
