@@ -641,7 +641,9 @@ def _child(protocol: Protocol, numbers: range, seed: int, tell: Pipe, shared: Sh
     shared.begin(numbers.start)
     take = protocol.begin()
     tell.send("begun")
-    sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  # for as long as the process lives
+    silent = os.open(os.devnull, os.O_WRONLY)  # for what readers, and processes that they start, print
+    for descriptor in (1, 2):
+        os.dup2(silent, descriptor)
     most_bytes = _reserved_bytes() + 2 * SWELL_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
     for number in numbers:

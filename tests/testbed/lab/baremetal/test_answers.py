@@ -184,7 +184,7 @@ def tell(fleet: Fleet, node: int = 0, **fields: Any) -> None:
 
 def tell_many(fleet: Fleet) -> None:
     """More than a busy machine's seconds allow for."""
-    for _ in range(MOST_EVENTS):
+    for _ in range(2 * MOST_EVENTS):
         tell(fleet, ended=1, status=0)
 
 
