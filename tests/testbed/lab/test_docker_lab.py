@@ -126,6 +126,7 @@ def test_a_container_that_would_have_the_others_run_something_is_refused(lab: Do
     assert (done.status, done.stdout) == (1, "")
     assert done.stderr == "the scheme of this trial starts nothing on other hosts\n"
     assert lab.execute(0, [*lab.agent(), "h1", "hostname"], 20).stdout == "h1\n"
+    lab.down()
     up(lab, "star(hosts=2)")
     assert lab.execute(0, call, 20).status == 1, "the next trial has asked for nothing"
 

@@ -244,7 +244,7 @@ def test_who_is_silent_holds_no_thread_and_nobody_up(listens: Listener, monkeypa
     silent = [Wire.connect(listens.path("h0")) for _ in range(900)]
     line = arrive(listens, ARRIVAL | {"arrived": "h1"}, at="h1")
     assert listens.arrivals(["h1"], 20).keys() == {"h1"}
-    assert threading.active_count() == before[0]
+    assert threading.active_count() <= before[0]
     ours = open_files() - before[1] - len(silent)
     assert ours == listener.MOST_SILENT + 3  # and of h1 both ends of its line, and what it lends
     assert is_sent_away(silent[0])
