@@ -78,8 +78,8 @@ def _checked_size(file: BinaryIO) -> int:
 
 
 def _numbers(schema: pa.Schema) -> list[str]:
-    """The columns of numbers: a short text that is the same in every row may unpack to more than memory holds, and nobody
-    reads the names of nodes from here."""
+    """The columns of numbers. Nobody reads the others, nodes' names; and one text in every row may unpack to more than
+    memory holds."""
     from pyarrow import types
 
     kinds = (types.is_integer, types.is_floating, types.is_boolean)

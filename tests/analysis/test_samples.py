@@ -41,9 +41,10 @@ def test_a_table_that_unpacks_to_gigabytes_is_not_unpacked(tmp_path: Path, table
         samples.read(path, tmp_path)
 
 
-def test_columns_are_of_numbers(tmp_path: Path, table: pd.DataFrame) -> None:
-    assert refused(tmp_path, table.assign(x="text" * 1000)) == "damaged, the column 'x' is not one of numbers"
-    assert "'x' is not one of numbers" in refused(tmp_path, table.assign(x=pd.Timestamp(0)))
+def test_only_columns_of_numbers_are_unpacked(tmp_path: Path, table: pd.DataFrame) -> None:
+    path = tmp_path / "samples.parquet"
+    table.assign(x="text" * 1000, y=pd.Timestamp(0)).to_parquet(path)
+    assert list(samples.read(path, tmp_path)) == list(table)
     assert refused(tmp_path, table.drop(columns="sum_s")) == "damaged, the column 'sum_s' is missing"
 
 

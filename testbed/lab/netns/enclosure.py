@@ -187,10 +187,11 @@ def furnish(view: View) -> None:
 
 
 def _needed() -> Iterable[Path]:
-    """What must be readable wherever it is: Python with all that it imports from, and the folder that we are in. A user
-    who is not root may not reach some of it."""
+    """What must be readable wherever it is: Python with all that it imports from, programs, and the folder that we are
+    in. A user who is not root may not reach some of it."""
     python = [Path(one) for one in (sys.prefix, sys.base_prefix, *sys.path) if one]
-    found = {*python, Path(testbed.__file__).parents[1], Path.cwd()}
+    programs = [Path(one) for one in os.get_exec_path() if Path(one).is_absolute()]
+    found = {*python, *programs, Path(testbed.__file__).parents[1], Path.cwd()}
     return sorted(one for one in found if os.path.isdir(one))  # noqa: PTH112 - False of what is out of reach
 
 

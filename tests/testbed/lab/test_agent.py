@@ -19,30 +19,36 @@ pytestmark = pytest.mark.lab
 
 
 @pytest.fixture
-def lab() -> Iterator[NetnsLab]:
+def lab(tmp_path: Path) -> Iterator[NetnsLab]:
     topology = build("star(hosts=3)", rate_bps=10**8)
     with NetnsLab(every_address=True) as lab:
+        lab.share(tmp_path)
         lab.up(topology, LinkSettings(congestion_control="reno"), permutations(topology.hosts, 2))
         yield lab
 
 
-def test_a_command_runs_on_another_host_under_that_hosts_name(lab: NetnsLab) -> None:
+def called(lab: NetnsLab, folder: Path, *words: str) -> tuple[int, str]:
+    """How a call of a program on h0 ends, and what is printed."""
+    log = folder / "called.log"
+    status = lab.start(0, Program((*lab.agent(), *words), {}, "/"), str(log)).wait(20)
+    return status, log.read_text()
+
+
+def test_a_command_runs_on_another_host_under_that_hosts_name(lab: NetnsLab, tmp_path: Path) -> None:
     """Words are joined and given to a shell, as ssh does; mpirun counts on it."""
-    done = lab.execute(0, [*lab.agent(), "h2", "uname", "-n;", "echo", "$((6 * 7))"], 20)
-    assert (done.status, done.stdout, done.stderr) == (0, "h2\n42\n", "")
+    assert called(lab, tmp_path, "h2", "uname", "-n;", "echo", "$((6 * 7))") == (0, "h2\n42\n")
 
 
-def test_it_is_in_that_hosts_network(lab: NetnsLab) -> None:
+def test_it_is_in_that_hosts_network(lab: NetnsLab, tmp_path: Path) -> None:
     addresses = "cat /proc/net/fib_trie | grep -c 10.0.0.3"
-    there = lab.execute(0, [*lab.agent(), "h2", addresses], 20)
+    _, there = called(lab, tmp_path, "h2", addresses)
     here = lab.execute(2, ["sh", "-c", addresses], 20)
-    assert there.stdout == here.stdout
-    assert int(there.stdout) > 0
+    assert there == here.stdout
+    assert int(there) > 0
 
 
-def test_an_unknown_host_is_told(lab: NetnsLab) -> None:
-    done = lab.execute(0, [*lab.agent(), "h7", "true"], 20)
-    assert (done.status, done.stderr) == (1, "there is no host 'h7' in this lab\n")
+def test_an_unknown_host_is_told(lab: NetnsLab, tmp_path: Path) -> None:
+    assert called(lab, tmp_path, "h7", "true") == (1, "there is no host 'h7' in this lab\n")
 
 
 def test_the_congestion_control_of_every_node_is_set_and_read_back(lab: NetnsLab) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import socket
-import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from itertools import permutations
@@ -42,13 +42,12 @@ def test_no_trick_succeeds(lab: NetnsLab, tmp_path: Path) -> None:
     assert attack.attack(lab, tmp_path) == NOTHING
 
 
-def test_no_trick_succeeds_where_the_lab_is_an_ordinary_users(tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    for parent in (tmp_path.parent, tmp_path.parent.parent):
-        parent.chmod(stat.S_IMODE(parent.stat().st_mode) | 0o055)
+def test_no_trick_succeeds_where_the_lab_is_an_ordinary_users() -> None:
     prefix = AS_NOBODY if os.geteuid() == 0 else []
-    words = [*prefix, sys.executable, attack.__file__, str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        words = [*prefix, sys.executable, attack.__file__, folder]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == json.loads(json.dumps(NOTHING))
 

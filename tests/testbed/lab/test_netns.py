@@ -137,6 +137,7 @@ def test_links_without_shapers_cannot_be_changed(lab: NetnsLab) -> None:
 
 
 def test_a_program_beside_the_workers_has_its_environment_and_takes_signals(lab: NetnsLab, tmp_path: Path) -> None:
+    lab.share(tmp_path)
     up(lab, "star(hosts=2)")
     program = Program(("sh", "-c", "echo $COLOUR $(pwd) $(hostname); sleep 60"), {"COLOUR": "blue"}, str(tmp_path))
     here, there = (lab.start(host, program, str(tmp_path / f"{host}.log")) for host in (0, 1))

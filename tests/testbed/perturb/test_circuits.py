@@ -77,9 +77,12 @@ def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path)
 @pytest.mark.lab
 def test_a_process_asks_and_its_traffic_takes_the_new_circuit(tmp_path: Path) -> None:
     topology = panels("servers=6,degree=2,technology=mems_3d")
-    samples, log = tmp_path / "h0.jsonl", tmp_path / "h0.log"
+    own, log = tmp_path / "h0", tmp_path / "h0.log"
+    own.mkdir()
+    samples = own / "samples.jsonl"
     address = plan(topology).of(2, 0)
     with NetnsLab() as lab:
+        lab.share(tmp_path, [ASK.parent])
         lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
         with Patching(lab, topology, [samples]) as patching:
             request = json.dumps({"kind": "request", "rings": OTHER})
