@@ -137,14 +137,15 @@ def test_programs_run_on_their_nodes_and_their_ends_are_told(lab: Lab, tmp_path:
 
 def test_a_stopped_worker_is_named_and_goes_on(lab: Lab, tmp_path: Path) -> None:
     up(lab)
-    log, own = tmp_path / "log", tmp_path / "h1"
+    log, go = tmp_path / "log", tmp_path / "h1" / "go"  # in its own folder
     # Nothing is forked once it is ready: a shell that waits for its child to begin is not stopped before that.
-    lab.launch([Launch(1, "", str(log), shell("mkfifo go; echo ready; read line <go; exit 3", own))])
+    script = "mkdir -p h1; mkfifo h1/go; echo ready; read line <h1/go; exit 3"
+    lab.launch([Launch(1, "", str(log), shell(script, tmp_path))])
     until_written(log)
     lab.signal(1, signal.SIGSTOP)
     until(lambda: lab.stopped() == [1])
     lab.signal(1, signal.SIGCONT)
-    assert lab.execute(1, ["sh", "-c", f"echo >{own / 'go'}"], PATIENCE_S).status == 0
+    assert lab.execute(1, ["sh", "-c", f"echo >{go}"], PATIENCE_S).status == 0
     assert [(one.node, one.status) for one in ended(lab, 1)] == [(1, 3)]
 
 
