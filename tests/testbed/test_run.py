@@ -81,9 +81,9 @@ class Started:
         return sum(line["kind"] == "iteration" for line in self.lines(trial, "h0")) > 2
 
     def worker(self, trial: str, host: str) -> int:
-        """PID, as we see it, of a worker that says what its PID is in the lab."""
-        inside = str(self.lines(trial, host)[0]["pid"])
-        (pid,) = [pid for pid, spaces in family(self.process.pid).items() if len(spaces) > 1 and spaces[-1] == inside]
+        """PID, as we see it, of a worker, which writes to its log."""
+        log = self.out.resolve() / "logs" / trial / f"{host}.log"
+        (pid,) = [pid for pid in family(self.process.pid) if Path(f"/proc/{pid}/fd/1").readlink() == log]
         return pid
 
     def end(self) -> tuple[int, str, str]:
@@ -92,9 +92,9 @@ class Started:
         return self.process.returncode, out, err
 
 
-def family(pid: int) -> dict[int, list[str]]:
-    """A process and all that descend from it, each with its PIDs in the namespaces it is in, outermost first."""
-    parents, spaces = {}, {}
+def family(pid: int) -> set[int]:
+    """A process and all that descend from it."""
+    parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -103,11 +103,11 @@ def family(pid: int) -> dict[int, list[str]]:
                 )
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            parents[int(entry.name)], spaces[int(entry.name)] = int(status["PPid"]), status["NSpid"].split()
+            parents[int(entry.name)] = int(status["PPid"])
     found = {pid} & parents.keys()
     while more := {child for child, parent in parents.items() if parent in found} - found:
         found |= more
-    return {one: spaces[one] for one in found}
+    return found
 
 
 def all_gone(pids: list[int]) -> bool:
