@@ -25,13 +25,10 @@ MOST_VALUES = 2**27
 LONGEST_FOOTER_BYTES = 2**24
 MOST_IN_ALL = 2**28
 """Values in all tables of a run: two gigabytes of memory."""
-CODECS = ("SNAPPY", "UNCOMPRESSED")
-"""We write the first, which takes at least a twentieth of what it holds; of others a page may be a thousand times as
-large as it says."""
 
 
 def read(path: Path, below: Path) -> pd.DataFrame:
-    """The table in a file below a folder that is not trusted, by iteration and rank.
+    """The numbers of the table in a file below a folder that is not trusted, by iteration and rank.
 
     Raises:
         UnfitError: it is no such table, or too large; the text says why.
@@ -47,8 +44,11 @@ def read(path: Path, below: Path) -> pd.DataFrame:
             found = pq.ParquetFile(file, thrift_string_size_limit=2**24, thrift_container_size_limit=2**20)
             _check(found.metadata, found.schema_arrow, min(UNPACKED * size_bytes, 8 * MOST_VALUES) + FREE_BYTES)
             # Without what pandas and others may have written about it, which would decide what is made of it.
-            numbers = _numbers(found.schema_arrow)
-            table = found.read(numbers, use_threads=False).replace_schema_metadata(None).to_pandas(use_threads=False)
+            table = (
+                found.read(_numbers(found.schema_arrow), use_threads=False)
+                .replace_schema_metadata(None)
+                .to_pandas(use_threads=False)
+            )
         except UnfitError:
             raise
         except (OSError, ValueError, pa.ArrowException) as error:
@@ -60,6 +60,14 @@ def read(path: Path, below: Path) -> pd.DataFrame:
     _check_values(ordered)
     assert isinstance(ordered, pd.DataFrame)
     return ordered
+
+
+def _numbers(schema: pa.Schema) -> list[str]:
+    """The columns of numbers. Others, such as workers' names, are not unpacked: a text may be of any length."""
+    from pyarrow import types
+
+    kinds = (types.is_integer, types.is_floating, types.is_boolean)
+    return [field.name for field in schema if any(is_one(field.type) for is_one in kinds)]
 
 
 def _checked_size(file: BinaryIO) -> int:
@@ -77,15 +85,6 @@ def _checked_size(file: BinaryIO) -> int:
     return size_bytes
 
 
-def _numbers(schema: pa.Schema) -> list[str]:
-    """The columns of numbers. Nobody reads the others, nodes' names; and one text in every row may unpack to more than
-    memory holds."""
-    from pyarrow import types
-
-    kinds = (types.is_integer, types.is_floating, types.is_boolean)
-    return [field.name for field in schema if any(kind(field.type) for kind in kinds)]
-
-
 def _check(about: FileMetaData, schema: pa.Schema, most_bytes: int) -> None:
     """What a file says of itself, before anything is unpacked.
 
@@ -97,13 +96,9 @@ def _check(about: FileMetaData, schema: pa.Schema, most_bytes: int) -> None:
             f"has {about.num_rows:,} rows of {about.num_columns:,} columns, more than a file of its size should"
         )
     if len(set(schema.names)) < len(schema.names):
-        raise UnfitError("damaged, two columns have one name")
-    groups = (about.row_group(i) for i in range(about.num_row_groups))
-    chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
-    packed = {chunk.compression for chunk in chunks} - set(CODECS)
-    if packed:
-        raise UnfitError(f"is packed with {min(packed)}, and not with {' or '.join(CODECS)}")
-    if sum(chunk.total_uncompressed_size for chunk in chunks) > most_bytes:
+        raise UnfitError("damaged, two of its columns have one name")
+    # Of a group as a whole: pyarrow ends the process where it is asked for a damaged chunk's own account.
+    if sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups)) > most_bytes:
         raise UnfitError(f"unpacks to more than {most_bytes:,} bytes")
 
 

@@ -174,7 +174,7 @@ def _samples() -> pd.DataFrame:
     start_s = 0.4 * iteration.ravel()
     times = {"start_s": start_s, "ready_s": start_s + 0.2, "sum_s": start_s + 0.34, "end_s": start_s + 0.35}
     return pd.DataFrame(
-        {"rank": rank.ravel(), "node": rank.ravel(), "iteration": iteration.ravel(), **times, "loss": 1.0}
+        {"rank": rank.ravel(), "node": rank.ravel(), "iteration": iteration.ravel(), **times, "loss": 1.0, "name": "h0"}
     )
 
 
