@@ -169,6 +169,7 @@ def _wait(lab: Lab, ranks: Sequence[Launch], names: Sequence[str], files: Files,
         if now - looked_s >= COUNT_S:
             looked_s, before, seen = now, seen, _signs(lab, ranks)
             moved_s = now if seen != before else moved_s
+            watch.check_logs(Path(one.log) for one in ranks)
         if now - moved_s > timeout_s:
             raise _stuck(lab, sorted(running), names, files, timeout_s)
     return ended

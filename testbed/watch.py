@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ SETTLE_S = 1.0
 """Workers that lose a neighbour, or wait for the same one in vain, end within this time of each other."""
 TAIL_LINES, TAIL_BYTES, LONGEST_SHOWN = 12, 2**16, 1000
 """Of a log what is told of it; lines of more characters are cut."""
+LARGEST_LOG_BYTES = 2**30
+"""Of a process; a disk that is full ends all other trials as well."""
 MOST_BYTES = 2**26
 """Of a samples file of which nobody says how large it may be."""
 ITERATION = b'{"kind": "iteration"'
@@ -51,6 +53,7 @@ def wait(
         WorkerError: a worker ended otherwise; the text has the end of its log.
         TrialTimeoutError: no worker wrote anything for ``timeout_s`` and a grace on top; until each has written
             something, which it does when it has met the others, ``start_timeout_s`` counts instead.
+        TrialError: a log is too large.
     """
     running = {launch.node for launch in launches}
     samples = [files.samples(names[launch.node]) for launch in launches]
@@ -73,7 +76,21 @@ def wait(
         limit_s, option = (timeout_s, "timeout") if all(sizes) else (start_timeout_s, "start_timeout")
         if now - changed_s > limit_s + GRACE_S:
             raise _stuck(lab, sorted(running), names, files, limit_s, option)
+        check_logs(files.log(names[node]) for node in running)
         time.sleep(POLL_S)
+
+
+def check_logs(logs: Iterable[Path]) -> None:
+    """
+    Raises:
+        TrialError: a process has written so much that the disk would be full before long.
+    """
+    for log in logs:
+        if size_bytes(log) > LARGEST_LOG_BYTES:
+            raise TrialError(
+                f"{log} has more than {LARGEST_LOG_BYTES:,} bytes, which is as much as a log may have",
+                fix="print less, or write to a file of the process's own folder",
+            )
 
 
 def settle(lab: Lab, failed: list[Exit], running: set[int]) -> tuple[list[Exit], set[int]]:

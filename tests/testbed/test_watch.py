@@ -123,6 +123,7 @@ def test_a_line_cut_short_is_left_out_and_a_damaged_one_is_not(files: Files) -> 
 
 def replaced(path: Path, by: str) -> None:
     """Put what somebody may put in the place of a worker's file there."""
+    path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
     if by == "fifo":
         os.mkfifo(path)
@@ -136,9 +137,9 @@ def replaced(path: Path, by: str) -> None:
 @pytest.mark.parametrize("by", ["fifo", "link"])
 def test_samples_that_are_no_file_fail_the_trial_at_once(files: Files, by: str) -> None:
     replaced(files.samples("h1"), by)
-    with pytest.raises(TrialError, match=r"h1\.jsonl: is "):
+    with pytest.raises(TrialError, match=r"h1/samples\.jsonl: is "):
         wait(FakeLab(), files)
-    with pytest.raises(TrialError, match=r"h1\.jsonl: is "):
+    with pytest.raises(TrialError, match=r"h1/samples\.jsonl: is "):
         watch.read(files.samples("h1"))
     assert watch.iterations(files.samples("h1")) == 0
 
@@ -156,20 +157,20 @@ def test_a_death_is_told_whatever_the_dead_made_of_its_files(files: Files, by: s
 
 def test_a_line_that_is_nested_too_deeply_fails_the_trial(files: Files) -> None:
     replaced(files.samples("h1"), "deep")
-    with pytest.raises(TrialError, match=r"h1\.jsonl: damaged, not JSON lines \(nested too deeply\)"):
+    with pytest.raises(TrialError, match=r"h1/samples\.jsonl: damaged, not JSON lines \(nested too deeply\)"):
         watch.read(files.samples("h1"))
 
 
 def test_samples_have_a_size_that_a_trial_can_need(files: Files) -> None:
     say(files, "h0", *[{"kind": "begin"}] * 10)
     assert len(watch.read(files.samples("h0"), 200)) == 10
-    with pytest.raises(TrialError, match=r"h0\.jsonl: has more than 100 bytes"):
+    with pytest.raises(TrialError, match=r"h0/samples\.jsonl: has more than 100 bytes"):
         watch.read(files.samples("h0"), 100)
 
 
 def test_lines_that_no_worker_writes_fail_the_trial(files: Files) -> None:
     say(files, "h0", {"kind": "iteration", "i": 0})
-    with pytest.raises(TrialError, match=r"h0\.jsonl: damaged \(a line of the kind iteration has no rank\)"):
+    with pytest.raises(TrialError, match=r"h0/samples\.jsonl: damaged \(a line of the kind iteration has no rank\)"):
         watch.read_checked(files.samples("h0"), 1000)
 
 
@@ -196,3 +197,10 @@ def test_iterations_are_counted_as_they_come(files: Files) -> None:
         file.write('ation", "i": 1}\n{"kind": "iteration", "i": 2}\n')
         file.flush()
         assert count.now() == 3
+
+
+def test_a_log_that_would_fill_the_disk_ends_the_trial(files: Files) -> None:
+    with files.log("h1").open("wb") as log:
+        log.truncate(watch.LARGEST_LOG_BYTES + 1)  # takes no room
+    with pytest.raises(TrialError, match=r"h1\.log has more than 1,073,741,824 bytes"):
+        wait(FakeLab(), files)
