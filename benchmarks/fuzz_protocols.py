@@ -14,6 +14,7 @@ import argparse
 import io
 import itertools
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -40,7 +41,7 @@ import numpy as np
 
 from testbed import up
 from testbed.columns import columns
-from testbed.errors import LabError, TestbedError
+from testbed.errors import LabError, TestbedError, TrialTimeoutError
 from testbed.lab.baremetal import agent as agents
 from testbed.lab.baremetal import answers
 from testbed.lab.baremetal.clock import Clock
@@ -55,6 +56,7 @@ from workloads.sync.engine import Engine
 from workloads.sync.flows import neighbours
 from workloads.sync.forest import Forest
 from workloads.sync.parameter_server import Client, Server
+from workloads.sync.reception import Reception
 from workloads.sync.schemes import build as build_scheme
 
 HANG_S, SWELL_BYTES = 10.0, 200 * 2**20
@@ -517,15 +519,19 @@ def greetings() -> Protocol:
         sources = (f"127.{1 + i % 250}.{i // 250 % 250}.7" for i in itertools.count())
 
         def take(said: bytes) -> None:
-            sockets: dict[int, socket.socket] = {}
-            with socket.create_connection(place, source_address=(next(sources), 0)) as ours:
+            source, looks = next(sources), itertools.count()
+
+            def enough() -> None:
+                """All of it has been read: accepted, heard, and its end."""
+                if next(looks) == 4:
+                    raise TrialTimeoutError("it is no neighbour")
+
+            with socket.create_connection(place, source_address=(source, 0)) as ours:
                 ours.sendall(said[:1000])
                 ours.shutdown(socket.SHUT_WR)
-                try:
-                    transport._accept(listener, {1}, ["h0", "h1", "h2"], sockets, time.monotonic() + 1.0, lambda: None)
-                finally:
-                    for one in sockets.values():
-                        one.close()
+                met = Reception(listener, {1: source}, ["h0", "h1", "h2"]).until(math.inf, enough)
+            for one in met.values():
+                one.close()
 
         return take
 

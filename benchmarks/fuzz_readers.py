@@ -382,7 +382,8 @@ def _odd_table(rng: random.Random, content: bytes) -> bytes:
     elif kind == 3:
         table = table.iloc[: rng.randrange(len(table))]
     elif kind == 4:
-        table[name] = table[name].astype(rng.choice(["float32", "str", "int8", "category", "int64", "float64"]))
+        kinds: Any = rng.choice(["float32", "str", "int8", "category", "int64", "float64"])
+        table[name] = table[name].astype(kinds)
     elif kind == 5:
         table = pd.DataFrame({one: np.zeros(rng.choice([10**5, 3 * 10**6]), np.int64) for one in table})
     else:
