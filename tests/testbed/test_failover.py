@@ -472,11 +472,12 @@ def test_who_does_not_say_how_far_it_had_come_fails_the_trial(cluster: Callable[
     coordinator = Coordinator(run.trial, run.files, run.lab, "reno", nodes)  # type: ignore[arg-type]
     run.files.generation(0).mkdir(parents=True)
     for node in nodes:
-        path = checked_in(str(run.files.generation(0)), run.trial.network.topology.nodes[node].name)
+        path = checked_in(run.files.samples(run.trial.network.topology.nodes[node].name), 0)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text('{"completed": 2, "error": "gone"}')
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "fifo").replace(path)
-    with pytest.raises(WorkerError, match=r"did not say how far it had come: .*\.left: is no regular file") as error:
+    with pytest.raises(WorkerError, match=r"said nothing that makes sense: is no regular file") as error:
         coordinator.look([], set(nodes))
     assert error.value.node == node
 
