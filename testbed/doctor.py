@@ -117,7 +117,7 @@ def _enclosure(lab: NetnsLab) -> Check:
     try:
         lab.try_enclosure()
     except LabError as error:
-        fix = "use Linux 5.11 or newer with overlayfs: modprobe overlay, as root"
+        fix = "use Linux 5.12 or newer with overlayfs: modprobe overlay, as root"
         return Check("enclosures", False, error.problem, fix, needed=True)
     return Check("enclosures", True, "workers can be kept apart from the machine", needed=True)
 

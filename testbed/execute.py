@@ -24,7 +24,7 @@ from testbed.deaths import Course, undisturbed
 from testbed.deaths import record as record_of_deaths
 from testbed.errors import DiskFullError, TrialError
 from testbed.failover import Coordinator
-from testbed.files import named_errors, opened_folder
+from testbed.files import named_errors, names_in, opened_folder
 from testbed.inputs import check_unchanged
 from testbed.jobs import Files
 from testbed.lab.base import Counters, Lab
@@ -463,15 +463,32 @@ def working_files(run_dir: Path, trial: Trial) -> Iterator[Files]:
     path = run_dir.resolve()
     files = Files(work=path / WORK / trial.id, logs=path / "logs" / trial.id)
     with named_errors(files.work), opened_folder(path) as run:
-        for name, mode in ((WORK, 0o700), ("logs", 0o777)):
+        for name in (WORK, "logs"):
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=run)
             with opened_folder(name, run) as folder:
                 remove(trial.id, folder)
-                os.mkdir(trial.id, mode, dir_fd=folder)
+                os.mkdir(trial.id, 0o700, dir_fd=folder)  # nobody runs what a process may make of its log meanwhile
         files.make(trial.network.topology)
     try:
         yield files
     finally:
         with suppress(OSError), opened_folder(path) as run:  # what cannot be removed is told when the run is closed
             remove(WORK, run)
+        with suppress(OSError), opened_folder(path) as run, opened_folder("logs", run) as logs:
+            publish(trial.id, logs)
+
+
+def publish(name: str, logs: int) -> None:
+    """Let others read a trial's logs, in the folder that is open as ``logs``. Processes that wrote to them may have
+    made programs of them, which would run with our rights whoever calls them.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    with opened_folder(name, logs) as folder:
+        for log in names_in(folder):
+            descriptor = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            os.fchmod(descriptor, 0o644)
+            os.close(descriptor)
+        os.fchmod(folder, 0o755)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 from pathlib import Path
 
 import pandas as pd
@@ -98,3 +99,12 @@ def test_working_files_are_not_made_behind_a_link(tmp_path: Path, source: Source
     with pytest.raises(OutputError, match="not a directory"), working_files(run, trial):
         pass
     assert precious.exists()
+
+
+def test_a_log_is_no_program_whatever_its_process_made_of_it(tmp_path: Path, source: Source) -> None:
+    with working_files(tmp_path, trials(source)[0]) as files:
+        assert stat.S_IMODE(files.logs.stat().st_mode) == 0o700
+        log = files.log("h0")
+        log.write_text("#!/bin/sh")
+        log.chmod(0o4755)
+    assert (stat.S_IMODE(log.stat().st_mode), stat.S_IMODE(log.parent.stat().st_mode)) == (0o644, 0o755)

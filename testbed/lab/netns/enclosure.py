@@ -5,9 +5,10 @@ files, disks, kernel settings and interfaces, and end other nodes' workers. Chos
 first process, in namespaces of its own (mounts, processes, IPC, host name), which workers join. There
 
 - every file is read-only, but for the folder that is the worker's own;
-- /tmp, /var/tmp, /run and /dev/shm are the node's own and empty, so nobody else's sockets are there;
-- /dev has no disks, /sys shows the node's own interfaces, and of /proc, which shows the node's own processes, only
-  ``/proc/sys/net`` can be written;
+- /tmp, /var/tmp, /run and /dev/shm are the node's own and empty; sockets elsewhere, on which services of the machine
+  listened when the lab began, are hidden;
+- /dev has no disks, /sys shows the node's own interfaces, and /proc the node's own processes; of ``/proc/sys`` only
+  ``net`` can be written;
 - folders that a command may change are copied on write: what it writes there is gone with the lab.
 
 A program keeps the capabilities that it needs for its own files and sockets (:data:`KEPT`), and can gain no others. It
@@ -24,7 +25,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -41,8 +42,8 @@ KEPT = (
 )
 """Of what Docker gives its containers, what programs use."""
 OURS = (*KEPT, kernel.CAP_NET_ADMIN)
-"""Of our own workers, which choose large buffers and their congestion control. This is over their node's network alone,
-and what becomes of that is read back."""
+"""Of our own workers, which choose large buffers and their congestion control. It reaches their node's interfaces and
+the switches' beside them, and what becomes of these is read back."""
 EMPTY = ("/tmp", "/var/tmp", "/run")
 """Folders that are the node's own; on the machine, services have their sockets there."""
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -58,6 +59,8 @@ AGENT = "/run/testbed-agent"
 SAFE = kernel.MS_NOSUID | kernel.MS_NODEV
 READY = b"+"
 MOST_SAID_BYTES = 4096
+FURNISH_S = 10.0
+"""It takes milliseconds, unless a file system does not answer."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,14 @@ class View:
         work: the folder that they may read.
         own: the folder in it that they may write to, if there is one.
         copies: folders of which they get copies on write.
+        hidden: sockets of the machine's services, which a read-only file system would let them connect to.
         agent: whether they may start programs on other hosts.
     """
 
     work: Path | None = None
     own: Path | None = None
     copies: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
     agent: bool = False
 
 
@@ -87,23 +92,24 @@ class Enclosure:
     """
 
     def __init__(self, name: str, namespace: int, view: View) -> None:
-        self._outside = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        kernel.unshare(kernel.CLONE_NEWPID)
-        self.pid = self._fork()
-        if self.pid == 0:
-            _first_process(name, namespace, view, theirs)
-        theirs.close()
-        with ours:
-            said, files, _, _ = socket.recv_fds(ours, MOST_SAID_BYTES, 1)
-        if said != READY:
-            raise LabError(
-                f"{name}: its workers cannot be kept apart from the machine: {said.decode(errors='replace')}",
-                fix="see what testbed doctor says of enclosures",
-            )
-        self.agent = socket.socket(fileno=files[0]) if files else None
-        self._there = os.pidfd_open(self.pid)
-        self._root = os.open(f"/proc/{self.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        with ExitStack() as undo:
+            self._outside = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+            undo.callback(os.close, self._outside)
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with ours, theirs:
+                kernel.unshare(kernel.CLONE_NEWPID)
+                self.pid = self._fork()
+                if self.pid == 0:
+                    _first_process(name, namespace, view, theirs)
+                undo.callback(os.kill, self.pid, signal.SIGKILL)
+                theirs.close()
+                self.agent = _ready(name, ours)
+            if self.agent is not None:
+                undo.callback(self.agent.close)
+            self._there = os.pidfd_open(self.pid)
+            undo.callback(os.close, self._there)
+            self._root = os.open(f"/proc/{self.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            undo.pop_all()
 
     def fork(self) -> int:
         """As :func:`os.fork`, with a child that is among the node's processes; it has to :meth:`enter` the rest."""
@@ -120,15 +126,15 @@ class Enclosure:
                 kernel.setns(self._outside, kernel.CLONE_NEWPID)
         return pid
 
-    def enter(self, kept: Iterable[int]) -> None:
-        """Be on the node for good, with these capabilities."""
+    def enter(self) -> None:
+        """Be on the node for good. What must not be there, such as open files of the lab, is to be let go of before
+        capabilities are: without them, others on the node may look into this process."""
         folder = Path.cwd()
         kernel.setns(self._there, NAMESPACES | kernel.CLONE_NEWNET)
         os.fchdir(self._root)
         os.chroot(".")  # the lab may be in a chroot, which the kernel leaves at setns
         with suppress(OSError):  # of a folder that is hidden here
             os.chdir(folder)
-        kernel.keep_capabilities(kept)
 
     def close(self) -> None:
         """Let go; the kernel ends the node's processes with the first."""
@@ -138,10 +144,30 @@ class Enclosure:
             self.agent.close()
 
 
+def _ready(name: str, line: socket.socket) -> socket.socket | None:
+    """Wait until a first process has made all that the others see; the socket on which it listens, if it does.
+
+    Raises:
+        LabError: it could not, or takes too long.
+    """
+    line.settimeout(FURNISH_S)
+    try:
+        said, files, _, _ = socket.recv_fds(line, MOST_SAID_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
+    except TimeoutError:
+        said, files = f"it took longer than {FURNISH_S:g} s".encode(), []
+    if said != READY:
+        raise LabError(
+            f"{name}: its workers cannot be kept apart from the machine: {said.decode(errors='replace')}",
+            fix="see what testbed doctor says of enclosures",
+        )
+    return socket.socket(fileno=files[0]) if files else None
+
+
 def _first_process(name: str, namespace: int, view: View, line: socket.socket) -> NoReturn:
     """The life of a node's first process: make what the others see, say so, and wait for the end."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps orphans
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # of which a first process is spared
     try:
         kernel.setns(namespace, kernel.CLONE_NEWNET)
         kernel.unshare(NAMESPACES)
@@ -181,6 +207,9 @@ def furnish(view: View) -> None:
     shown.put_back()
     for one in copied:
         one.mount()
+    for address in view.hidden:
+        if address.is_socket():
+            kernel.mount("/dev/null", str(address), "", kernel.MS_BIND)
     work.put_back()  # above the copies, for runs are often in a folder beside the spec
     if view.own is not None:
         mounts.remount(str(view.own), SAFE)
@@ -232,4 +261,6 @@ def _mount_dev(devices: Held) -> None:
     mounts.tmpfs("/dev/shm", 0o1777)
     for name, target in LINKS.items():
         Path("/dev", name).symlink_to(target)
+    for path in devices.paths:
+        mounts.remount(str(path), kernel.MS_NOSUID | kernel.MS_NOEXEC)
     mounts.remount("/dev", kernel.MS_NOSUID | kernel.MS_NOEXEC | kernel.MS_RDONLY)

@@ -231,7 +231,8 @@ class NetnsLab:
         self._ask("launch", located, timeout_s=WORK_TIMEOUT_S)
 
     def agent(self) -> list[str]:
-        self._ask("serve_calls")
+        topology = self._needed()[0]
+        self._ask("serve_calls", [topology.nodes[host].name for host in topology.hosts])
         return [sys.executable, "-P", "-m", AGENT]
 
     def exits(self) -> list[Exit]:

@@ -6,49 +6,24 @@ import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.lab.netns import kernel
 
 TABLE = "/proc/self/mountinfo"
-FLAGS = {
-    "nosuid": kernel.MS_NOSUID,
-    "nodev": kernel.MS_NODEV,
-    "noexec": kernel.MS_NOEXEC,
-    "noatime": kernel.MS_NOATIME,
-    "nodiratime": kernel.MS_NODIRATIME,
-    "relatime": kernel.MS_RELATIME,
-}
-"""Options of a mount, which must be said again whenever one is changed."""
 SCRATCH = "/tmp/.copies"
 
 
-@dataclass(frozen=True)
-class Mount:
-    """A line of :data:`TABLE`."""
-
-    path: str
-    flags: int
-
-
-def mounted() -> list[Mount]:
-    """Every mount that can be reached, in the order in which they were made."""
-    found = []
-    for line in Path(TABLE).read_bytes().splitlines():
-        fields = line.split()
-        path = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), fields[4])  # \040 is a blank
-        options = fields[5].decode().split(",")
-        found.append(Mount(os.fsdecode(path), sum(FLAGS.get(option, 0) for option in options)))
-    return found
+def mounted() -> list[Path]:
+    """Where every mount is, in the order in which they were made."""
+    fields = (line.split()[4] for line in Path(TABLE).read_bytes().splitlines())
+    # \\040 is a blank
+    return [Path(os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), one))) for one in fields]
 
 
 def make_all_read_only() -> None:
-    """Every mount, but those that this user cannot reach either. Raises OSError."""
-    for one in mounted():
-        with suppress(PermissionError, FileNotFoundError):
-            Path(one.path).stat()
-            remount(one.path, one.flags | kernel.MS_RDONLY)
+    """Every mount, and without devices. Raises OSError."""
+    kernel.restrict_mounts("/", kernel.MS_RDONLY | kernel.MS_NODEV)
 
 
 def remount(path: str, flags: int) -> None:
@@ -80,6 +55,7 @@ class Held:
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._held = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths}
+        self.paths = tuple(self._held)
 
     def put_back(self) -> None:
         """Make them appear at their paths again. Raises OSError."""
@@ -102,7 +78,7 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lower = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._inner = Held([Path(one.path) for one in mounted() if folder in Path(one.path).parents])
+        self._inner = Held([path for path in mounted() if folder in path.parents])
 
     def mount(self) -> None:
         """Put the copy there. Raises OSError."""

@@ -45,12 +45,17 @@ class Place:
     def enter(self) -> None:
         """Be there for good."""
         if self.enclosure is not None:
-            self.enclosure.enter(self.capabilities)
+            self.enclosure.enter()
         elif self.namespace is not None:
             kernel.setns(self.namespace, kernel.CLONE_NEWNET)
             kernel.unshare(kernel.CLONE_NEWUTS | kernel.CLONE_NEWNS)
             kernel.sethostname(self.name)
             mounts.own_interfaces()
+
+    def let_go(self) -> None:
+        """Of what a process there is not to have; last, once its files are its own."""
+        if self.enclosure is not None:
+            kernel.keep_capabilities(self.capabilities)
 
 
 class Processes:
@@ -153,8 +158,8 @@ class Processes:
             node, started_s = self._workers.pop(pid)
             self._exits.append(Exit(node, status, started_s, time.monotonic()))
         elif pid in self._commands:
-            with socket.socket(fileno=self._commands.pop(pid)) as stream, suppress(BrokenPipeError):  # nobody waits
-                stream.send(STATUS.pack(status, time.monotonic()), socket.MSG_NOSIGNAL)
+            with socket.socket(fileno=self._commands.pop(pid)) as stream, suppress(OSError):  # nobody waits
+                stream.send(STATUS.pack(status, time.monotonic()), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
 
 
 def is_stopped(pid: int) -> bool:
@@ -191,6 +196,7 @@ def _in_child(place: Place, stdio: Sequence[int], body: Callable[[], int], *, ke
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
+        place.let_go()
         return body()
 
     exit_with(there, f"{place.name}: ")

@@ -45,18 +45,26 @@ def main(channel: Channel, alive: int) -> NoReturn:
     status = 1
     try:
         try:
+            services = _services()
             _enter_namespaces()
         except OSError as error:
             channel.send(PrivilegeError(f"the kernel does not let us make the lab: {error}", fix=_how_to_allow(error)))
         else:
             channel.send(None)
-            Sandbox(channel).serve()
+            Sandbox(channel, services).serve()
     except ChannelClosedError:
         status = 0
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(status)
+
+
+def _services() -> tuple[Path, ...]:
+    """Sockets with a path in the network namespace that we are in, see unix(7)."""
+    lines = Path("/proc/self/net/unix").read_bytes().splitlines()
+    paths = (Path(os.fsdecode(fields[7])) for fields in (line.split(maxsplit=7) for line in lines) if len(fields) == 8)
+    return tuple(sorted({path for path in paths if path.is_absolute()}))
 
 
 def _enter_namespaces() -> None:
@@ -82,7 +90,8 @@ def _how_to_allow(error: OSError) -> str:
 class Sandbox:
     """What the caller can ask for: every public method but ``serve`` is a request."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, services: tuple[Path, ...]) -> None:
+        """``services`` are sockets that others on this machine listen on."""
         self._channel = channel
         self._network: Network | None = None
         self._patch: patch.Patch | None = None
@@ -93,6 +102,8 @@ class Sandbox:
         self._copies: tuple[Path, ...] = ()
         self._enclosures: dict[int, Enclosure] = {}
         self._calls: Calls | None = None
+        self._hosts: dict[str, int] = {}
+        self._services = services
         self._wake, wake = socket.socketpair()
         self._wake.setblocking(False)
         wake.setblocking(False)
@@ -105,7 +116,10 @@ class Sandbox:
         channel, wake = self._channel.fileno(), self._wake.fileno()
         while True:
             calls = [] if self._calls is None else self._calls.files()
-            ready, _, _ = select.select([channel, wake, *calls], [], [])
+            poll = select.poll()  # unlike select(), for any descriptor
+            for fd in (channel, wake, *calls):
+                poll.register(fd, select.POLLIN)
+            ready = [fd for fd, _ in poll.poll()]
             if wake in ready:
                 self._wake.recv(4096)
                 self._processes.reap()
@@ -233,9 +247,9 @@ class Sandbox:
     def down(self) -> None:
         """End all processes and let go of the network."""
         self._processes.kill_all()
-        for enclosure in self._enclosures.values():
+        enclosures, self._enclosures, self._calls = list(self._enclosures.values()), {}, None
+        for enclosure in enclosures:
             enclosure.close()
-        self._enclosures, self._calls = {}, None
         if self._way is not None:
             self._way.close()
             self._way = None
@@ -254,15 +268,15 @@ class Sandbox:
         """The same of a program that a spec names."""
         return self._processes.run(self._enclosed(node, KEPT), command, files)
 
-    def serve_calls(self) -> None:
-        """Let programs on the nodes start others on other nodes, from now on."""
+    def serve_calls(self, hosts: Sequence[str]) -> None:
+        """Let programs on these hosts start others on other hosts, from now on."""
+        self._hosts = {node.name: node.index for node in self._up().blueprint.nodes if node.name in set(hosts)}
         self._calls = Calls(self._call)
 
     def _call(self, name: str, command: str, files: list[int]) -> None:
-        nodes = {node.name: node.index for node in self._up().blueprint.nodes}
-        if name not in nodes:
+        if name not in self._hosts:
             raise LabError(f"there is no host {name!r} in this lab")
-        self.start(nodes[name], ["sh", "-c", command], files)
+        self.start(self._hosts[name], ["sh", "-c", command], files)
 
     def command_line(self, files: list[int]) -> int:
         """Start what the network's builder has for a person at a terminal; files as for :meth:`run`."""
@@ -334,10 +348,12 @@ class Sandbox:
     def try_enclosure(self) -> None:
         """Raises LabError if the kernel does not let workers be kept apart from the machine."""
         namespace = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
-        found = Enclosure("a node", namespace, View(copies=(Path(sys.prefix),)))
-        os.close(namespace)
-        found.close()
-        os.kill(found.pid, signal.SIGKILL)
+        try:
+            found = Enclosure("a node", namespace, View(copies=(Path(sys.prefix),)))
+            os.kill(found.pid, signal.SIGKILL)
+            found.close()
+        finally:
+            os.close(namespace)
 
     def require(self, what: str | None) -> None:
         """Raises MissingToolError if the kernel cannot shape links, or not give them ``what``, an impairment's text."""
@@ -362,7 +378,7 @@ class Sandbox:
         if node not in self._enclosures:
             own = None if self._work is None else self._work / place.name
             own = own if own is not None and own.is_dir() else None
-            view = View(self._work, own, self._copies, agent=self._calls is not None)
+            view = View(self._work, own, self._copies, self._services, agent=self._calls is not None)
             found = Enclosure(place.name, place.namespace, view)
             self._enclosures[node] = found
             if self._calls is not None and found.agent is not None:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import permutations
 from pathlib import Path
 
@@ -102,6 +103,20 @@ def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     with NetnsLab() as lab, pytest.raises(Exception, match="Too many levels of symbolic links"):
         run(lab, tmp_path, "echo hostile")
     assert victim.read_text() == "before"
+
+
+def test_services_of_the_machine_are_out_of_reach_wherever_their_sockets_are(tmp_path: Path) -> None:
+    place = Path(__file__).with_name(f".service-{os.getpid()}")
+    connect = f"import socket; socket.socket(socket.AF_UNIX).connect({str(place)!r})"
+    with closing(socket.socket(socket.AF_UNIX)) as service:
+        service.bind(str(place))
+        try:
+            service.listen()
+            with NetnsLab() as lab:
+                said = run(lab, tmp_path, f'{attack.PYTHON} -c "{connect}"')
+        finally:
+            place.unlink()
+    assert said[-1].startswith("ConnectionRefusedError")
 
 
 def test_programs_reach_other_hosts_where_a_library_needs_it(tmp_path: Path) -> None:
