@@ -97,7 +97,7 @@ def test_a_damaged_number_is_named(run_dir: Path, edit: Edit, changed: dict[str,
     edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial.update(fidelity=found))
     with pytest.raises(OutputError) as caught:
         load(run_dir, samples=False)
-    assert caught.value.problem.startswith(f"{run_dir}/trials/ps-b16.json: damaged (")
+    assert caught.value.problem.startswith(f"{run_dir}/trials/ps-b16.json: damaged")
     assert told in caught.value.problem
     assert caught.value.fix == f"rm -f {run_dir}/trials/ps-b16.json; testbed run --resume {run_dir}"
 

@@ -41,21 +41,21 @@ def test_more_than_the_machine_carries() -> None:
     assert found.warns
     assert found.text == (
         "18 links of 2 Gbit/s carry 36 Gbit/s in all; this machine carried 17 Gbit/s: expect INVALID. "
-        "Take --set workload.scale=4.1 or --set links.rate='1.9 Gbit/s'"
+        "Take --set workload.scale=4.3 or --set links.rate='1.8 Gbit/s'"
     )
 
 
 def test_what_is_advised_is_carried() -> None:
-    slower = FAST.replace("4 Gbit/s", "1.9 Gbit/s")
-    for spec in (FAST.replace("scale: 2", "scale: 4.1"), slower):
+    slower = FAST.replace("4 Gbit/s", "1.8 Gbit/s")
+    for spec in (FAST.replace("scale: 2", "scale: 4.3"), slower):
         assert not told(spec, known()).warns
 
 
 def test_of_several_arms_the_one_that_asks_for_most() -> None:
     found = told(SEVERAL, known())
     assert found.text == (
-        "18 links of 2 Gbit/s (BML) carry 36 Gbit/s in all; this machine carried 17 Gbit/s: expect INVALID of 2 of 4 "
-        "cells. Take --set links.rate='970 Mbit/s'"
+        "18 links of 2 Gbit/s (BML) carry 36 Gbit/s in all; this machine carried 16 Gbit/s: expect INVALID of 2 of 4 "
+        "cells. Take --set links.rate='940 Mbit/s'"
     )
     assert found.as_json() == {
         "trial": "bml-bcube3-2-b2-r1",
