@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from testbed.errors import HostError
 from testbed.foreign import UnfitError, opened
 from testbed.lab.baremetal.rights import as_root, become_user
-from testbed.lab.netns.processes import exit_with, is_stopped
+from testbed.lab.netns.processes import exit_with, is_stopped, signal_group
 from testbed.perturb.follower import Growth
 
 PIECE_BYTES = 1 << 20
@@ -97,7 +97,7 @@ class Processes:
         self.reap()
         for one in [child for child in self._children if pid in (None, child)]:
             with as_root(), suppress(ProcessLookupError):
-                os.killpg(one, number)
+                signal_group(one, number)
 
     def kill_workers(self) -> None:
         """End every worker; nobody is told."""

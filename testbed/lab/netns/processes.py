@@ -123,20 +123,20 @@ class Processes:
     def signal(self, pid: int, number: int) -> None:
         """Signal a command started by :meth:`run` and the processes it started."""
         if pid in self._commands:
-            _signal_group(pid, number)
+            signal_group(pid, number)
 
     def signal_node(self, name: str, number: int) -> None:
         """Signal every worker and command of one node, and the processes they started."""
         self.reap()
         for pid, place in self._places.items():
             if place == name:
-                _signal_group(pid, number)
+                signal_group(pid, number)
 
     def kill_workers(self) -> None:
         """End every worker now; those that this ends are not reported as exits."""
         self.reap()
         for pid in self._workers:
-            _signal_group(pid, signal.SIGKILL)
+            signal_group(pid, signal.SIGKILL)
         for pid in list(self._workers):
             os.waitpid(pid, 0)
             del self._places[pid]
@@ -179,7 +179,7 @@ def run_program(launch: Launch) -> NoReturn:
         raise OSError(error.errno, f"cannot start {words[0]} in {launch.program.folder}: {error.strerror}") from None
 
 
-def _signal_group(pid: int, number: int) -> None:
+def signal_group(pid: int, number: int) -> None:
     """Signal a session's processes, or the child alone while it does not lead a session yet."""
     try:
         os.killpg(pid, number)

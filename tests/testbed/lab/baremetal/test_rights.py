@@ -97,8 +97,7 @@ def test_programs_are_the_users_and_ended_by_root(agent: Agent, place: Path) -> 
     assert agent.ask("hello")["root"]
     pid = agent.start("exec sleep 1000")
     agent.ask("signal", number=9, pid=pid)
-    while agent.read() != {"ended": pid, "status": -9}:
-        pass
+    assert agent.read() == {"ended": pid, "status": -9}
     agent.run(f"cd {place}/work/token; mkdir -p a/b; touch a/b/c; ln -s {place}/roots r")
     agent.ask("leave")
     assert agent.process.wait(PATIENCE_S) == 0
