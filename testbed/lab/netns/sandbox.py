@@ -296,10 +296,10 @@ class Sandbox:
     def launch(self, workers: Sequence[Launch]) -> None:
         """Fork the workers, or start the programs that run in their place."""
         torch = need_torch(workers)
-        for worker in workers:
-            body = run_program if worker.program else worker_body(torch=torch)
-            place = self._enclosed(worker.node, KEPT if worker.program else OURS)
-            self._processes.launch(worker, place, body)
+        # All places first, so that all start at once.
+        places = [self._enclosed(worker.node, KEPT if worker.program else OURS) for worker in workers]
+        for worker, place in zip(workers, places, strict=True):
+            self._processes.launch(worker, place, run_program if worker.program else worker_body(torch=torch))
 
     def namespaces(self) -> dict[str, int]:
         """By node, the descriptor of this process that holds its network namespace."""

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,10 @@ def await_unshaped(rehearsal: Rehearsal, timeout_s: float) -> None:
     until(lambda: not any("htb" in shapers(rehearsal, host) for host in range(3)), timeout_s)
 
 
+ENDS = ("baremetal.agent", "baremetal.shaper", "workloads")
+"""Words of processes that end by themselves."""
+
+
 def test_a_killed_harness_leaves_no_host_shaped_nothing_running_and_what_it_wrote_until_told(
     prepared: Rehearsal, tmp_path: Path
 ) -> None:
@@ -91,11 +96,10 @@ def test_a_killed_harness_leaves_no_host_shaped_nothing_running_and_what_it_wrot
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     await_unshaped(prepared, 20.0)
+    ps = ["ps", "-e", "-o", "args="]
     for host in range(3):
-        listed = subprocess.run(prepared.on(host, ["ps", "-e", "-o", "args="]), capture_output=True, text=True).stdout
-        assert "baremetal.agent" not in listed
-        assert "baremetal.shaper" not in listed
-        assert "workloads" not in listed
+        run_there = partial(subprocess.run, prepared.on(host, ps), capture_output=True, text=True)
+        until(lambda there=run_there: not any(one in there().stdout for one in ENDS), 20.0)
     inventory = str(prepared.inventory)
     listed = prepared.testbed("clean", "--inventory", inventory).stdout
     assert "node1: directory /var/lib/testbed/work/" in listed
