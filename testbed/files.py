@@ -20,7 +20,8 @@ TEMPORARY = ".*.tmp"
 
 
 def write_json(path: Path, value: object, folder: int | None = None) -> None:
-    """Write ``value`` as indented JSON, atomically. What is no character, as in a path that is not UTF-8, is escaped.
+    """Write ``value`` as indented JSON, atomically. Bytes that are no character, as in a path that is not UTF-8, are
+    escaped.
 
     Raises:
         DiskFullError, OutputError: as :func:`write_bytes`.

@@ -137,7 +137,6 @@ class RunDirectory:
         if not os.access(path, os.W_OK):
             fix = f"chown or chmod it, or copy it: cp -r {quote(str(path))} COPY"
             raise OutputError(f"{path}: cannot be written", fix=fix)
-        refuse_links(path)
         run = cls(path)
         run.tidy()  # after a run that was killed
         return run
@@ -427,20 +426,6 @@ def _spec_text(run: Path) -> str:
         raise OutputError(f"{path}: {reason}", fix="restore it from a copy") from None
 
 
-def refuse_links(path: Path) -> None:
-    """Whether what is written into a run's directory, which somebody else may have made, would stay there.
-
-    Raises:
-        OutputError: one of its folders is a link.
-    """
-    for name in (*FOLDERS, "work", LOCK):
-        if (path / name).is_symlink():
-            raise OutputError(
-                f"{path / name}: is a link, and none is followed there",
-                fix=f"copy the run with what it names, if you trust it: cp -rL {quote(str(path))} COPY",
-            )
-
-
 def fitted_scale(meta: Mapping[str, Any]) -> float | None:
     """The scale that was chosen when the run of this ``resolved.json`` began; None where it has the written one."""
     found = (meta.get(FITTED) or {}).get(SCALE)
@@ -501,6 +486,11 @@ def _check_ours(path: Path, folder: int) -> None:
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             continue
+        if stat.S_ISLNK(found.st_mode):
+            raise OutputError(
+                f"{path / name}: is a link, and none is followed there",
+                fix=f"copy the run with what it names, if you trust it: cp -rL {quote(str(path))} COPY",
+            )
         kind, word = (stat.S_ISREG, "file") if name == LOCK else (stat.S_ISDIR, "directory")
         if not kind(found.st_mode):
             raise OutputError(f"{path / name}: is no {word}", fix=f"name a new directory, or remove {path / name}")

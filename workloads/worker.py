@@ -18,7 +18,6 @@ import gc
 import hashlib
 import itertools
 import json
-import os
 import resource
 import signal
 import sys
@@ -222,7 +221,6 @@ def _hello(job: Job, engine: Synchroniser, device: str | None, samples: TextIO) 
         rank=job.rank,
         node=job.node,
         name=job.name,
-        pid=os.getpid(),
         congestion_control=engine.congestion_control or job.congestion_control,
         device=device,
         time=time.monotonic(),

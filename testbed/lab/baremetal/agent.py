@@ -9,7 +9,7 @@ the agent ends all that it has started, undoes the shaping, and goes.
 
 One thread, and no file of its own outside ``WORK``. Workers are forked from it once it has imported PyTorch. It has the
 rights of the session's user, and root's only for the requests in :data:`AS_ROOT`, which touch no file of the user's.
-What the controller sends is believed: whoever can write there may do by SSH and sudo whatever the agent does.
+The agent believes the controller: a user who can write there may do by SSH and sudo all that the agent does.
 """
 
 from __future__ import annotations

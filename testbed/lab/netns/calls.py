@@ -1,7 +1,7 @@
 """What programs on the nodes ask of the sandbox: to start others on other nodes.
 
-Whoever calls is not trusted. A call that is not complete yet holds nobody up, a senseless one is dropped, and no more
-than :data:`MOST` wait at a time.
+Programs that call are not trusted. An incomplete call holds nobody up, a senseless one is dropped, and at most
+:data:`MOST` wait at a time.
 """
 
 from __future__ import annotations
