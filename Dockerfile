@@ -5,17 +5,17 @@
 # (URL: the index that PyTorch's "Get started" page names for Linux, pip, CPU; without it pip takes gigabytes of CUDA)
 # and in the spec   docker: {image: testbed-worker}
 #
-# A tag can be moved to another image, a digest cannot. Of the tag below it is told by
+# BASE names the image by its digest: a tag can be moved to another image, a digest cannot. To take a newer one,
 #
 #   docker buildx imagetools inspect python:3.11-slim-bookworm
 #
-# and --build-arg BASE=python:3.11-slim-bookworm@sha256:DIGEST takes that image and no other. Python's packages are those of
-# requirements/, whose hashes pip checks; with --build-arg TORCH_SHA256=HEX also PyTorch's, which differs from index to index.
+# tells its digest for --build-arg BASE=python:3.11-slim-bookworm@sha256:DIGEST. Python's packages are those of requirements/,
+# whose hashes pip checks; with --build-arg TORCH_SHA256=HEX also PyTorch's, which differs from index to index.
 #
-# Without one, `testbed image` makes an image from this machine. What a host needs is python3 on its PATH with testbed; the
+# Without a registry, `testbed image` makes an image from this machine. What a host needs is python3 on its PATH with testbed; the
 # rest is for commands on hosts (testbed exec h0 -- ping h1) and the scheme openmpi. An image of your own can start from
 # this one, or do the same.
-ARG BASE=python:3.11-slim-bookworm
+ARG BASE=python:3.11.16-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 FROM ${BASE}
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends iperf3 iproute2 iputils-ping openmpi-bin procps \

@@ -21,6 +21,7 @@ check:
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/mypy benchmarks/*.py
+	@.venv/bin/lint-imports
 
 # Writes requirements/ anew: every package with the hashes of its files. What is there stays at its version if pyproject.toml
 # allows it; UPGRADE=--upgrade takes the newest. Asks the index that UV_DEFAULT_INDEX names, otherwise uv's own.

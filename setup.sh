@@ -25,7 +25,7 @@ packages=()
 case $what in
     run)  packages=(iptables:iptables) ;;
     test) packages=(iptables:iptables ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium
-          mnexec:mininet ifconfig:net-tools ethtool:ethtool dockerd:docker.io ssh:openssh-client sudo:sudo)
+          mnexec:mininet brctl:bridge-utils ifconfig:net-tools ethtool:ethtool dockerd:docker.io ssh:openssh-client sudo:sudo)
           # Where a service that is installed also starts with the machine, an SSH server is for its owner to install.
           [ -d /run/systemd/system ] || packages+=(sshd:openssh-server) ;;
     tools | oldest) venv=.venv-$what ;;
@@ -136,7 +136,7 @@ ourselves() {
 
 # The least version of each package that a run needs, and of those that the suite does.
 least_versions() {
-    sed -nE '/^dependencies/,/^\]/s/^ *"([a-z0-9-]+)>=([^",]+).*/\1==\2/p; s/^ *"((pytest|pytest-xdist|hypothesis))>=([^",]+).*/\1==\3/p' pyproject.toml
+    sed -nE '/^dependencies/,/^\]/s/^ *"([a-z0-9-]+)>=([^",]+).*/\1==\2/p; s/^ *"((pytest|pytest-xdist|hypothesis|mpi4py))>=([^",]+).*/\1==\3/p' pyproject.toml
 }
 
 stamp=$venv/.testbed-$what

@@ -3,9 +3,9 @@
 A point is what each swept field was, such as ``{"links.rate": 100000000, "topology.hosts": 4}``. An arm has no value of
 a field that only others sweep, so two points belong together where the fields that both have agree.
 
-Which cells belong together is said here, for the order of trials (:mod:`testbed.rounds`), the table that a run ends
-with (:mod:`testbed.comparison`), the report, and ``testbed compare --arms``. :mod:`analysis.ratios` says what the ratio
-of two of them is.
+Which cells belong together is said here, for the order of trials (:mod:`testbed.experiment.order`), the table that a
+run ends with (:mod:`testbed.comparison.closing_table`), the report, and ``testbed compare --arms``.
+:mod:`analysis.ratios` says what the ratio of two of them is.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ from analysis.conditions import Difference
 from analysis.measured import FAILED, Measured, Side
 from analysis.statistics import Interval, holm, p_differ
 from analysis.verdicts import INVALID, VALID
-from testbed.errors import IncomparableError, UsageError
+from testbed.base.errors import IncomparableError, UsageError
 
 LEVEL = 0.02
 """Of the two-sided tests of one comparison together: identical runs are called worse in at most half of it."""

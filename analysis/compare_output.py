@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -13,7 +13,8 @@ from typing import Any
 from analysis.compare import BETTER, INCONCLUSIVE, SAME, WORSE, Comparison, Failures, Judged, LeftOut, Verdict
 from analysis.measured import NAMES, value_text
 from analysis.statistics import CONFIDENCE
-from testbed.columns import columns
+from testbed.base.columns import columns
+from testbed.base.listing import shortened
 
 HEADER = ("arm", "batch", "metric", "BASE", "NEW", "ratio", "95 % interval", "p", "trials", "verdict")
 MISSING = "-"
@@ -47,7 +48,7 @@ def notes(found: Comparison) -> list[str]:
     undecided: dict[str, list[str]] = {}
     for one in found.of(INCONCLUSIVE):
         undecided.setdefault(one.why, []).append(name(one))
-    told += [f"inconclusive: {_some(names)}: {why}" for why, names in undecided.items()]
+    told += [f"inconclusive: {shortened(names, MOST_UNDECIDED, '; ')}: {why}" for why, names in undecided.items()]
     shown = found.left_out[:MOST_LEFT_OUT]
     told += [f"left out: {one.id} of {one.side} is {one.verdict}{_only_in(one, found)}" for one in shown]
     if len(found.left_out) > len(shown):
@@ -75,11 +76,6 @@ def _only_in(one: LeftOut, found: Comparison) -> str:
         if compared - set(one.metrics) and one.metrics
         else ""
     )
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - MOST_UNDECIDED
-    return "; ".join(names[:MOST_UNDECIDED]) + (f" and {more} more" if more > 0 else "")
 
 
 def text(found: Comparison) -> str:

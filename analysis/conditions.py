@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.measured import ARM, Side, plain
-from testbed.errors import IncomparableError, OutputError, UsageError
-from testbed.units import rate_text, size_text, time_text
+from testbed.base.errors import IncomparableError, OutputError, UsageError
+from testbed.base.units import rate_text, size_text, time_text
 
 NEEDED = ("kernel", "cpu.model", "cpu.cores", "lab", "links.rate_bps", "schema")
 """Without these nobody can say whether two sides are alike."""

@@ -1,4 +1,4 @@
-"""Read a run directory, of whomever it is: see :mod:`testbed.foreign`. Nothing is written here, and no code is run."""
+"""Read a run directory, of whomever it is: see :mod:`testbed.files.foreign`. Nothing is written, and no code is run."""
 
 from __future__ import annotations
 
@@ -8,14 +8,25 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from analysis import samples as tables
-from analysis.recorded import Accuracy, Attempt, Check, Event, LinkCount, Metrics, Recovery, Run, Trial, workload_of
+from analysis.recorded import (
+    Accuracy,
+    Attempt,
+    Event,
+    LinkCount,
+    Metrics,
+    RecordedCheck,
+    Recovery,
+    Run,
+    Trial,
+    workload_of,
+)
 from analysis.schema import ENVIRONMENT, RECORD, RESOLVED
 from analysis.verdicts import numbers_of
-from testbed.errors import OutputError
-from testbed.files import check_name, number
-from testbed.foreign import UnfitError, read_bytes, read_object
-from testbed.printable import printable
-from testbed.shape import Shape, check
+from testbed.base.errors import OutputError
+from testbed.base.printable import printable
+from testbed.files.foreign import UnfitError, read_bytes, read_object
+from testbed.files.shape import Shape, check
+from testbed.files.writing import check_name, number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,13 +162,13 @@ def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
             accuracy=_known(Accuracy, {**(raw.get("accuracy") or {}), **(raw.get("sums") or {})}),
             verdict=fidelity.get("verdict"),
             numbers=numbers_of(fidelity),
-            checks=tuple(_known(Check, check) for check in fidelity.get("checks") or ()),
+            checks=tuple(_known(RecordedCheck, check) for check in fidelity.get("checks") or ()),
             links=tuple(_link(link) for link in raw.get("links") or ()),
             events=tuple(_known(Event, event) for event in raw.get("events") or ()),
             recoveries=tuple(_known(Recovery, one) for one in (raw.get("failover") or {}).get("recoveries", ())),
             started=str(raw.get("started") or ""),
             duration_s=raw.get("duration_s"),
-            samples=_samples(run_dir, path.stem, needed=done and raw.get("kind") != "command")
+            samples=read_samples(run_dir, path.stem, done and raw.get("kind") != "command", warmup)
             if with_samples
             else None,
             point=dict(raw.get("point") or {}),
@@ -202,14 +213,23 @@ def _link(raw: dict[str, Any]) -> LinkCount:
     )
 
 
-def _samples(run_dir: Path, trial: str, needed: bool) -> pd.DataFrame | None:
+def read_samples(run_dir: Path, trial: str, needed: bool, warmup: int) -> pd.DataFrame | None:
+    """The table of one trial; None where it is not there, and is not ``needed``.
+
+    Raises:
+        OutputError: it is damaged, larger than a table may be, or missing; or it has no iteration after the warm-up.
+    """
     path = run_dir / "samples" / f"{trial}.parquet"
     if not path.exists() and not needed:
         return None
     try:
-        return tables.read(path, run_dir)
+        samples = tables.read(path, run_dir)
     except UnfitError as error:
         raise _damaged(path, str(error)) from None
     except OSError as error:
         reason = "missing" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
         raise _damaged(path, reason) from None
+    iterations = samples["iteration"].nunique()
+    if needed and iterations <= warmup:
+        raise _damaged(path, f"damaged, it has {iterations} iterations, of which {warmup} are warm-up (resolved.json)")
+    return samples

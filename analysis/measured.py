@@ -19,11 +19,11 @@ from analysis.load import load
 from analysis.recorded import Run, Trial
 from analysis.schema import BASELINE
 from analysis.verdicts import INVALID, VALID
-from testbed.errors import OutputError
-from testbed.files import number, read_json, write_bytes
-from testbed.printable import printable
-from testbed.shape import check
-from testbed.units import time_text
+from testbed.base.errors import OutputError
+from testbed.base.printable import printable
+from testbed.base.units import time_text
+from testbed.files.shape import check
+from testbed.files.writing import number, read_json, write_bytes
 
 SCHEMA = 1
 """Of a baseline's file."""
@@ -209,7 +209,7 @@ def _of_labs(labs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     devices = sorted({name for lab in labs for name in lab.get("devices") or ()})
     return {
         **({"devices": " and ".join(devices)} if devices else {}),
-        "impaired_by": next((lab["impaired_by"] for lab in labs if lab.get("impaired_by")), None),
+        "impaired_by": next((lab["impaired_by"].get("way") for lab in labs if lab.get("impaired_by")), None),
         "hosts": {name: {key: one.get(key) for key in HOST} for name, one in hosts.items()},
     }
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from testbed.errors import OutputError
+from testbed.base.errors import OutputError
 
 
 def is_asynchronous(samples: pd.DataFrame) -> bool:

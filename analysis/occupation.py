@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.ina import replacement_order
 from topologies.model import Link, Node, Topology
 from topologies.shortest import ShortestPaths
@@ -65,7 +65,7 @@ def occupation(
     return Occupation(flows, limit, min(limit.values()))
 
 
-def worked_example(ina: Collection[int] = (10,)) -> Occupation:
+def worked_example() -> Occupation:
     """Section III-B's, figure 4: the PS (host 0) and worker 7 on switch 4; on that, INA switch 3 with workers 1 and 2;
     on that, switch 2 with workers 5 and 6 and switch 1, which has 3 and 4. Switches 1 to 4 are nodes 8 to 11."""
     above = [11, 10, 10, 8, 8, 9, 9, 11, 9, 10, 11]
@@ -76,7 +76,7 @@ def worked_example(ina: Collection[int] = (10,)) -> Occupation:
         used[node], used[parent] = used[node] + 1, used[parent] + 1
     nodes = [Node(f"w{h}", "host", 0) for h in range(8)] + [Node(f"s{s}", "switch", 1) for s in range(1, 5)]
     network = Topology("figure_4", {}, tuple(nodes), tuple(links), ShortestPaths())
-    return occupation(network, 0, ina, range(1, 8))
+    return occupation(network, 0, (10,), range(1, 8))
 
 
 def tree_to(topology: Topology, ps: int, workers: Iterable[int] | None = None) -> dict[int, int]:

@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from analysis.verdicts import INVALID, NUMBERS, VALID, Number, verdict_of
+from analysis.repeats import TEST_ACCURACY, is_valid
+from analysis.verdicts import INVALID, NUMBERS, VALID, Number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +89,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class Check:
+class RecordedCheck:
     """One reason to believe a trial, or not to: ``value`` against ``limit``, both in ``unit``."""
 
     name: str
@@ -174,7 +175,7 @@ class Trial:
     metrics: Metrics
     accuracy: Accuracy
     verdict: str | None
-    checks: tuple[Check, ...]
+    checks: tuple[RecordedCheck, ...]
     links: tuple[LinkCount, ...]
     events: tuple[Event, ...]
     recoveries: tuple[Recovery, ...]
@@ -237,10 +238,18 @@ class Trial:
         return self.done and self.verdict == VALID
 
     def valid_in(self, number: str) -> bool:
-        """Whether the trial finished and this number is VALID (:func:`analysis.verdicts.verdict_of`); False if it does
-        not report the number."""
-        found = verdict_of(self.numbers, number)
-        return self.done and found is not None and found.verdict == VALID
+        """Whether the trial finished and this number is VALID (:func:`analysis.repeats.is_valid`)."""
+        return is_valid(self, number)
+
+    @property
+    def worlds(self) -> tuple[int | None, ...]:
+        """How many workers there were, and how many went on after each time that some had died."""
+        return self.world, *(one.world for one in self.recoveries)
+
+    def metric(self, name: str) -> float | None:
+        """One of its metrics, by name, or its accuracy."""
+        found: float | None = getattr(self.accuracy if name == TEST_ACCURACY else self.metrics, name)
+        return found
 
     @property
     def attempts(self) -> int:
@@ -248,11 +257,11 @@ class Trial:
         return len(self.earlier) + 1
 
     @property
-    def reasons(self) -> tuple[Check, ...]:
+    def reasons(self) -> tuple[RecordedCheck, ...]:
         """The checks that make any of its numbers INVALID."""
         return self.reasons_for(*self.numbers)
 
-    def reasons_for(self, *numbers: str) -> tuple[Check, ...]:
+    def reasons_for(self, *numbers: str) -> tuple[RecordedCheck, ...]:
         """The checks that make one of these numbers INVALID."""
         invalid = [one for name in numbers if (one := self.numbers.get(name)) and one.verdict == INVALID]
         names = {check for number in invalid for check in number.spoilt_by}
@@ -305,15 +314,6 @@ class Run:
     def reference_of(self, label: str, setting: Setting) -> Place | None:
         """The first arm's cell that a cell's ratios are relative to, there or not."""
         return self.reference.of.get((label, setting)) if self.reference else (self.labels[0], setting)
-
-    def first_arm(self, trial: Trial) -> Trial | None:
-        """The finished trial of the spec's first arm that a trial's ratios are relative to: of the same repeat."""
-        place = self.reference_of(trial.label, trial.setting)
-        return self._finished_at.get((place, trial.repeat)) if place else None
-
-    @cached_property
-    def _finished_at(self) -> dict[tuple[Place, int], Trial]:
-        return {((trial.label, trial.setting), trial.repeat): trial for trial in self.finished}
 
     @property
     def played(self) -> tuple[str, float, float] | None:

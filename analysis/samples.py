@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from testbed.foreign import UnfitError, opened
+from testbed.files.foreign import UnfitError, opened
 
 if TYPE_CHECKING:
     import pandas as pd

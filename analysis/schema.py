@@ -1,10 +1,23 @@
-"""The shapes of a run directory's JSON files, as far as they are read: see :mod:`testbed.shape`."""
+"""The shapes of a run directory's JSON files, as far as they are read: see :mod:`testbed.files.shape`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from testbed.shape import COUNT, EACH, NAME, NO_NULL, NOT_NEGATIVE, NUMBER, OBJECT, PLAIN, TEXT, TRUTH, Kind, Shape
+from testbed.files.shape import (
+    COUNT,
+    EACH,
+    NAME,
+    NO_NULL,
+    NOT_NEGATIVE,
+    NUMBER,
+    OBJECT,
+    PLAIN,
+    TEXT,
+    TRUTH,
+    Kind,
+    Shape,
+)
 
 
 def _are_names(value: list[object]) -> bool:
@@ -15,7 +28,16 @@ _NAMES = Kind("list of names", lambda value: isinstance(value, dict) or (isinsta
 _PAIR = Kind(
     "pair of whole numbers", lambda value: isinstance(value, list) and [type(one) for one in value] == [int, int]
 )
-_LAB: Shape = {"hosts": {NO_NULL: OBJECT}, "sysctls": {NO_NULL: OBJECT}, "impaired_by": NAME, "devices": _NAMES}
+_POINT = Kind(
+    "pair of an iteration and its accuracy",
+    lambda value: isinstance(value, list) and len(value) == 2 and COUNT.has(value[0]) and NOT_NEGATIVE.has(value[1]),
+)
+_LAB: Shape = {
+    "hosts": {NO_NULL: OBJECT},
+    "sysctls": {NO_NULL: OBJECT},
+    "impaired_by": {"way": NAME},
+    "devices": _NAMES,
+}
 _MACHINE: Mapping[str, Shape] = {
     "cpu": OBJECT,
     "sysctls": {EACH: PLAIN},
@@ -80,7 +102,7 @@ _ACCURACY: Shape = {
     **dict.fromkeys(("checked_sums", "checked_elements", "wrong_elements"), COUNT),
     "weights_equal": TRUTH,
     "reference": NAME,
-    "curve": [[NUMBER]],
+    "curve": [_POINT],
 }
 RECORD: Shape = {
     **dict.fromkeys(("id", "label", "topology", "scheme", "at", "started", "status", "kind"), NAME),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.files import number
+from testbed.files.writing import number
 
 VALID, INVALID = "VALID", "INVALID"
 NUMBERS = ("gst", "jct", "throughput", "iterations", "waiting")

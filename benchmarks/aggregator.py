@@ -15,12 +15,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import ending
 from rich.console import Console
 
-from testbed.columns import columns
+from testbed.base.columns import columns
+from testbed.experiment.progress import Lines
+from testbed.experiment.run import Experiment
 from testbed.lab.netns import NetnsLab
-from testbed.progress import Lines
-from testbed.run import Experiment
 from testbed.spec import read
 
 REPEATS = 3
@@ -56,10 +57,7 @@ def main() -> int:
     rows, reached = [], []
     for rate in RATES:
         records = measure(rate)
-        failed = [record for record in records if record["status"] == "failed"]
-        if failed:
-            print(f"{failed[0]['id']} failed: {failed[0]['error']}")
-            return 1
+        ending.with_failed(records)
         ratio = statistics.median(record["metrics"]["gst_ratio"] for record in records)
         checks = [{check["name"]: check for check in record["fidelity"]["checks"]} for record in records]
         core = statistics.median(check["aggregators"]["value"] for check in checks)

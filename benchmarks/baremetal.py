@@ -43,7 +43,9 @@ def main() -> int:
         f"prepare, {hosts} hosts: {first_s:.1f} s; again: {again_s:.1f} s, {changed} changed (most: {PREPARE_S:g} s, 0)"
     )
     print(f"start of run to first iteration: {start_s:.1f} s (at most {START_S:g} s)")
-    return int(again_s > PREPARE_S or changed > 0 or start_s > START_S)
+    reached = again_s <= PREPARE_S and changed == 0 and start_s <= START_S
+    print("reached" if reached else "NOT REACHED")
+    return 0 if reached else 1
 
 
 def prepare(rehearsal: Rehearsal) -> tuple[float, int]:
@@ -67,7 +69,7 @@ def start(rehearsal: Rehearsal, folder: Path, hosts: int) -> float:
                 begun_s = begun_s or _begun_s(path)
             time.sleep(0.05)
     if run.returncode or begun_s is None:
-        sys.exit("the run failed")
+        sys.exit(f"the run ended with exit code {run.returncode}; its words are above")
     assert len(pd.read_csv(folder / "run" / "results.csv")) == 1
     return begun_s - began_s
 

@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from testbed.base.columns import columns
+from testbed.base.units import rate_text
 from testbed.capacity.ladder import GUESS_BPS_PER_CORE, RUNGS, Rung, climb, recorded, step, trial_of
 from testbed.capacity.load import load_of
 from testbed.capacity.model import PRICES, Capacity, fitted, units
-from testbed.columns import columns
+from testbed.evidence.referee import Referee
 from testbed.lab.netns import NetnsLab
-from testbed.referee import Referee
-from testbed.units import rate_text
 
 BELOW, ABOVE = 0.65, 1.5
 GST_S = 0.5

@@ -6,7 +6,6 @@ zero byte, on descriptors 3 (to the browser) and 4 (from it), so no port is open
 
 from __future__ import annotations
 
-import base64
 import itertools
 import json
 import os
@@ -119,11 +118,6 @@ class Chromium:
         more = {"text": "\r"} if key == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
             self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes[key], **more)
-
-    def picture(self, path: Path, *, whole: bool = False) -> None:
-        """Save what is seen as PNG; of the ``whole`` page, or of the window."""
-        found = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(found["data"]))
 
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         number = next(self._numbers)

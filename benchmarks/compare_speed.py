@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from testbed.experiment.progress import Lines
+from testbed.experiment.run import Experiment
 from testbed.lab.netns import NetnsLab
-from testbed.progress import Lines
-from testbed.run import Experiment
 from testbed.spec import read
 
 CELLS, REPEATS = 100, 10

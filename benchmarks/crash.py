@@ -38,7 +38,7 @@ from pathlib import Path
 import leftovers
 import pandas as pd
 
-from testbed.columns import columns
+from testbed.base.columns import columns
 from testbed.lab.netns import kernel
 from testbed.lab.netns.lab import STOP_TIMEOUT_S, WORK_TIMEOUT_S
 
@@ -152,7 +152,7 @@ def role(pid: int, harness: int) -> str:
     )
     inside = status["NSpid"].split()[1:]
     if not inside:
-        return "referee" if "testbed.referee" in words else "launcher" if "launcher" in words else "other"
+        return "referee" if "testbed.evidence.referee" in words else "launcher" if "launcher" in words else "other"
     if inside == ["1"]:
         return "sandbox"
     if "launcher" not in words:

@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from itertools import permutations
 from statistics import median
 
-from testbed.columns import columns
+import ending
+
+from testbed.base.columns import columns
 from testbed.lab.base import LinkSettings, Way
 from testbed.lab.netns import NetnsLab
 from topologies.addressing import plan
@@ -47,10 +49,10 @@ class Found:
     loaded_s: list[float]
     rates_bps: list[float]
     line_share: float
-    latest_s: float
 
 
 def main(seconds: float) -> None:
+    ending.without({"iperf3": "iperf3"})
     rows = []
     reached = True
     for delay_s in DELAYS_S:
@@ -102,7 +104,7 @@ def measure(delay_s: float, seconds: float) -> Found:
         share = (said.get("cpu_s", 0.0) - before) / (time.monotonic() - began_s)
         for one in flows:
             one.join()
-        return Found(idle_s, loaded_s, rates, share, said.get("latest_s", 0.0))
+        return Found(idle_s, loaded_s, rates, share)
 
 
 def round_trips_s(lab: NetnsLab, topology: Topology) -> list[float]:

@@ -19,16 +19,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from testbed.columns import columns
-from testbed.environment import congestion_control
-from testbed.execute import execute
+import ending
+
+from testbed.base.columns import columns
+from testbed.evidence.referee import Referee
+from testbed.experiment.expand import trials
+from testbed.experiment.provenance import congestion_control
 from testbed.lab.base import Exit, Launch, LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.attached import Attached, logged
-from testbed.referee import Referee
 from testbed.spec import read
-from testbed.trial import Trial
-from testbed.trials import trials
+from testbed.trial.execute import execute
+from testbed.trial.model import Trial
 from topologies.build import build
 
 ROUNDS, REACH = 9, 1.01
@@ -74,8 +76,7 @@ def measured(kind: type[NetnsLab], trial: Trial, referee: Referee) -> dict[str, 
     """A trial's metrics."""
     with tempfile.TemporaryDirectory() as folder, kind() as lab:
         record = execute(trial, lab, referee, Path(folder), congestion_control(trial.spec), lambda _: None).record
-    if record["status"] != "done":
-        sys.exit(f"a trial failed: {record['error']}")
+    ending.with_failed([record])
     return dict(record["metrics"])
 
 

@@ -17,6 +17,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from os import sched_getaffinity
 from pathlib import Path
 
+import ending
+
 from testbed.lab.base import Impairment, Launch, LinkChange, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
 from topologies.model import Topology
@@ -81,8 +83,7 @@ class FaultyLab(NetnsLab):
     def on_node(self, node: int, command: str) -> None:
         """Run a command that the harness knows nothing of."""
         done = self.execute(node, command.split(), COMMAND_S)
-        if done.status:
-            sys.exit(f"{command}: {done.stderr}")
+        ending.with_command(command, done)
 
 
 @contextmanager

@@ -41,10 +41,10 @@ from faults import (
 from rich.console import Console
 
 from analysis.verdicts import NUMBERS
-from testbed.columns import columns
+from testbed.base.columns import columns
+from testbed.experiment.progress import Lines
+from testbed.experiment.run import Experiment
 from testbed.lab.netns import NetnsLab
-from testbed.progress import Lines
-from testbed.run import Experiment
 from testbed.spec import read
 
 RUNS = 20
@@ -55,8 +55,6 @@ CPU = frozenset(
     {"CPU headroom", "run queue", "link rate", "timers", "stalls", "stalls while synchronising", "pacing", "engines"}
 )
 """Any of these says that the machine was too slow."""
-JOB = frozenset(NUMBERS) - {"gst"}
-"""What a fault spoils that does not come in most iterations: GST is their median."""
 PS, RING, BML = ("star(hosts=4)", "ps"), ("star(hosts=4)", "ring"), ("bcube(n=3,k=2)", "bml")
 SPINES = ("spine_leaf(racks=2,hosts_per_rack=2,spines=2)", "ps")
 ASYNC, RACKS = ("star(hosts=5)", "async_ps"), "spine_leaf(racks=2,hosts_per_rack=2,spines=1)"

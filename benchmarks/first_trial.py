@@ -15,13 +15,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import ending
 import numpy as np
 from rich.console import Console
 
 from analysis.statistics import median
-from testbed.columns import columns
-from testbed.progress import Lines
-from testbed.run import Experiment
+from testbed.base.columns import columns
+from testbed.experiment.progress import Lines
+from testbed.experiment.run import Experiment
 from testbed.spec import read
 
 SPEC = """\
@@ -57,9 +58,7 @@ def main() -> int:
     found = []
     for _ in range(asked.labs):
         records = measure(asked.trials)
-        if any(record["status"] != "done" for record in records):
-            print("a trial failed", file=sys.stderr)
-            return 1
+        ending.with_failed(records)
         found.append([seconds(record) for record in records])
     times = np.array(found)  # [lab, place, measure]
     rows = []

@@ -14,14 +14,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from testbed.base.columns import columns
+from testbed.base.units import rate_text
 from testbed.capacity.ladder import GUESS_BPS_PER_CORE, LOST, Rung, frontier_bps, recorded, trial_of
 from testbed.capacity.load import in_all_bps
 from testbed.capacity.model import certified
-from testbed.columns import columns
+from testbed.evidence.referee import Referee
+from testbed.experiment.expand import lab_rate_bps
 from testbed.lab.netns import NetnsLab
-from testbed.referee import Referee
-from testbed.trials import lab_rate_bps
-from testbed.units import rate_text
 
 CHUNK = "64 KiB"
 NETWORKS = {

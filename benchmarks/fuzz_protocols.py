@@ -1,47 +1,39 @@
-"""What comes over a connection that another end has tampered with: does its reader end in a traceback, hang or swell?
+"""Messages that were tampered with: does a reader of a connection end in a traceback, hang or swell?
 
     python benchmarks/fuzz_protocols.py [--inputs N] [--only NAME ...] [--seed N]
 
 Honest messages are changed at random: by their structure (a value of another type, an absurd number, a key that is
-gone, a header that says something else) and by their bytes. Each input is given to its reader, in a process of its own,
-which may take 10 s and 200 MB for it; agents' requests are read as a user who may do nothing. What a reader may do is
-take the input or raise one of our named errors. Exit code 1 if any does something else.
+gone, a header that says something else) and by their bytes. A reader may take the input, or raise one of our named
+errors. Agents' requests are read as a user without rights. Exit code 1 if there are findings (``fuzzing.py``).
 """
 
 from __future__ import annotations
 
-import argparse
 import io
 import itertools
 import json
 import math
-import multiprocessing
 import os
 import random
-import resource
 import select
 import socket
 import struct
-import sys
 import tempfile
 import threading
-import time
-import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from fuzzing import Subject, Take, arguments, report
 
-from testbed import up
-from testbed.columns import columns
-from testbed.errors import LabError, TestbedError, TrialTimeoutError
+from testbed.base.errors import LabError, TestbedError, TrialTimeoutError
+from testbed.interactive import reach
 from testbed.lab.baremetal import agent as agents
 from testbed.lab.baremetal import answers
 from testbed.lab.baremetal.clock import Clock
@@ -59,23 +51,7 @@ from workloads.sync.parameter_server import Client, Server
 from workloads.sync.reception import Reception
 from workloads.sync.schemes import build as build_scheme
 
-HANG_S, SWELL_BYTES = 10.0, 200 * 2**20
 NOBODY = 65534
-OUTCOMES = ("named errors", "accepted", "tracebacks", "hangs", "swellings")
-ALLOWED = OUTCOMES[:2]
-SHOWN = 3
-"""Of each protocol, of what should not be."""
-Take = Callable[[bytes], object]
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """Honest inputs, how they are changed, and what is called once in the reader's process to get the reader."""
-
-    called: str
-    honest: Sequence[bytes]
-    change: Callable[[random.Random, bytes], bytes]
-    begin: Callable[[], Take]
 
 
 # Changes.
@@ -211,10 +187,10 @@ TOLD: tuple[dict[str, Any], ...] = (
 )
 
 
-def requests_of_agents() -> Protocol:
+def requests_of_agents() -> Subject:
     """As an agent reads them."""
     honest = [json.dumps({"id": 1, "do": do, **fields}).encode() for do, fields in REQUESTS.items()]
-    return Protocol("agents, requests", honest, change_json, _agent)
+    return Subject("agents, requests", honest, change_json, _agent)
 
 
 def _agent() -> Take:
@@ -258,13 +234,13 @@ class Answering(Connection):
         self._listen()
 
 
-def answers_of_agents() -> Protocol:
+def answers_of_agents() -> Subject:
     """As the controller reads them, with what agents tell unasked."""
     lines = [json.dumps({"id": i, "result": one}).encode() for i, one in enumerate(RESULTS.values())]
     lines += [json.dumps(one).encode() for one in TOLD]
     lines += [b'{"id": 2, "problem": "no room", "fix": null}']
     picked = [b"\n".join(lines[i:]) + b"\n" for i in range(len(lines))]
-    return Protocol("agents, answers", picked, change_lines, _controller)
+    return Subject("agents, answers", picked, change_lines, _controller)
 
 
 def _controller() -> Take:
@@ -280,7 +256,7 @@ def _controller() -> Take:
     return take
 
 
-def facts_of_hosts() -> Protocol:
+def facts_of_hosts() -> Subject:
     """What Ansible's modules say of a host."""
     nic = {"mac": "02:00:00:00:00:01", "mtu": "1500", "speed": None}
     left = {"what": "directory a", "owner": "", "token": "t", "since": "2026"}
@@ -295,13 +271,13 @@ def facts_of_hosts() -> Protocol:
             answers.facts(said.get("facts", {}), ["eth1"])
             answers.left(said.get("left", []))
 
-    return Protocol("hosts, facts", [honest.encode()], change_json, lambda: take)
+    return Subject("hosts, facts", [honest.encode()], change_json, lambda: take)
 
 
-def bursts_of_hosts() -> Protocol:
+def bursts_of_hosts() -> Subject:
     """What a host says of bursts that it received."""
     honest = b'{"burst": 0, "rate_bps": 1e8}\n{"burst": 1, "rate_bps": 9e7}'
-    return Protocol(
+    return Subject(
         "hosts, bursts",
         [honest],
         change_lines,
@@ -318,37 +294,37 @@ class NoLab:
     def fileno(self) -> int:
         return -1
 
-    def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> up.Command:
+    def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> reach.Command:
         raise LabError(f"{node} does not run {command[0]}, into {files}")
 
 
-def commands_for_labs() -> Protocol:
+def commands_for_labs() -> Subject:
     """``testbed exec`` to ``testbed up``, and what that answers."""
     honest = json.dumps({"node": "h0", "command": ["ping", "-c", "1", "h1"]}).encode()
-    return Protocol("up, requests", [honest], change_json, _doorway)
+    return Subject("up, requests", [honest], change_json, _doorway)
 
 
 def _doorway() -> Take:
-    doorway = object.__new__(up.Doorway)
+    doorway = object.__new__(reach.Doorway)
     doorway._lab, doorway._topology = NoLab(), build_topology("star(hosts=3)", rate_bps=10**9)
 
     def take(message: bytes) -> None:
         ours, theirs = _pair()
         with ours, theirs:
-            socket.send_fds(ours, [message[: up.LARGEST_MESSAGE]], [0, 1, 2][: len(message) % 4])
+            socket.send_fds(ours, [message[: reach.LARGEST_MESSAGE]], [0, 1, 2][: len(message) % 4])
             doorway._answer(theirs)
-            up.status(ours.recv(up.LARGEST_MESSAGE))
+            reach.status(ours.recv(reach.LARGEST_MESSAGE))
 
     return take
 
 
-def answers_of_labs() -> Protocol:
+def answers_of_labs() -> Subject:
     """``testbed up`` to ``testbed exec``."""
     honest = [b'{"status": 0}', b'{"problem": "no node", "fix": "take h0"}']
-    return Protocol("exec, answers", honest, change_json, lambda: up.status)
+    return Subject("exec, answers", honest, change_json, lambda: reach.status)
 
 
-def messages_of_containers() -> Protocol:
+def messages_of_containers() -> Subject:
     """What comes from a container, as far as the wire goes."""
     said = {"arrived": "h0", "python": "python3", "wire": 1, "job": 1, "cpus": 1.5, "memory_bytes": 2**30}
 
@@ -357,10 +333,14 @@ def messages_of_containers() -> Protocol:
         with ours, theirs:
             socket.send_fds(ours, [message[:100_000]], [0, 1, 2][: len(message) % 4])
             ours.shutdown(socket.SHUT_WR)
-            for descriptor in Wire(theirs).receive(1.0)[1]:
+            try:
+                descriptors = Wire(theirs).receive(1.0)[1]
+            except WireClosedError as error:  # which its callers turn into one of ours
+                raise LabError(str(error)) from None
+            for descriptor in descriptors:
                 os.close(descriptor)
 
-    return Protocol("docker wire", [json.dumps(said).encode()], change_json, lambda: take)
+    return Subject("docker wire", [json.dumps(said).encode()], change_json, lambda: take)
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:
@@ -370,8 +350,8 @@ def _pair() -> tuple[socket.socket, socket.socket]:
 # Workers among themselves.
 
 FLOATS, UPDATES = 60, 4
-PATIENCE_S = 0.002
-"""For a neighbour that says nothing: all that it says is there already."""
+PATIENCE_S = 0.0
+"""For a neighbour that says nothing: all that it is going to say is there already."""
 Sockets = Mapping[int, socket.socket]
 Member = Callable[[int, Sockets, float], None]
 Talk = Callable[[Forest, int, Sockets, float], None]
@@ -407,7 +387,7 @@ def exchange(forest: Forest, node: int, sockets: Sockets, patience_s: float) -> 
         server.barrier(patience_s)
 
 
-def conversation(called: str, topology: str, scheme: str, node: int, talk: Talk) -> Protocol:
+def conversation(called: str, topology: str, scheme: str, node: int, talk: Talk) -> Subject:
     """What the neighbours of a node send to it. An input is of one of them; the others are honest."""
     forest = build_scheme(scheme, build_topology(topology, rate_bps=10**9), [FLOATS])
     heard = overheard(forest, node, partial(talk, forest))
@@ -427,7 +407,7 @@ def conversation(called: str, topology: str, scheme: str, node: int, talk: Talk)
             for replay in replays.values():
                 replay.close()
 
-    return Protocol(called, honest, change, lambda: take)
+    return Subject(called, honest, change, lambda: take)
 
 
 @dataclass(frozen=True)
@@ -507,8 +487,8 @@ def overheard(forest: Forest, node: int, member: Member) -> dict[int, list[Piece
     return dict(sorted(heard.items()))
 
 
-def greetings() -> Protocol:
-    """Who connects to a worker says its index."""
+def greetings() -> Subject:
+    """The index that a worker says to a worker it connects to."""
     honest = [(1).to_bytes(4, "big"), (2).to_bytes(4, "big")]
 
     def begin() -> Take:
@@ -519,26 +499,25 @@ def greetings() -> Protocol:
         sources = (f"127.{1 + i % 250}.{i // 250 % 250}.7" for i in itertools.count())
 
         def take(said: bytes) -> None:
-            source, looks = next(sources), itertools.count()
-
-            def enough() -> None:
-                """All of it has been read: accepted, heard, and its end."""
-                if next(looks) == 4:
-                    raise TrialTimeoutError("it is no neighbour")
-
+            source = next(sources)
             with socket.create_connection(place, source_address=(source, 0)) as ours:
                 ours.sendall(said[:1000])
                 ours.shutdown(socket.SHUT_WR)
-                met = Reception(listener, {1: source}, ["h0", "h1", "h2"]).until(math.inf, enough)
+
+                def called_off() -> None:
+                    if select.select([ours], [], [], 0.0)[0]:
+                        raise TrialTimeoutError("it was closed: it is no neighbour")
+
+                met = Reception(listener, {1: source}, ["h0", "h1", "h2"]).until(math.inf, called_off)
             for one in met.values():
                 one.close()
 
         return take
 
-    return Protocol("workers, greetings", honest, change_bytes, begin)
+    return Subject("workers, greetings", honest, change_bytes, begin)
 
 
-def protocols() -> list[Protocol]:
+def protocols() -> list[Subject]:
     """All of them."""
     return [
         requests_of_agents(),
@@ -558,155 +537,5 @@ def protocols() -> list[Protocol]:
     ]
 
 
-# Processes.
-
-
-@dataclass
-class Tally:
-    """What became of a protocol's inputs, and the first of what should not have."""
-
-    counts: dict[str, int]
-    shown: list[str]
-
-    @property
-    def failed(self) -> bool:
-        return any(count for name, count in self.counts.items() if name not in ALLOWED)
-
-
-class Shared:
-    """What a reader's process and the one that watches it both see: counts by outcome, and the input that is read."""
-
-    def __init__(self) -> None:
-        self._numbers = multiprocessing.RawArray("q", len(OUTCOMES) + 1)
-
-    @property
-    def at(self) -> int:
-        return int(self._numbers[-1])
-
-    def begin(self, at: int) -> None:
-        """An input is read now."""
-        self._numbers[-1] = at
-
-    def add(self, outcome: str) -> None:
-        """Count one."""
-        self._numbers[OUTCOMES.index(outcome)] += 1
-
-    def counts(self) -> dict[str, int]:
-        return dict(zip(OUTCOMES, self._numbers, strict=False))
-
-
-def fuzz(protocol: Protocol, inputs: int, seed: int) -> Tally:
-    """Give a reader so many inputs."""
-    shared, shown, first = Shared(), list[str](), 0
-    context = multiprocessing.get_context("fork")
-    with tempfile.TemporaryDirectory(prefix="testbed-fuzz-") as folder:
-        Path(folder).chmod(0o755)
-        while first < inputs:
-            ours, theirs = context.Pipe(duplex=False)
-            numbers = range(first, inputs)
-            child = context.Process(target=_child, args=(protocol, numbers, seed, theirs, shared, folder))
-            child.start()
-            theirs.close()
-            shown += _watched(child, ours, shared)
-            ours.close()
-            first = shared.at + 1
-    return Tally(shared.counts(), shown[:SHOWN])
-
-
-def _watched(child: multiprocessing.process.BaseProcess, said: Pipe, shared: Shared) -> list[str]:
-    """Until the process has ended, or stands still, which ends it; what it said."""
-    shown: list[str] = []
-    last, since_s = -1, time.monotonic()
-    try:
-        if said.recv() != "begun":
-            raise EOFError
-    except EOFError:
-        raise SystemExit(f"the reader of {child.name} does not begin") from None
-    with suppress(EOFError):
-        while shared.at != last or time.monotonic() - since_s < HANG_S:
-            if shared.at != last:
-                last, since_s = shared.at, time.monotonic()
-            if said.poll(0.05):
-                shown.append(said.recv())
-    child.join(1.0)
-    if child.exitcode is None:
-        shared.add("hangs")
-        shown.append(f"input {shared.at} takes more than {HANG_S:g} s")
-        child.kill()
-    elif child.exitcode:
-        shared.add("tracebacks")
-        shown.append(f"input {shared.at} ends its process with {child.exitcode}")
-    child.join()
-    return shown
-
-
-def _child(protocol: Protocol, numbers: range, seed: int, tell: Pipe, shared: Shared, folder: str) -> None:
-    """Take inputs, until all are done or one has made the process swell."""
-    os.setsid()
-    tempfile.tempdir, shown = folder, 0
-    shared.begin(numbers.start)
-    take = protocol.begin()
-    tell.send("begun")
-    silent = os.open(os.devnull, os.O_WRONLY)  # for what readers, and processes that they start, print
-    for descriptor in (1, 2):
-        os.dup2(silent, descriptor)
-    most_bytes = _reserved_bytes() + 2 * SWELL_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
-    for number in numbers:
-        shared.begin(number)
-        rng = random.Random(f"{seed} {protocol.called} {number}")
-        before_bytes = _peak_bytes()
-        outcome, why = _tried(take, protocol.change(rng, rng.choice(protocol.honest)))
-        grown_bytes = _peak_bytes() - before_bytes
-        if grown_bytes > SWELL_BYTES:
-            outcome, why = "swellings", f"it took {grown_bytes >> 20} MiB"
-        shared.add(outcome)
-        if why and shown < SHOWN:
-            shown += 1
-            tell.send(f"input {number}: {why}")
-        if outcome == "swellings":
-            break
-    os._exit(0)
-
-
-def _tried(take: Take, content: bytes) -> tuple[str, str]:
-    try:
-        take(content)
-    except (TestbedError, WireClosedError):
-        return "named errors", ""
-    except MemoryError:
-        return "swellings", traceback.format_exc()[-2000:]
-    except BaseException:
-        return "tracebacks", f"{content[:300]!r}\n{traceback.format_exc()[-2000:]}"
-    return "accepted", ""
-
-
-def _peak_bytes() -> int:
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def _reserved_bytes() -> int:
-    return resource.getpagesize() * int(Path("/proc/self/statm").read_text().split()[0])
-
-
-def main() -> None:
-    """Fuzz, and print what became of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--inputs", type=int, default=100_000, help="for each protocol")
-    parser.add_argument("--only", nargs="*", metavar="NAME", help="protocols whose names begin so; default: all")
-    parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    rows, failed = [], False
-    for protocol in protocols():
-        if asked.only and not any(protocol.called.startswith(name) for name in asked.only):
-            continue
-        tally = fuzz(protocol, asked.inputs, asked.seed)
-        rows.append([protocol.called, f"{asked.inputs:,}", *(f"{tally.counts[name]:,}" for name in OUTCOMES)])
-        failed |= tally.failed
-        print("\n".join([*tally.shown, "  ".join(rows[-1])]), file=sys.stderr, flush=True)
-    print(columns(["protocol", "inputs", *OUTCOMES], rows))
-    raise SystemExit(1 if failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    report(protocols(), arguments(__doc__))

@@ -1,34 +1,27 @@
 """Files of others that were tampered with: does a reader end in a traceback, hang or swell?
 
-    python benchmarks/fuzz_readers.py [--inputs N] [--readers NAME ...] [--seed N]
+    python benchmarks/fuzz_readers.py [--inputs N] [--only NAME ...] [--seed N]
 
 Honest files are changed at random, by their structure (a value of another type, an absurd number, a key that is gone)
-and by their bytes, and each is given to its reader. Readers run in processes of their own: one that takes more than
-10 s for an input hangs and is ended, one that grows by more than 200 MB swells. A reader may take the file, or raise
-one of our named errors. Exit code 1 if any does something else. results.csv has no reader here: nothing reads it.
+and by their bytes, and each is given to its reader. A reader may take the file, or raise one of our named errors. Exit
+code 1 if there are findings (``fuzzing.py``). results.csv has no reader here: nothing reads it.
 
-A report is written whole for each input, which takes a thousand times as long as reading a file, so there are 1 % as
-many of these.
+A comparison takes a few times as long as reading a file, a report a hundred times, so there are 10 % and 1 % as many of
+these.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
-import ctypes
+import functools
 import io
 import json
-import multiprocessing
 import random
-import resource
-import sys
+import shutil
 import tempfile
-import time
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from multiprocessing.sharedctypes import Synchronized
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,41 +29,25 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import yaml
+from fuzzing import Change, Subject, Take, arguments, report
 
-from analysis import compare, compare_output, measured, report, samples
+from analysis import compare, compare_output, measured, samples
 from analysis.load import load
-from testbed import failover, rundir, watch
-from testbed.columns import columns
-from testbed.errors import TestbedError
-from testbed.foreign import UnfitError
-from testbed.referee import read_weights
+from analysis.report import FORMATS
+from analysis.report import text as report_text
+from testbed.base.errors import TestbedError
+from testbed.evidence.referee import read_weights
+from testbed.experiment import directory
+from testbed.files.foreign import UnfitError
+from testbed.recovery import failover
+from testbed.trial import supervise
 from topologies import build as topologies
 from topologies.load import no_code
 from topologies.parameters import at_most
 from workloads.sync import schemes
 
-HANG_S, SWELL_BYTES = 10.0, 200 * 2**20
-SHOWN = 3
-"""Tracebacks of a reader that are printed."""
 ADDRESSES_BYTES = 8 * 2**30
-"""What a reader may reserve, so that one that swells does not take the machine with it."""
-OUTCOMES = ("named errors", "accepted", "tracebacks", "hangs", "swellings")
-ALLOWED = OUTCOMES[:2]
-FORK = multiprocessing.get_context("fork")
-Mutate = Callable[[random.Random, bytes], bytes]
-
-
-@dataclass(frozen=True)
-class Reader:
-    """One kind of file: honest ones, how they are changed, and what reads them from ``name`` in a run's directory."""
-
-    called: str
-    name: str
-    honest: bytes
-    mutate: Mutate
-    read: Callable[[Path], object]
-    share: float = 1.0
-    """Of the inputs that are asked for."""
+"""A reader may reserve so much: pyarrow reserves more than it uses."""
 
 
 # Honest files.
@@ -309,7 +286,7 @@ def _restructured(rng: random.Random, value: Any) -> Any:
 def _changed(rng: random.Random, value: Any) -> Any:
     places = list(_places(value))
     if not places:
-        return rng.choice(ODD)
+        return _odd(rng)
     group, key = rng.choice(places)
     kind = rng.randrange(8)
     if kind == 0:
@@ -317,16 +294,21 @@ def _changed(rng: random.Random, value: Any) -> Any:
     elif kind == 1 and isinstance(group, list):
         group.insert(key, copy.deepcopy(group[key]))
     elif kind == 2 and isinstance(group, dict):
-        group[str(rng.choice(["schema", "label", "id", "x", "\x1b", "=a", ""]))] = rng.choice(ODD)
+        group[str(rng.choice(["schema", "label", "id", "x", "\x1b", "=a", ""]))] = _odd(rng)
     elif kind == 3:
         other, there = rng.choice(places)
         with suppress(LookupError):
             group[key], other[there] = copy.deepcopy(other[there]), copy.deepcopy(group[key])
     elif kind == 4 and isinstance(group[key], int | float) and not isinstance(group[key], bool):
-        group[key] = group[key] * rng.choice([0, -1, 10, 1e-300, 1e12, 1e80])
+        with suppress(OverflowError):  # 10**400 as a float
+            group[key] = group[key] * rng.choice([0, -1, 10, 1e-300, 1e12, 1e80])
     else:
-        group[key] = copy.deepcopy(rng.choice(ODD))
+        group[key] = _odd(rng)
     return value
+
+
+def _odd(rng: random.Random) -> Any:
+    return copy.deepcopy(rng.choice(ODD))  # so that later changes do not change ODD, and with it later inputs
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -351,12 +333,20 @@ def mutate_lines(rng: random.Random, content: bytes) -> bytes:
     return b"".join(lines)
 
 
+_spec = functools.cache(yaml.safe_load)
+
+
 def mutate_spec(rng: random.Random, content: bytes) -> bytes:
     """As JSON, written as YAML; or its bytes."""
     if rng.random() < 0.3:
         return mutate_bytes(rng, content)
-    value = _restructured(rng, yaml.safe_load(content))
+    value = _restructured(rng, copy.deepcopy(_spec(content)))
     return yaml.safe_dump(value, allow_unicode=True, width=10**9).encode(errors="replace")
+
+
+@functools.cache
+def _table(content: bytes) -> pd.DataFrame:
+    return pd.read_parquet(io.BytesIO(content))
 
 
 def mutate_parquet(rng: random.Random, content: bytes) -> bytes:
@@ -370,7 +360,7 @@ def mutate_parquet(rng: random.Random, content: bytes) -> bytes:
 
 
 def _odd_table(rng: random.Random, content: bytes) -> bytes:
-    table = pd.read_parquet(io.BytesIO(content))
+    table = _table(content).copy()
     name = rng.choice(list(table))
     kind = rng.randrange(7)
     if kind == 0:
@@ -416,8 +406,8 @@ SIZES = [
 
 
 def mutate_expression(rng: random.Random, content: bytes) -> bytes:
-    """One of several expressions with words, marks and numbers changed."""
-    text = rng.choice(content.decode().splitlines())
+    """An expression with words, marks and numbers changed."""
+    text = content.decode()
     for _ in range(rng.randint(0, 4)):
         at, to = sorted(rng.choices(range(len(text) + 1), k=2))
         piece = rng.choice(rng.choice([WORDS, MARKS, SIZES]))
@@ -427,9 +417,12 @@ def mutate_expression(rng: random.Random, content: bytes) -> bytes:
 
 # Readers.
 
-TOPOLOGIES = b"star(hosts=4)\nbcube(n=2,k=2)\nfat_tree(k=4)\nspine_leaf(racks=2,hosts_per_rack=2,spines=1,ina=all)\n\
-dragonfly(a=2,g=3,h=1)\npatch_panel(servers=4,degree=2,rings=[1,3])"
-SCHEMES = b"ring\nps(servers=2)\nps(place=tensor,colocated=false)\nmulti_ring(strides=[1])\nssp(staleness=3)"
+TOPOLOGIES = [
+    *(b"star(hosts=4)", b"bcube(n=2,k=2)", b"fat_tree(k=4)", b"dragonfly(a=2,g=3,h=1)"),
+    *(b"spine_leaf(racks=2,hosts_per_rack=2,spines=1,ina=all)", b"patch_panel(servers=8,degree=4,rings=[1,3])"),
+]
+SCHEMES = [b"ring", b"multi_ring(strides=[1])", b"ps(servers=2)", b"ssp(staleness=3)"]
+SCHEMES += [b"ps(place=tensor,colocated=false)"]
 
 
 def _topology(path: Path) -> None:
@@ -445,24 +438,24 @@ def _scheme(path: Path) -> None:
 
 def _source(path: Path) -> None:
     with no_code("testbed merge", "none"):
-        rundir.source_of(path.parent)
+        directory.source_of(path.parent)
 
 
 def _said(path: Path) -> None:
-    watch.iterations(path)
-    watch.tail(path)
-    watch.read_checked(path, 2**22)
+    supervise.iterations(path)
+    supervise.tail(path)
+    supervise.read_checked(path, 2**22)
 
 
 def _run(path: Path) -> None:
     load(path.parent, samples=False)
-    rundir.made(path.parent)
-    rundir.environment(path.parent)
+    directory.made(path.parent)
+    directory.environment(path.parent)
 
 
 def _records(path: Path) -> None:
     load(path.parent.parent, samples=False)
-    rundir.records(path.parent.parent)
+    directory.records(path.parent.parent)
 
 
 def _compared(path: Path) -> None:
@@ -473,8 +466,8 @@ def _compared(path: Path) -> None:
 
 def _reported(path: Path) -> None:
     run = path.parent if path.name in ("resolved.json", "env.json") else path.parent.parent
-    for form in report.FORMATS:
-        report.text([run], form)
+    for form in FORMATS:
+        report_text([run], form)
 
 
 def _unfit(read: Callable[[Path], object]) -> Callable[[Path], object]:
@@ -489,178 +482,72 @@ def _unfit(read: Callable[[Path], object]) -> Callable[[Path], object]:
     return there
 
 
-def readers(run: Path) -> list[Reader]:
+def reader(
+    run: Path, called: str, name: str, honest: Sequence[bytes], change: Change, read: Callable[[Path], object]
+) -> Subject:
+    """What reads the file ``name`` of a run directory, in a copy of ``run``."""
+
+    def begin() -> Take:
+        path = Path(shutil.copytree(run, Path(tempfile.mkdtemp()) / "run")) / name
+
+        def take(content: bytes) -> None:
+            path.unlink(missing_ok=True)  # ext4 writes a file that is truncated to the disk at once, which takes 5 ms
+            path.write_bytes(content)
+            read(path)
+
+        for one in honest:
+            take(one)
+        return take
+
+    return Subject(called, honest, change, begin, ADDRESSES_BYTES)
+
+
+def readers(run: Path) -> list[Subject]:
     """Every reader, with honest files from ``run``."""
-    trial = "trials/ring-b16-r2.json"
-    for form in report.FORMATS:  # what it imports takes seconds, which each reader's process then need not
-        report.text([run], form)
-    record, resolved, environment = ((run / name).read_bytes() for name in (trial, "resolved.json", "env.json"))
-    parquet = (run / "samples/ring-b16-r2.parquet").read_bytes()
-    measured.write_baseline(measured.read(run, iterations=True), run / "base.json")
-    baseline = (run / "base.json").read_bytes()
+    trial, parquet = "trials/ring-b16-r2.json", "samples/ring-b16-r2.parquet"
+    for form in FORMATS:  # what it imports takes seconds, which each reader's process then need not
+        report_text([run], form)
     weights = io.BytesIO()
     np.save(weights, np.zeros(100, np.float32))
+    measured.write_baseline(measured.read(run, iterations=True), run / "base.json")
+
+    def recorded(called: str, name: str, read: Callable[[Path], object], share: float = 1.0) -> Subject:
+        change = mutate_parquet if name == parquet else mutate_json
+        return replace(reader(run, called, name, [(run / name).read_bytes()], change, read), share=share)
+
+    table = _unfit(lambda path: samples.read(path, path.parent))
+    checked_in = _unfit(lambda path: failover.read_left(path, 5))
+    left = [b'{"completed": 3, "error": "h1 is gone"}']
+    sums = _unfit(lambda path: read_weights(path, 100))
     return [
-        Reader("records", trial, record, mutate_json, _records),
-        Reader("resolved.json", "resolved.json", resolved, mutate_json, _run),
-        Reader("env.json", "env.json", environment, mutate_json, _run),
-        Reader("spec.yaml", "spec.yaml", SPEC.encode(), mutate_spec, _source),
-        Reader("samples, lines", "h0.jsonl", _lines(), mutate_lines, _said),
-        Reader(
-            "samples, Parquet",
-            "s.parquet",
-            parquet,
-            mutate_parquet,
-            _unfit(lambda path: samples.read(path, path.parent)),
-        ),
-        Reader("baseline", "base.json", baseline, mutate_json, measured.read),
-        Reader("topologies", "topology", TOPOLOGIES, mutate_expression, _topology),
-        Reader("schemes", "scheme", SCHEMES, mutate_expression, _scheme),
-        Reader(
-            "who left",
-            "h0.left",
-            b'{"completed": 3, "error": "h1 is gone"}',
-            mutate_json,
-            _unfit(lambda path: failover.read_left(path, 5)),
-        ),
-        Reader(
-            "weights", "weights.npy", weights.getvalue(), mutate_bytes, _unfit(lambda path: read_weights(path, 100))
-        ),
-        Reader("compare: records", trial, record, mutate_json, _compared, 0.1),
-        Reader("compare: resolved", "resolved.json", resolved, mutate_json, _compared, 0.1),
-        Reader("compare: env", "env.json", environment, mutate_json, _compared, 0.1),
-        Reader("compare: baseline", "base.json", baseline, mutate_json, _compared, 0.1),
-        Reader("report: records", trial, record, mutate_json, _reported, 0.01),
-        Reader("report: resolved", "resolved.json", resolved, mutate_json, _reported, 0.01),
-        Reader("report: env", "env.json", environment, mutate_json, _reported, 0.01),
-        Reader("report: Parquet", "samples/ring-b16-r2.parquet", parquet, mutate_parquet, _reported, 0.01),
+        recorded("records", trial, _records),
+        recorded("resolved.json", "resolved.json", _run),
+        recorded("env.json", "env.json", _run),
+        reader(run, "spec.yaml", "spec.yaml", [SPEC.encode()], mutate_spec, _source),
+        reader(run, "samples, lines", "h0.jsonl", [_lines()], mutate_lines, _said),
+        recorded("samples, Parquet", parquet, table),
+        recorded("baseline", "base.json", measured.read),
+        reader(run, "topologies", "topology", TOPOLOGIES, mutate_expression, _topology),
+        reader(run, "schemes", "scheme", SCHEMES, mutate_expression, _scheme),
+        reader(run, "check-ins", "h0.left", left, mutate_json, checked_in),
+        reader(run, "weights", "weights.npy", [weights.getvalue()], mutate_bytes, sums),
+        recorded("compare: records", trial, _compared, 0.1),
+        recorded("compare: resolved", "resolved.json", _compared, 0.1),
+        recorded("compare: env", "env.json", _compared, 0.1),
+        recorded("compare: baseline", "base.json", _compared, 0.1),
+        recorded("report: records", trial, _reported, 0.01),
+        recorded("report: resolved", "resolved.json", _reported, 0.01),
+        recorded("report: env", "env.json", _reported, 0.01),
+        recorded("report: Parquet", parquet, _reported, 0.01),
     ]
-
-
-# Processes.
-
-
-@dataclass
-class Tally:
-    """What became of a reader's inputs, and the first tracebacks."""
-
-    counts: dict[str, int]
-    shown: list[str]
-
-    @property
-    def failed(self) -> bool:
-        return any(count for name, count in self.counts.items() if name not in ALLOWED)
-
-
-def fuzz(reader: Reader, run: Path, inputs: int, seed: int) -> Tally:
-    """Give a reader so many inputs; ``run`` is an honest run, which is as before after that."""
-    tally = Tally(dict.fromkeys(OUTCOMES, 0), [])
-    path = run / reader.name
-    before = path.read_bytes() if path.exists() else None
-    at = FORK.Value(ctypes.c_longlong, 0)
-    while at.value < inputs:
-        ours, theirs = FORK.Pipe(duplex=False)
-        child = FORK.Process(target=_child, args=(reader, path, at, inputs, seed, theirs))
-        child.start()
-        theirs.close()
-        _watched(child, ours, at, tally)
-    path.unlink()
-    if before is not None:
-        path.write_bytes(before)
-    return tally
-
-
-def _watched(child: multiprocessing.process.BaseProcess, said: Any, at: Synchronized[int], tally: Tally) -> None:
-    """Until the process has ended, or stands still: then that input was its last."""
-    last, since_s = at.value, time.monotonic()
-    with suppress(EOFError):
-        while True:
-            if said.poll(0.5):
-                outcome, count, text = said.recv()
-                tally.counts[outcome] += count
-                if text and len(tally.shown) < SHOWN:
-                    tally.shown.append(text)
-            if at.value != last:
-                last, since_s = at.value, time.monotonic()
-            elif time.monotonic() - since_s > HANG_S and child.is_alive():
-                child.kill()
-                tally.counts["hangs"] += 1
-                tally.shown.append(f"input {last} hangs")
-                at.value += 1
-                break
-    child.join()
-    if child.exitcode and at.value == last and child.exitcode != -9:
-        tally.counts["tracebacks"] += 1
-        tally.shown.append(f"input {last} ends the process with {child.exitcode}")
-        at.value += 1
-
-
-def _child(reader: Reader, path: Path, at: Synchronized[int], inputs: int, seed: int, tell: Any) -> None:
-    """Take inputs until all are done, or one has made the process swell."""
-    path.write_bytes(reader.honest)
-    outcome, text = _tried(reader, path)
-    if outcome != "accepted" and reader.called not in ("topologies", "schemes"):  # these are several in one
-        tell.send(("tracebacks", 1, f"the honest one is not taken: {text}\n"))
-        at.value = inputs
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_BYTES, ADDRESSES_BYTES))
-    begin = _peak_bytes()
-    counts = dict.fromkeys(ALLOWED, 0)
-    while at.value < inputs:
-        path.write_bytes(reader.mutate(random.Random(f"{seed} {reader.called} {at.value}"), reader.honest))
-        before = _peak_bytes()
-        outcome, text = _tried(reader, path)
-        grown = _peak_bytes() - before
-        swells = grown > SWELL_BYTES or _peak_bytes() - begin > 2 * SWELL_BYTES
-        if grown > SWELL_BYTES:
-            outcome, text = "swellings", f"grew by {grown >> 20} MiB"
-        if outcome in counts:
-            counts[outcome] += 1
-        else:
-            tell.send((outcome, 1, f"input {at.value}: {text}"))
-        at.value += 1
-        if swells:
-            break
-    for name, count in counts.items():
-        tell.send((name, count, ""))
-
-
-def _tried(reader: Reader, path: Path) -> tuple[str, str]:
-    try:
-        reader.read(path)
-    except TestbedError as error:
-        return "named errors", str(error)
-    except MemoryError:
-        return "swellings", traceback.format_exc()
-    except Exception:
-        return "tracebacks", traceback.format_exc()
-    return "accepted", ""
-
-
-def _peak_bytes() -> int:
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main() -> None:
     """Fuzz, and print what became of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--inputs", type=int, default=100_000, help="for each reader")
-    parser.add_argument("--readers", nargs="*", metavar="NAME", help="those whose names begin so; default: all")
-    parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    rows, failed = [], False
+    asked = arguments(__doc__)
     with tempfile.TemporaryDirectory() as folder:
         honest_run(Path(folder))
-        for reader in readers(Path(folder)):
-            if asked.readers and not any(reader.called.startswith(name) for name in asked.readers):
-                continue
-            count = max(1, round(asked.inputs * reader.share))
-            tally = fuzz(reader, Path(folder), count, asked.seed)
-            rows.append([reader.called, f"{count:,}", *(f"{tally.counts[name]:,}" for name in OUTCOMES)])
-            failed |= tally.failed
-            print("\n".join([*tally.shown, "  ".join(rows[-1])]), file=sys.stderr, flush=True)
-    print(columns(["reader", "inputs", *OUTCOMES], rows))
-    raise SystemExit(1 if failed else 0)
+        report(readers(Path(folder)), asked)
 
 
 if __name__ == "__main__":

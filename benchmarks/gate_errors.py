@@ -29,10 +29,10 @@ from analysis.compare import REPEATS, THRESHOLDS, Comparison, compare
 from analysis.load import load
 from analysis.measured import Measured, Side, read
 from analysis.recorded import Run
-from testbed.columns import columns
+from testbed.base.columns import columns
+from testbed.experiment.progress import Lines
+from testbed.experiment.run import Experiment
 from testbed.lab.netns import NetnsLab
-from testbed.progress import Lines
-from testbed.run import Experiment
 from testbed.spec import read as read_spec
 
 COMPARISONS = 200

@@ -17,12 +17,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import ending
 from rich.console import Console
 
-from testbed.columns import columns
+from testbed.base.columns import columns
+from testbed.experiment.progress import Lines
+from testbed.experiment.run import Experiment
 from testbed.lab.netns import NetnsLab
-from testbed.progress import Lines
-from testbed.run import Experiment
 from testbed.spec import read
 
 REPEATS = 3
@@ -62,10 +63,7 @@ def row(label: str, records: Sequence[Mapping[str, Any]]) -> tuple[list[str], fl
 def main() -> int:
     """Print the table; 0 when every target is reached."""
     records = measure()
-    failed = [record for record in records if record["status"] == "failed"]
-    if failed:
-        print("\n".join(f"{record['id']} failed: {record['error']}" for record in failed))
-        return 1
+    ending.with_failed(records)
     labels = list(dict.fromkeys(record["label"] for record in records))
     found = {label: row(label, [record for record in records if record["label"] == label]) for label in labels}
     ratio = found["BML"][1] / found["PS"][1]

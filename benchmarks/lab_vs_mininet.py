@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import ending
 from mininet.link import TCLink
 from mininet.log import setLogLevel
 from mininet.net import Mininet
@@ -31,6 +32,7 @@ from mininet.nodelib import LinuxBridge
 from mininet.topo import Topo
 
 from testbed.lab.base import LinkSettings
+from testbed.lab.mininet.lab import PROGRAMS
 from testbed.lab.netns import NetnsLab, kernel
 from topologies.build import build as build_topology
 from topologies.model import Topology
@@ -60,6 +62,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inside", action="store_true", help="already in private namespaces (used by the script)")
     if not parser.parse_args().inside:
+        ending.without({**PROGRAMS, "brctl": "bridge-utils"})  # Mininet would end, and its words are hidden
         return subprocess.run([*PRIVATE, sys.executable, __file__, "--inside"], check=False).returncode
     setLogLevel("critical")  # else: a warning about HTB's quantum for each link
     topology = build_topology(TOPOLOGY, rate_bps=RATE_BPS)

@@ -23,8 +23,10 @@ from typing import Any, get_args
 
 from rich.console import Console
 
-from testbed.columns import columns
-from testbed.errors import MissingToolError, PrivilegeError
+from testbed.base.columns import columns
+from testbed.base.errors import MissingToolError, PrivilegeError
+from testbed.experiment.progress import Lines
+from testbed.experiment.run import Experiment
 from testbed.fidelity import reasons
 from testbed.lab.baremetal.hosts import play_on_all
 from testbed.lab.baremetal.lab import BaremetalLab
@@ -33,8 +35,6 @@ from testbed.lab.base import Lab
 from testbed.lab.choice import LabName, opener
 from testbed.lab.docker import image
 from testbed.lab.docker.daemon import Daemon
-from testbed.progress import Lines
-from testbed.run import Experiment
 from testbed.spec import load
 
 SPEC = Path(__file__).parents[1] / "experiments" / "quickstart.yaml"
@@ -108,6 +108,8 @@ def compare(labs: Mapping[LabName, Callable[[], Lab]], rounds: int, iterations: 
     for of, records in found.items():
         for reason in filter(None, (record["error"] or reasons(record["fidelity"]) for record in records)):
             print(f"{' in '.join(of)}: {reason}")
+    if len(labs) == 1:
+        print(f"only one lab could be measured, so nothing was compared: {next(iter(labs))}", file=sys.stderr)
     return 0 if reached and len(labs) > 1 else 1
 
 

@@ -25,14 +25,17 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import ending
 from rich.console import Console
 
-from testbed import jobs, monitor, spot_checks
-from testbed.columns import columns
+from testbed.base.columns import columns
+from testbed.evidence import spot_checks
+from testbed.experiment.progress import Lines
+from testbed.experiment.run import Experiment
 from testbed.lab.netns import NetnsLab
-from testbed.progress import Lines
-from testbed.run import Experiment
+from testbed.machine import monitor
 from testbed.spec import read
+from testbed.trial import job_files
 from workloads.job import Job
 
 PAIRS = 10
@@ -51,21 +54,20 @@ quiet: 0 s
 
 def measure(watched: bool) -> dict[str, Any]:
     """The record of one trial."""
-    written = jobs.jobs
+    written = job_files.jobs
 
     def unwatched(*arguments: Any) -> Iterator[Job]:
         yield from (replace(job, watched=False) for job in written(*arguments))
 
     with tempfile.TemporaryDirectory() as folder, ExitStack() as changes:
         if not watched:
-            changes.enter_context(mock.patch.object(jobs, "jobs", unwatched))
+            changes.enter_context(mock.patch.object(job_files, "jobs", unwatched))
             changes.enter_context(mock.patch.object(monitor, "PERIOD_S", NEVER_S))
             changes.enter_context(mock.patch.object(spot_checks, "mean_s", return_value=NEVER_S))
         source = read(SPEC, "monitoring", Path())
         with Experiment.new(source, Path(folder) / "run", NetnsLab) as experiment:
             record = experiment.go(lambda trials: Lines(trials, Console(stderr=True, quiet=True))).records[0]
-    if record["status"] == "failed":
-        sys.exit(record["error"])
+    ending.with_failed([record])
     seen = next(check for check in record["fidelity"]["checks"] if check["name"] == "timers")
     assert (seen["value"] is not None) is watched, seen
     return record

@@ -18,12 +18,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import ending
 from rich.console import Console
 
-from testbed.columns import columns
+from testbed.base.columns import columns
+from testbed.experiment.progress import Lines
+from testbed.experiment.run import Experiment
 from testbed.lab.netns import NetnsLab
-from testbed.progress import Lines
-from testbed.run import Experiment
 from testbed.spec import load
 
 SPEC = Path(__file__).parents[1] / "experiments" / "profiles" / "vgg19.yaml"
@@ -56,10 +57,7 @@ def main() -> int:
     for _ in range(REPEATS):
         for name, settings in SETTINGS.items():
             records[name].append(measure(settings))
-    failed = [record for each in records.values() for record in each if record["status"] == "failed"]
-    if failed:
-        print("\n".join(f"{record['id']} failed: {record['error']}" for record in failed))
-        return 1
+    ending.with_failed(record for each in records.values() for record in each)
     time_s = {name: statistics.median(_iteration_s(record) for record in each) for name, each in records.items()}
     valid = {name: sum(one["fidelity"]["verdict"] == "VALID" for one in each) for name, each in records.items()}
     rows = [

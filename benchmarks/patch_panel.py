@@ -22,6 +22,8 @@ import threading
 import time
 from collections.abc import Sequence
 
+import ending
+
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
 from topologies.addressing import plan
@@ -89,8 +91,7 @@ def move(lab: NetnsLab, ring: Topology, number: int, planned: bool) -> float:
 
 def command(lab: NetnsLab, server: int, *words: str) -> str:
     done = lab.execute(server, [sys.executable, __file__, *words], LIMIT_S + 10)
-    if done.status:
-        raise SystemExit(done.stderr)
+    ending.with_command(words[0], done)
     return done.stdout
 
 
@@ -128,8 +129,9 @@ def by_tc(lab: NetnsLab, ring: Topology) -> float:
     begun_s = time.monotonic()
     done = lab.execute(panel, ["sh", "-ec", "; ".join(map(shlex.join, map(str.split, lines)))], 30)
     took_s = time.monotonic() - begun_s
-    if done.status or len(joined) != SERVERS:
-        raise SystemExit(done.stderr or shown.stdout)
+    ending.with_command("tc", done)
+    if len(joined) != SERVERS:
+        sys.exit(f"tc shows {len(joined)} of {SERVERS} ports that are joined:\n{shown.stdout}{shown.stderr}")
     lab.verify()
     return took_s
 

@@ -9,7 +9,7 @@ first such reading of a process imports pyroute2 as well, which is printed apart
 nobody else wants the core.
 
 *in mid-run* is one spot check's CPU time in the sandbox and here, and the share of one core that checks take which
-follow each other as :mod:`testbed.spot_checks` has them. Reach: 0.5 % of a core.
+follow each other as :mod:`testbed.evidence.spot_checks` has them. Reach: 0.5 % of a core.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 
-from testbed.columns import columns
+from testbed.base.columns import columns
+from testbed.evidence.spot_checks import mean_s
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
-from testbed.spot_checks import mean_s
 from topologies.build import build
 
 ROUNDS = 9

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from chromium import EXECUTABLE, Chromium
 
-from testbed.columns import columns
+from testbed.base.columns import columns
 
 SPEC = Path(__file__).parents[1] / "experiments" / "quickstart.yaml"
 ARMS, RATES_MBPS, BATCHES, REPEATS = 10, (50, 100, 150, 200, 400), (16, 64), 5

@@ -15,17 +15,18 @@ import sys
 import tempfile
 from pathlib import Path
 
+import ending
 import numpy as np
 import pandas as pd
 from rich.console import Console
 
 from analysis import metrics
-from testbed.columns import columns
+from testbed.base.columns import columns
+from testbed.experiment.progress import Lines
+from testbed.experiment.run import Experiment
 from testbed.lab.netns import NetnsLab
-from testbed.progress import Lines
-from testbed.run import Experiment
 from testbed.spec import load
-from testbed.trial import Trial
+from testbed.trial.model import Trial
 
 SPEC = Path(__file__).parents[1] / "experiments" / "rina" / "chain.yaml"
 TARGET = 0.95
@@ -36,8 +37,7 @@ def measure() -> list[tuple[Trial, float, str]]:
     source = load(SPEC)
     with tempfile.TemporaryDirectory() as folder, Experiment.new(source, Path(folder) / "run", NetnsLab) as experiment:
         run = experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
-        if run.failed:
-            sys.exit("a trial failed")
+        ending.with_failed(run.records)
         samples = [pd.read_parquet(experiment.directory.samples(trial.id)) for trial in experiment.planned]
         gst = [float(metrics.gst_s(one, skip=1).mean()) for one in samples]
         verdicts = [record["fidelity"]["verdict"] for record in run.records]

@@ -22,11 +22,11 @@ from typing import Any
 
 from rich.console import Console
 
-from testbed.columns import columns
-from testbed.errors import SchemeError
+from testbed.base.columns import columns
+from testbed.base.errors import SchemeError
+from testbed.experiment.progress import Lines
+from testbed.experiment.run import Experiment
 from testbed.lab.netns import NetnsLab
-from testbed.progress import Lines
-from testbed.run import Experiment
 from testbed.spec import read
 from topologies.build import build as build_topology
 from workloads.sync.cost import cost

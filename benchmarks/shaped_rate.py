@@ -13,10 +13,12 @@ import statistics
 import sys
 import time
 
-from testbed.columns import columns
+import ending
+
+from testbed.base.columns import columns
+from testbed.base.units import rate_text
 from testbed.lab.base import LinkSettings, Program
 from testbed.lab.netns import NetnsLab
-from testbed.units import rate_text
 from topologies.addressing import plan
 from topologies.build import build
 from workloads.sync.cost import goodput
@@ -46,8 +48,7 @@ def measure(lab: NetnsLab, rate_bps: int) -> float:
     seconds = str(round(max(SECONDS, LEAST_BITS / rate_bps)))
     client = ["iperf3", "--client", address, "--time", seconds, "--omit", str(OMITTED), "--length", BLOCK, "--json"]
     done = lab.execute(0, [*client, "--congestion", "reno"], LIMIT_S)
-    if done.status:
-        sys.exit(done.stdout + done.stderr)
+    ending.with_command("iperf3", done)
     server.wait(LIMIT_S)
     lab.down()
     return float(json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"])
@@ -55,6 +56,7 @@ def measure(lab: NetnsLab, rate_bps: int) -> float:
 
 def main() -> int:
     """Print the table; 0 when every median is within reach."""
+    ending.without({"iperf3": "iperf3"})
     found: dict[int, list[float]] = {mbps: [] for mbps in RATES_MBPS}
     with NetnsLab() as lab:
         for _ in range(ROUNDS):

@@ -23,11 +23,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+import ending
 import numpy as np
 
-from testbed.lab.base import LinkSettings
+from testbed.lab.base import Completed, LinkSettings
 from testbed.lab.netns import NetnsLab
-from testbed.trial import shaper
+from testbed.trial.model import shaper
 from topologies.addressing import plan
 from topologies.build import build as build_topology
 from workloads.job import Compute, Job, Meeting, Peer, Training
@@ -104,7 +105,7 @@ def _run_members(place: str, hosts: int, folder: Path, config: dict[str, object]
         f"127.0.0.{rank + 1}" if on_loopback else addresses.host[rank, 0][0] for rank in range(hosts)
     ]
     everyone = [(src, dst) for src in topology.hosts for dst in topology.hosts if src != dst]
-    failed: list[int] = []
+    done: dict[int, Completed] = {}
     with NetnsLab() as lab:
         lab.up(topology, LinkSettings(shaped=place == "shaped", congestion_control=CONGESTION_CONTROL), everyone)
         (folder / "agent").write_text(f'#!/bin/sh\nexec {shlex.join(lab.agent())} "$@"\n')
@@ -113,18 +114,17 @@ def _run_members(place: str, hosts: int, folder: Path, config: dict[str, object]
 
         def go(rank: int) -> None:
             command = [sys.executable, __file__, str(folder), str(rank)]
-            done = lab.execute(0 if on_loopback else rank, command, LIMIT_S)
-            if done.status:
-                failed.append(rank)
-                sys.stderr.write(done.stdout + done.stderr)
+            done[rank] = lab.execute(0 if on_loopback else rank, command, LIMIT_S)
 
         threads = [threading.Thread(target=go, args=(rank,)) for rank in range(hosts)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    if failed:
-        sys.exit(f"ranks {sorted(failed)} failed in {place}")
+    for rank in range(hosts):
+        if rank not in done:
+            sys.exit(f"rank {rank} did not run in {place}")
+        ending.with_command(f"rank {rank} in {place}", done[rank])
 
 
 def member(folder: Path, rank: int) -> None:

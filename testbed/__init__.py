@@ -1,1 +1,61 @@
-"""The harness: specs, trials, labs, fidelity, run directories and the command line."""
+"""The harness: specs, trials, labs, fidelity, run directories, the command line, and the interface for Python programs.
+
+::
+
+    run = testbed.run("mine.yaml", set={"links.rate": "100 Mbit/s"})    # or a dict in place of the file
+    run.table                                                           # pandas: a row for each trial
+    testbed.load("runs/mine-...")                                       # the same of a run that is there
+    testbed.compare("baseline.json", run)
+    testbed.forest("bml", testbed.topology("bcube(n=3,k=2)")).least_gst_s
+    with testbed.up("mine.yaml") as lab: lab.exec("h0", "ping -c 1 h1")
+
+Each name is imported when it is first used, so ``import testbed`` takes no time.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from testbed import errors as errors
+
+if TYPE_CHECKING:
+    from testbed.api.comparison import Comparison, compare
+    from testbed.api.lab import Lab, up
+    from testbed.api.network import Forest, Topology, forest, topology
+    from testbed.api.results import Run, Trial, load
+    from testbed.api.run import run
+else:
+    _MODULES = {
+        "comparison": ("Comparison", "compare"),
+        "lab": ("Lab", "up"),
+        "network": ("Forest", "Topology", "forest", "topology"),
+        "results": ("Run", "Trial", "load"),
+        "run": ("run",),
+    }
+
+    def __getattr__(name: str) -> object:
+        for module, names in _MODULES.items():
+            if name in names:
+                return getattr(import_module(f"testbed.api.{module}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
+
+__all__ = [
+    "Comparison",
+    "Forest",
+    "Lab",
+    "Run",
+    "Topology",
+    "Trial",
+    "compare",
+    "errors",
+    "forest",
+    "load",
+    "run",
+    "topology",
+    "up",
+]

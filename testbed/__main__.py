@@ -11,10 +11,10 @@ import sys
 from contextlib import suppress
 from typing import TextIO
 
-from testbed import address_space, interrupt
-from testbed.errors import MemoryLimitError, OutputError
-from testbed.exits import INTERRUPTED, code_for
-from testbed.streams import guard
+from testbed.base import address_space, interrupt
+from testbed.base.errors import MemoryLimitError, OutputError
+from testbed.base.exits import INTERRUPTED, code_for
+from testbed.base.streams import guard
 
 
 def main() -> None:

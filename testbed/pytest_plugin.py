@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from testbed.exits import OK, UNDECIDED
+from testbed.base.exits import OK, UNDECIDED
 
 MARK = "testbed"
 FIXTURE = "testbed_run"

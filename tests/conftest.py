@@ -31,7 +31,7 @@ def root() -> Path:
     return ROOT
 
 
-COSTLY = ("rehearsal", "refused", "records", "finished", "trained", "network")
+COSTLY = ("rehearsal", "refused", "records", "finished", "trained", "network", "browser", "notebook")
 """Fixtures that take many seconds to make, and that tests of a module or more share."""
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.model import Topology
 
 Port = tuple[int, int]

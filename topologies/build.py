@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies import mininet_topo
 from topologies.bcube import bcube
 from topologies.call import Call, parse
@@ -68,7 +68,7 @@ def parameters_named(name: str) -> tuple[Parameter, ...]:
         return families()[name].parameters if name in families() else ()
     function = load_function(name, TopologyError)
     if mininet_topo.is_topo(function):
-        return parameters_of(mininet_topo.signature_of(function), 1)
+        return mininet_topo.parameters_of_topo(name, function)
     return _parameters_in_file(name, function)
 
 
@@ -126,7 +126,7 @@ def _build_from_file(call: Call, rate_bps: int, delay_s: float) -> Topology:
 
 
 def _from_mininet(call: Call, topo: Callable[..., object], rate_bps: int, delay_s: float) -> Topology:
-    parameters = parameters_of(mininet_topo.signature_of(topo), 1)
+    parameters = mininet_topo.parameters_of_topo(call.name, topo)
     arguments = bind(call.name, parameters, call.arguments, TopologyError)
     with users_code(f"{call.name} failed", TopologyError, fix="mend the class"):
         made = topo(**arguments)

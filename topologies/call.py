@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 
 Value = int | float | bool | str | tuple["Value", ...]
 """A list is a tuple, so that no one can change it afterwards."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.model import Topology
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,14}")  # 15 characters: what Linux allows an interface

@@ -15,7 +15,8 @@ import math
 import re
 from collections.abc import Sequence
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
+from testbed.base.listing import shortened
 from topologies.call import as_text
 from topologies.panels import Matching, Routes
 
@@ -86,7 +87,7 @@ def _orders(servers: int, rings: object) -> list[Sequence[int]]:
 def _coprime(servers: int) -> str:
     """The strides up to half of the servers: the others are the same rings the other way round."""
     strides = [str(p) for p in range(1, max(2, servers // 2 + 1)) if math.gcd(p, servers) == 1]
-    return ", ".join(strides if len(strides) <= 8 else [*strides[:7], "..."])
+    return shortened(strides, 8)
 
 
 def _order(servers: int, ring: tuple[object, ...]) -> Sequence[int]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.model import Link, Node, Path, Router, Topology
 from topologies.parameters import at_least, check_size
 from topologies.shortest import ShortestPaths

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies import circle
 from topologies.frames import frames, rings, row_name
 from topologies.model import Topology

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.model import Link, Node, Path, Topology
 from topologies.parameters import at_least, check_size
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
+from testbed.base.listing import shortened
 from topologies.call import Value, as_text
 from topologies.model import Topology
 from topologies.parameters import did_you_mean
@@ -83,9 +84,8 @@ def _share(which: Value) -> float | None:
 def _switch(topology: Topology, name: str) -> int:
     switches = {topology.nodes[switch].name: switch for switch in topology.switches}
     if name not in switches:
-        some = ", ".join([*switches][:6]) + (", ..." if len(switches) > 6 else "")
         raise TopologyError(
             f"{topology.expression}: ina names {name!r}, which is no switch{did_you_mean(name, switches)}",
-            fix=f"name switches: {some}",
+            fix=f"name switches: {shortened([*switches], 6)}",
         )
     return switches[name]

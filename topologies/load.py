@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from topologies.parameters import did_you_mean
 
 LARGEST_BYTES = 1 << 20

@@ -1,4 +1,5 @@
-"""A user's own Mininet ``Topo`` class as a topology, for every lab: ``./mytopo.py:MyTopo(k=2)``.
+"""A Mininet ``Topo`` class as a topology, for every lab: ``./mytopo.py:MyTopo(k=2)``, or one of
+Mininet's own, by the path of Mininet's ``topo.py`` or ``topolib.py``.
 
 Its hosts come first, in Mininet's natural order, and keep their names; ports are numbered in the order of the links.
 ``bw`` (Mbit/s) and ``delay`` of a link are taken as they are; links without have the spec's. What no lab would carry
@@ -9,11 +10,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.model import Link, Node, Topology
+from topologies.parameters import Parameter, parameters_of
 from topologies.shortest import ShortestPaths
 
 PLACES = {"node1", "node2", "port1", "port2"}
@@ -28,18 +31,50 @@ DELAY = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|)")
 
 def is_topo(value: object) -> bool:
     """Whether it is a Mininet ``Topo`` class; Mininet itself is not needed to tell."""
-    return isinstance(value, type) and any(
-        (one.__module__, one.__name__) == ("mininet.topo", "Topo") for one in value.__mro__
-    )
+    return isinstance(value, type) and any(map(_is_base, value.__mro__))
 
 
-def signature_of(topo: Callable[..., object]) -> Callable[..., object]:
-    """The method that takes the class's own arguments: ``__init__`` where it has one, else ``build``."""
+def _is_base(one: type) -> bool:
+    """Whether it is Mininet's ``Topo`` itself: imported, or run as a user's file (:mod:`topologies.load`)."""
+    return one.__name__ == "Topo" and one.__module__.endswith(("mininet.topo", "mininet/topo.py"))
+
+
+def parameters_of_topo(name: str, topo: Callable[..., object]) -> tuple[Parameter, ...]:
+    """What the class takes: the parameters of its ``__init__`` and, if that passes on what it does not know
+    (``**options``), those of the next one, up to Mininet's own, which passes all of them to ``build``.
+
+    Args:
+        name: whose it is, for errors.
+        topo: the class.
+
+    Raises:
+        TopologyError: a signature cannot be used.
+    """
+    found: dict[str, Parameter] = {}
+    try:
+        for number, method in enumerate(_takers(topo)):
+            for one in parameters_of(method, 1):
+                found.setdefault(one.name, one if number == 0 else replace(one, required=False))  # may be given there
+    except (TypeError, ValueError, NameError) as problem:
+        raise TopologyError(
+            f"the signature of {name} cannot be used: {problem}",
+            fix="write it as: def build(self, racks=2)",
+        ) from problem
+    return tuple(found.values())
+
+
+def _takers(topo: Callable[..., object]) -> Iterator[Callable[..., object]]:
+    """The methods that a class's arguments reach, the first to get them first."""
     assert isinstance(topo, type)
-    own = [one for one in topo.__mro__ if one is not object and one.__module__ != "mininet.topo"]
-    method = next((vars(one)["__init__"] for one in own if "__init__" in vars(one)), None)
-    found: Callable[..., object] = method or inspect.getattr_static(topo, "build")
-    return found
+    for one in topo.__mro__:
+        if _is_base(one):
+            yield inspect.getattr_static(topo, "build")
+            return
+        if "__init__" in vars(one):
+            method = vars(one)["__init__"]
+            yield method
+            if not any(each.kind is each.VAR_KEYWORD for each in inspect.signature(method).parameters.values()):
+                return
 
 
 def read(name: str, topo: Any, rate_bps: int, delay_s: float) -> Topology:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
+from topologies.bursts import Burst, bursts_of
 from topologies.call import as_text
 from topologies.panels import Panels
 
@@ -114,6 +115,11 @@ class Topology:
             out[link.a][link.a_port] = 2 * i
             out[link.b][link.b_port] = 2 * i + 1
         return tuple(tuple(ports[p] for p in sorted(ports)) for ports in out)
+
+    @cached_property
+    def bursts(self) -> tuple[Burst, ...]:
+        """The traffic by which its NICs are measured."""
+        return bursts_of(self)
 
     def head(self, directed: int) -> int:
         """The node that a directed link leads to."""

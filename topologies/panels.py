@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 
 Matching = tuple[tuple[int, int], ...]
 """Pairs of servers, sorted, the lower first in each; a server is in one pair at most."""

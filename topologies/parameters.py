@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, TypeGuard, get_args, get_origin
 
-from testbed.errors import SpecError, TopologyError
+from testbed.base.errors import SpecError, TopologyError
 from topologies.call import Value, as_text
 
 MOST_LINKS = 2**18

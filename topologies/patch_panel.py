@@ -12,7 +12,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
+from testbed.base.listing import shortened
 from topologies.circuits import matchings, paths
 from topologies.model import Link, Node, Path, Topology
 from topologies.panels import RECONFIGURATION_S, Panels
@@ -162,7 +163,7 @@ def _shortest(neighbours: Sequence[Sequence[tuple[int, int]]], dst: int) -> dict
 
 def _unreachable(topology: Topology, src: int, dst: int, reaching: Mapping[int, int]) -> TopologyError:
     names = [topology.nodes[server].name for server in sorted(reaching)]
-    shown = ", ".join(names if len(names) <= 6 else [*names[:5], "..."]) or "nobody"
+    shown = shortened(names, 6) or "nobody"
     ends = topology.nodes[src].name, topology.nodes[dst].name
     return TopologyError(
         f"{topology.expression}: no circuits lead from {ends[0]} to {ends[1]}, which is joined with {shown}",

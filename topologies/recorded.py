@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.model import Link, Node, Path, Topology
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.addressing import Addresses, plan
 from topologies.model import Path, Topology
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.addressing import is_bridge
 from topologies.model import Path, Topology
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from testbed.errors import WorkerError
+from testbed.base.errors import WorkerError
 from workloads.job import Probe
 
 SETTLE = 0.3

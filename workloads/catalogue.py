@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from workloads.datasets import DATASETS
 from workloads.models import MODELS
 from workloads.profiles import profiles

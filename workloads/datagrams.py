@@ -15,16 +15,15 @@ import socket
 import time
 from contextlib import suppress
 
-from testbed.errors import NeighbourError
+from testbed.base.errors import NeighbourError
 from workloads.arrivals import Arrivals, bind
 from workloads.job import Probe
 
 IP_MTU = 14
 UDP_SEGMENT, UDP_GRO = 103, 104
 """linux/in.h and linux/udp.h; Python does not name them. One call hands the kernel, or gets, many datagrams."""
-SO_RCVBUFFORCE = 33
 ROOM_BYTES = 4 << 20
-"""For what has come and was not read yet; an unprivileged user gets less."""
+"""For what has come and was not read yet, where net.core.rmem_max allows so much."""
 LARGEST_BYTES, MOST_SEGMENTS, MOST_S = 65_507, 40, 0.001
 """Of one call: its payload; its datagrams, of which the kernel takes 64; and how long they take at the link's rate, so
 that they arrive evenly. TCP sends about as much at once."""
@@ -58,10 +57,7 @@ class DatagramReceiver:
         self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._sock.setblocking(False)
         self._sock.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
-        try:
-            self._sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, ROOM_BYTES)
-        except PermissionError:
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM_BYTES)
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM_BYTES)
         bind(self._sock, probe)
         mtu = mtu_of(probe)
         self._as_stream = (mtu - TCP_HEADERS) / (mtu - UDP_HEADERS)

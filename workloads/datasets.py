@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.errors import MissingToolError
+from testbed.base.errors import MissingToolError
 from workloads import text
 from workloads.registry import lookup
 

@@ -5,10 +5,10 @@ gradient of the iteration is spoilt; and some workers may have had its sum, and 
 
 Chosen: whoever loses a neighbour, or waits in vain, closes all its connections, so that its neighbours lose one too,
 and in a moment all know. Each then checks in: it says how many iterations it has done, and waits for its next job. Who
-watches over the trial (:mod:`testbed.failover`) writes these jobs once everybody has checked in or is known to be dead:
-a forest of the living, and the iteration to go on with, the highest that any of them is at. Who is behind that takes
-weights and optimiser state from one who is not, as elastic training does (TorchElastic, Horovod's ``state.sync``), and
-all compute that iteration's gradient again, now that samples are shared out among fewer.
+watches over the trial (:mod:`testbed.recovery.failover`) writes these jobs once everybody has checked in or is known to
+be dead: a forest of the living, and the iteration to go on with, the highest that any of them is at. Who is behind that
+takes weights and optimiser state from one who is not, as elastic training does (TorchElastic, Horovod's
+``state.sync``), and all compute that iteration's gradient again, now that samples are shared out among fewer.
 
 Rejected: keeping a copy of each gradient to send again, which costs every iteration time and memory, and would leave
 the dead worker's samples out; workers agreeing among themselves, as Rina's do, for the lab knows at once who has died.
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from testbed.errors import NeighbourError, TestbedError, TrialTimeoutError
+from testbed.base.errors import NeighbourError, TestbedError, TrialTimeoutError
 from workloads.job import Job
 from workloads.sync import transport
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
-from testbed.errors import NeighbourError
+from testbed.base.errors import NeighbourError
 from workloads.arrivals import Arrivals, bind
 from workloads.datagrams import DatagramReceiver, DatagramSender
 from workloads.job import Probe

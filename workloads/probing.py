@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from testbed.errors import TestbedError
+from testbed.base.errors import TestbedError
 from workloads.job import Peer, Probe
 from workloads.probe import measure
 from workloads.sync import chunks, codec, transport

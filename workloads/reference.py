@@ -70,11 +70,6 @@ class Reference:
     scale: float = 0.0
 
 
-def reference_weights(training: Training, world: int | Worlds, mode: Mode = "real") -> NDArray[np.float32]:
-    """The weights of :func:`reference`."""
-    return reference(training, world, mode).weights
-
-
 @cache
 def reference(
     training: Training,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from testbed.errors import MissingToolError
+from testbed.base.errors import MissingToolError
 from workloads.models.bert_tiny import TOKENS, WORDS
 
 if TYPE_CHECKING:

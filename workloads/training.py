@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from workloads import datasets
 from workloads.datasets import Dataset
 from workloads.job import Training
@@ -243,7 +243,7 @@ def _check_fit(net: Model, data: Dataset) -> None:
         )
 
 
-def warm_up(model_name: str = "lenet5", dataset: str = "digits", batch: int = 16, seed: int = 1) -> None:
+def warm_up() -> None:
     """Do once, in a process that will fork workers, what each worker would else do for itself.
 
     Imports, data, and oneDNN's generated kernels are then shared. One thread only: a forked child has none of its
@@ -251,13 +251,13 @@ def warm_up(model_name: str = "lenet5", dataset: str = "digits", batch: int = 16
     each that it finds, after which PyTorch refuses to compute in a child.
     """
     use_one_thread()
-    net = model(model_name)
-    replica = Replica(Training(model_name, dataset, batch, 1, 0.0, 0.0, seed))
+    settings = Training("lenet5", "digits", batch=16, iterations=1, learning_rate=0.0, momentum=0.0, seed=1)
+    replica = Replica(settings)
     if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
         replica.evaluate()
     else:
         replica.compute(*replica.samples(0, 0, 1))
-    _made_before_the_fork[net.name, seed] = replica.weights
+    _made_before_the_fork[settings.model, settings.seed] = replica.weights
     del replica
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # a child that reuses a freed block would first have to copy its pages

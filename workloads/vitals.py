@@ -22,8 +22,13 @@ STALL_S = 0.05
 """A sleep that overruns by more is a standstill. The latest of thousands of sleeps overran by 4 to 32 ms in good
 trials, whose engines were busy."""
 HALT_S = 0.003
-"""As STALL_S, for brief stops too. Their sum shows a process that is stopped for 45 ms in every 100 ms. Only the part
-of a stop after the sleep's due end counts, so most stops count for less than they last."""
+"""As STALL_S, for brief stops too, without the part for which the thread waited for a core: that is judged by itself
+("run queue"), and was nearly all of the lateness where nine workers shared two cores (3 to 28 ms a sleep). The sum
+shows a process that is stopped for 45 ms in every 100 ms. Only the part of a stop after the sleep's due end counts, so
+most stops count for less than they last."""
+WAITED = Path("/proc/thread-self/schedstat")
+"""The second number is for how long (ns) the thread has waited for a core (kernel: sched-stats.rst); 0 or no file where
+the kernel does not count that, and then all lateness counts."""
 SNMP = Path("/proc/self/net/snmp")
 """TCP's counters of this network namespace (kernel: networking/snmp_counter.rst)."""
 
@@ -32,9 +37,9 @@ SNMP = Path("/proc/self/net/snmp")
 class Report:
     """Of one process, from the beginning of training to its end.
 
-    ``late_s`` is the median of by how much a sleep overran, ``stalled_s`` the sum of those above :data:`STALL_S` and
-    ``halted_s`` of those above :data:`HALT_S`; TCP segments are those of the whole host. None where they were not
-    watched.
+    ``late_s`` is the median of by how much a sleep overran, ``stalled_s`` the sum of those above :data:`STALL_S`, and
+    ``halted_s`` of those above :data:`HALT_S`, waits for a core left out; TCP segments are those of the whole host.
+    None where they were not watched.
     """
 
     cpu_s: float
@@ -82,23 +87,34 @@ class Vitals:
         return Report(cpu_s, late_s, stalled_s, self.halted_s(), sent, resent)
 
     def halted_s(self) -> float | None:
-        """For how long (s) this process has stood still so far, brief stops and one that still lasts included."""
+        """For how long (s) this process has stood still so far, with brief stops, and a long one that still lasts."""
         if not self._watched:
             return None
-        return self._halted_s + _above(HALT_S, time.monotonic() - self._due_s)
+        # Of a brief stop that still lasts, it is not known yet whether it is a wait for a core.
+        return self._halted_s + _above(STALL_S, time.monotonic() - self._due_s)
 
     def _segments(self) -> tuple[int, int]:
         return segments(self._snmp.read_text())
 
     def _sample(self) -> None:
+        waited_s = _waited_s()
         while not self._stop.is_set():
             self._due_s = time.monotonic() + PERIOD_S
             time.sleep(PERIOD_S)
             late_s = time.monotonic() - self._due_s
+            before_s, waited_s = waited_s, _waited_s()
             self._late_s.append(late_s)
             self._stalled_s += _above(STALL_S, late_s)
-            self._halted_s += _above(HALT_S, late_s)
+            self._halted_s += _above(HALT_S, late_s - (waited_s - before_s))
         self._due_s = math.inf
+
+
+def _waited_s() -> float:
+    """For how long this thread has waited for a core so far."""
+    try:
+        return int(WAITED.read_text().split()[1]) / 1e9
+    except FileNotFoundError:
+        return 0.0
 
 
 def _above(least_s: float, late_s: float) -> float:

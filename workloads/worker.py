@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
-from testbed.errors import NeighbourError, TestbedError, TrialTimeoutError
+from testbed.base.errors import NeighbourError, TestbedError, TrialTimeoutError
 from workloads import asynchronous, failover
 from workloads.compute import Accelerator, Computed
 from workloads.job import Job, Replay, Training

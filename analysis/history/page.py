@@ -16,7 +16,7 @@ from analysis.history.series import Point, Series
 from analysis.history.text import change_texts, heading, title, told
 from analysis.measured import NAMES, value_text
 from analysis.pages import source, template
-from testbed.files import write_bytes
+from testbed.files.writing import write_bytes
 
 LINE, LEVEL, CHANGE = "#0072b2", "#e69f00", "#d9453a"
 """Okabe and Ito's blue and orange, and the red that marks what to look at."""

@@ -15,9 +15,9 @@ from analysis.cell import Cell
 from analysis.conditions import differences, schemes
 from analysis.history.changes import change_points
 from analysis.measured import METRICS, Side, read
-from testbed.errors import OutputError
-from testbed.foreign import parse_json, read_bytes
-from testbed.printable import printable
+from testbed.base.errors import OutputError
+from testbed.base.printable import printable
+from testbed.files.foreign import parse_json, read_bytes
 
 MARK = b'"baseline"'
 """A JSON file with this may be a baseline."""

@@ -65,7 +65,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Check:
+class Statement:
     """One statement that a claim is made of, whether it holds here, and why it does not."""
 
     says: str
@@ -78,7 +78,7 @@ class Finding:
     """What came out. The first row stands for the claim where there is room for one; ``notes`` say what differs."""
 
     rows: tuple[Row, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[Statement, ...]
     notes: tuple[str, ...] = ()
 
     @property

@@ -11,58 +11,60 @@ from itertools import pairwise
 
 import numpy as np
 
-from analysis.papers.claim import Check, Row, Verdict, number, stated
+from analysis.papers.claim import Row, Statement, Verdict, number, stated
 from analysis.statistics import Interval
 
 
-def within(says: str, row: Row, low: float = -np.inf, high: float = np.inf) -> Check:
+def within(says: str, row: Row, low: float = -np.inf, high: float = np.inf) -> Statement:
     """The row's number is from ``low`` to ``high``."""
     found = row.interval
     if found is None:
-        return Check(says, Verdict.UNDECIDED, row.doubt if says.startswith(row.name) else f"{row.name}: {row.doubt}")
+        return Statement(
+            says, Verdict.UNDECIDED, row.doubt if says.startswith(row.name) else f"{row.name}: {row.doubt}"
+        )
     if low <= found.low and found.high <= high:
-        return Check(says, Verdict.HOLDS)
+        return Statement(says, Verdict.HOLDS)
     outside = found.high < low or high < found.low
     who = "" if says.startswith(row.name) else f"{row.name}: "
     why = f"{who}{_text(found, row.unit)}, where {_limits(low, high, row.unit)} would agree"
-    return Check(says, Verdict.FAILS if outside else Verdict.UNDECIDED, why)
+    return Statement(says, Verdict.FAILS if outside else Verdict.UNDECIDED, why)
 
 
-def near(says: str, row: Row, share: float) -> Check:
+def near(says: str, row: Row, share: float) -> Statement:
     """The row's number is the paper's, or off by at most that share of it."""
     assert isinstance(row.paper, int | float), f"{row.name}: the paper gives no number"
     return within(says, row, row.paper * (1 - share), row.paper * (1 + share))
 
 
-def falling(says: str, rows: Sequence[Row]) -> Check:
+def falling(says: str, rows: Sequence[Row]) -> Statement:
     """Each row's number is below the one before."""
     checks = [_below(says, later, earlier) for earlier, later in pairwise(rows)]
     for verdict in (Verdict.FAILS, Verdict.UNDECIDED):
         for check in checks:
             if check.verdict == verdict:
                 return check
-    return Check(says, Verdict.HOLDS)
+    return Statement(says, Verdict.HOLDS)
 
 
-def rising(says: str, rows: Sequence[Row]) -> Check:
+def rising(says: str, rows: Sequence[Row]) -> Statement:
     """Each row's number is above the one before."""
     return falling(says, rows[::-1])
 
 
-def _below(says: str, less: Row, more: Row) -> Check:
+def _below(says: str, less: Row, more: Row) -> Statement:
     low, high = less.interval, more.interval
     if low is None or high is None:
         unknown = less if low is None else more
-        return Check(says, Verdict.UNDECIDED, f"{unknown.name}: {unknown.doubt}")
+        return Statement(says, Verdict.UNDECIDED, f"{unknown.name}: {unknown.doubt}")
     if low.high < high.low:
-        return Check(says, Verdict.HOLDS)
+        return Statement(says, Verdict.HOLDS)
     why = f"{less.name} ({_text(low, less.unit)}) is not below {more.name} ({_text(high, more.unit)})"
-    return Check(says, Verdict.FAILS if low.low >= high.high else Verdict.UNDECIDED, why)
+    return Statement(says, Verdict.FAILS if low.low >= high.high else Verdict.UNDECIDED, why)
 
 
-def true(says: str, is_so: bool, otherwise: str) -> Check:
+def true(says: str, is_so: bool, otherwise: str) -> Statement:
     """What is computed and exact, and so is decided in any case."""
-    return Check(says, Verdict.HOLDS if is_so else Verdict.FAILS, "" if is_so else otherwise)
+    return Statement(says, Verdict.HOLDS if is_so else Verdict.FAILS, "" if is_so else otherwise)
 
 
 def _text(found: Interval, unit: str) -> str:

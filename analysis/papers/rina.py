@@ -19,7 +19,7 @@ from analysis.dependency_chain import (
     scatter_reduce_s,
 )
 from analysis.occupation import occupation, to_replace, worked_example
-from analysis.papers.claim import Check, Claim, Experiment, Finding, Paper, Row, Runs, Stated, Verdict
+from analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, Stated, Statement, Verdict
 from analysis.papers.evidence import GST, ITERATION_TIMES, Measured, Values, gst_s, measure, speed_up
 from analysis.papers.fitting import explained
 from analysis.papers.judging import near, rising, true, within
@@ -246,15 +246,15 @@ OVERHEADS = tuple(10 ** (exponent / 4) for exponent in range(-16, -3))
 """O / k = sigma / k from 0.01 % to 10 %, four a decade: no system is worse than the last, or better than the first."""
 
 
-def for_overheads(says: str, holds: Callable[[Overheads], bool]) -> Check:
+def for_overheads(says: str, holds: Callable[[Overheads], bool]) -> Statement:
     """A statement of the model, which holds or fails if it does so for any overheads; the paper gives none."""
     agreeing = [each for each in OVERHEADS if holds(Overheads(each, each))]
     if len(agreeing) == len(OVERHEADS):
-        return Check(says, Verdict.HOLDS)
+        return Statement(says, Verdict.HOLDS)
     if not agreeing:
-        return Check(says, Verdict.FAILS, "for no overheads does the model have it so")
+        return Statement(says, Verdict.FAILS, "for no overheads does the model have it so")
     low, high = (f"{100 * limit:.2g} %" for limit in (min(agreeing), max(agreeing)))
-    return Check(
+    return Statement(
         says, Verdict.UNDECIDED, f"the model has it so for O / k = sigma / k of {low} to {high}; the paper gives none"
     )
 
@@ -289,7 +289,7 @@ def throughput(runs: Runs) -> Finding:
     )
 
 
-def dragonfly() -> tuple[list[Row], list[Check]]:
+def dragonfly() -> tuple[list[Row], list[Statement]]:
     """Shares of B0 by the models of sections III-A and III-B, and what section VI-B says of them."""
     net = build_topology(NETWORKS[1], rate_bps=RATE_BPS)
     order = as_numbered(net)

@@ -10,7 +10,8 @@ from analysis.load import load
 from analysis.recorded import Run
 from analysis.report.beside import beside
 from analysis.report.points import apart
-from testbed.files import write_bytes
+from testbed.base.errors import UsageError
+from testbed.files.writing import write_bytes
 from topologies.load import no_code
 
 FORMATS = {"html": "report.html", "md": "report.md", "latex": "report.tex"}
@@ -22,8 +23,11 @@ def text(run_dirs: Sequence[Path], form: str = "html") -> str:
     """The report of one run, or of several side by side.
 
     Raises:
+        UsageError: there is no such format.
         OutputError: one is not a run directory, or a file of it is damaged.
     """
+    if form not in FORMATS:
+        raise UsageError(f"--format {form}: no such format", fix=f"give one of {', '.join(FORMATS)}")
     render: Callable[[Run], str] = import_module(f"analysis.report.{_MODULES[form]}").render
     with no_code("a report", "testbed topo and testbed forest draw what files make"):
         runs = [load(path) for path in run_dirs]
@@ -34,10 +38,11 @@ def write(run_dirs: Path | Sequence[Path], out: Path | None = None, form: str = 
     """Write a report atomically, into the run's directory where ``out`` does not say another file; return its path.
 
     Raises:
-        OutputError: as :func:`text`, or the report cannot be written.
+        UsageError, OutputError: as :func:`text`, or the report cannot be written.
         DiskFullError: no room is left.
     """
     paths = [run_dirs] if isinstance(run_dirs, Path) else list(run_dirs)
+    content = text(paths, form).encode()
     path = out or paths[0] / FORMATS[form]
-    write_bytes(path, text(paths, form).encode())
+    write_bytes(path, content)
     return path

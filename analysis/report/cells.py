@@ -7,39 +7,28 @@ one numeric part of it, the axis.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import inf, isfinite
-from statistics import median
 from typing import Any
 
-from analysis import ratios, statistics
+from analysis import ratios, repeats, statistics
 from analysis.recorded import Place, Run, Setting, Trial
+from analysis.repeats import JCT
 from analysis.statistics import Interval
-from analysis.verdicts import GST_P95, NUMBERS, in_short, largest
-from testbed.errors import SpecError
-from testbed.units import RATE, SIZE, TIME, Unit, rate_bps, size_bytes, time_s
+from testbed.base.errors import SpecError
+from testbed.base.units import RATE, SIZE, TIME, Unit, rate_bps, size_bytes, time_s
 
 BATCH = "batch"
-NOT_JUDGED = "not judged"
 _QUANTITIES: tuple[tuple[Unit, Callable[[object], float]], ...] = ((RATE, rate_bps), (TIME, time_s), (SIZE, size_bytes))
-GST, JCT, THROUGHPUT, ITERATIONS, WAITING = NUMBERS
-NUMBER_OF = {
-    **dict.fromkeys(("gst_median_s", "gst_theory_s", "gst_ratio", "gst_uncertainty_s"), GST),
-    **dict.fromkeys(("algbw_bps", "busbw_bps"), GST),
-    **{"throughput_sps": THROUGHPUT, "iteration_median_s": ITERATIONS, "straggler_wait_s": WAITING},
-    "gst_p95_s": GST_P95,
-}
-"""By which verdict each metric is judged: that of a number, or a derived one (:func:`analysis.verdicts.verdict_of`).
-Metrics that are not listed cover the whole job, so JCT's verdict judges them."""
 LEAST_BATCHES = 3
 """From so many batch sizes on they are an axis; two stand beside each other."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class MeasuredCell:
     """One arm at one setting: its repeats, finished or not."""
 
     label: str
@@ -61,20 +50,19 @@ class Cell:
 
     @cached_property
     def finished(self) -> tuple[Trial, ...]:
-        return tuple(trial for trial in self.trials if trial.done)
+        return repeats.finished(self.trials)
 
     def valid_in(self, number: str) -> bool:
         """Whether one of its numbers can be believed: it is VALID in a trial."""
         return any(trial.valid_in(number) for trial in self.finished)
 
     def counted(self, number: str) -> tuple[Trial, ...]:
-        """The trials that a number is from: those in which it is VALID, or, where there are none, all that finished."""
-        return tuple(trial for trial in self.finished if trial.valid_in(number)) or self.finished
+        """The trials that a number is from (:func:`analysis.repeats.counted`)."""
+        return repeats.counted(self.trials, number)
 
     def error(self, number: str) -> float | None:
         """By how much, as a share, any of these trials can be off; None where that is not known."""
-        judged = [trial.numbers.get(number) for trial in self.counted(number)]
-        return largest([one.error if one else None for one in judged])
+        return repeats.error(self.trials, number)
 
     @property
     def typical(self) -> Trial | None:
@@ -97,23 +85,17 @@ class Cell:
 
     @cached_property
     def verdict(self) -> str:
-        """That of all numbers, as :func:`analysis.verdicts.in_short`, or ``not judged``."""
-        return self._in_short(NUMBERS)
+        """That of all numbers (:func:`analysis.repeats.verdict`)."""
+        return repeats.verdict(self.trials)
 
     def verdict_in(self, number: str) -> str:
         """That of one of its numbers: ``VALID``, ``2 of 3 VALID``, ``INVALID``, ``FAILED`` or ``not judged``."""
-        return self._in_short((number,))
-
-    def _in_short(self, numbers: Collection[str]) -> str:
-        if self.finished and not any(trial.numbers for trial in self.finished):
-            return NOT_JUDGED
-        judged = [trial.numbers if trial.done else {} for trial in self.trials]
-        return in_short([{name: one for name, one in each.items() if name in numbers} for each in judged])
+        return repeats.verdict(self.trials, (number,))
 
     @cached_property
     def numbers(self) -> tuple[ratios.Numbers, ...]:
         """What ratios of it and other cells are of."""
-        return tuple(map(_numbers, self.finished))
+        return repeats.compared(self.trials)
 
     @property
     def part(self) -> str:
@@ -122,16 +104,15 @@ class Cell:
 
     def median(self, name: str) -> Interval | None:
         """Of a metric over the repeats, with its interval; None where no trial has it."""
-        return interval(self._values(name))
+        return interval(repeats.values(self.trials, name))
 
     def middle(self, name: str) -> float | None:
         """The same without the interval."""
-        values = self._values(name)
-        return float(median(values)) if values else None
+        return repeats.middle(self.trials, name)
 
-    def _values(self, name: str) -> list[float]:
-        values = [getattr(trial.metrics, name) for trial in self.counted(NUMBER_OF.get(name, JCT))]
-        return [value for value in values if value is not None]
+    def most(self, name: str) -> float | None:
+        """The largest of a metric over the repeats; None where no trial has it."""
+        return max(repeats.values(self.trials, name), default=None)
 
 
 @dataclass(frozen=True)
@@ -140,7 +121,7 @@ class Axis:
 
     key: str
     title: str
-    at: Callable[[Cell], float]
+    at: Callable[[MeasuredCell], float]
 
 
 @dataclass(frozen=True)
@@ -148,7 +129,7 @@ class Group:
     """Cells that are drawn together, in the arms' order; ``title`` says what they have in common."""
 
     title: str
-    cells: tuple[Cell, ...]
+    cells: tuple[MeasuredCell, ...]
 
 
 @dataclass(frozen=True)
@@ -156,29 +137,29 @@ class Study:
     """A run as its questions see it: the cells with a finished trial, and how they are drawn together."""
 
     run: Run
-    cells: tuple[Cell, ...]
+    cells: tuple[MeasuredCell, ...]
     along: Axis | None
     groups: tuple[Group, ...]
 
     @cached_property
-    def settings(self) -> tuple[tuple[Cell, ...], ...]:
+    def settings(self) -> tuple[tuple[MeasuredCell, ...], ...]:
         """The cells of each setting, which are compared with each other."""
-        found: dict[Setting, list[Cell]] = {}
+        found: dict[Setting, list[MeasuredCell]] = {}
         for cell in self.cells:
             found.setdefault(cell.setting, []).append(cell)
         return tuple(map(tuple, found.values()))
 
-    def having(self, wanted: Callable[[Cell], object]) -> list[Group]:
+    def having(self, wanted: Callable[[MeasuredCell], object]) -> list[Group]:
         """The groups with those of their cells for which it is true, less groups without any."""
         found = [Group(group.title, tuple(cell for cell in group.cells if wanted(cell))) for group in self.groups]
         return [group for group in found if group.cells]
 
-    def first(self, cell: Cell) -> Cell | None:
+    def first(self, cell: MeasuredCell) -> MeasuredCell | None:
         """The first arm's cell that a cell's ratios are relative to."""
         return self._by_place.get(self.run.reference_of(*cell.place))
 
     @cached_property
-    def _by_place(self) -> dict[Place | None, Cell]:
+    def _by_place(self) -> dict[Place | None, MeasuredCell]:
         return {cell.place: cell for cell in self.cells}
 
 
@@ -189,34 +170,24 @@ def study(run: Run) -> Study:
     return Study(run, finished, along, tuple(groups(finished, along)))
 
 
-def over(first: Cell, cell: Cell, name: str) -> Interval | None:
+def over(first: MeasuredCell, cell: MeasuredCell, name: str) -> Interval | None:
     """A number of a cell over the first one's (:func:`analysis.ratios.over`)."""
     return ratios.over(first.numbers, cell.numbers, name, paired=are_paired(first, cell))
 
 
-def faster(first: Cell, cell: Cell) -> Interval | None:
+def faster(first: MeasuredCell, cell: MeasuredCell) -> Interval | None:
     """How many times as fast it is as the first (:func:`analysis.ratios.speed_up`)."""
     return ratios.speed_up(first.numbers, cell.numbers, paired=are_paired(first, cell))
 
 
-def faster_by(first: Cell, cell: Cell) -> str:
+def faster_by(first: MeasuredCell, cell: MeasuredCell) -> str:
     """The number that this is by (:func:`analysis.ratios.speed_by`)."""
     return ratios.speed_by(first.numbers, cell.numbers)
 
 
-def are_paired(first: Cell, cell: Cell) -> bool:
+def are_paired(first: MeasuredCell, cell: MeasuredCell) -> bool:
     """Whether trials of the same repeat ran one after the other: those of one run did."""
     return first.part == cell.part
-
-
-def _numbers(trial: Trial) -> ratios.Numbers:
-    metrics = trial.metrics
-    values = {ratios.GST: metrics.gst_median_s, ratios.JCT: metrics.jct_s, ratios.THROUGHPUT: metrics.throughput_sps}
-    return ratios.Numbers(
-        trial.repeat,
-        (trial.world, *(one.world for one in trial.recoveries)),
-        {name: (trial.valid_in(name), value) for name, value in values.items() if value is not None},
-    )
 
 
 def interval(values: Iterable[float]) -> Interval | None:
@@ -230,7 +201,7 @@ def is_known(found: Interval | None) -> bool:
     return found is not None and found.high < float("inf")
 
 
-def cells(run: Run) -> tuple[Cell, ...]:
+def cells(run: Run) -> tuple[MeasuredCell, ...]:
     """Every arm at every setting that has a trial, by setting, then in the arms' order."""
     found: dict[tuple[Setting, str], list[Trial]] = {}
     for trial in run.trials:
@@ -238,7 +209,7 @@ def cells(run: Run) -> tuple[Cell, ...]:
     rank = {setting: i for i, setting in enumerate(_ordered({setting for setting, _ in found}))}
     place = {label: i for i, label in enumerate(run.labels)}
     keys = sorted(found, key=lambda key: (rank[key[0]], place[key[1]]))
-    return tuple(Cell(label, setting, tuple(found[setting, label])) for setting, label in keys)
+    return tuple(MeasuredCell(label, setting, tuple(found[setting, label])) for setting, label in keys)
 
 
 def axis(run: Run) -> Axis | None:
@@ -262,9 +233,9 @@ def axis(run: Run) -> Axis | None:
     return None
 
 
-def groups(found: Sequence[Cell], along: Axis | None) -> list[Group]:
+def groups(found: Sequence[MeasuredCell], along: Axis | None) -> list[Group]:
     """The cells whose settings differ at most along the axis, together."""
-    by_rest: dict[tuple[Any, ...], list[Cell]] = {}
+    by_rest: dict[tuple[Any, ...], list[MeasuredCell]] = {}
     for cell in found:
         by_rest.setdefault(_rest(cell, along), []).append(cell)
     if along is not None:  # the cells of an arm after each other, for they are a line
@@ -274,7 +245,7 @@ def groups(found: Sequence[Cell], along: Axis | None) -> list[Group]:
     return [Group(title(members[0], along), tuple(members)) for members in by_rest.values()]
 
 
-def title(cell: Cell, along: Axis | None = None) -> str:
+def title(cell: MeasuredCell, along: Axis | None = None) -> str:
     """What a cell's group is called: its setting without the axis."""
     drawn = along.key if along else None
     words = [f"Batch {cell.batch} per worker"] if cell.batch and drawn != BATCH else []
@@ -282,7 +253,7 @@ def title(cell: Cell, along: Axis | None = None) -> str:
     return ", ".join(words) or ("Every setting" if along else "The command")
 
 
-def _rest(cell: Cell, along: Axis | None) -> tuple[Any, ...]:
+def _rest(cell: MeasuredCell, along: Axis | None) -> tuple[Any, ...]:
     key = along.key if along else None
     return (None if key == BATCH else cell.batch, *((name, value) for name, value in cell.setting[1] if name != key))
 

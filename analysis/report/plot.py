@@ -15,7 +15,7 @@ from typing import Any
 
 from analysis.recorded import Run
 from analysis.report import words
-from analysis.report.cells import Axis, Cell, Group
+from analysis.report.cells import Axis, Group, MeasuredCell
 from analysis.report.question import Key, Panel, column, rounded
 
 Trace = dict[str, Any]
@@ -67,7 +67,7 @@ def legend(run: Run, along: Axis | None) -> tuple[Key, ...]:
     return dashes(run) if along else ()
 
 
-def identity(cell: Cell, along: Axis | None, number: str) -> dict[str, Any]:
+def identity(cell: MeasuredCell, along: Axis | None, number: str) -> dict[str, Any]:
     """The columns that every table of cells begins with; trials and verdict are those of a number."""
     point: dict[str, Any] = dict(cell.point)
     if along and along.key in point:
@@ -197,7 +197,7 @@ def error(value: str) -> dict[str, Any]:
 
 def rows_figure(
     traces: Sequence[Trace],
-    cells: Sequence[Cell],
+    cells: Sequence[MeasuredCell],
     x_title: str,
     span: tuple[float, float],
     number: str,
@@ -265,10 +265,10 @@ def finished(traces: Sequence[Trace], layout: dict[str, Any], height: int) -> Fi
     return {"data": [trace if "name" in trace else trace | nameless for trace in traces], "layout": layout | shared}
 
 
-def upright(x: float, y0: float, y1: float, dashes: str = "4px,3px", width: float = 2) -> dict[str, Any]:
+def upright(x: float, y0: float, y1: float, width: float = 2) -> dict[str, Any]:
     """A vertical line in a figure's own units."""
     x = float(f"{x:.6g}")
-    return {"type": "line", "x0": x, "x1": x, "y0": y0, "y1": y1, "line": {"dash": dashes, "width": width}}
+    return {"type": "line", "x0": x, "x1": x, "y0": y0, "y1": y1, "line": {"dash": "4px,3px", "width": width}}
 
 
 def level(y: float) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from analysis.recorded import Event, Recovery, Run
 from analysis.report import words
-from testbed.units import size_text
+from testbed.base.listing import shortened
+from testbed.base.units import size_text
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -70,12 +71,7 @@ def labs(run: Run) -> tuple[tuple[str, Pairs], ...]:
     for trial, lab in (run.environment.get("lab") or {}).items():
         if lab:
             alike.setdefault(_lab(lab), []).append(trial)
-    return tuple((_some(trials), pairs) for pairs, trials in alike.items())
-
-
-def _some(names: list[str]) -> str:
-    left = len(names) - MOST_NAMES
-    return ", ".join(names) if left <= 0 else f"{', '.join(names[:MOST_NAMES])} and {left} more"
+    return tuple((shortened(trials, MOST_NAMES), pairs) for pairs, trials in alike.items())
 
 
 def _lab(lab: Mapping[str, Any]) -> Pairs:

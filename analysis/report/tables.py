@@ -9,24 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from analysis import ratios
-from analysis.recorded import Attempt, Check, Place, Run, Trial
+from analysis.recorded import Attempt, Place, RecordedCheck, Run, Trial
+from analysis.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, TEST_ACCURACY, THROUGHPUT
 from analysis.report import words
-from analysis.report.cells import (
-    GST,
-    JCT,
-    NOT_JUDGED,
-    NUMBER_OF,
-    THROUGHPUT,
-    Cell,
-    as_text,
-    cells,
-    faster,
-    faster_by,
-    is_known,
-)
+from analysis.report.cells import MeasuredCell, as_text, cells, faster, faster_by, is_known
 from analysis.statistics import Interval
 from analysis.verdicts import CALLED, GST_P95, NUMBERS, in_short, percent
-from testbed.units import rate_text, size_text
+from testbed.base.units import rate_text, size_text
 
 NONE = words.UNKNOWN
 RATIO = "GST / bound"
@@ -84,34 +73,34 @@ def summary(run: Run) -> Table:
     return _without_empty(Table("summary", caption, ("Arm", *(maker.title for maker in makers)), tuple(rows)))
 
 
-def _state(cell: Cell) -> str:
+def _state(cell: MeasuredCell) -> str:
     return "" if _is_valid_in_some(cell) else "invalid" if cell.finished else "failed"
 
 
-def _is_valid_in_some(cell: Cell) -> bool:
+def _is_valid_in_some(cell: MeasuredCell) -> bool:
     return any(map(cell.valid_in, NUMBERS))
 
 
 @dataclass(frozen=True)
 class _Column:
     title: str
-    of: Callable[[Cell], Value]
+    of: Callable[[MeasuredCell], Value]
 
 
-def _settings(found: Sequence[Cell]) -> list[_Column]:
+def _settings(found: Sequence[MeasuredCell]) -> list[_Column]:
     """Batch, and a column for each setting that a sweep varies."""
     keys = dict.fromkeys(key for cell in found for key in cell.point)
     batch = [_Column("Batch", lambda cell: Value(str(cell.batch) if cell.batch else NONE, cell.batch))]
     return batch + [_Column(key, lambda cell, key=key: _point(cell, key)) for key in keys]  # type: ignore[misc]
 
 
-def _point(cell: Cell, key: str) -> Value:
+def _point(cell: MeasuredCell, key: str) -> Value:
     value = cell.trials[0].point.get(key)
     number = float(value) if isinstance(value, int | float) else None
     return Value(NONE if value is None else as_text(value), number)
 
 
-def _fidelity(cell: Cell) -> Value:
+def _fidelity(cell: MeasuredCell) -> Value:
     """The verdict, and how far off GST and JCT can be."""
     errors = {name: cell.error(name) for name in (GST, JCT)}
     reported = {name for trial in cell.finished for name in trial.numbers}
@@ -135,10 +124,10 @@ def _attempts(made: int, trials: int = 1) -> Value:
     return Value(str(made) if made > trials else NONE, made)
 
 
-def _results(run: Run, found: Mapping[Place, Cell]) -> list[_Column]:
+def _results(run: Run, found: Mapping[Place, MeasuredCell]) -> list[_Column]:
     jct, gst, each = (_Time(_values(found.values(), name)) for name in ("jct_s", "gst_median_s", "iteration_median_s"))
 
-    def speed_up(cell: Cell) -> Value:
+    def speed_up(cell: MeasuredCell) -> Value:
         """As in the figure of it; where it is not by JCT, that is said."""
         place = run.reference_of(*cell.place)
         first = found.get(place) if place else None
@@ -164,21 +153,21 @@ def _results(run: Run, found: Mapping[Place, Cell]) -> list[_Column]:
     ]
 
 
-def _values(found: Iterable[Cell], name: str) -> Iterable[float | None]:
+def _values(found: Iterable[MeasuredCell], name: str) -> Iterable[float | None]:
     return (cell.middle(name) for cell in found)
 
 
 def _middle(title: str, name: str, as_text: Callable[[float], str]) -> _Column:
     """A metric's median without its interval, which others say more of."""
 
-    def of(cell: Cell) -> Value:
+    def of(cell: MeasuredCell) -> Value:
         found = cell.middle(name)
         return Value(NONE) if found is None else _marked(Value(as_text(found), found), NUMBER_OF.get(name, JCT), cell)
 
     return _Column(title, of)
 
 
-def _median(cell: Cell, name: str, as_text: Callable[[float], str]) -> Value:
+def _median(cell: MeasuredCell, name: str, as_text: Callable[[float], str]) -> Value:
     """A metric's median with its interval."""
     return _marked(_value(cell.median(name), as_text), NUMBER_OF.get(name, JCT), cell)
 
@@ -190,7 +179,7 @@ def _value(found: Interval | None, as_text: Callable[[float], str]) -> Value:
     return Value(as_text(found.value), found.value, note)
 
 
-def _marked(value: Value, number: str, *cells: Cell) -> Value:
+def _marked(value: Value, number: str, *cells: MeasuredCell) -> Value:
     """A value that is INVALID though others of its row are not; a row that is INVALID as a whole is marked itself."""
     if value.text == NONE or not _is_valid_in_some(cells[-1]) or all(cell.valid_in(number) for cell in cells):
         return value
@@ -201,27 +190,27 @@ def _listed(*notes: str) -> str:
     return ", ".join(note for note in notes if note)
 
 
-def _gst(cell: Cell, unit: _Time) -> Value:
+def _gst(cell: MeasuredCell, unit: _Time) -> Value:
     """With what hosts' clocks leave open, where they have clocks of their own."""
     found = _median(cell, "gst_median_s", unit.text)
     off = cell.middle("gst_uncertainty_s")
     return replace(found, note=_listed(found.note, "" if off is None else f"± {off * 1e3:.2g} ms by clocks"))
 
 
-def _staleness(cell: Cell) -> Value:
+def _staleness(cell: MeasuredCell) -> Value:
     """The median, and how far it goes; nothing of a synchronous scheme."""
-    found, most = cell.middle("staleness_median"), cell.middle("staleness_max")
+    found, most = cell.middle("staleness_median"), cell.most("staleness_max")
     if found is None or most is None:
         return Value(NONE)
     return Value(f"{found:g}", found, f"at most {most:g}")
 
 
-def _accuracy(cell: Cell) -> Value:
-    known = [t.accuracy.test_accuracy for t in cell.counted(JCT) if t.accuracy.test_accuracy is not None]
-    return Value(NONE) if not known else Value(f"{min(known):.1%}", min(known))
+def _accuracy(cell: MeasuredCell) -> Value:
+    found = cell.middle(TEST_ACCURACY)
+    return Value(NONE) if found is None else Value(f"{found:.1%}", found)
 
 
-def _weights(cell: Cell) -> Value:
+def _weights(cell: MeasuredCell) -> Value:
     """The worst of the repeats."""
     found = [_trial_weights(trial) for trial in cell.finished]
     bad = [value for value in found if value.state == "bad"]
@@ -263,7 +252,7 @@ def bandwidths(run: Run) -> Table:
     return _without_empty(Table("bandwidths", caption, ("Arm", *(maker.title for maker in makers)), tuple(rows)))
 
 
-def _over_theory(cell: Cell) -> Value:
+def _over_theory(cell: MeasuredCell) -> Value:
     sent, theory = cell.middle("wire_bytes"), cell.middle("wire_bytes_theory")
     if sent is None or not theory:
         return Value(NONE)
@@ -281,7 +270,7 @@ def verdicts(run: Run) -> Table:
 
 
 def _judged(number: str) -> _Column:
-    def of(cell: Cell) -> Value:
+    def of(cell: MeasuredCell) -> Value:
         verdict, error = cell.verdict_in(number), cell.error(number)
         off = "" if error is None else f"at most {percent(error)} too {'low' if number == THROUGHPUT else 'long'}"
         valid = cell.valid_in(number)
@@ -304,7 +293,7 @@ def checks(run: Run) -> Table:
     return _without_empty(Table("checks", CHECKS, columns, tuple(rows)))
 
 
-def _limit(check: Check) -> str:
+def _limit(check: RecordedCheck) -> str:
     """``limit 0.05 stolen; threatens all numbers; of the machine``."""
     limit = "no limit" if check.limit is None else f"limit {check.limit:g} {check.unit}".strip()
     about = ["of the machine"] if check.machine else []
@@ -317,7 +306,7 @@ def _numbers(names: Sequence[str], every: Collection[str]) -> str:
     return words.listed(CALLED.get(name, name) for name in names) if names else "none"
 
 
-def _check(check: Check | None, trial: Trial) -> Value:
+def _check(check: RecordedCheck | None, trial: Trial) -> Value:
     if check is None:
         return Value(NONE)
     text = "not measured" if check.value is None else f"{check.value:.3g}"
@@ -411,7 +400,7 @@ def _attempt(one: Attempt) -> str:
     return f"{', '.join([*numbers, one.verdict])}: {'; '.join(one.reasons)}."
 
 
-def _reason(check: Check) -> str:
+def _reason(check: RecordedCheck) -> str:
     return f"{check.name}: {check.detail or f'{check.value} {check.unit}, limit {check.limit}'}"
 
 

@@ -9,17 +9,18 @@ from typing import TypeAlias
 
 from analysis import ratios
 from analysis.recorded import Place, Run, Trial
-from analysis.report.cells import Cell, as_text, cells, faster_by, is_known, over
+from analysis.report.cells import MeasuredCell, as_text, cells, faster_by, is_known, over
 from analysis.statistics import Interval
 from analysis.verdicts import CALLED
-from testbed.units import rate_text, size_text, time_text
+from testbed.base.listing import shortened
+from testbed.base.units import rate_text, size_text, time_text
 
 UNKNOWN = "–"
 INTERVALS = (
     "Of several repeats the median is shown, with its 95 % interval (by order statistics; of fewer than 6 repeats by "
     "Student's t on logarithms, which is wide for 2)."
 )
-Compared: TypeAlias = Sequence[tuple[Cell, Cell]]
+Compared: TypeAlias = Sequence[tuple[MeasuredCell, MeasuredCell]]
 """The first arm's cells, each with the one that is compared with it."""
 MOST_NAMED = 4
 """Sentences name at most so many trials one by one."""
@@ -81,13 +82,12 @@ def unlike(run: Run) -> str:
         return ""
     told = [found[label] for label in run.labels if label in found]
     each = [f"{cell.label} ran on {_network(cell)}, {first.label} on {_network(first)}" for first, cell in told]
-    more = f"; and so on for {len(each) - MOST_NAMED} more arms" if len(each) > MOST_NAMED else ""
     by_samples = any(faster_by(*both) == ratios.THROUGHPUT for both in told)
     what = " Arms with another number of workers are compared by samples per second alone." if by_samples else ""
-    return f"Networks differ: {'; '.join(each[:MOST_NAMED])}{more}.{what}"
+    return f"Networks differ: {shortened(each, MOST_NAMED, '; ', 'more arms')}.{what}"
 
 
-def _network(cell: Cell) -> str:
+def _network(cell: MeasuredCell) -> str:
     return cell.trials[0].topology
 
 
@@ -227,16 +227,16 @@ def _compared(run: Run, number: str) -> Compared:
 def _beside(run: Run) -> Compared:
     """Each cell of another arm, with the first arm's that its ratios are relative to; both have a finished trial."""
     found = [cell for cell in cells(run) if cell.finished]
-    by_place: dict[Place | None, Cell] = {cell.place: cell for cell in found}
+    by_place: dict[Place | None, MeasuredCell] = {cell.place: cell for cell in found}
     both = [(by_place.get(run.reference_of(*cell.place)), cell) for cell in found]
     return [(first, cell) for first, cell in both if first and first is not cell]
 
 
-def _are_valid(first: Cell, cell: Cell, number: str) -> bool:
+def _are_valid(first: MeasuredCell, cell: MeasuredCell, number: str) -> bool:
     return first.valid_in(number) and cell.valid_in(number)
 
 
-def _ratio(first: Cell, cell: Cell, name: str) -> float:
+def _ratio(first: MeasuredCell, cell: MeasuredCell, name: str) -> float:
     found = over(first, cell, name)
     assert found is not None  # others are not compared
     return found.value
@@ -270,7 +270,7 @@ def _fastest_job(trials: Sequence[Trial]) -> str:
     return f"{arm(best)} took {seconds(time)}{others}."
 
 
-def each(values: Sequence[tuple[float, Cell]], as_text: Callable[[float], str]) -> str:
+def each(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float], str]) -> str:
     """Every cell's value, or, of many, only the least and the greatest."""
     if len(values) <= MOST_NAMED:
         return listed(f"{as_text(value)} for {cell.label}" for value, cell in values)
@@ -285,19 +285,19 @@ def counted(labels: Sequence[str], did: str) -> str:
     return listed([first, *rest])
 
 
-def setting(cell: Cell) -> str:
+def setting(cell: MeasuredCell) -> str:
     """``batch 16, links.rate 100 Mbit/s``."""
     words = [f"batch {cell.batch}"] if cell.batch else []
     return ", ".join([*words, *(f"{key} {value}" for key, value in cell.point.items())])
 
 
-def where(cell: Cell) -> str:
+def where(cell: MeasuredCell) -> str:
     """The setting at the beginning of a sentence."""
     text = setting(cell)
     return f"{text[0].upper()}{text[1:]}: " if text else ""
 
 
-def in_cell(cell: Cell) -> str:
+def in_cell(cell: MeasuredCell) -> str:
     """A cell among all of the run."""
     text = setting(cell)
     return f"{cell.label} at {text}" if text else cell.label
@@ -314,7 +314,7 @@ def columns(name: str, found: Interval | None) -> dict[str, float | None]:
     return {name: found.value if found else None, f"{name}_low": ends[0], f"{name}_high": ends[1]}
 
 
-def about_intervals(cells: Sequence[Cell], number: str) -> list[str]:
+def about_intervals(cells: Sequence[MeasuredCell], number: str) -> list[str]:
     """That a number has none, where there was one repeat; or for which cells it has none."""
     alone = [cell for cell in cells if len(cell.counted(number)) < 2]
     if not alone:

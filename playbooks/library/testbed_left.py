@@ -33,7 +33,7 @@ def main():
     if code is None:  # it is not prepared, so nothing has run there
         module.exit_json(changed=False, left=[])
     sys.path.insert(0, str(code))
-    from testbed.errors import TestbedError
+    from testbed.base.errors import TestbedError
     from testbed.lab.baremetal import leftovers
 
     try:

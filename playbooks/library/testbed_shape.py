@@ -43,7 +43,7 @@ def main():
             module.exit_json(changed=False)
         module.fail_json(msg="it is not prepared with this code", fix="testbed hosts prepare --inventory FILE")
     sys.path.insert(0, str(code.parent))
-    from testbed.errors import TestbedError
+    from testbed.base.errors import TestbedError
     from testbed.lab.baremetal import shaper
 
     try:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.base.units import rate_text
 from testbed.capacity.cache import Known
 from testbed.capacity.load import Load, load_of, not_known
 from testbed.spec.model import Profile
-from testbed.trial import Trial
-from testbed.units import rate_text
+from testbed.trial.model import Trial
 
 MEASURE = "testbed doctor --capacity"
 UNMEASURED = f"whether this machine carries it is not known: {MEASURE} measures that in half a minute"
@@ -143,7 +143,7 @@ def round_down(value: float, digits: int = 2) -> float:
     return round(math.floor(value / step * (1 + 1e-9)) * step, 10)
 
 
-def round_up(value: float, digits: int = 2) -> float:
-    """``value`` with so many digits, and not less than it."""
-    step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+def round_up(value: float) -> float:
+    """``value`` with two digits, and not less than it."""
+    step = 10.0 ** (math.floor(math.log10(value)) - 1)
     return round(math.ceil(value / step * (1 - 1e-9)) * step, 10)

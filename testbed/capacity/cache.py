@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from testbed.base.errors import OutputError
 from testbed.capacity.model import Capacity, NothingCarriedError, Step, fitted
-from testbed.environment import cpu_model
-from testbed.errors import OutputError
-from testbed.files import named_errors, write_bytes
-from testbed.foreign import parse_json
+from testbed.experiment.provenance import cpu_model
+from testbed.files.foreign import parse_json
+from testbed.files.writing import named_errors, write_bytes
 
 FILE = Path("testbed") / "capacity.json"
 SCHEMA = 1

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from testbed.base.errors import SpecError, UsageError
 from testbed.capacity.advice import MEASURE, round_up
 from testbed.capacity.cache import Known, known
 from testbed.capacity.load import chunks_of, load_of, not_known
 from testbed.capacity.model import Capacity
-from testbed.errors import SpecError, UsageError
+from testbed.experiment.expand import first_trials, gradient_of
 from testbed.lab.base import FASTEST_BPS
 from testbed.spec import Source
 from testbed.spec.model import Profile
-from testbed.trial import Trial
-from testbed.trials import first_trials, gradient_of
+from testbed.trial.model import Trial
 
 LEAST_MESSAGE_BYTES = 1448
 """A chunk on average: a full packet. With less, packets are not full, and the kernel's bytes are not the forest's."""

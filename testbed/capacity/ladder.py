@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.calm import Lookout
+from testbed.base.errors import TrialError
 from testbed.capacity.load import in_all_bps, load_of
 from testbed.capacity.model import Step, certified
-from testbed.environment import congestion_control
-from testbed.errors import TrialError
-from testbed.execute import execute
+from testbed.evidence.referee import Referee
+from testbed.experiment.expand import trials
+from testbed.experiment.provenance import congestion_control
 from testbed.lab.base import Lab
 from testbed.lab.netns import NetnsLab
-from testbed.referee import Referee
+from testbed.machine.calm import Lookout
 from testbed.spec import read
-from testbed.trial import Trial
-from testbed.trials import trials
+from testbed.trial.execute import execute
+from testbed.trial.model import Trial
 
 ABOUT_S = 35
 MODEL, BATCH, MTU = "vgg19", 32, 1500

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from testbed.jobs import inner_nodes
+from testbed.experiment.expand import lab_rate_bps
 from testbed.lab.base import LinkSettings
-from testbed.trial import Network, Trial
-from testbed.trials import lab_rate_bps
+from testbed.trial.job_files import inner_nodes
+from testbed.trial.model import Network, Trial
 from workloads.sync.chunks import cut
 from workloads.sync.cost import goodput
 

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from testbed.base.errors import TestbedError
 from testbed.capacity.load import Load
-from testbed.errors import TestbedError
 
 PRICES = np.array([0.0725, 0.0316, 0.0164, 0.0116])
 """Cores for each of :func:`units` of a load: of one 2.x GHz machine with time to spare (benchmarks/capacity.py --prices

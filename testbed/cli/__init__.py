@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
 
 import typer
 
-from testbed.address_space import is_lack, too_little
+from testbed.base.address_space import is_lack, too_little
+from testbed.base.errors import TestbedError, UsageError, as_json
+from testbed.base.exits import code_for
+from testbed.base.printable import printable
 from testbed.cli import clean, compare, containers, describe, experiment, hold, hosts, reproduce, theory
-from testbed.errors import TestbedError, UsageError
-from testbed.exits import code_for
-from testbed.printable import printable
 
 app = typer.Typer(
     name="testbed",
@@ -50,19 +51,32 @@ LONGEST_LINE = 1000
 
 
 def main() -> None:
-    """Run the command line; a mistake of the user's ends with a message and an exit code of ``testbed.exits``."""
+    """Run the command line; a mistake of the user's ends with a message and an exit code of ``testbed.base.exits``."""
     try:
         _call()
     except TestbedError as error:
-        print("\n".join(map(_cut, printable(f"error: {error}").split("\n"))), file=sys.stderr)
+        if _wants_json(sys.argv[1:]):
+            told = {name: text and _shown(text) for name, text in as_json(error).items()}
+            print(json.dumps({"error": told}))
+        print(_shown(f"error: {error}"), file=sys.stderr)
         sys.exit(code_for(error))
+
+
+def _wants_json(words: Sequence[str]) -> bool:
+    """Whether a program reads standard output; it is then told of errors there, too."""
+    return "--json" in words and words[0] != "exec"
+
+
+def _shown(text: str) -> str:
+    """Text that a terminal can have, with no line that is too long."""
+    return "\n".join(map(_cut, printable(text).split("\n")))
 
 
 def _call() -> None:
     """Run a command to its end, with all that it printed written, so that what cannot be written is told as any error.
 
     Raises:
-        TestbedError: the command's, or :func:`testbed.streams.guard`'s.
+        TestbedError: the command's, or :func:`testbed.base.streams.guard`'s.
     """
     _check_words(sys.argv[1:])
     try:

@@ -53,9 +53,9 @@ def measure(tell: Callable[[str], object]) -> Known:
     """
     from datetime import datetime
 
+    from testbed.base.units import rate_text
     from testbed.capacity import cache, ladder
     from testbed.capacity.model import fitted
-    from testbed.units import rate_text
 
     def tell_step(step: Step) -> None:
         each, whole = rate_text(step.load.rate_bps), rate_text(step.load.in_all_bps)

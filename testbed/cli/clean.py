@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from testbed.base.columns import columns
 from testbed.cli.hosts import AllowMissing
 from testbed.cli.output import AsJson, print_json
-from testbed.columns import columns
 
 
 def clean(
@@ -32,7 +32,7 @@ def clean(
 
 
 def _here(yes: bool, as_json: bool) -> None:
-    from testbed import leftovers
+    from testbed.machine import leftovers
 
     found, unseen = leftovers.find()
     if yes:

@@ -75,8 +75,8 @@ def compare(
     """
     from analysis.compare import compare as judge
     from analysis.measured import read
-    from testbed.files import write_bytes
-    from testbed.verdict_options import exit_code, pairs, wanted
+    from testbed.comparison.options import exit_code, pairs, wanted
+    from testbed.files.writing import write_bytes
 
     limits = wanted(thresholds, metrics)
     old, measured = read(base), read(new)
@@ -102,7 +102,7 @@ def baseline(
     as_json: AsJson = False,
 ) -> None:
     """Make a baseline of a run: a small file to commit, which later runs are compared with."""
-    from testbed.gate import make_baseline
+    from testbed.comparison.gate import make_baseline
 
     told = make_baseline(run, out)
     if as_json:
@@ -125,8 +125,8 @@ def history(
     """
     from analysis.history import page, text
     from analysis.history.series import collect, series
-    from testbed.printable import printable
-    from testbed.verdict_options import known_metric
+    from testbed.base.printable import printable
+    from testbed.comparison.options import known_metric
 
     known_metric("--metric", metric)
     sides, unread = collect(folder)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from testbed import exits
+from testbed.base import exits
+from testbed.base.columns import columns
 from testbed.cli.output import AsJson, print_json
-from testbed.columns import columns
 
 if TYPE_CHECKING:
-    from testbed.doctor import Check
+    from testbed.machine.doctor import Prerequisite
     from workloads.catalogue import Entry
 
 TopologyText = Annotated[
@@ -41,9 +41,9 @@ def topo(
 
     Switches, ports, links, bisection; NICs, switch ports, transceivers and cables by price.
     """
-    from testbed import prices as price_tables
-    from testbed.files import write_bytes
-    from testbed.units import rate_bps
+    from testbed.base.units import rate_bps
+    from testbed.files.writing import write_bytes
+    from testbed.spec import prices as price_tables
     from topologies import draw as drawing
     from topologies.build import build
     from topologies.describe import describe
@@ -93,10 +93,10 @@ def forest(
 
     Classes, rounds, bytes, the load of each link, the least GST, and whether its sums are right.
     """
-    from testbed.errors import UsageError
-    from testbed.files import write_bytes
-    from testbed.inspection import inspect, text
-    from testbed.units import rate_bps
+    from testbed.api.inspection import inspect, text
+    from testbed.base.errors import UsageError
+    from testbed.base.units import rate_bps
+    from testbed.files.writing import write_bytes
     from topologies.build import build
     from workloads.catalogue import tensor_sizes
     from workloads.sync import draw as drawing
@@ -179,9 +179,9 @@ def doctor(
 
     Beside what it cannot is the command that enables it. The exit code is 2 where no experiment can run.
     """
+    from testbed.base.errors import UsageError
     from testbed.cli.capacity import measured
-    from testbed.doctor import checks
-    from testbed.errors import UsageError
+    from testbed.machine.doctor import checks
 
     if once and not capacity:
         raise UsageError("--once is about what --capacity measures", fix="add --capacity")
@@ -198,7 +198,7 @@ def doctor(
         raise typer.Exit(exits.BAD_SPEC_OR_USAGE)
 
 
-def _print_checks(found: Sequence[Check]) -> None:
+def _print_checks(found: Sequence[Prerequisite]) -> None:
     width = max(len(check.name) for check in found)
     for check in found:
         print(f"{'ok' if check.ok else 'no':3}{check.name.ljust(width)}  {check.detail}")
@@ -209,7 +209,7 @@ def _print_checks(found: Sequence[Check]) -> None:
 
 
 def _cell(key: str, value: object) -> str:
-    from testbed.units import rate_text, time_text
+    from testbed.base.units import rate_text, time_text
 
     if isinstance(value, dict):
         return ", ".join(f"{level}: {count}" for level, count in value.items()) or "-"

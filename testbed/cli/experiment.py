@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from testbed import exits, interrupt
+from testbed.base import exits, interrupt
+from testbed.base.columns import columns
 from testbed.cli.compare import AcceptFailures, AcceptInconclusive, Allow, Metrics, Thresholds
 from testbed.cli.output import AsJson, print_json, rich_table
-from testbed.columns import columns
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from testbed.gate import Gate
+    from testbed.comparison.gate import Gate
+    from testbed.experiment.progress import Lines
+    from testbed.experiment.run import Experiment, Run
     from testbed.lab.base import Lab
-    from testbed.progress import Lines
-    from testbed.run import Experiment, Run
-    from testbed.trial import Trial
+    from testbed.trial.model import Trial
 
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")]
 Overrides = Annotated[
@@ -106,9 +106,9 @@ def run(
     with interrupt.exit_at_once():
         from rich.console import Console
 
-        from testbed.progress import reporter
+        from testbed.experiment.progress import reporter
 
-        import_module("testbed.run")  # half a second; those that need it take it from there
+        import_module("testbed.experiment.run")  # half a second; those that need it take it from there
     console = Console(stderr=as_json)
     interrupt.raise_once()
     open_lab = machines(inventory, allow_missing, backend)
@@ -162,7 +162,7 @@ def plan(
 
     Its trials, their least GST and duration, and what would be built; nothing is touched.
     """
-    from testbed import planning
+    from testbed.experiment import planning
     from testbed.spec import load
 
     found = planning.plan(load(spec, with_backend(overrides, backend)))
@@ -184,12 +184,10 @@ def report(
 
     Several runs stand side by side, with what their specs and environments differ in.
     """
-    from analysis.report import FORMATS, text
-    from testbed.errors import UsageError
-    from testbed.run import write_report
+    from analysis.report import text
+    from testbed.base.errors import UsageError
+    from testbed.experiment.run import write_report
 
-    if form not in FORMATS:
-        raise UsageError(f"--format {form}: no such format", fix=f"give one of {', '.join(FORMATS)}")
     if len(runs) > 1 and out is None:
         raise UsageError("a report of several runs belongs to none of them", fix="say where it goes: --out FILE")
     if out == STANDARD_OUTPUT:
@@ -206,7 +204,7 @@ def report(
 
 def machines(inventory: Path | None, allow_missing: bool, backend: str | None) -> Callable[[], Lab] | None:
     """What opens the lab of an inventory, if one is given."""
-    from testbed.errors import UsageError
+    from testbed.base.errors import UsageError
 
     if inventory is None:
         if allow_missing:
@@ -227,7 +225,7 @@ def refuse_inventory(lab: str) -> NoReturn:
     Raises:
         UsageError: always.
     """
-    from testbed.errors import UsageError
+    from testbed.base.errors import UsageError
 
     raise UsageError(f"--inventory is for the lab baremetal, not {lab}", fix="leave one of the two out")
 
@@ -243,9 +241,9 @@ def _experiment(
     patient: Sequence[str] = (),
 ) -> Experiment:
     """``patient`` are overrides that a run may also go on with that has its own spec."""
-    from testbed.errors import UsageError
-    from testbed.run import Experiment
-    from testbed.rundir import source_of
+    from testbed.base.errors import UsageError
+    from testbed.experiment.directory import source_of
+    from testbed.experiment.run import Experiment
     from testbed.spec import load
 
     if resume and out:
@@ -270,7 +268,7 @@ def _part(text: str) -> tuple[int, int]:
     Raises:
         UsageError: it is none, or there is no such part.
     """
-    from testbed.errors import UsageError
+    from testbed.base.errors import UsageError
 
     match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
     number, count = (int(match[1]), int(match[2])) if match else (0, 0)
@@ -282,15 +280,18 @@ def _part(text: str) -> tuple[int, int]:
 def merge(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The directories of parts of one experiment.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="New directory for the whole.")],
+    run_code: Annotated[
+        bool, typer.Option("--run-code", help="Run the files that the parts' spec names topologies or schemes in.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make one run of parts that ran on several machines.
 
     Parts are made with testbed run SPEC --part 1/2. What no part has run, testbed run --resume DIR runs.
     """
-    from testbed.merge import merged
+    from testbed.comparison.merge import merged
 
-    done = merged(runs, out)
+    done = merged(runs, out, run_code)
     page = _report(done.run)
     if as_json:
         print_json({"run": str(out), "report": str(page), "missing": done.missing, "kept": done.kept})
@@ -304,7 +305,7 @@ def merge(
 
 
 def _report(done: Run) -> Path:
-    from testbed.run import write_report
+    from testbed.experiment.run import write_report
 
     return write_report([done.path])
 
@@ -316,7 +317,7 @@ def _words(given: Mapping[str, object]) -> list[str]:
 
 
 def _print_comparison(done: Run, console: Console, go_on: str) -> None:
-    from testbed.comparison import fitting, notes, table
+    from testbed.comparison.closing_table import fitting, notes, table
 
     print()
     header, rows = table(done.records, done.first)
@@ -349,7 +350,7 @@ def _gate(
     accept_failures: bool,
 ) -> Gate | None:
     """What a run is held against, if anything; read first, so that nothing runs in vain."""
-    from testbed.errors import UsageError
+    from testbed.base.errors import UsageError
 
     if baseline is None:
         if thresholds or metrics or allow or accept_inconclusive or accept_failures:
@@ -359,8 +360,8 @@ def _gate(
             )
         return None
     from analysis.measured import read
-    from testbed.gate import Gate
-    from testbed.verdict_options import wanted
+    from testbed.comparison.gate import Gate
+    from testbed.comparison.options import wanted
 
     return Gate(read(baseline), wanted(thresholds, metrics), allow, accept_failures)
 
@@ -376,9 +377,9 @@ def _gated(
 ) -> tuple[dict[str, Any], int]:
     """Hold a run against its baseline and say what came out; the comparison as JSON, and the exit code."""
     from analysis.compare_output import as_json, text
-    from testbed.gate import MeasuringAgainInterrupted
-    from testbed.progress import reporter
-    from testbed.verdict_options import exit_code
+    from testbed.comparison.gate import MeasuringAgainInterrupted
+    from testbed.comparison.options import exit_code
+    from testbed.experiment.progress import reporter
 
     def again(left: Sequence[Trial]) -> Lines:
         console.print("\nsuspicious cells are measured once more:", highlight=False)

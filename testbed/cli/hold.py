@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from testbed import interrupt
+from testbed.base import interrupt
 from testbed.cli.experiment import (
     AllowMissing,
     Backend,
@@ -27,25 +27,32 @@ def up(
     cli: Annotated[bool, typer.Option("--cli", help="Mininet's own command line, here; only with mininet.")] = False,
     inventory: Inventory = None,
     allow_missing: AllowMissing = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For programs: print the nodes as JSON; end when standard input ends, too.")
+    ] = False,
 ) -> None:
     """Build the network of one arm and hold it.
 
     The first arm, unless --arm says another; until Ctrl-C. Reach its nodes with testbed exec.
     """
-    from testbed import holding
+    from testbed.base.errors import UsageError
     from testbed.capacity.fit import fit
+    from testbed.interactive import hold
     from testbed.spec import load
 
+    if cli and as_json:
+        raise UsageError("--cli and --json exclude each other", fix="give one of them")
     open_lab = machines(inventory, allow_missing, backend)
     source = fit(load(spec, with_backend(overrides, "baremetal" if inventory else backend)))
     if inventory and source.spec.lab != "baremetal":
         refuse_inventory(source.spec.lab)
-    network = holding.pick(source, arm)
+    network = hold.pick(source, arm)
     interrupt.raise_once()
     try:
-        holding.hold(network, source.spec, open_lab, command_line=cli)
+        hold.hold(network, source.spec, open_lab, command_line=cli, for_program=as_json)
     except KeyboardInterrupt:
-        print("\nthe lab is gone")
+        if not as_json:
+            print("\nthe lab is gone")
 
 
 def execute(
@@ -56,7 +63,7 @@ def execute(
 
     testbed up holds it, in another terminal: testbed exec h0 -- ping -c 1 h1
     """
-    from testbed import up as doorway
+    from testbed.interactive import reach as doorway
 
     try:
         status = doorway.execute(node, command)

@@ -22,17 +22,17 @@ def print_json(value: object) -> None:
 COLOURS = {"VALID": "[green]VALID[/]", "INVALID": "[red]INVALID[/]", "FAILED": "[bold red]FAILED[/]"}
 
 
-def rich_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Table:
+def rich_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Rows as a table for a terminal; verdicts in colour. Where it is narrow, the first column and the verdict wrap."""
     from rich.markup import escape
     from rich.table import Table
 
-    from testbed.comparison import NARROWEST_NAME, NARROWEST_VERDICT, VERDICT  # here, for it loads numpy
+    from testbed.comparison.closing_table import NARROWEST_NAME, NARROWEST_VERDICT, VERDICT  # here, for it loads numpy
 
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for i, name in enumerate(header):
         widest = max([len(name), *(len(row[i]) for row in rows)])
-        if i < left:
+        if i == 0:
             table.add_column(name, min_width=min(widest, NARROWEST_NAME), overflow="fold")
         elif name == VERDICT:
             table.add_column(name, justify="right", min_width=min(widest, NARROWEST_VERDICT))

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from testbed import exits, interrupt
+from testbed.base import exits, interrupt
+from testbed.base.columns import columns
 from testbed.cli.experiment import Quiet, Retries, patience
 from testbed.cli.output import AsJson, print_json
-from testbed.columns import columns
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from analysis.papers.claim import Claim, Paper
-    from testbed.reproduction import Decided
+    from testbed.comparison.reproduction import Decided
 
 PaperName = Annotated[str | None, typer.Argument(metavar="PAPER", help="Such as bml.", show_default=False)]
 ClaimName = Annotated[str | None, typer.Argument(metavar="[CLAIM]", help="Such as bml.gst.", show_default=False)]
@@ -51,7 +51,7 @@ def reproduce(
     with interrupt.exit_at_once():
         from rich.console import Console
 
-        import_module("testbed.reproduction")  # a second
+        import_module("testbed.comparison.reproduction")  # a second
     if listed:
         _list(paper, claim, as_json)
         return
@@ -67,13 +67,13 @@ def reproduce(
     except KeyboardInterrupt:
         _interrupted(place)
     if as_json:
-        from testbed.reproduction import as_json as told
+        from testbed.comparison.reproduction import as_json as told
 
         print_json({"paper": chosen.name, "full": full, "page": str(page), "claims": [told(one) for one in decided]})
     else:
         _print(decided, detailed=claim is not None)
         print(f"\npage: {page}")
-    from testbed.reproduction import exit_code
+    from testbed.comparison.reproduction import exit_code
 
     raise typer.Exit(exit_code(decided, all_ran))
 
@@ -81,7 +81,7 @@ def reproduce(
 def _choose(paper: str | None, claim: str | None) -> tuple[Paper, Sequence[Claim]]:
     """The paper and its claims that were asked for; a claim may leave out the paper's name."""
     from analysis.papers import PAPERS
-    from testbed.errors import UsageError
+    from testbed.base.errors import UsageError
     from topologies.parameters import did_you_mean
 
     if paper is None:
@@ -110,15 +110,15 @@ def _refuse_others(place: Path) -> None:
         OutputError: something else is there.
     """
     from analysis.papers import PAPERS
-    from testbed.reproduction import refuse_others
+    from testbed.comparison.reproduction import refuse_others
 
     refuse_others(place, PAPERS.values())
 
 
 def _list(paper: str | None, claim: str | None, as_json: bool) -> None:
     from analysis.papers import PAPERS
-    from testbed.reproduction import expected_s
-    from testbed.units import time_text
+    from testbed.base.units import time_text
+    from testbed.comparison.reproduction import expected_s
 
     chosen = [_choose(paper, claim)] if paper else [(one, one.claims) for one in PAPERS.values()]
     listed = [one for _, claims in chosen for one in claims]
@@ -148,7 +148,7 @@ def _know_capacity(claims: Sequence[Claim], full: bool, console: Console) -> Non
     from testbed.capacity import cache
     from testbed.capacity.model import NothingCarriedError
     from testbed.cli.capacity import measure
-    from testbed.reproduction import experiments
+    from testbed.comparison.reproduction import experiments
 
     if not experiments(claims, full) or cache.known().capacity is not None:
         return
@@ -160,8 +160,8 @@ def _know_capacity(claims: Sequence[Claim], full: bool, console: Console) -> Non
 
 def _measure(claims: Sequence[Claim], out: Path, full: bool, console: Console, overrides: Sequence[str]) -> bool:
     """Run what is missing; whether all trials could be run."""
-    from testbed.progress import reporter
-    from testbed.reproduction import experiments, measure, scales
+    from testbed.comparison.reproduction import experiments, measure, scales
+    from testbed.experiment.progress import reporter
 
     needed = experiments(claims, full)
     all_ran = True
@@ -176,8 +176,8 @@ def _measure(claims: Sequence[Claim], out: Path, full: bool, console: Console, o
 def _decide(paper: Paper, claims: Sequence[Claim], out: Path, full: bool) -> tuple[list[Decided], Path]:
     """The findings, and the page that has them."""
     from analysis.papers.page import render
-    from testbed.files import named_errors, write_bytes
-    from testbed.reproduction import MODES, decide, folder, runs, scales
+    from testbed.comparison.reproduction import MODES, decide, folder, runs, scales
+    from testbed.files.writing import named_errors, write_bytes
 
     decided = decide(claims, runs(claims, out, full))
     page = out / f"{paper.name if len(claims) == len(paper.claims) else claims[0].name}.html"
@@ -190,7 +190,7 @@ def _decide(paper: Paper, claims: Sequence[Claim], out: Path, full: bool) -> tup
 
 
 def _print(decided: Sequence[Decided], detailed: bool) -> None:
-    from testbed.reproduction import HEADER, LEFT, summary, texts
+    from testbed.comparison.reproduction import HEADER, LEFT, summary, texts
 
     print()
     if detailed:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from testbed.base.columns import columns
 from testbed.cli.output import AsJson, print_json
-from testbed.columns import columns
 
 if TYPE_CHECKING:
     from analysis.papers.table import Table
@@ -20,7 +20,7 @@ Claim = Annotated[str | None, typer.Argument(metavar="[PAPER[.CLAIM]]", help="Su
 def theory(claim: Claim = None, as_json: AsJson = False) -> None:
     """Compute what papers claim and put it beside their own figures; without an argument, list the claims."""
     from analysis.papers import TABLES
-    from testbed.errors import UsageError
+    from testbed.base.errors import UsageError
     from topologies.parameters import did_you_mean
 
     chosen = [name for name in TABLES if claim is None or name == claim or name.startswith(f"{claim}.")]

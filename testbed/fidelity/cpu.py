@@ -8,7 +8,7 @@ import numpy as np
 
 from testbed.fidelity.check import About, Check
 from testbed.fidelity.seen import Seen
-from testbed.monitor import CpuLog
+from testbed.machine.monitor import CpuLog
 
 ABOUT = About(
     "CPU headroom",

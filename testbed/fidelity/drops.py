@@ -7,7 +7,7 @@ from typing import Any
 
 from testbed.fidelity.check import About, Check
 from testbed.fidelity.seen import Seen
-from testbed.trial import link_settings
+from testbed.trial.model import link_settings
 
 ABOUT = About(
     "drops",

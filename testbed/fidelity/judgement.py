@@ -19,7 +19,7 @@ import pandas as pd
 
 from analysis import metrics
 from analysis.verdicts import INVALID, NUMBERS, VALID
-from testbed.bounds import Bounds
+from testbed.evidence.bounds import Bounds
 from testbed.fidelity import (
     aggregators,
     cpu,

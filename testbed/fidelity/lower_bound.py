@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 
 from analysis import metrics
-from testbed.bounds import Bounds
+from testbed.evidence.bounds import Bounds
 from testbed.fidelity.check import About, Check
 from testbed.fidelity.seen import Seen
 from workloads.sync.cost import goodput

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from testbed.deaths import sentence, unasked
 from testbed.fidelity.check import About, Check
 from testbed.fidelity.seen import Seen
+from testbed.recovery.deaths import sentence, unasked
 
 ABOUT = About(
     "nodes",

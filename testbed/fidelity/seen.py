@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from testbed.bounds import Bounds
-from testbed.deaths import Course
-from testbed.monitor import CpuLog
-from testbed.trial import Trial
+from testbed.evidence.bounds import Bounds
+from testbed.machine.monitor import CpuLog
+from testbed.recovery.deaths import Course
+from testbed.trial.model import Trial
 
 if TYPE_CHECKING:
-    from testbed.results import LinkRecord
+    from testbed.trial.results import LinkRecord
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Seen:
         rates, expected_rates: bursts as :func:`testbed.fidelity.link_rate.judge` wants them, and how many there should
             be.
         round_trips: as :func:`testbed.fidelity.delay.judge` wants them.
-        links: as :func:`testbed.results.links` gives them.
+        links: as :func:`testbed.trial.results.links` gives them.
         cpu: how busy the cores were.
         done: the last line of each process, with its ``name``.
         aggregators: the names of those that only add for others.

@@ -23,7 +23,8 @@ STALLS = About(
     "stalls",
     sees="a process that was stopped, or had no core: by how much its sleeps of 20 ms end late, added up for the worst "
     "process. *stalls* covers the whole job, counts sleeps that end more than 50 ms late, and does not threaten GST. "
-    "*stalls while synchronising* counts those that end more than 3 ms late, and threatens all numbers",
+    "*stalls while synchronising* counts those that end more than 3 ms late for another reason than a wait for a core "
+    "(see run queue), and threatens all numbers",
     misses="stops of up to 23 ms that fall within one sleep; a part of each longer stop; stops of up to 70 ms while no "
     "gradient is on the wire; what stopped the process",
     machine=True,
@@ -35,9 +36,9 @@ timer slack of 30 ms; the largest was 4 to 32 ms in any of them."""
 STALLED = 0.03
 """Most of the time that a number covers for which a process stood still: what a certified number may be too long."""
 HALTED = 0.05
-"""Most of a synchronisation for which a process stood still, brief stops included. It was 0 to 2.3 % in good trials of
-up to 16 workers on two cores, and 14 % for a worker that was stopped for 29 ms in every 70 ms. Over whole jobs, brief
-stops came to up to 6 % in good trials, because nine workers compute on two cores at once."""
+"""Most of a synchronisation for which a process stood still, brief stops included, waits for a core not. It was 0 in
+20 good trials of nine workers on two cores (up to 6 % with waits for a core), and 14 % for a worker that was stopped
+for 29 ms in every 70 ms."""
 
 
 def checks(seen: Seen) -> Iterator[Check]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from testbed.deaths import spoilt_bytes
 from testbed.fidelity.check import About, Check
 from testbed.fidelity.seen import Seen
-from testbed.jobs import bursts
+from testbed.recovery.deaths import spoilt_bytes
 from topologies.sharing import groups
 from workloads.sync.cost import ETHERNET_BYTES
 from workloads.sync.flows import pairs
@@ -46,7 +45,7 @@ def together(seen: Seen) -> list[tuple[int, ...]]:
     background flows are shared like gradients."""
     topology = seen.trial.network.topology
     used = [pair for phase in seen.course.phases for pair in pairs(phase.network.forest)]
-    used += [*((one.src, one.dst) for one in bursts(topology)), *seen.trial.background]
+    used += [*((one.src, one.dst) for one in topology.bursts), *seen.trial.background]
     position = {link["link"]: i for i, link in enumerate(seen.links)}
     both = {*used, *((dst, src) for src, dst in used)}
     return [tuple(position[link] for link in links) for links in groups(topology, both)]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from testbed.errors import SpecError
-from testbed.units import rate_text
+from testbed.base.errors import SpecError
+from testbed.base.units import rate_text
 from topologies.model import Topology
 
 BUCKET_S = 0.001

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from testbed.errors import UsageError
+from testbed.base.errors import UsageError
 from testbed.lab.docker.limits import Containers
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.lab.base import LinkSettings
 from testbed.perturb import circuits
 from testbed.perturb.schedule import background_pairs, schedule

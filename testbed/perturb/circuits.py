@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.perturb import targets
 from testbed.spec.perturb import Circuits
 from topologies.call import as_text

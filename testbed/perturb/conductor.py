@@ -18,13 +18,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from testbed import foreign
-from testbed.errors import TestbedError, TrialError, WorkerError
+from testbed.base.errors import TestbedError, TrialError, WorkerError
+from testbed.files import foreign
+from testbed.files.following import Feed
+from testbed.files.shape import is_number
 from testbed.lab.base import Lab, LinkChange, Program, Running
-from testbed.perturb.follower import Follower
 from testbed.perturb.schedule import Event, Helper, Schedule
-from testbed.shape import is_number
-from testbed.spec.perturb import Circuits, Moment
+from testbed.spec.base import kind_of
+from testbed.spec.perturb import Circuits, Freeze, Moment
 
 if TYPE_CHECKING:
     from testbed.perturb.patching import Patching
@@ -65,13 +66,13 @@ class Progress:
 
     def __init__(self, samples: Mapping[int, Path]) -> None:
         """``samples`` is each worker's file, by node."""
-        self._followers = {node: Follower(path) for node, path in samples.items()}
+        self._feed = Feed(samples)
         self.begun_s: float | None = None
         self._ended_s: dict[int, float] = {}
 
     def killed(self, nodes: Collection[int]) -> None:
         """These write nothing any more."""
-        self._followers = {node: one for node, one in self._followers.items() if node not in nodes}
+        self._feed.forget(nodes)
 
     def ended_s(self, iteration: int) -> float | None:
         """When an iteration ended, or, where the worker took it over from another, when its next one did."""
@@ -79,8 +80,7 @@ class Progress:
 
     def look(self) -> None:
         """Take in what has been written since."""
-        first = next(iter(self._followers.values()), None)
-        for line in first.said() if first else ():
+        for line in self._feed.first_said():
             if line["kind"] == "begin" and self.begun_s is None and is_number(line.get("time")):
                 self.begun_s = line["time"]
             elif line["kind"] == "iteration" and is_number(line.get("i")) and is_number(line.get("end")):
@@ -120,6 +120,7 @@ class Conductor:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="conductor", daemon=True)
         self._helpers = {helper.name: self._start(helper) for helper in schedule.helpers}
+        self._sources = [helper.name for helper in schedule.helpers if helper.kind == "source"]
 
     def begin(self) -> None:
         """The trial begins now."""
@@ -166,7 +167,7 @@ class Conductor:
             told.by_perturb = error.node in self.kills or not goes_on
         elif halted:
             if not error.signalled:
-                instead = instead if set(halted.values()) == {"freeze"} else ""
+                instead = instead if set(halted.values()) == {kind_of(Freeze)} else ""
                 others = f"; if that is not why, {fix}" if isinstance(error, WorkerError) else ""
                 fix = f"let that end sooner (until), or give a longer timeout{instead}{others}"
             told = type(error)(f"while perturb had {' and '.join(halted)}: {error.problem}", fix=fix)
@@ -184,16 +185,16 @@ class Conductor:
         for running in self._helpers.values():
             running.signal(signal.SIGCONT)  # a frozen host's, which would not end
             running.signal(signal.SIGTERM)
-        sent = []
-        for name, running in self._helpers.items():
+        for running in self._helpers.values():
             running.wait(END_TIMEOUT_S)
-            if name.startswith("source"):
-                try:
-                    last = foreign.read_tail(self.log(name), LAST_BYTES, self._logs).splitlines()[-1:]
-                    sent.append(int(foreign.parse_json(b"".join(last))["sent_bytes"]))
-                except (OSError, ValueError, TypeError, KeyError):
-                    raise WorkerError(f"{name} did not say what it sent", fix=f"read {self.log(name)}") from None
-        return sent
+        return [self._sent_bytes(name) for name in self._sources]
+
+    def _sent_bytes(self, source: str) -> int:
+        try:
+            last = foreign.read_tail(self.log(source), LAST_BYTES, self._logs).splitlines()[-1:]
+            return int(foreign.parse_json(b"".join(last))["sent_bytes"])
+        except (OSError, ValueError, TypeError, KeyError):
+            raise WorkerError(f"{source} did not say what it sent", fix=f"read {self.log(source)}") from None
 
     def _start(self, helper: Helper) -> Running:
         words = (sys.executable, "-P", "-m", helper.module, *helper.arguments)

@@ -14,16 +14,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from pydantic import ValidationError
 
-from testbed.errors import TestbedError
+from testbed.base.errors import TestbedError
+from testbed.files.following import Feed
 from testbed.lab.base import Lab
 from testbed.perturb import circuits
 from testbed.perturb.circuits import State
 from testbed.perturb.conductor import LOOK_S, Record
-from testbed.perturb.follower import Follower
+from testbed.spec.base import kind_of
 from testbed.spec.perturb import Circuits
 from topologies.model import Topology
 
@@ -43,7 +43,7 @@ class Patching:
         self._lab, self._topology = lab, topology
         self.records: list[Record] = []
         self.history: list[State] = [State(topology)]
-        self._asking = [Follower(path) for path in asking]
+        self._asking = Feed(dict(enumerate(asking)))
         self._wanted: queue.SimpleQueue[tuple[Circuits, Record | None] | None] = queue.SimpleQueue()
         self._planned: tuple[Circuits, Topology] | None = None
         self._free_s = 0.0  # since when nothing has been under way, and the next move is worked out if it is known
@@ -75,11 +75,11 @@ class Patching:
 
     def _listen(self) -> None:
         while not self._stop.wait(LOOK_S):
-            for line in (line for one in self._asking for line in requests(one)):
-                record = Record("circuits", "asked for in band", planned_s=time.monotonic())
+            for line in (line for line in self._asking.said(REQUEST) if line["kind"] == "request"):
+                record = Record(kind_of(Circuits), "asked for in band", planned_s=time.monotonic())
                 self.records.append(record)
                 try:
-                    move = Circuits.model_validate({**line, "kind": "circuits"})
+                    move = Circuits.model_validate({**line, "kind": kind_of(Circuits)})
                 except ValidationError as error:
                     record.error = f"request {json.dumps(line)}: {error.errors()[0]['msg']}"
                     continue
@@ -123,8 +123,3 @@ class Patching:
             done_s = done.lit_s
             self.history.append(State(target, done.dark_s, done.lit_s))
         self._topology, record.done_s = target, done_s
-
-
-def requests(process: Follower) -> list[dict[str, Any]]:
-    """What a process has asked for since the last look."""
-    return [line for line in process.said(REQUEST) if line["kind"] == "request"]

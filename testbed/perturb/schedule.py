@@ -10,23 +10,29 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Literal
 
 import numpy as np
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
+from testbed.base.listing import shortened
+from testbed.base.units import rate_text, size_text
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, check_rate
 from testbed.perturb import circuits, targets
 from testbed.spec.base import Group
 from testbed.spec.perturb import Background, Circuits, Down, Freeze, Hog, Impair, Kill, Moment, Queue, Rates, Step
-from testbed.units import rate_text, size_text
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
 
 
 @dataclass(frozen=True)
 class Helper:
-    """A process that waits beside the workers until a perturbation wants it: ``python -m MODULE ARGUMENTS...``."""
+    """A process that waits beside the workers until a perturbation wants it: ``python -m MODULE ARGUMENTS...``.
 
+    A source says at its end how many bytes it sent.
+    """
+
+    kind: Literal["hog", "sink", "source"]
     name: str
     node: int
     module: str
@@ -119,7 +125,7 @@ def schedule(
                 streams.append(iter(_kill(one, topology)))
             case Circuits():
                 circuits.panels_of(topology)
-                streams.append(iter([Event(one.at, "circuits", circuits.words(one), circuits=one)]))
+                streams.append(iter([Event(one.at, one.kind, circuits.words(one), circuits=one)]))
             case Hog():
                 made = _hogs(one, topology, number)
                 helpers += made
@@ -165,7 +171,9 @@ def _rates(one: Rates, topology: Topology, random: np.random.Generator) -> Itera
         )
         tally = {f"{share:.0%}": int(np.count_nonzero(drawn == i)) for i, share in enumerate(shares)}
         what = ", ".join(f"{number} at {share}" for share, number in tally.items() if number)
-        yield Event(Moment(time_s=period * one.every_s), "rates", f"{what} of their rate", changes, optional=period > 0)
+        yield Event(
+            Moment(time_s=period * one.every_s), one.kind, f"{what} of their rate", changes, optional=period > 0
+        )
 
 
 def _step(one: Step, topology: Topology, scale: float) -> list[Event]:
@@ -227,12 +235,12 @@ def _freeze(one: Freeze, topology: Topology) -> list[Event]:
 def _kill(one: Kill, topology: Topology) -> list[Event]:
     nodes = tuple(targets.node(topology, name) for name in one.nodes)
     signals = tuple(Signals(signal.SIGKILL, node=node) for node in nodes)
-    return [Event(one.at, "kill", f"{', '.join(one.nodes)} killed", signals=signals, kills=nodes)]
+    return [Event(one.at, one.kind, f"{', '.join(one.nodes)} killed", signals=signals, kills=nodes)]
 
 
 def _hogs(one: Hog, topology: Topology, number: int) -> list[Helper]:
     return [
-        Helper(f"hog{number}-{topology.nodes[host].name}-{core}", host, "workloads.hog")
+        Helper("hog", f"hog{number}-{topology.nodes[host].name}-{core}", host, "workloads.hog")
         for host in targets.hosts(topology, one.hosts)
         for core in range(one.cores)
     ]
@@ -244,8 +252,8 @@ def _flows(one: Background, topology: Topology, number: int, scale: float, addre
     place = (addresses.flow(source, sink)[1], str(BACKGROUND_PORT + number))
     rate = str(round((one.rate_bps or 0) / scale))
     return [
-        Helper(f"sink{number}", sink, "workloads.background", ("sink", *place, str(one.flows))),
-        Helper(f"source{number}", source, "workloads.background", ("source", *place, str(one.flows), rate)),
+        Helper("sink", f"sink{number}", sink, "workloads.background", ("sink", *place, str(one.flows))),
+        Helper("source", f"source{number}", source, "workloads.background", ("source", *place, str(one.flows), rate)),
     ]
 
 
@@ -284,6 +292,5 @@ def _rate_bps(topology: Topology, link: int) -> int:
     return topology.links[link // 2].rate_bps
 
 
-def _all(topology: Topology, links: Sequence[int], most: int = 3) -> str:
-    named = ", ".join(targets.label(topology, link) for link in links[:most])
-    return f"{named} and {len(links) - most} more" if len(links) > most else named
+def _all(topology: Topology, links: Sequence[int]) -> str:
+    return shortened([targets.label(topology, link) for link in links], 3)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.perturb import targets
 from testbed.spec.base import Group
 from testbed.spec.perturb import Jitter, Slow, Straggle, Trace

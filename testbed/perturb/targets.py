@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.spec.explain import nearest
 from topologies.model import Topology
 

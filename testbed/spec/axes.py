@@ -17,9 +17,9 @@ from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
 
 from pydantic import ValidationError, create_model
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.spec import ranges
-from testbed.spec.base import Group, tag
+from testbed.spec.base import Group, kind_of, tag
 from testbed.spec.explain import Path, explain, field_of, place
 from testbed.spec.model import Spec
 from topologies import build as topologies
@@ -165,7 +165,7 @@ class Finder:
         for group in groups:
             kind = group.model_fields["kind"]
             if value.get("kind", kind.default) in get_args(kind.annotation):
-                yield from self._group(group, value, path, (*schema, tag(get_args(kind.annotation)[0])))
+                yield from self._group(group, value, path, (*schema, tag(kind_of(group))))
 
     def _axis(self, where: Place, value: list[Any] | str) -> Iterator[Axis]:
         found = []

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Union, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Tag
 from pydantic_core import PydanticCustomError
 
-from testbed import units
-from testbed.errors import SpecError
-from testbed.printable import NOT_ON_A_LINE
+from testbed.base import units
+from testbed.base.errors import SpecError
+from testbed.base.printable import NOT_ON_A_LINE
 
 
 def refuse(problem: str, fix: str) -> PydanticCustomError:
@@ -58,10 +58,21 @@ class Group(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
 
 
-def listed(value: object) -> object:
+def listed(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
 
 
 def tag(kind: str) -> str:
     """How a kind stands in the place that pydantic gives of a mistake, where no key of ours can be."""
     return f"[{kind}]"
+
+
+def kind_of(group: type[Group]) -> str:
+    """What ``kind`` is of a group that has that key."""
+    (kind,) = get_args(group.model_fields["kind"].annotation)
+    return str(kind)
+
+
+def tagged(groups: Iterable[type[Group]]) -> Any:
+    """The union of groups that ``kind`` tells apart, for a discriminator that gives tags (:func:`tag`)."""
+    return Union[tuple(Annotated[one, Tag(tag(kind_of(one)))] for one in groups)]  # noqa: UP007

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
+from testbed.base.listing import shortened
 from testbed.spec.base import Group, tag
 from testbed.spec.model import KINDS, REPEATS, Spec
 from testbed.spec.perturb import PERTURBATIONS
 
 Path = tuple[str | int, ...]
 
-_KINDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "finite": "a finite number",
-    "string": "text",
-    "list": "a list",
-    "tuple": "a list",
-    "bool": "true or false",
-    "dict": "keys and values",
-    "model": "keys and values",
+_EXPECTED = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "string_type": "text",
+    "string_unicode": "text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "bool_type": "true or false",
+    "dict_type": "keys and values",
+    "model_type": "keys and values",
 }
+"""What a value should have been, by pydantic's type of error."""
 
 
 _UNIONS: dict[str, dict[str, type[Group]]] = {"workload": KINDS, "perturb": PERTURBATIONS, "repeats": REPEATS}
@@ -66,9 +69,7 @@ def together(errors: Sequence[SpecError]) -> SpecError:
     """One error that lists them, or the first of them and how many more there are."""
     if len(errors) == 1:
         return errors[0]
-    more = len(errors) - MOST_SHOWN
-    told = [*map(str, errors[:MOST_SHOWN]), *([f"and {more} more mistakes"] if more > 0 else [])]
-    return SpecError("\n".join(told))
+    return SpecError(shortened([str(error) for error in errors], MOST_SHOWN, "\n", "more mistakes"))
 
 
 def _describe(item: Any, path: Path) -> tuple[str, str]:
@@ -83,7 +84,7 @@ def _describe(item: Any, path: Path) -> tuple[str, str]:
     if kind == "missing":
         return "missing", f"add it, such as {path[-1]}: {_example(path)}"
     if kind == "literal_error":
-        allowed = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
+        allowed = _words(_field(path))
         return f"{value!r} is not one of: {', '.join(allowed)}", nearest(str(value), allowed)
     if kind == "string_pattern_mismatch":
         return f"{value!r} cannot name a directory", "use letters, digits, '.', '_' and '-'"
@@ -93,10 +94,11 @@ def _describe(item: Any, path: Path) -> tuple[str, str]:
     if kind == "too_long":
         return f"a list of {context['actual_length']}", f"give at most {context['max_length']}"
     if kind == "too_short":
-        return "an empty list", f"give at least {context['min_length']}"
+        return f"an empty {'group' if isinstance(value, dict) else 'list'}", f"give at least {context['min_length']}"
     path = path[:-1] if path[-1] in _TAGS else path
     form = _example(path) if isinstance(path[-1], int) else f"{path[-1]}: {_example(path)}"
-    return f"{_short(value)} is not {_KINDS[kind.split('_')[0]]}", f"write it as {form}"
+    problem = "empty text" if kind == "string_too_short" else f"{_short(value)} is not {_EXPECTED[kind]}"
+    return problem, f"write it as {form}"
 
 
 def _unknown_key(path: Path) -> tuple[str, str]:
@@ -156,12 +158,23 @@ def field_of(group: type[BaseModel], key: str) -> Any:
     return next((field for name, field in group.model_fields.items() if key in (field.alias, name)), None)
 
 
+def _field(path: Path) -> Any:
+    """The field whose value is at ``path``, None where no group has it."""
+    words = [key for key in path if isinstance(key, str)]
+    group = _group(tuple(words[:-1]))
+    return field_of(group, words[-1]) if group else None
+
+
+def _words(field: Any) -> list[str]:
+    """Those that a field's value is one of."""
+    kinds = [field.annotation, *get_args(field.annotation)]
+    return [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+
+
 def _example(path: Path) -> str:
     if isinstance(path[-1], int):
         return _example(path[:-1]).strip("[]")
-    words = [key for key in path if isinstance(key, str)]
-    group = _group(tuple(words[:-1]))
-    field = field_of(group, words[-1]) if group else None
+    field = _field(path)
     if field is None:
         return "1"
     if field.examples:

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.spec.axes import Axis, Finder, Plain, Value
 from testbed.spec.explain import Path, explain, place, together
 from testbed.spec.model import LONGEST_LABEL, Arm, Command, Spec
@@ -37,7 +37,7 @@ _SHORT = re.compile(r"[^.]+(\.\d+)*$")
 
 
 @dataclass(frozen=True)
-class Cell:
+class PlannedCell:
     """One arm at one point with one batch size: what is measured ``repeats`` times.
 
     Attributes:
@@ -66,7 +66,7 @@ class Cell:
 class Grid:
     """The cells of an experiment, by point, batch and arm, and the fields that are swept."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[PlannedCell, ...]
     axes: tuple[Axis, ...]
 
     @property
@@ -141,7 +141,7 @@ class _Grid:
     def made(self) -> Grid:
         self._check_size()
         conditions = self._conditions()
-        cells: list[Cell] = []
+        cells: list[PlannedCell] = []
         for values in product(*(axis.values for axis in self._shared)):
             shared = {axis.name: value.plain for axis, value in zip(self._shared, values, strict=True)}
             spec = self._spec(values) if self._holds(conditions, shared) else None
@@ -187,7 +187,7 @@ class _Grid:
             update={"label": title if len(title) <= LONGEST_LABEL else f"{title[: LONGEST_LABEL - 1]}…"}
         )
 
-    def _cells(self, spec: Spec, values: Assignment, conditions: Sequence[Condition]) -> Iterator[Cell]:
+    def _cells(self, spec: Spec, values: Assignment, conditions: Sequence[Condition]) -> Iterator[PlannedCell]:
         shared = list(zip(self._shared, values, strict=True))
         batches = [0] if isinstance(spec.workload, Command) else spec.workload.batch
         variants = [self._variants(spec, i) for i in range(len(spec.arms))]
@@ -197,7 +197,9 @@ class _Grid:
                 plain = {name: value.plain for name, value in point.items()}
                 known = plain | {LABEL: arm.title} | ({BATCH: batch} if batch else {})
                 if self._holds(conditions, known):
-                    yield Cell(spec, arm, number, batch, plain, {name: str(value) for name, value in point.items()})
+                    yield PlannedCell(
+                        spec, arm, number, batch, plain, {name: str(value) for name, value in point.items()}
+                    )
 
     def _variants(self, spec: Spec, number: int) -> list[tuple[Arm, list[tuple[Axis, Value]]]]:
         """An arm at each point of its own fields."""
@@ -283,7 +285,7 @@ class _Grid:
                 fix="give fewer values, or make several experiments of it",
             )
 
-    def _check_trials(self, cells: Sequence[Cell]) -> None:
+    def _check_trials(self, cells: Sequence[PlannedCell]) -> None:
         count = len(cells) * cells[0].spec.least_repeats
         if count > MOST_TRIALS:
             raise SpecError(

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import shlex
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
+from testbed.base.units import time_text
 from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.choice import LabName
 from testbed.lab.docker.limits import Containers
-from testbed.spec.base import Group, Line, Number, Rate, Share, Size, Time, Whole, listed, one_line, refuse, tag
+from testbed.spec.base import (
+    Group,
+    Line,
+    Number,
+    Rate,
+    Share,
+    Size,
+    Time,
+    Whole,
+    kind_of,
+    listed,
+    one_line,
+    refuse,
+    tag,
+    tagged,
+)
 from testbed.spec.perturb import Perturbations
-from testbed.units import time_text
 from topologies.call import parse
 from workloads.profiles import TABLE_6_1, profile
 
@@ -47,7 +62,7 @@ class Links(Group):
     """Room at each egress, beside what is delayed; what does not fit is dropped."""
     mtu: Whole = Field(1500, ge=576, le=9000)
     congestion_control: Literal["cubic", "reno", "bbr"] | None = None
-    """None takes reno, see :data:`testbed.environment.PREFERRED`; which one ran is recorded."""
+    """None takes reno, see :data:`testbed.experiment.provenance.PREFERRED`; which one ran is recorded."""
 
     @model_validator(mode="after")
     def _can_be(self) -> Links:
@@ -226,10 +241,11 @@ class Command(Group):
         None, max_length=MOST_INPUTS, examples=["[train.py, 'model/*.py']"]
     )
     """Files that its result depends on, from the spec's directory: a run that goes on refuses one that was changed.
-    None takes all Python there, see :mod:`testbed.inputs`; scripts among the command's words count in any case."""
+    None takes all Python there, see :mod:`testbed.trial.inputs`; scripts among the command's words always count."""
 
 
-KINDS: dict[str, type[Group]] = {"train": Train, "profile": Profile, "command": Command}
+_Workloads = Train | Profile | Command
+KINDS: dict[str, type[Group]] = {kind_of(one): one for one in get_args(_Workloads)}
 """The kinds of workload, by the name that ``kind`` gives."""
 
 
@@ -239,12 +255,10 @@ def _kind(value: object) -> Any:
     return tag(str(kind))
 
 
-Workload = Annotated[
-    Annotated[Train, Tag(tag("train"))]
-    | Annotated[Profile, Tag(tag("profile"))]
-    | Annotated[Command, Tag(tag("command"))],
-    Discriminator(_kind),
-]
+if TYPE_CHECKING:
+    Workload = _Workloads
+else:
+    Workload = Annotated[tagged(get_args(_Workloads)), Discriminator(_kind)]
 
 
 class Arm(Group):
@@ -332,10 +346,10 @@ class Spec(Group):
     repeats: Repeats = Field(1, examples=["5"])
     retries: Whole = Field(2, ge=0, le=MOST_RETRIES)
     """How often at most a trial is measured again that is INVALID only because of the machine, at the end of its round
-    (:mod:`testbed.attempts`)."""
+    (:mod:`testbed.experiment.attempts`)."""
     quiet_s: Annotated[Time, BeforeValidator(_nothing)] = Field(30.0, alias="quiet")
     """For how long at most each trial waits until the host and other programs leave the machine's cores
-    (:mod:`testbed.calm`); 0 does not look. Not in the lab ``baremetal``, whose workers run elsewhere."""
+    (:mod:`testbed.machine.calm`); 0 does not look. Not in the lab ``baremetal``, whose workers run elsewhere."""
     where: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed)] = Field(
         [], max_length=MOST_CONDITIONS, examples=["[servers <= hosts]"]
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.errors import SpecError, UsageError
+from testbed.base.errors import SpecError, UsageError
 from testbed.spec.yaml import parse_value
 
 Key = str | int

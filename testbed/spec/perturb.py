@@ -10,14 +10,14 @@ Times count from the moment at which the first worker starts its first iteration
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, model_validator
 
-from testbed import units
-from testbed.errors import SpecError
+from testbed.base import units
+from testbed.base.errors import SpecError
 from testbed.lab.base import Impairment
-from testbed.spec.base import Group, Line, Number, Rate, Share, Size, Time, Whole, listed, refuse, tag
+from testbed.spec.base import Group, Line, Number, Rate, Share, Size, Time, Whole, kind_of, listed, refuse, tag, tagged
 
 Names = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed), Field(min_length=1)]
 
@@ -28,6 +28,17 @@ def _tuples(value: object) -> object:
 
 
 Tuples = Annotated[tuple[Any, ...], BeforeValidator(_tuples)]
+
+
+def _flip(value: object) -> object:
+    """``all``, or names."""
+    if value is None or value == "all":
+        return value
+    names = listed(value)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise refuse(f"{value!r} names no servers", "write flip: all, or flip: [h0, h3]")
+    return names
+
 
 _ITERATION = re.compile(r"\s*iteration\s+(\d{1,9})\s*")
 
@@ -248,7 +259,7 @@ class Circuits(_Perturbation):
     routes: Tuples = Field((), examples=["[0-1-2]"])
     look_ahead: bool = Field(False, strict=True)
     """Patch the panels that look ahead; what carries light is not touched."""
-    flip: Literal["all"] | Names | None = Field(None, examples=["all"])
+    flip: Annotated[Literal["all"] | list[str] | None, BeforeValidator(_flip)] = Field(None, examples=["all"])
     """Turn the 1x2 switches of all servers, or of those that are named, to their other panels."""
     reconfiguration_s: Time | None = Field(None, alias="reconfiguration", examples=["10 ms"])
     """For how long circuits that move are dark; None takes the panels' own time, and of a flip none."""
@@ -262,8 +273,23 @@ class Circuits(_Perturbation):
         return self
 
 
-_ALL = (Straggle, Slow, Jitter, Trace, Hog, Rates, Step, Queue, Impair, Down, Background, Freeze, Kill, Circuits)
-PERTURBATIONS: dict[str, type[Group]] = {one.model_fields["kind"].annotation.__args__[0]: one for one in _ALL}  # type: ignore[union-attr]
+_Kinds = (
+    Straggle
+    | Slow
+    | Jitter
+    | Trace
+    | Hog
+    | Rates
+    | Step
+    | Queue
+    | Impair
+    | Down
+    | Background
+    | Freeze
+    | Kill
+    | Circuits
+)
+PERTURBATIONS: dict[str, type[Group]] = {kind_of(one): one for one in get_args(_Kinds)}
 """The kinds, by the name that ``kind`` gives."""
 
 
@@ -300,24 +326,10 @@ def _kind(value: object) -> str:
     return tag(str(value["kind"] if isinstance(value, dict) else getattr(value, "kind", value)))
 
 
-Perturbation = Annotated[
-    Annotated[Straggle, Tag(tag("straggle"))]
-    | Annotated[Slow, Tag(tag("slow"))]
-    | Annotated[Jitter, Tag(tag("jitter"))]
-    | Annotated[Trace, Tag(tag("trace"))]
-    | Annotated[Hog, Tag(tag("hog"))]
-    | Annotated[Rates, Tag(tag("rates"))]
-    | Annotated[Step, Tag(tag("rate"))]
-    | Annotated[Queue, Tag(tag("queue"))]
-    | Annotated[Impair, Tag(tag("impair"))]
-    | Annotated[Down, Tag(tag("down"))]
-    | Annotated[Background, Tag(tag("background"))]
-    | Annotated[Freeze, Tag(tag("freeze"))]
-    | Annotated[Kill, Tag(tag("kill"))]
-    | Annotated[Circuits, Tag(tag("circuits"))],
-    Discriminator(_kind),
-    BeforeValidator(_named),
-]
+if TYPE_CHECKING:
+    Perturbation = _Kinds
+else:
+    Perturbation = Annotated[tagged(get_args(_Kinds)), Discriminator(_kind), BeforeValidator(_named)]
 MOST = 50
 """Each is checked against every arm before the first runs."""
 Perturbations = Annotated[list[Perturbation], BeforeValidator(listed), Field(max_length=MOST)]

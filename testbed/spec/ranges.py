@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import takewhile
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 
 EXAMPLES = "2..16, 2..16 step 2, 1..64 x2 or 50..200 step 50 Mbit/s"
 MOST_VALUES = 1000

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.errors import SpecError
-from testbed.units import RATE, SIZE, TIME
+from testbed.base.errors import SpecError
+from testbed.base.units import RATE, SIZE, TIME
 from topologies.parameters import did_you_mean
 
 LONGEST = 500

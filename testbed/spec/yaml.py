@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from testbed.errors import OutputError, SpecError
+from testbed.base.errors import OutputError, SpecError
 
 LIMIT_BYTES = 1 << 16
 """Forty times the longest of our experiments; parsing so much takes up to a second."""

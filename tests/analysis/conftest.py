@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,16 @@ FAILED = "PS on fat-tree", 64
 PACKAGES = {"numpy": "2.4.6", "torch": "2.13.0+cpu", "pandas": "3.1.1"}
 
 
+@pytest.fixture(scope="session")
+def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole run as ``testbed run`` leaves it, without its report; not to be changed."""
+    return write_run(tmp_path_factory.mktemp("made") / "quickstart")
+
+
 @pytest.fixture
-def run_dir(tmp_path: Path) -> Path:
-    """A whole run as ``testbed run`` leaves it, without its report."""
-    return write_run(tmp_path / "quickstart")
+def run_dir(quickstart: Path, tmp_path: Path) -> Path:
+    """The same, for a test to change."""
+    return copytree(quickstart, tmp_path / "quickstart")
 
 
 @pytest.fixture
@@ -46,10 +53,17 @@ def edit() -> Callable[[Path, Callable[[dict[str, Any]], object]], None]:
     return change
 
 
+@pytest.fixture(scope="session")
+def whole_sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep over rates with three repeats, in which one trial is INVALID and one failed at each setting; not to be
+    changed."""
+    return write_run(tmp_path_factory.mktemp("made") / "swept", 3, (50, 100, 200))
+
+
 @pytest.fixture
-def swept(tmp_path: Path) -> Path:
-    """A sweep over rates with three repeats, in which one trial is INVALID and one failed at each setting."""
-    return write_run(tmp_path / "swept", 3, (50, 100, 200))
+def swept(whole_sweep: Path, tmp_path: Path) -> Path:
+    """The same, for a test to change."""
+    return copytree(whole_sweep, tmp_path / "swept")
 
 
 def write_run(directory: Path, repeats: int = 1, rates_mbps: Sequence[int | None] = (None,)) -> Path:

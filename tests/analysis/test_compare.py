@@ -13,7 +13,7 @@ from analysis.cell import Cell
 from analysis.compare import LEVEL, REPEATS, THRESHOLDS, Comparison, compare, least_repeats
 from analysis.measured import Measured, Side, replaced
 from analysis.statistics import p_differ
-from testbed.errors import IncomparableError, UsageError
+from testbed.base.errors import IncomparableError, UsageError
 
 from .sides import RING, about, measured, side, with_verdicts
 

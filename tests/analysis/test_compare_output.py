@@ -116,7 +116,7 @@ def test_cells_that_are_inconclusive_for_one_reason_are_told_in_one_line() -> No
     base = side("a", {RING: about(0.2)} | {cell: about(0.1) for cell in gone})
     told = compare_output.notes(compare(base, side("b", {RING: about(0.2, seed=2)}), thresholds={"gst": 0.03}))
     named = "; ".join(f"ps{i}, batch 16: GST" for i in range(4))
-    assert told == [f"inconclusive: {named} and 2 more: b does not have it"]
+    assert told == [f"inconclusive: {named}; and 2 more: b does not have it"]
 
 
 def test_more_failures_are_told_in_every_form() -> None:

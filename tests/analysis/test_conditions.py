@@ -8,7 +8,7 @@ import pytest
 
 from analysis.conditions import NEEDED, check
 from analysis.measured import SWEPT
-from testbed.errors import IncomparableError, OutputError, UsageError
+from testbed.base.errors import IncomparableError, OutputError, UsageError
 
 from .sides import CONDITIONS, RING, about, side
 

@@ -12,7 +12,7 @@ import pytest
 
 from analysis import samples
 from analysis.load import load
-from testbed.errors import OutputError
+from testbed.base.errors import OutputError
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 
@@ -54,10 +54,8 @@ def test_the_reasons_of_an_invalid_trial_are_its_failed_checks(run_dir: Path) ->
 
 def test_ratios_are_relative_to_the_first_arm_of_the_same_batch(run_dir: Path) -> None:
     run = load(run_dir)
-    first = run.first_arm(run.trials[2])
-    assert first is not None
-    assert first.id == "ps-b16"
-    assert run.first_arm(run.trials[5]) is None  # the first arm failed at this batch
+    ours = run.trials[2]
+    assert run.reference_of(ours.label, ours.setting) == ("PS on fat-tree", ours.setting)
 
 
 def test_an_interrupted_run_has_fewer_trials_than_planned(run_dir: Path) -> None:
@@ -161,6 +159,14 @@ def test_samples_without_a_column(run_dir: Path) -> None:
     assert error(run_dir).startswith("RUN/samples/ps-b16.parquet: damaged, the column 'ready_s' is missing")
 
 
+def test_samples_of_a_warm_up_alone(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "resolved.json", lambda raw: raw["workload"].update(warmup=19))
+    assert all(len(trial.gst_s) == 1 for trial in load(run_dir).trials if trial.gst_s is not None)
+    edit(run_dir / "resolved.json", lambda raw: raw["workload"].update(warmup=20))
+    why = "damaged, it has 20 iterations, of which 20 are warm-up (resolved.json)"
+    assert error(run_dir).startswith(f"RUN/samples/bml-b16.parquet: {why}")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
@@ -169,6 +175,7 @@ def test_samples_without_a_column(run_dir: Path) -> None:
         ("resolved.json", b'{"schema": 1, "workload": {"warmup": -1}}', "damaged (workload.warmup is -1, no whole"),
         ("env.json", b'{"schema": 1, "lab": {"a": 5}}', "damaged (lab.a is 5, no object)"),
         ("trials/ps-b16.json", b'{"schema": 1, "links": [null]}', "damaged (links.0 is None, no object)"),
+        ("trials/ps-b16.json", b'{"schema": 1, "accuracy": {"curve": [[0, 1, 2]]}}', "damaged (accuracy.curve.0 is"),
         pytest.param("spec.yaml", b"#" * 70_000, "has more than 65,536 bytes", id="long"),
     ],
 )

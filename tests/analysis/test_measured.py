@@ -13,7 +13,7 @@ import pytest
 from analysis.cell import Cell
 from analysis.load import load
 from analysis.measured import SWEPT, conditions, read, replaced, write_baseline
-from testbed.errors import OutputError
+from testbed.base.errors import OutputError
 
 from .conftest import ITERATIONS, WARMUP, write_run
 from .sides import RING, about, side, with_verdicts
@@ -98,7 +98,7 @@ def test_conditions_are_flat_and_leave_out_what_has_no_effect() -> None:
         "lab": {
             "a": {
                 "devices": {"cpu": 2},
-                "impaired_by": "netem",
+                "impaired_by": {"way": "netem", "packets": 7},
                 "hosts": {"h0": {"host": "n1", "kernel": "6.1", "pid": 7}},
             },
             "b": {},

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from analysis import metrics
-from testbed.errors import OutputError
+from testbed.base.errors import OutputError
 
 COLUMNS = ["rank", "iteration", "start_s", "ready_s", "sum_s", "end_s"]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.occupation import occupation, to_replace, tree_to
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.build import build
 from topologies.model import Link, Node, Topology
 from topologies.shortest import ShortestPaths

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from analysis.ratios import GST, JCT, THROUGHPUT, Numbers, over, speed_by, speed
 from analysis.recorded import Run
 from analysis.report import tables, words
 from analysis.report.beside import beside
-from testbed import comparison
+from testbed.comparison import closing_table
 
 from .conftest import write_run
 from .report.helpers import answer
@@ -116,7 +117,7 @@ def test_every_place_has_the_same_ratio(told: Path) -> None:
     by_time, by_speed = words.ratio(expected), words.ratio(1 / expected)
     assert (by_time, by_speed) == ("0.82×", "1.22×")
 
-    header, rows = comparison.table(records, PS)
+    header, rows = closing_table.table(records, PS)
     summary = tables.summary(run)
     speed = answer(run, "speed-up")
     (judged,) = compare(measured(told), measured(told), arms=[(PS, RING)], thresholds={"jct": 0.03}).judged
@@ -131,6 +132,24 @@ def test_every_place_has_the_same_ratio(told: Path) -> None:
     assert words.finding(run) == (
         f"{RING} took {by_time} the synchronisation time of {PS}, and {by_time} its job completion time."
     )
+
+
+def test_the_closing_table_and_the_report_have_the_same_numbers(told: Path, tmp_path: Path) -> None:
+    """Of repeats that differ: the median of their accuracies, and the update of all that was the most stale."""
+    path = shutil.copytree(told, tmp_path / "run")
+    for file in (path / "trials").iterdir():
+        record = json.loads(file.read_text())
+        repeat = record["repeat"]
+        record["accuracy"] = (record["accuracy"] or {}) | {"test_accuracy": (0.5, 0.6, 0.7, 0.8)[repeat]}
+        record["metrics"] |= {"staleness_median": 2.0, "staleness_max": (4.0, 9.0, 5.0, 6.0)[repeat]}
+        file.write_text(json.dumps(record))
+    records = [json.loads(file.read_text()) for file in sorted((path / "trials").iterdir())]
+    header, rows = closing_table.table(records, PS)
+    summary = tables.summary(load(path))
+    shown = {name: summary.rows[0].values[summary.columns.index(name) - 1] for name in ("Staleness", "Test accuracy")}
+    assert rows[0][header.index("accuracy")] == shown["Test accuracy"].text == "65.0%"
+    assert rows[0][header.index("staleness")] == "2, max 9"
+    assert (shown["Staleness"].text, shown["Staleness"].note) == ("2", "at most 9")
 
 
 def test_runs_side_by_side_are_compared_as_two_runs(told: Path) -> None:
@@ -193,14 +212,14 @@ def test_headlines_rank_arms_with_as_many_workers_first(run_dir: Path) -> None:
 
 def test_the_closing_table_says_what_speed_ups_are_by(told: Path) -> None:
     records = [json.loads(file.read_text()) for file in sorted((told / "trials").iterdir())]
-    assert comparison.notes(records, PS) == [comparison.MEANING]
+    assert closing_table.notes(records, PS) == [closing_table.MEANING]
     for record in records:
         if record["label"] == RING:
             record["world"] = 18
             record["metrics"]["throughput_sps"] *= 2
-    header, rows = comparison.table(records, PS)
+    header, rows = closing_table.table(records, PS)
     assert [row[header.index("speed-up")] for row in rows] == ["1.00x", "2.45x"]
-    assert comparison.notes(records, PS)[1:] == [
+    assert closing_table.notes(records, PS)[1:] == [
         f"speed-up by samples/s, as numbers of workers differ: {RING} (workers: 18; {PS}: 9); all others by JCT"
     ]
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis import samples
-from testbed.foreign import UnfitError
+from testbed.files.foreign import UnfitError
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.load import load
 from analysis.verdicts import GST_P95, NUMBERS, Number, numbers_of, verdict_of
-from testbed.errors import OutputError
+from testbed.base.errors import OutputError
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 CERTIFIED = {"verdict": "VALID", "error": 0.012, "bound_s": 0.487, "certified": True, "spoilt_by": []}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from testbed.planning import plan
+from testbed.experiment.planning import plan
 from testbed.spec import load
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"

@@ -27,7 +27,7 @@ def test_a_pytorch_for_cuda_is_told_without_importing_it(tmp_path: Path, said: s
 
 def test_what_of_ours_is_there_is_told(tmp_path: Path) -> None:
     pytest.importorskip("ansible")
-    for name in ("code-12ab/workloads/worker.py", "code-half/testbed/run.py", "venv/bin/python"):
+    for name in ("code-12ab/workloads/worker.py", "code-half/testbed/experiment/run.py", "venv/bin/python"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("#!/bin/sh\necho torch\n")
         (tmp_path / name).chmod(0o755)
@@ -76,7 +76,7 @@ def test_what_is_below_the_interface_of_the_ssh_connection_carries_it(address: s
     code = f"""
 import sys; sys.path.insert(0, {str(LIBRARY)!r})
 import testbed_host
-from testbed.errors import HostError
+from testbed.base.errors import HostError
 from testbed.lab.baremetal.readback import ssh_interfaces
 
 print(sorted(testbed_host.carry_ssh(testbed_host.ssh_address()) or []))

@@ -3,6 +3,7 @@ all its tests share, so that neither is started, and imports PyTorch, once for e
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 from collections.abc import Callable, Sequence
@@ -10,13 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from testbed.environment import congestion_control
-from testbed.execute import Outcome, execute
+from analysis.schema import ENVIRONMENT, RECORD
+from testbed.evidence.referee import Referee
+from testbed.experiment.expand import trials
+from testbed.experiment.provenance import congestion_control
+from testbed.files.shape import check
 from testbed.lab.base import Launch
 from testbed.lab.netns import NetnsLab
-from testbed.referee import Referee
 from testbed.spec import read
-from testbed.trials import trials
+from testbed.trial.execute import Outcome, execute
+
+
+def fits_schema(outcome: Outcome) -> None:
+    """What we write is what we read again, from the files of strangers, too."""
+    record, lab = json.loads(json.dumps([outcome.record, outcome.lab]))
+    check(record, RECORD)
+    check({"lab": {record["id"]: lab}}, ENVIRONMENT)
 
 
 class Bench:
@@ -46,6 +56,7 @@ class Bench:
                 if outcome is None or outcome.record["status"] == "failed":
                     self.close()
             found.append(outcome)
+            fits_schema(outcome)
         return found
 
     def strike_first(

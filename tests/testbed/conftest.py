@@ -14,10 +14,10 @@ import pytest
 from testbed.capacity import cache
 from testbed.capacity.load import Load
 from testbed.capacity.model import Step
-from testbed.referee import Referee
+from testbed.evidence.referee import Referee
+from testbed.experiment.expand import trials
 from testbed.spec import Source, read
-from testbed.trial import Trial
-from testbed.trials import trials
+from testbed.trial.model import Trial
 
 from .bench import Bench
 
@@ -124,7 +124,7 @@ def bench() -> Iterator[Bench]:
 def made_up(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Have trials measure what a function says (:data:`tests.testbed.runner.Measure`); after so many trials somebody
     presses Ctrl-C. Gives what ran."""
-    from testbed import run
+    from testbed.experiment import run
 
     from .runner import Ran
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.base import (
     Burst,
     Calibration,

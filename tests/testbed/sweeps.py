@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from testbed.run import Experiment
+from testbed.experiment.run import Experiment
 from testbed.spec import Source, read
-from testbed.trial import Trial
+from testbed.trial.model import Trial
 
 from .conftest import SPEC
 from .fake_lab import FakeLab

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fuzzing import Subject, fuzz
 
 from benchmarks import fuzz_readers
-from benchmarks.fuzz_readers import Reader
 
 INPUTS, REPORTS = 25, 2
 SEED = 7
@@ -22,14 +22,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def readers(run: Path) -> dict[str, Reader]:
+def readers(run: Path) -> dict[str, Subject]:
     return {reader.called: reader for reader in fuzz_readers.readers(run)}
 
 
-def test_no_reader_ends_in_a_traceback_hangs_or_swells(readers: dict[str, Reader], run: Path) -> None:
+def test_no_reader_ends_in_a_traceback_hangs_or_swells(readers: dict[str, Subject]) -> None:
     refused = 0
     for reader in readers.values():
-        tally = fuzz_readers.fuzz(reader, run, REPORTS if reader.share < 0.1 else INPUTS, SEED)
-        assert not tally.failed, f"{reader.called}: {tally.counts}\n{''.join(tally.shown)}"
+        tally = fuzz(reader, REPORTS if reader.share < 0.1 else INPUTS, SEED)
+        assert not tally.findings, f"{reader.called}: {tally.counts}\n{''.join(tally.shown)}"
         refused += tally.counts["named errors"]
     assert refused > 150

@@ -37,7 +37,8 @@ def run_suite(folder: Path, code: int, *, comparison: bool = True, more: str = "
     package = folder / "stub" / "testbed"
     package.mkdir(parents=True)
     root = Path(__file__).parents[2] / "testbed"
-    for name in ("__init__.py", "errors.py", "exits.py", "pytest_plugin.py"):
+    (package / "base").mkdir()
+    for name in ("__init__.py", "errors.py", "pytest_plugin.py", "base/__init__.py", "base/errors.py", "base/exits.py"):
         (package / name).write_text((root / name).read_text())
     written = '(out / "comparison.json").write_text("{}")' if comparison else ""
     (package / "__main__.py").write_text(STUB.format(comparison=written, code=code))

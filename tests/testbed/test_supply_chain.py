@@ -124,3 +124,9 @@ def test_each_threat_names_tests_that_exist_or_none() -> None:
             files = re.findall(r"`([^`]*)`", tests)
             assert files, row
             assert all(file.startswith("tests/") and (ROOT / file).is_file() for file in files), row
+
+
+def test_the_base_image_is_named_by_its_digest() -> None:
+    bases = re.findall(r"^ARG BASE=(.*)$|^FROM (.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert [one for pair in bases for one in pair if one][1:] == ["${BASE}"]
+    assert re.fullmatch(r"python:[0-9.]+-slim-bookworm@sha256:[0-9a-f]{64}", bases[0][0])

@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 
 import pytest
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.addressing import Addresses, plan
 from topologies.build import build
 from topologies.model import Link, Node, Topology

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import SpecError, TopologyError
+from testbed.base.errors import SpecError, TopologyError
 from topologies.build import build, families
 
 FAMILIES = "use one of star, bcube, fat_tree, spine_leaf, dragonfly, patch_panel, or ./FILE.py:FUNCTION for your own"

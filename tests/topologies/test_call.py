@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from topologies.call import LARGEST, LONGEST, Call, Value, parse
 
 NAMES = st.from_regex(r"[a-z_./:-]+", fullmatch=True)

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.build import build
 from topologies.draw import MOST_NODES, layout, svg, text
 from topologies.frames import frames

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.build import build
 from topologies.check import check
 from topologies.model import Topology

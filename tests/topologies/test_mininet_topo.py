@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.build import build
 
-pytest.importorskip("mininet", reason="the Python package mininet is not installed")
+topo = pytest.importorskip("mininet.topo", reason="the Python package mininet is not installed")
 
 CLASS = """
 from mininet.topo import Topo
@@ -30,6 +30,17 @@ class Old(Topo):
         self.addLink(self.addHost("h9"), "s1", bw=0.5, delay=250)
         if spare:
             self.addLink("h9", "s1")
+
+class Kept(Topo):
+    def __init__(self, spare: int = 0, **options):
+        super().__init__(k=3, **options)
+        self.spare = spare
+
+    def build(self, k, n: int = 1, **_options):
+        switch = self.addSwitch("s1")
+        for host in range(k):
+            for _ in range(n):
+                self.addLink(self.addHost(f"h{host + 1}"), switch, bw=10)
 
 class Given(Topo):
     def build(self):
@@ -64,6 +75,53 @@ def test_a_class_with_a_constructor_of_its_own() -> None:
     assert [node.name for node in found.nodes] == ["h9", "h10", "s1"]
     assert [(link.rate_bps, link.delay_s) for link in found.links] == [(10**8, 0.0), (500_000, 0.00025), (10**8, 0.0)]
     assert [len(ports) for ports in found.ports] == [2, 1, 3]
+
+
+@pytest.mark.usefixtures("file")
+def test_a_constructor_that_passes_on_what_it_does_not_know() -> None:
+    found = build("./mine.py:Kept(n=2)", rate_bps=10**8)
+    assert [node.name for node in found.nodes] == ["h1", "h2", "h3", "s1"]
+    assert [link.rate_bps for link in found.links] == [10_000_000] * 6
+    assert [len(ports) for ports in found.ports] == [2, 2, 2, 6]
+    with pytest.raises(TopologyError, match="Kept has no parameter 'm'"):
+        build("./mine.py:Kept(m=2)", rate_bps=10**8)
+
+
+MININETS = Path(topo.__file__).parent
+
+
+@pytest.mark.parametrize(
+    ("expression", "hosts", "switches", "links"),
+    [
+        ("topo.py:MinimalTopo", 2, 1, 2),
+        ("topo.py:SingleSwitchTopo(k=5)", 5, 1, 5),
+        ("topo.py:SingleSwitchReversedTopo(k=3)", 3, 1, 3),
+        ("topo.py:LinearTopo(k=4)", 4, 4, 7),
+        ("topo.py:LinearTopo(k=2,n=3)", 6, 2, 7),
+        ("topolib.py:TreeTopo(depth=2,fanout=3)", 9, 4, 12),
+        ("topolib.py:TorusTopo(x=3,y=3)", 9, 9, 27),
+    ],
+)
+def test_mininets_own_classes(expression: str, hosts: int, switches: int, links: int) -> None:
+    found = build(f"{MININETS}/{expression}", rate_bps=10**8)
+    assert [node.kind for node in found.nodes] == ["host"] * hosts + ["switch"] * switches
+    assert len(found.links) == links
+    assert found.paths(0, 1)
+
+
+def test_a_class_of_mininets_that_is_named_in_a_users_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("from mininet.topo import LinearTopo\n")
+    found = build(f"{tmp_path}/mine.py:LinearTopo(k=3,n=2)", rate_bps=10**8)
+    assert len(found.hosts) == 6
+
+
+def test_arguments_of_mininets_own_classes_are_checked() -> None:
+    with pytest.raises(TopologyError, match="LinearTopo has no parameter 'm'"):
+        build(f"{MININETS}/topo.py:LinearTopo(m=2)", rate_bps=10**8)
+    with pytest.raises(TopologyError, match="TorusTopo needs a value for x and y"):
+        build(f"{MININETS}/topolib.py:TorusTopo", rate_bps=10**8)
+    with pytest.raises(TopologyError, match="use 3x3 or greater"):
+        build(f"{MININETS}/topolib.py:TorusTopo(x=2,y=2)", rate_bps=10**8)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.build import build
 from topologies.draw import svg
 from topologies.recorded import from_links

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.errors import TopologyError
+from testbed.base.errors import TopologyError
 from topologies.addressing import plan
 from topologies.build import build
 from topologies.model import Link, Node, Path, Topology

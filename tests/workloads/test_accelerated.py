@@ -15,7 +15,7 @@ from workloads import accelerated
 from workloads.accelerated import DeviceReplica, device_for, replica_on
 from workloads.job import Compute, Training
 from workloads.models import model
-from workloads.reference import reference_weights
+from workloads.reference import reference
 from workloads.training import Replica
 
 SETTINGS = Training("lenet5", "digits", 4, 3, 0.05, 0.9, 1)
@@ -144,5 +144,5 @@ def test_a_gpu_trains_as_a_cpu_does() -> None:
         there.compute(*there.samples(i, 0, 1))
         there.step(1)
     there.fetch()
-    expected = reference_weights(SETTINGS, 1)
+    expected = reference(SETTINGS, 1).weights
     assert np.linalg.norm(there.weights - expected) / np.linalg.norm(expected) < 1e-4

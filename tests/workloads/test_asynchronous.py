@@ -12,7 +12,7 @@ import torch
 
 from workloads import accelerated, training
 from workloads.job import Compute
-from workloads.reference import accuracy, reference_weights, relative_error, repeated
+from workloads.reference import accuracy, reference, relative_error, repeated
 from workloads.replay import Values
 from workloads.sync.ledger import Update, problem, staleness
 
@@ -86,13 +86,13 @@ def test_without_staleness_and_momentum_it_is_synchronous_sgd(cluster: Cluster) 
     seen = cluster.run()
     assert max(staleness(order_of(seen, 0))) == WORLD - 1
     weights = np.load(cluster.directory / "weights.npy")
-    assert relative_error(weights, reference_weights(plain, WORLD)) < 1e-6
+    assert relative_error(weights, reference(plain, WORLD).weights) < 1e-6
 
 
 def test_one_worker_after_the_other_is_a_larger_world_of_one() -> None:
     """Never stale, and each of all samples: the reference of one rank, whose gradient counts whole."""
     order = [Update(0, i, i) for i in range(TRAINING.iterations)]
-    assert np.array_equal(repeated(TRAINING, 1, order).weights, reference_weights(TRAINING, 1))
+    assert np.array_equal(repeated(TRAINING, 1, order).weights, reference(TRAINING, 1).weights)
 
 
 def test_a_device_with_memory_of_its_own_gets_the_weights(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

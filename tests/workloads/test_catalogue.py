@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from workloads.catalogue import TRAINED_ON, check_dataset, models, tensor_sizes
 from workloads.datasets import DATASETS, load
 from workloads.models import MODELS, model

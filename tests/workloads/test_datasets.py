@@ -8,7 +8,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch.nn.functional import interpolate
 
-from testbed.errors import MissingToolError, SpecError
+from testbed.base.errors import MissingToolError, SpecError
 from workloads import datasets
 from workloads.datasets import TEST_SHARE, digits, load, split
 

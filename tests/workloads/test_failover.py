@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from testbed.errors import NeighbourError, TrialTimeoutError
+from testbed.base.errors import NeighbourError, TrialTimeoutError
 from tests import ports
 from workloads import failover
 from workloads.job import Compute, Failover, Job, Peer, Training

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from workloads.catalogue import tensor_sizes
 from workloads.models import MODELS, model
 

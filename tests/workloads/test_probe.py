@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from testbed.errors import WorkerError
+from testbed.base.errors import WorkerError
 from tests import ports
 from workloads.arrivals import SETTLE, median_rate_bps
 from workloads.datagrams import HEARD

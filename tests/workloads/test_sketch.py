@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.errors import TrialError
-from testbed.sum_check import Checked, check, compared
+from testbed.base.errors import TrialError
+from testbed.evidence.sum_check import Checked, check, compared
 from workloads.sketch import LINES, Sketch
 from workloads.sync.forest import FixedPoint
 

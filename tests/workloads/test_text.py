@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from testbed.errors import MissingToolError
+from testbed.base.errors import MissingToolError
 from workloads import text
 from workloads.datasets import load
 from workloads.models.bert_tiny import TOKENS, WORDS

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from workloads import training
 from workloads.job import Training
 from workloads.models import model
@@ -22,7 +22,6 @@ from workloads.reference import (
     accuracy,
     allowed,
     reference,
-    reference_weights,
     relative_error,
     training_error,
 )
@@ -220,7 +219,7 @@ def test_distributed_training_ends_with_the_reference_weights(world: int) -> Non
             total += replica.gradient
         replica.gradient[:] = total
         replica.step(world)
-    assert relative_error(replica.weights, reference_weights(SETTINGS, world)) < 1e-5
+    assert relative_error(replica.weights, reference(SETTINGS, world).weights) < 1e-5
     assert relative_error(replica.weights, initial_weights(model("lenet5"), SETTINGS.seed)) > 1e-3
 
 
@@ -237,7 +236,7 @@ def test_the_reference_is_plain_sgd_on_whole_batches() -> None:
         optimiser.step()
     parameters = module.state_dict()
     expected = torch.cat([parameters[name].flatten() for name, _ in model("lenet5").tensors()]).numpy()
-    assert relative_error(reference_weights(SETTINGS, world), expected) < 1e-5
+    assert relative_error(reference(SETTINGS, world).weights, expected) < 1e-5
 
 
 def test_the_reference_goes_on_with_fewer_ranks_where_the_others_stopped() -> None:
@@ -250,8 +249,8 @@ def test_the_reference_goes_on_with_fewer_ranks_where_the_others_stopped() -> No
         replica.compute(*replica.data.select(replica.data.train[positions]))  # the mean over all ranks' samples
         replica.step(1)
         read += size
-    assert relative_error(reference_weights(SETTINGS, worlds), replica.weights) < 1e-5
-    assert relative_error(reference_weights(SETTINGS, 3), replica.weights) > 1e-4
+    assert relative_error(reference(SETTINGS, worlds).weights, replica.weights) < 1e-5
+    assert relative_error(reference(SETTINGS, 3).weights, replica.weights) > 1e-4
 
 
 def trained(job: Training, fault: str = "") -> np.ndarray:
@@ -280,7 +279,7 @@ def trained(job: Training, fault: str = "") -> np.ndarray:
 @pytest.mark.parametrize("learning_rate", [0.01, 0.0001])
 def test_one_wrong_gradient_is_seen_at_any_learning_rate(learning_rate: float) -> None:
     job = dataclasses.replace(SETTINGS, batch=4, iterations=4, learning_rate=learning_rate)
-    ideal = reference_weights(job, 9)
+    ideal = reference(job, 9).weights
     most = allowed(ideal, reference(job, 9, noise=NOISE).weights, job)
     assert training_error(trained(job), ideal, job) < most / 5
     for fault in ("a sample less", "a stale gradient", "a worker less"):
@@ -288,13 +287,13 @@ def test_one_wrong_gradient_is_seen_at_any_learning_rate(learning_rate: float) -
 
 
 def test_reference_of_mode_none_is_one_step() -> None:
-    once = reference_weights(dataclasses.replace(SETTINGS, iterations=1), 2)
-    assert np.array_equal(reference_weights(SETTINGS, 2, "none"), once)
+    once = reference(dataclasses.replace(SETTINGS, iterations=1), 2).weights
+    assert np.array_equal(reference(SETTINGS, 2, "none").weights, once)
 
 
 def test_reference_is_kept_and_read_only() -> None:
-    weights = reference_weights(SETTINGS, 2, "none")
-    assert reference_weights(SETTINGS, 2, "none") is weights
+    weights = reference(SETTINGS, 2, "none").weights
+    assert reference(SETTINGS, 2, "none").weights is weights
     with pytest.raises(ValueError, match="read-only"):
         weights[0] = 1
 

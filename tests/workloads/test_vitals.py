@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.vitals import Report, Vitals, segments, together
+from workloads.vitals import WAITED, Report, Vitals, _waited_s, segments, together
 
 SNMP = """\
 Ip: Forwarding DefaultTTL
@@ -53,21 +53,40 @@ def test_cpu_time_is_that_of_the_process() -> None:
         assert vitals.report().cpu_s == pytest.approx(0.1, abs=0.05)
 
 
-def test_late_timers_are_seen() -> None:
+def report_with_slack(slack_ns: int) -> Report:
     """Timer slack is how late the kernel may wake a thread; a thread inherits it from the one that starts it."""
-    late_s = {}
+    found = []
 
-    def watch(slack_ns: int) -> None:
+    def watch() -> None:
         assert ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, slack_ns, 0, 0, 0) == 0
         with Vitals() as vitals:
             time.sleep(0.5)
-            late_s[slack_ns] = vitals.report().late_s
+            found.append(vitals.report())
 
-    for slack_ns in (50_000, 30_000_000):
-        thread = threading.Thread(target=watch, args=(slack_ns,))
-        thread.start()
-        thread.join()
-    assert late_s[50_000] < 0.01 < late_s[30_000_000]
+    thread = threading.Thread(target=watch)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_late_timers_are_seen() -> None:
+    early, late = (report_with_slack(slack_ns).late_s for slack_ns in (50_000, 30_000_000))
+    assert early is not None
+    assert late is not None
+    assert early < 0.01 < late
+
+
+def test_a_thread_that_waits_for_a_core_does_not_stand_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workloads.vitals._waited_s", time.monotonic)  # as if it had waited all along
+    assert report_with_slack(30_000_000).halted_s == 0
+    monkeypatch.undo()
+    monkeypatch.setattr("workloads.vitals.WAITED", tmp_path / "none")  # the kernel does not count waits
+    assert (report_with_slack(30_000_000).halted_s or 0) > 0.1
+
+
+def test_waits_for_a_core_are_the_kernels() -> None:
+    before_ns, found_s, after_ns = int(WAITED.read_text().split()[1]), _waited_s(), int(WAITED.read_text().split()[1])
+    assert before_ns / 1e9 <= found_s <= after_ns / 1e9
 
 
 def test_unwatched_only_cpu_time_is_known() -> None:

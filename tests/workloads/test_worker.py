@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import torch
 
-from testbed.jobs import inner_nodes
-from testbed.sum_check import Checked, checked
+from testbed.evidence.sum_check import Checked, checked
+from testbed.trial.job_files import inner_nodes
 from tests import ports
 from tests.patience import until
 from topologies.addressing import plan
@@ -26,7 +26,7 @@ from workloads import accelerated, training, worker
 from workloads.catalogue import tensor_sizes
 from workloads.job import Compute, Job, Peer, Probe, Replay, Training
 from workloads.models import model
-from workloads.reference import reference_weights, relative_error
+from workloads.reference import reference, relative_error
 from workloads.replay import Values
 from workloads.sync import codec, schemes
 from workloads.sync.flows import neighbours
@@ -196,7 +196,7 @@ def test_workers_train_as_one(cluster: Cluster, topology: str, scheme: str, over
     assert len({line["weights_sha256"] for line in done}) == 1
     world = len(seen)
     weights = np.load(cluster.directory / "weights.npy")
-    assert relative_error(weights, reference_weights(TRAINING, world, mode)) < 1e-5  # type: ignore[arg-type]
+    assert relative_error(weights, reference(TRAINING, world, mode).weights) < 1e-5  # type: ignore[arg-type]
     summed = sums_checked(cluster)
     assert summed.count == (1 if mode == "none" else TRAINING.iterations)
     assert summed.error < summed.allowed
@@ -216,7 +216,7 @@ def test_workers_whose_device_has_its_own_memory_train_as_one(
     assert {lines[0]["device"] for lines in seen.values()} == {"cpu"}
     assert len({lines[-1]["weights_sha256"] for lines in seen.values()}) == 1
     weights = np.load(cluster.directory / "weights.npy")
-    assert relative_error(weights, reference_weights(TRAINING, 3)) < 1e-5
+    assert relative_error(weights, reference(TRAINING, 3).weights) < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_other_models_train_as_one_too(cluster: Cluster, name: str, dataset: str
     cluster.write("star(hosts=3)", "ring", training=work, overlap="layer", buckets=fused, priority=True)
     lines = cluster.run()
     weights = np.load(cluster.directory / "weights.npy")
-    assert relative_error(weights, reference_weights(work, 3)) < 1e-5
+    assert relative_error(weights, reference(work, 3).weights) < 1e-5
     assert len({found[-1]["weights_sha256"] for found in lines.values()}) == 1
 
 
@@ -322,7 +322,7 @@ def test_one_worker_alone_trains(cluster: Cluster) -> None:
     cluster.write_jobs(alone, {0: ()})
     lines = cluster.run()[0]
     check = np.load(cluster.directory / "weights.npy")
-    assert relative_error(check, reference_weights(TRAINING, 1)) < 1e-6
+    assert relative_error(check, reference(TRAINING, 1).weights) < 1e-6
     assert of("done", lines)[0]["wire_bytes"] == 0
 
 
@@ -340,7 +340,7 @@ def test_a_node_without_a_rank_adds_and_passes_on(cluster: Cluster) -> None:
     cluster.write_jobs(forest, peers, overlap="layer")
     seen = cluster.run()
     weights = np.load(cluster.directory / "weights.npy")
-    assert relative_error(weights, reference_weights(TRAINING, 2)) < 1e-5
+    assert relative_error(weights, reference(TRAINING, 2).weights) < 1e-5
     assert [line["kind"] for line in seen[2]] == ["hello", "done"]
     assert "weights_sha256" not in seen[2][-1]
 

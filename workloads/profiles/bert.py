@@ -6,7 +6,7 @@ weights with the word embeddings, and adds but a transform and a bias.
 
 from __future__ import annotations
 
-from workloads.profiles.layers import Layer, Network
+from workloads.profiles.layers import Layer, Layers
 
 BLOCKS, HIDDEN, INNER = 12, 768, 3072
 WORDS, POSITIONS, SEGMENTS = 30_522, 512, 2
@@ -16,7 +16,7 @@ TOKENS = 128
 
 def bert_base() -> list[Layer]:
     """The whole network."""
-    net = Network()
+    net = Layers()
     for name, rows in (("words", WORDS), ("positions", POSITIONS), ("segments", SEGMENTS)):
         net.add(f"embeddings.{name}", 0, weight=(rows, HIDDEN))
     _norm(net, "embeddings.norm")
@@ -33,6 +33,6 @@ def bert_base() -> list[Layer]:
     return net.layers
 
 
-def _norm(net: Network, name: str) -> None:
+def _norm(net: Layers, name: str) -> None:
     """Layer normalisation of every token."""
     net.add(name, TOKENS * HIDDEN, weight=(HIDDEN,), bias=(HIDDEN,))

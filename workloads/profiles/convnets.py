@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from workloads.profiles.layers import Layer, Network, Size, joined, pool
+from workloads.profiles.layers import Layer, Layers, Size, joined, pool
 
 CLASSES = 1000
 IMAGE: Size = (3, 224, 224)
@@ -36,7 +36,7 @@ INCEPTION = {
 
 def alexnet() -> list[Layer]:
     """AlexNet on one GPU, without groups: MXNet's symbols/alexnet.py, which the thesis trained (6.1.2)."""
-    net = Network()
+    net = Layers()
     size = pool(net.conv("conv1", IMAGE, 96, 11, stride=4, bias=True), 3, 2)
     size = pool(net.conv("conv2", size, 256, 5, pad=2, bias=True), 3, 2)
     for name, out in (("conv3", 384), ("conv4", 384), ("conv5", 256)):
@@ -46,7 +46,7 @@ def alexnet() -> list[Layer]:
 
 def vgg(depth: int) -> list[Layer]:
     """VGG (:data:`VGG`), without batch normalisation."""
-    net, size = Network(), IMAGE
+    net, size = Layers(), IMAGE
     for stage, channels in enumerate(VGG[depth], 1):
         for i, out in enumerate(channels, 1):
             size = net.conv(f"conv{stage}_{i}", size, out, 3, pad=1, bias=True)
@@ -56,7 +56,7 @@ def vgg(depth: int) -> list[Layer]:
 
 def googlenet() -> list[Layer]:
     """GoogLeNet (:data:`INCEPTION`) without its two auxiliary classifiers, as in MXNet's symbols/googlenet.py."""
-    net = Network()
+    net = Layers()
     size = pool(net.conv("conv1", IMAGE, 64, 7, stride=2, pad=3, bias=True), 3, 2, 1)
     size = net.conv("conv2.reduce", size, 64, 1, bias=True)
     size = pool(net.conv("conv2", size, 192, 3, pad=1, bias=True), 3, 2, 1)
@@ -87,7 +87,7 @@ def resnext(depth: int) -> list[Layer]:
 
 
 def _residual(depth: int, *, bottleneck: bool, width: int, groups: int) -> list[Layer]:
-    net = Network()
+    net = Layers()
     size = pool(net.norm("bn1", net.conv("conv1", IMAGE, 64, 7, stride=2, pad=3)), 3, 2, 1)
     for stage, blocks in enumerate(RESNET[depth]):
         inner = 64 * 2**stage
@@ -110,7 +110,7 @@ def _residual(depth: int, *, bottleneck: bool, width: int, groups: int) -> list[
 
 
 def _conv_norm(
-    net: Network,
+    net: Layers,
     name: str,
     size: Size,
     out: int,
@@ -123,7 +123,7 @@ def _conv_norm(
     return net.norm(f"{name}.bn", net.conv(f"{name}.conv", size, out, kernel, stride=stride, pad=pad, groups=groups))
 
 
-def _classify(net: Network, features: int) -> list[Layer]:
+def _classify(net: Layers, features: int) -> list[Layer]:
     """The three fully connected layers of AlexNet and VGG."""
     hidden = net.linear("fc6", features, 4096)
     net.linear("fc8", net.linear("fc7", hidden, 4096), CLASSES)

@@ -1,6 +1,6 @@
 """What architectures are written with: layers with the shapes of their tensors, and what a forward pass costs in each.
 
-A :class:`Network` is filled in the order of the forward pass. Its methods take the size of what flows in and return the
+A :class:`Layers` is filled in the order of the forward pass. Its methods take the size of what flows in and return the
 size of what flows out, so that no number has to be written that follows from others.
 """
 
@@ -29,7 +29,7 @@ class Layer:
         return sum(prod(shape) for _, shape in self.tensors)
 
 
-class Network:
+class Layers:
     """Layers, in the order in which a forward pass computes them."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.errors import SchemeError, SpecError
+from testbed.base.errors import SchemeError, SpecError
 from workloads.sync.forest import Forest
 
 FLOAT_BYTES = 4

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.errors import OutputError
+from testbed.base.errors import OutputError
 from workloads.sync.forest import ROOT, Asynchronous, FixedPoint, Forest, Library, Parents
 
 VERSION = 3

@@ -15,7 +15,7 @@ import socket
 from collections import deque
 from collections.abc import Sequence
 
-from testbed.errors import NeighbourError
+from testbed.base.errors import NeighbourError
 
 HEADER_BYTES = 4
 _BUFFERS_PER_SEND = 8

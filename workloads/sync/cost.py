@@ -7,14 +7,14 @@ Nothing here is a scheme's own formula: 2(N-1)/N x T_F for PS and ring and 2(N-1
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topologies.model import Topology
-from workloads.sync.flows import broadcasts, flows
-from workloads.sync.forest import ROOT, Forest, Parents
+from workloads.sync.flows import Flows, broadcasts, flows
+from workloads.sync.forest import ROOT, Forest, Parents, blocks
 
 
 def goodput(mtu_bytes: int) -> float:
@@ -117,12 +117,13 @@ def cost(forest: Forest, topology: Topology, gradient_bytes: float, updates: Seq
     """
     traffic = flows(forest, gradient_bytes)
     if updates is not None:
-        for worker, count in zip(forest.workers, updates, strict=True):
-            traffic[worker, :] *= count
-            traffic[:, worker] *= count
+        made = np.ones(len(forest.nodes))
+        made[list(forest.workers)] = updates
+        times = made[traffic.senders] * made[traffic.receivers]
+        traffic = replace(traffic, count_bytes=traffic.count_bytes * times)
     return Cost(
         rounds=int((depth(forest.reduce) + depth(forest.broadcast)).max()),
-        wire_bytes=float(traffic.sum()),
+        wire_bytes=float(traffic.count_bytes.sum()),
         cross_rack_bytes=_cross_rack_bytes(topology, traffic),
         link_bytes=_link_bytes(traffic, topology),
         link_rate_bps=np.repeat([float(link.rate_bps) for link in topology.links], 2),
@@ -172,11 +173,10 @@ class Releases:
         return self._sums + np.bincount(self._edge_links[late], self._edge_bytes[late], self._link_count)
 
 
-def _link_bytes(traffic: NDArray[np.float64], topology: Topology) -> NDArray[np.float64]:
-    """float64[2 x links]: what float64[V, V], bytes from node to node, puts on each directed link."""
+def _link_bytes(traffic: Flows, topology: Topology) -> NDArray[np.float64]:
+    """float64[2 x links]: what flows put on each directed link."""
     link_bytes = [0.0] * (2 * len(topology.links))  # a list: faster than an array one by one, and PS has N^2 pairs
-    senders, receivers = np.nonzero(traffic)
-    for src, dst, count in zip(senders.tolist(), receivers.tolist(), traffic[senders, receivers].tolist(), strict=True):
+    for src, dst, count in traffic:
         for path in topology.paths(src, dst):
             for link in path.links:
                 link_bytes[link] += count * path.weight
@@ -200,7 +200,12 @@ def _rate_bps(topology: Topology, src: int, dst: int) -> int:
 
 
 def depth(trees: Parents) -> NDArray[np.int64]:
-    """int64[C]: edges from the deepest node of each tree to its root (pointer doubling; no tree may have a cycle)."""
+    """int64[C]: edges from the deepest node of each tree to its root; no tree may have a cycle."""
+    return np.concatenate([_depth(trees[rows]) for rows in blocks(trees)])
+
+
+def _depth(trees: Parents) -> NDArray[np.int64]:
+    """Of some classes, by pointer doubling."""
     up = np.where(trees >= 0, trees, np.arange(trees.shape[1], dtype=np.int32))
     steps = (trees >= 0).astype(np.int32)
     while True:
@@ -212,8 +217,8 @@ def depth(trees: Parents) -> NDArray[np.int64]:
         up = np.take_along_axis(up, up, axis=1)
 
 
-def _cross_rack_bytes(topology: Topology, traffic: NDArray[np.float64]) -> float:
+def _cross_rack_bytes(topology: Topology, traffic: Flows) -> float:
     """Bytes between hosts whose racks are both known and differ."""
     rack = np.array([-1 if node.rack is None else node.rack for node in topology.nodes])
-    known = (rack[:, None] >= 0) & (rack[None, :] >= 0)
-    return float(traffic[known & (rack[:, None] != rack[None, :])].sum())
+    src, dst = rack[traffic.senders], rack[traffic.receivers]
+    return float(traffic.count_bytes[(src >= 0) & (dst >= 0) & (src != dst)].sum())

@@ -10,7 +10,7 @@ from html import escape
 
 import numpy as np
 
-from testbed.errors import SchemeError
+from testbed.base.errors import SchemeError
 from topologies.svg import HOST, LINK, NODE_PX, SWITCH, box, box_size, line, opening
 from workloads.sync.forest import ABSENT, Forest
 

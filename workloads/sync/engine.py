@@ -40,7 +40,7 @@ from socket import socket
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.errors import WorkerError
+from testbed.base.errors import WorkerError
 from workloads.sync.chunks import CHUNK_BITS, FLOAT_BYTES, ChunkTable
 from workloads.sync.connection import Connection, lost
 from workloads.sync.forest import ROOT, Forest

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.errors import WorkerError
+from testbed.base.errors import WorkerError
 from workloads.sync.forest import FixedPoint
 
 Floats = NDArray[np.float32]

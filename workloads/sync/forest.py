@@ -7,6 +7,7 @@ follow each other along the same trees, so every scheme pipelines by itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +20,8 @@ ABSENT = -2
 """In a parent array: this node is not part of the tree."""
 
 Parents = NDArray[np.int32]
+BLOCK = 2**18
+"""Entries of parent arrays that are worked on at a time: the arrays that are made meanwhile fit a core's cache."""
 
 
 @dataclass(frozen=True)
@@ -102,3 +105,9 @@ class Forest:
     def classes(self) -> int:
         """C, the number of chunk classes."""
         return len(self.share)
+
+
+def blocks(trees: Parents) -> Iterator[slice]:
+    """The classes in runs, so that what is computed of one run takes little memory. There is at least one run."""
+    step = max(1, BLOCK // max(1, trees.shape[1]))
+    yield from (slice(first, first + step) for first in range(0, max(1, len(trees)), step))

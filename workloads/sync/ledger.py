@@ -21,7 +21,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from testbed.errors import WorkerError
+from testbed.base.errors import WorkerError
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from socket import IPPROTO_TCP, TCP_CONGESTION
 from types import TracebackType
 from typing import Self
 
-from testbed.errors import TrialTimeoutError
+from testbed.base.errors import TrialTimeoutError
 from workloads.sync.connection import Connection
 from workloads.sync.tcp_info import Sent, sent
 

@@ -24,7 +24,7 @@ from socket import socket
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.errors import WorkerError
+from testbed.base.errors import WorkerError
 from workloads.sync.connection import Connection, lost
 from workloads.sync.forest import Forest
 from workloads.sync.ledger import Ledger, Release

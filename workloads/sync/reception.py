@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from testbed.errors import TrialTimeoutError
+from testbed.base.errors import TrialTimeoutError
 
 HELLO_BYTES = 4
 MOST_SILENT = 16

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.errors import WorkerError
+from testbed.base.errors import WorkerError
 from workloads.sync import fixed_point
 from workloads.sync.fixed_point import Scales
 from workloads.sync.forest import ABSENT, FixedPoint

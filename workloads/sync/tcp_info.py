@@ -11,7 +11,7 @@ import socket
 import struct
 from dataclasses import dataclass
 
-from testbed.errors import WorkerError
+from testbed.base.errors import WorkerError
 
 _BYTES = 256
 """Of ``struct tcp_info`` (linux/tcp.h), which grows at its end."""

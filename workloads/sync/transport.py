@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Sequence
 
-from testbed.errors import PrivilegeError, TrialTimeoutError, WorkerError
+from testbed.base.errors import PrivilegeError, TrialTimeoutError, WorkerError
 from workloads.job import Peer
 from workloads.sync.reception import HELLO_BYTES, MOST_SILENT, Look, Reception
 

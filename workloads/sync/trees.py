@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.errors import SchemeError
+from testbed.base.errors import SchemeError
+from testbed.base.listing import shortened
 from topologies.model import Topology
 from workloads.sync.forest import ABSENT, ROOT, FixedPoint, Forest, Parents
 
@@ -121,7 +122,7 @@ def partition(topology: Topology, scheme: str, groups: Sequence[Sequence[int]]) 
         wrong = sorted({host for host in members if members.count(host) > 1 or host not in topology.hosts})
         problem = "one is empty"
         if missing or wrong:
-            said = [f"lack {_listed(missing)}"] * bool(missing) + [f"hold {_listed(wrong)} wrongly"] * bool(wrong)
+            said = [f"lack {_shown(missing)}"] * bool(missing) + [f"hold {_shown(wrong)} wrongly"] * bool(wrong)
             problem = f"they {' and '.join(said)}"
         raise SchemeError(
             f"{scheme}: its groups must hold each host once, and {problem}",
@@ -130,6 +131,5 @@ def partition(topology: Topology, scheme: str, groups: Sequence[Sequence[int]]) 
     return [list(group) for group in groups]
 
 
-def _listed(hosts: Sequence[int]) -> str:
-    shown = ", ".join(map(str, hosts[:6]))
-    return shown if len(hosts) <= 6 else f"{shown}, ..."
+def _shown(hosts: Sequence[int]) -> str:
+    return shortened(list(map(str, hosts)), 6)

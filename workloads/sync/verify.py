@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.errors import SchemeError, TopologyError
+from testbed.base.errors import SchemeError, TopologyError
 from topologies.model import Topology
 from workloads.sync.flows import pairs
-from workloads.sync.forest import ABSENT, ROOT, Forest, Parents
+from workloads.sync.forest import ABSENT, ROOT, Forest, Parents, blocks
 
 _SHOWN = 6
 """Nodes of a path or list that a message shows."""
@@ -115,17 +115,24 @@ def _check_memory(forest: Forest) -> None:
 
 def _check_trees(forest: Forest, trees: Parents, kind: str) -> NDArray[np.intp]:
     """One root a class, every worker in it, every node in it reaches the root; returns intp[C], the roots."""
-    for c in np.flatnonzero(np.count_nonzero(trees == ROOT, axis=1) != 1)[:1]:
-        found = [forest.nodes[node] for node in np.flatnonzero(trees[c] == ROOT)]
+    return np.concatenate([_check_some(forest, trees, rows, kind) for rows in blocks(trees)])
+
+
+def _check_some(forest: Forest, trees: Parents, rows: slice, kind: str) -> NDArray[np.intp]:
+    """Those classes; returns their roots."""
+    some = trees[rows]
+    for c in np.flatnonzero(np.count_nonzero(some == ROOT, axis=1) != 1)[:1]:
+        found = [forest.nodes[node] for node in np.flatnonzero(some[c] == ROOT)]
         problem = f"its {kind}-tree has {len(found)} roots" + (f": {_shown(found)}" if found else "")
-        raise _refusal(forest, c, problem, "mark exactly one node ROOT")
-    for c, rank in np.argwhere(trees[:, list(forest.workers)] == ABSENT)[:1]:
+        raise _refusal(forest, rows.start + c, problem, "mark exactly one node ROOT")
+    for c, rank in np.argwhere(some[:, list(forest.workers)] == ABSENT)[:1]:
         problem = f"the worker {forest.nodes[forest.workers[rank]]} is absent from its {kind}-tree"
-        raise _refusal(forest, c, problem, "give it a parent")
-    root: NDArray[np.intp] = np.argmax(trees == ROOT, axis=1)
-    for c, node in np.argwhere((_ends(trees) != root[:, None]) & (trees != ABSENT))[:1]:
+        raise _refusal(forest, rows.start + c, problem, "give it a parent")
+    root: NDArray[np.intp] = np.argmax(some == ROOT, axis=1)
+    for c, node in np.argwhere((_ends(some) != root[:, None]) & (some != ABSENT))[:1]:
         problem = f"{forest.nodes[node]} does not reach the root {forest.nodes[root[c]]} in its {kind}-tree"
-        raise _refusal(forest, c, f"{problem}: {_walk(forest, trees[c], int(node))}", "lead every node to the root")
+        way = _walk(forest, some[c], int(node))
+        raise _refusal(forest, rows.start + c, f"{problem}: {way}", "lead every node to the root")
     return root
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis import ratios
 from analysis.report import plot, words
-from analysis.report.cells import Cell, Group, Study, are_paired, faster, faster_by, is_known, over
+from analysis.report.cells import Group, MeasuredCell, Study, are_paired, faster, faster_by, is_known, over
 from analysis.report.question import Key, Panel, Question, column
 from analysis.statistics import Interval
 
@@ -62,7 +62,7 @@ def jct(study: Study) -> Question | None:
     )
 
 
-def _jct_row(study: Study, cell: Cell) -> dict[str, Any]:
+def _jct_row(study: Study, cell: MeasuredCell) -> dict[str, Any]:
     middle = {name: cell.middle(name) for name in ("compute_s", "sync_s")}
     return plot.identity(cell, study.along, ratios.JCT) | words.columns("jct_s", cell.median("jct_s")) | middle
 
@@ -97,30 +97,30 @@ def _jct_seen(study: Study) -> list[str]:
     return [_first_of(study, cell, cells) for cell, cells in best]
 
 
-def _best(cells: Sequence[Cell]) -> Cell:
+def _best(cells: Sequence[MeasuredCell]) -> MeasuredCell:
     by = ratios.JCT if _by_time(cells) else ratios.THROUGHPUT
     able = [cell for cell in cells if cell.valid_in(by)] or cells
     return min(able, key=_jct_of) if _by_time(cells) else max(able, key=_throughput_of)
 
 
-def _by_time(cells: Sequence[Cell]) -> bool:
+def _by_time(cells: Sequence[MeasuredCell]) -> bool:
     """Whether JCT says which of them is the fastest; else samples per second do."""
     return all(faster_by(cells[0], cell) == ratios.JCT for cell in cells)
 
 
-def _jct_of(cell: Cell) -> float:
+def _jct_of(cell: MeasuredCell) -> float:
     found = cell.middle("jct_s")
     assert found is not None  # callers left the others out
     return found
 
 
-def _throughput_of(cell: Cell) -> float:
+def _throughput_of(cell: MeasuredCell) -> float:
     found = cell.middle("throughput_sps")
     assert found is not None  # or JCT would decide
     return found
 
 
-def _first_of(study: Study, best: Cell, cells: Sequence[Cell]) -> str:
+def _first_of(study: Study, best: MeasuredCell, cells: Sequence[MeasuredCell]) -> str:
     first, found = study.first(best), best.median("jct_s")
     by_time = _by_time(cells)
     is_compared = first and first is not best and _is_as_valid(study, best)
@@ -166,7 +166,7 @@ def speed_up(study: Study) -> Question | None:
     )
 
 
-def _is_as_valid(study: Study, cell: Cell) -> bool:
+def _is_as_valid(study: Study, cell: MeasuredCell) -> bool:
     """Whether a sentence may say its speed-up, which has no room for the mark that one arm is INVALID."""
     first = study.first(cell)
     if first is None:
@@ -175,18 +175,18 @@ def _is_as_valid(study: Study, cell: Cell) -> bool:
     return first.valid_in(by) == cell.valid_in(by)
 
 
-def _speed(study: Study, cell: Cell) -> Interval | None:
+def _speed(study: Study, cell: MeasuredCell) -> Interval | None:
     """None of the first arm itself."""
     first = study.first(cell)
     return None if first is None or first is cell else faster(first, cell)
 
 
-def _is_by_time(study: Study, cell: Cell) -> bool:
+def _is_by_time(study: Study, cell: MeasuredCell) -> bool:
     first = study.first(cell)
     return first is None or faster_by(first, cell) == ratios.JCT
 
 
-def _speed_row(study: Study, cell: Cell, kinds: Sequence[str]) -> dict[str, Any]:
+def _speed_row(study: Study, cell: MeasuredCell, kinds: Sequence[str]) -> dict[str, Any]:
     """Times are compared of arms with as many workers as the first."""
     first = study.first(cell)
     assert first is not None  # or it has no speed-up
@@ -216,9 +216,9 @@ def _speed_figure(study: Study, group: Group, start: int, rows: pd.DataFrame, ki
     return plot.rows_figure(traces, group.cells, axis, span, kind, shapes=[one])
 
 
-def _speed_seen(study: Study, compared: list[Cell]) -> list[str]:
+def _speed_seen(study: Study, compared: list[MeasuredCell]) -> list[str]:
     """Each arm's speed-up, or of many settings the range of each arm's; and which are not told apart from none."""
-    by_label: dict[str, list[tuple[Cell, Interval]]] = {}
+    by_label: dict[str, list[tuple[MeasuredCell, Interval]]] = {}
     for cell in compared:
         found = _speed(study, cell)
         assert found is not None  # callers left the others out
@@ -244,13 +244,13 @@ def _speed_seen(study: Study, compared: list[Cell]) -> list[str]:
     return [*sentences, f"The interval of {whose} includes 1×: no difference is shown."]
 
 
-def _workers(study: Study, cell: Cell) -> str:
+def _workers(study: Study, cell: MeasuredCell) -> str:
     first = study.first(cell)
     assert first is not None  # or it has no speed-up
     return f"{cell.label} ({ratios.workers(cell.numbers)}, {first.label} {ratios.workers(first.numbers)})"
 
 
-def _speeds(study: Study, label: str, found_in: list[tuple[Cell, Interval]]) -> str:
+def _speeds(study: Study, label: str, found_in: list[tuple[MeasuredCell, Interval]]) -> str:
     if len(found_in) > words.MOST_NAMED:
         values = [found.value for _, found in found_in]
         span = f"{words.ratio(min(values))} to {words.ratio(max(values))}"

@@ -9,8 +9,9 @@ import pandas as pd
 
 from analysis import metrics
 from analysis.recorded import Trial
+from analysis.repeats import JCT
 from analysis.report import plot, words
-from analysis.report.cells import JCT, Cell, Group, Study, interval
+from analysis.report.cells import Group, MeasuredCell, Study, interval
 from analysis.report.question import Panel, Question, column
 
 SAME_LOSS = 1e-3
@@ -88,11 +89,11 @@ def accuracy(study: Study) -> Question | None:
     )
 
 
-def _about_rounds(cells: Sequence[Cell]) -> str:
+def _about_rounds(cells: Sequence[MeasuredCell]) -> str:
     return ROUNDS if any(cell.is_asynchronous for cell in cells) else ""
 
 
-def _reached(cells: Sequence[Cell]) -> dict[int, tuple[float, list[float]]]:
+def _reached(cells: Sequence[MeasuredCell]) -> dict[int, tuple[float, list[float]]]:
     """By cell of a setting that has accuracies, the highest that all of them reached, and when each repeat did (s)."""
     found = {
         id(cell): [curve for trial in cell.counted(JCT) if (curve := accuracy_curve(trial)) is not None]
@@ -109,7 +110,7 @@ def _reached(cells: Sequence[Cell]) -> dict[int, tuple[float, list[float]]]:
     }
 
 
-def _time_row(study: Study, cell: Cell, goal: float, times_s: Sequence[float]) -> dict[str, Any]:
+def _time_row(study: Study, cell: MeasuredCell, goal: float, times_s: Sequence[float]) -> dict[str, Any]:
     return plot.identity(cell, study.along, JCT) | {"goal": goal} | words.columns("time_s", interval(times_s))
 
 
@@ -131,8 +132,8 @@ def _time_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, sp
     return plot.rows_figure(traces, group.cells, title, span, JCT)
 
 
-def _accuracy_seen(cells: Sequence[Cell], rows: Sequence[dict[str, Any]]) -> list[str]:
-    by_setting: dict[Any, list[tuple[float, Cell, float]]] = {}
+def _accuracy_seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]) -> list[str]:
+    by_setting: dict[Any, list[tuple[float, MeasuredCell, float]]] = {}
     for cell, row in zip(cells, rows, strict=True):
         by_setting.setdefault(cell.setting, []).append((row["time_s"], cell, row["goal"]))
     if len(by_setting) > words.MOST_NAMED:
@@ -187,7 +188,7 @@ def loss(study: Study) -> Question | None:
     )
 
 
-def _typical(cell: Cell) -> pd.DataFrame | None:
+def _typical(cell: MeasuredCell) -> pd.DataFrame | None:
     return None if cell.typical is None else loss_curve(cell.typical)
 
 
@@ -197,7 +198,7 @@ def _thinned(curve: pd.DataFrame) -> pd.DataFrame:
     return curve.iloc[[round(i * (len(curve) - 1) / (MOST_POINTS - 1)) for i in range(MOST_POINTS)]]
 
 
-def _line(study: Study, cell: Cell, rows: tuple[int, int]) -> plot.Trace:
+def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int]) -> plot.Trace:
     look = {"color": plot.colour(study.run, cell.label), "dash": plot.dash(study.run, cell.label), "width": 2}
     return {
         "type": "scatter",
@@ -212,7 +213,7 @@ def _line(study: Study, cell: Cell, rows: tuple[int, int]) -> plot.Trace:
     }
 
 
-def _loss_seen(shown: Sequence[Sequence[tuple[Cell, pd.DataFrame]]]) -> list[str]:
+def _loss_seen(shown: Sequence[Sequence[tuple[MeasuredCell, pd.DataFrame]]]) -> list[str]:
     """At each setting whether the arms went through the same losses, and when each reached what all reached.
 
     Without computing time there are no steps either, and too few iterations do not help: then nothing was reached.
@@ -222,7 +223,7 @@ def _loss_seen(shown: Sequence[Sequence[tuple[Cell, pd.DataFrame]]]) -> list[str
     return [*sentences, f"{left} more settings are not told here."] if left > 0 else sentences
 
 
-def _fallen(curves: Sequence[tuple[Cell, pd.DataFrame]]) -> str:
+def _fallen(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> str:
     where = words.where(curves[0][0])
     same = _same_losses([curve["loss"] for _, curve in curves])
     stuck = [cell.label for cell, curve in curves if not _falls(curve["loss"])]

@@ -11,8 +11,8 @@ from analysis.recorded import LinkCount, Trial
 from analysis.report import words
 from analysis.report.cells import Study
 from analysis.report.question import Panel, Question
-from testbed.errors import TestbedError, TopologyError
-from testbed.units import size_text
+from testbed.base.errors import TestbedError, TopologyError
+from testbed.base.units import size_text
 from topologies.build import build, comes_with_us
 from topologies.draw import svg
 from topologies.model import Topology

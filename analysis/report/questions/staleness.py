@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 import pandas as pd
 
+from analysis.repeats import JCT
 from analysis.report import plot, words
-from analysis.report.cells import JCT, Cell, Group, Study
+from analysis.report.cells import Group, MeasuredCell, Study
 from analysis.report.question import Panel, Question, column
 
 Counts: TypeAlias = "pd.Series[int]"
@@ -41,19 +42,21 @@ def distribution(study: Study) -> Question | None:
     )
 
 
-def _updates(cell: Cell) -> Counts | None:
+def _updates(cell: MeasuredCell) -> Counts | None:
     """By staleness, how many updates of all repeats had it; None of a synchronous arm."""
     found = [trial.staleness for trial in cell.counted(JCT) if trial.staleness is not None]
     return pd.concat(found).value_counts().sort_index() if found else None
 
 
-def _known(cell: Cell) -> Counts:
+def _known(cell: MeasuredCell) -> Counts:
     found = _updates(cell)
     assert found is not None  # others were left out
     return found
 
 
-def _along(study: Study, groups: Sequence[Group], cells: Sequence[Cell]) -> tuple[pd.DataFrame, tuple[Panel, ...], str]:
+def _along(
+    study: Study, groups: Sequence[Group], cells: Sequence[MeasuredCell]
+) -> tuple[pd.DataFrame, tuple[Panel, ...], str]:
     """A line an arm of medians over the axis."""
     along = study.along
     assert along is not None  # or the caller had taken the curves
@@ -72,7 +75,7 @@ def _along(study: Study, groups: Sequence[Group], cells: Sequence[Cell]) -> tupl
 
 
 def _curves(
-    study: Study, groups: Sequence[Group], cells: Sequence[Cell]
+    study: Study, groups: Sequence[Group], cells: Sequence[MeasuredCell]
 ) -> tuple[pd.DataFrame, tuple[Panel, ...], str]:
     """A curve an arm: which share of its updates was at most so stale."""
     tables = [_curve(study, cell) for cell in cells]
@@ -86,7 +89,7 @@ def _curves(
     return pd.concat(tables, ignore_index=True), plot.panels("staleness", groups, curves), CURVES
 
 
-def _curve(study: Study, cell: Cell) -> pd.DataFrame:
+def _curve(study: Study, cell: MeasuredCell) -> pd.DataFrame:
     counts = _known(cell)
     table = pd.DataFrame({"staleness": counts.index, "updates": counts.to_numpy()})
     table["share_at_most"] = table["updates"].cumsum() / table["updates"].sum()
@@ -94,7 +97,7 @@ def _curve(study: Study, cell: Cell) -> pd.DataFrame:
     return table.assign(**known)[[*known, *table]]
 
 
-def _line(study: Study, cell: Cell, rows: tuple[int, int]) -> plot.Trace:
+def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int]) -> plot.Trace:
     shade, dash = plot.colour(study.run, cell.label), plot.dash(study.run, cell.label)
     return {
         "type": "scatter",
@@ -111,7 +114,7 @@ def _line(study: Study, cell: Cell, rows: tuple[int, int]) -> plot.Trace:
     }
 
 
-def _seen(cells: Sequence[Cell]) -> list[str]:
+def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
     """Medians, and which arm has the most stale update."""
     middles = [(_quantile(cell, 0.5), cell) for cell in cells]
     told = [f"{value:g} for {words.in_cell(cell)}" for value, cell in middles]
@@ -126,7 +129,7 @@ def _seen(cells: Sequence[Cell]) -> list[str]:
     ]
 
 
-def _quantile(cell: Cell, share: float) -> float:
+def _quantile(cell: MeasuredCell, share: float) -> float:
     """The least staleness that this share of the updates does not exceed."""
     counts = _known(cell)
     return float(counts.index[counts.cumsum() >= share * counts.sum()].min())

@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.repeats import GST
 from analysis.report import plot, words
-from analysis.report.cells import GST, Cell, Group, Study
+from analysis.report.cells import Group, MeasuredCell, Study
 from analysis.report.question import Key, Panel, Question, column
 from analysis.verdicts import GST_P95
 
@@ -31,12 +32,12 @@ UPDATES = (
 )
 
 
-def about_updates(cells: Sequence[Cell]) -> str:
+def about_updates(cells: Sequence[MeasuredCell]) -> str:
     """What GST is where nobody waits for a sum; empty where all do."""
     return UPDATES if any(cell.is_asynchronous for cell in cells) else ""
 
 
-def _about_excused(cells: Sequence[Cell]) -> str:
+def _about_excused(cells: Sequence[MeasuredCell]) -> str:
     """A sentence on the trials whose median GST is VALID and whose 95th percentile is not; empty if there are none."""
     names = [
         words.in_cell(cell)
@@ -75,12 +76,14 @@ def against_theory(study: Study) -> Question | None:
     )
 
 
-def is_measured(cell: Cell) -> bool:
+def is_measured(cell: MeasuredCell) -> bool:
     """Whether it has GST; commands have none."""
     return cell.middle("gst_median_s") is not None
 
 
-def _along(study: Study, groups: Sequence[Group], cells: Sequence[Cell]) -> tuple[pd.DataFrame, Sequence[Panel], str]:
+def _along(
+    study: Study, groups: Sequence[Group], cells: Sequence[MeasuredCell]
+) -> tuple[pd.DataFrame, Sequence[Panel], str]:
     """A line an arm over the axis, with its theory."""
     along = study.along
     assert along is not None  # or the caller had taken the boxes
@@ -101,14 +104,16 @@ def _along(study: Study, groups: Sequence[Group], cells: Sequence[Cell]) -> tupl
     return frame, panels, words.INTERVALS
 
 
-def row(cell: Cell, known: dict[str, Any]) -> dict[str, Any]:
+def row(cell: MeasuredCell, known: dict[str, Any]) -> dict[str, Any]:
     """The medians of GST, its theory and its ratio to that, after what is ``known`` of the cell."""
     gst, over = cell.median("gst_median_s"), cell.median("gst_ratio")
     least = {"gst_theory_s": cell.middle("gst_theory_s")}
     return known | words.columns("gst_s", gst) | least | words.columns("gst_over_bound", over)
 
 
-def _spread(study: Study, groups: Sequence[Group], cells: Sequence[Cell]) -> tuple[pd.DataFrame, Sequence[Panel], str]:
+def _spread(
+    study: Study, groups: Sequence[Group], cells: Sequence[MeasuredCell]
+) -> tuple[pd.DataFrame, Sequence[Panel], str]:
     """A box an arm; with points, unless there are too many."""
     total = sum(len(trial.gst_s) for cell in cells for trial in cell.counted(GST) if trial.gst_s is not None)
     make = _iterations if total <= MOST_POINTS else _quantiles
@@ -133,7 +138,7 @@ def _spread(study: Study, groups: Sequence[Group], cells: Sequence[Cell]) -> tup
     return frame, panels, how
 
 
-def _iterations(study: Study, cell: Cell) -> pd.DataFrame:
+def _iterations(study: Study, cell: MeasuredCell) -> pd.DataFrame:
     """A row for each iteration of each repeat."""
     rows = []
     for trial in cell.counted(GST):
@@ -148,7 +153,7 @@ def _iterations(study: Study, cell: Cell) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _quantiles(study: Study, cell: Cell) -> pd.DataFrame:
+def _quantiles(study: Study, cell: MeasuredCell) -> pd.DataFrame:
     """One row: quantiles of all iterations of all repeats."""
     values = pd.concat([trial.gst_s for trial in cell.counted(GST) if trial.gst_s is not None])
     bound = _bound_s(cell.middle("gst_median_s"), cell.middle("gst_ratio"))
@@ -158,7 +163,7 @@ def _quantiles(study: Study, cell: Cell) -> pd.DataFrame:
     return pd.DataFrame([row | {"gst_s": row["gst_s_p50"], "gst_over_bound": row["gst_over_bound_p50"]}])
 
 
-def _known(study: Study, cell: Cell) -> dict[str, Any]:
+def _known(study: Study, cell: MeasuredCell) -> dict[str, Any]:
     known = plot.identity(cell, study.along, GST)
     return {key: value for key, value in known.items() if key != "trials"}
 
@@ -213,7 +218,7 @@ def _box(rows: tuple[int, int], y: int, name: str, shade: str, points: bool) -> 
     }
 
 
-def _seen(cells: Sequence[Cell]) -> list[str]:
+def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
     """How near the medians are to their bounds, and which cell spreads most."""
     near = [(found, cell) for cell in cells if (found := cell.middle("gst_ratio")) is not None]
     wide = [(spread, cell) for cell in cells if (spread := _p95_over_median(cell)) is not None]
@@ -232,7 +237,7 @@ def _seen(cells: Sequence[Cell]) -> list[str]:
     return sentences
 
 
-def _p95_over_median(cell: Cell) -> float | None:
+def _p95_over_median(cell: MeasuredCell) -> float | None:
     """The 95th percentile of GST over its median, in the trials in which both are VALID; None where there are none."""
     found = [
         metrics.gst_p95_s / metrics.gst_median_s

@@ -9,9 +9,9 @@ import pandas as pd
 
 from analysis import metrics
 from analysis.recorded import Trial
+from analysis.repeats import ITERATIONS as ITERATION_TIMES
 from analysis.report import plot, words
-from analysis.report.cells import ITERATIONS as ITERATION_TIMES
-from analysis.report.cells import Cell, Study
+from analysis.report.cells import MeasuredCell, Study
 from analysis.report.question import Key, Panel, Question, column, rounded
 
 MOST_PANELS = 12
@@ -157,7 +157,7 @@ def _mark(time_s: float, low: float, high: float) -> dict[str, Any]:
     return shape
 
 
-def _effect(cell: Cell, trial: Trial) -> str:
+def _effect(cell: MeasuredCell, trial: Trial) -> str:
     """How long iterations took before the first event and from then on."""
     table, first = _course(trial), _happened(trial)[0][0]
     before, after = (table.loc[chosen, "iteration_s"] for chosen in (table["time_s"] < first, table["time_s"] >= first))
@@ -298,7 +298,7 @@ def _happenings(events: Sequence[tuple[float, str]], y: float) -> plot.Trace:
     }
 
 
-def _shares(shown: Sequence[tuple[Cell, Trial]]) -> str:
+def _shares(shown: Sequence[tuple[MeasuredCell, Trial]]) -> str:
     """How much of a worker's time is waiting for others' gradients, over the whole trial."""
     shares = []
     for cell, trial in shown:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.repeats import WAITING
 from analysis.report import plot, words
-from analysis.report.cells import WAITING, Cell, Group, Study
+from analysis.report.cells import Group, MeasuredCell, Study
 from analysis.report.question import Key, Question
 
 DEFINED = (
@@ -43,12 +44,12 @@ def waits(study: Study) -> Question | None:
     )
 
 
-def _has_samples(cell: Cell) -> bool:
+def _has_samples(cell: MeasuredCell) -> bool:
     trial = cell.typical_in(WAITING)
     return trial is not None and trial.samples is not None
 
 
-def _waits(cell: Cell) -> dict[str, Any]:
+def _waits(cell: MeasuredCell) -> dict[str, Any]:
     trial = cell.typical_in(WAITING)
     assert trial is not None  # others were left out
     waited = trial.waits_s
@@ -87,7 +88,7 @@ def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot
     )
 
 
-def _seen(cells: Sequence[Cell], rows: Sequence[dict[str, Any]]) -> list[str]:
+def _seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]) -> list[str]:
     most = max(range(len(rows)), key=lambda i: rows[i]["wait_s"])
     found = rows[most]
     where = (

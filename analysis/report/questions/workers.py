@@ -11,8 +11,9 @@ import pandas as pd
 
 from analysis import ratios
 from analysis.recorded import Run
+from analysis.repeats import GST
 from analysis.report import plot, words
-from analysis.report.cells import GST, Cell, Study, over
+from analysis.report.cells import MeasuredCell, Study, over
 from analysis.report.question import Key, Panel, Question, column
 from analysis.report.questions import sync
 
@@ -46,10 +47,10 @@ def against_workers(study: Study) -> Question | None:
     )
 
 
-def _series(study: Study) -> dict[str, list[Cell]]:
+def _series(study: Study) -> dict[str, list[MeasuredCell]]:
     """By name, the cells that differ in their number of workers and in nothing else that they are called by."""
     disturbed = _perturbations(study.run)
-    found: dict[tuple[Any, ...], list[Cell]] = {}
+    found: dict[tuple[Any, ...], list[MeasuredCell]] = {}
     for cell in filter(sync.is_measured, study.cells):
         trial = cell.trials[0]
         family = trial.topology.partition("(")[0]
@@ -62,7 +63,7 @@ def _series(study: Study) -> dict[str, list[Cell]]:
     return {_called(key, cells, several): cells for key, cells in lines.items()}
 
 
-def _called(key: tuple[Any, ...], cells: Sequence[Cell], several: bool) -> str:
+def _called(key: tuple[Any, ...], cells: Sequence[MeasuredCell], several: bool) -> str:
     """What labels have in common once N is left out, or else the scheme and the kind of network."""
     labels = {_without(cell.label, cell.world) for cell in cells}
     name = labels.pop() if len(labels) == 1 else f"{key[0]} on {key[1]}" + (f", {key[2]}" if key[2] else "")
@@ -95,7 +96,7 @@ def _look(i: int) -> tuple[str, str]:
     return plot.PALETTE[i % len(plot.PALETTE)], plot.DASHES[names[i % len(names)]]
 
 
-def _worker_lines(name: str, i: int, start: int, members: Sequence[Cell]) -> list[plot.Trace]:
+def _worker_lines(name: str, i: int, start: int, members: Sequence[MeasuredCell]) -> list[plot.Trace]:
     shade = _look(i)[0]
     dash = tuple(plot.DASHES)[i % len(plot.DASHES)]
     rows = [start, start + len(members)]
@@ -125,7 +126,7 @@ def _worker_lines(name: str, i: int, start: int, members: Sequence[Cell]) -> lis
     return [measured, theory]
 
 
-def _growth(name: str, members: Sequence[Cell]) -> list[str]:
+def _growth(name: str, members: Sequence[MeasuredCell]) -> list[str]:
     """How it grew from the fewest to the most workers, where the two can be compared."""
     few, many = members[0], members[-1]
     grown = over(few, many, ratios.GST)

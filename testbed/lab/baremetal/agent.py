@@ -32,15 +32,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from testbed.errors import HostError, TestbedError
+from testbed.base.errors import HostError, TestbedError
 from testbed.lab.baremetal import leftovers, pings, readback, shaper, undoing
 from testbed.lab.baremetal.processes import Processes, program, tell
 from testbed.lab.baremetal.rights import act_as_user, as_root, run_as_user, session_user
 from testbed.lab.baremetal.wanted import IFB, ROOT_HANDLE, Wanted, changed_shape
 from testbed.lab.base import Launch
+from testbed.lab.netns import kernel
 from testbed.lab.netns.listening import listen
 from testbed.lab.netns.netlink import RouteSocket
-from testbed.monitor import read_cpu
+from testbed.lab.requests import Requests, request
+from testbed.machine.monitor import read_cpu
 
 LOOK_S = 0.05
 """How often files that are followed, and the CPUs, are looked at."""
@@ -54,7 +56,8 @@ AS_ROOT = frozenset({"time", "prepare", "shape", "shaped", "verify", "said", "ad
 
 @dataclass
 class Agent:
-    """Requests are its methods that begin with ``do_``; their arguments are the request's other fields."""
+    """Requests (:data:`REQUESTS`) are its methods that begin with ``do_``; their arguments are the request's other
+    fields."""
 
     work: Path
     owner: str
@@ -122,11 +125,11 @@ class Agent:
     def _answer(self, line: bytes) -> None:
         number, name = -1, "request"
         try:
-            request = _parsed(line)
-            number, name = request.pop("id"), request.pop("do")
-            method: Callable[..., Any] = getattr(self, f"do_{name}")
+            asked = _parsed(line)
+            number, name = asked.pop("id"), asked.pop("do")
+            do = REQUESTS.find(self, name, named=asked)
             with as_root() if name in AS_ROOT else nullcontext():
-                result = method(**request)
+                result = do()
             tell(id=number, result=result)
         except TestbedError as error:
             tell(id=number, problem=error.problem, fix=error.fix)
@@ -160,6 +163,7 @@ class Agent:
 
     # Requests.
 
+    @request
     def do_hello(self) -> dict[str, Any]:
         """Who this is."""
         return {
@@ -170,6 +174,7 @@ class Agent:
             "pid": os.getpid(),
         }
 
+    @request
     def do_time(self) -> float:
         """This clock; and the controller has been heard."""
         now_s = time.monotonic()
@@ -178,12 +183,14 @@ class Agent:
             undoing.extend()
         return now_s
 
+    @request
     def do_prepare(self, torch: bool) -> None:
         """Import what the workers that are launched next need."""
         from testbed.lab.netns.zygote import worker_body
 
         self.body = worker_body(torch=torch)
 
+    @request
     def do_put(self, path: str, data: str, mode: int = 0o644) -> None:
         """Write a file below the working directory."""
         place = self.processes.room_for(path)
@@ -191,6 +198,7 @@ class Agent:
         place.write_bytes(base64.b64decode(data))
         place.chmod(mode)
 
+    @request
     def do_launch(
         self,
         node: int,
@@ -211,10 +219,12 @@ class Agent:
         followed = [one for one in (samples, log) if one is not None]
         self.processes.worker(body, log, node, followed, outputs)
 
+    @request
     def do_start(self, words: Sequence[str], environment: Mapping[str, str], folder: str, log: str) -> int:
         """Start a program beside the workers; its PID."""
         return self.processes.beside(program(words, environment, folder), log, followed=log)
 
+    @request
     def do_execute(self, words: Sequence[str], limit_s: float) -> list[Any]:
         """Run a command to its end: status, output, error output."""
         try:
@@ -225,28 +235,34 @@ class Agent:
             return [127, "", f"there is no program {words[0]}\n"]
         return [done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")]
 
+    @request
     def do_signal(self, number: int, pid: int | None = None) -> None:
         """Signal one program's session, or all."""
         self.processes.signal(number, pid)
 
+    @request
     def do_kill(self) -> None:
         """End every worker; nobody is told."""
         self.processes.kill_workers()
 
+    @request
     def do_stopped(self) -> list[int]:
         """Nodes whose worker was stopped by a signal."""
         return self.processes.stopped()
 
+    @request
     def do_shape(self, wanted: Mapping[str, Any], arm: bool) -> None:
         """Make the NICs so; see :func:`testbed.lab.baremetal.shaper.apply`."""
         shaper.apply(Wanted.read(wanted), arm=arm)
 
+    @request
     def do_shaped(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """The NICs were shaped so; what is read back of them."""
         self.wanted, self.changed = Wanted.read(wanted), {}
         self.extended_s = time.monotonic()
         return self.do_verify()
 
+    @request
     def do_verify(self) -> dict[str, Any]:
         """What the kernel has otherwise than asked for, or the shapes that it has, by NIC, out and in."""
         assert self.wanted is not None
@@ -254,6 +270,7 @@ class Agent:
             found = readback.differs(netlink, self.wanted, self.changed)
         return {"differs": found, "shapes": None if found else readback.shapes(self.wanted)}
 
+    @request
     def do_said(self) -> dict[str, Any]:
         """What the kernel says, for another decoder than ours: its messages in base64, and the interfaces of each NIC,
         out and in."""
@@ -266,10 +283,12 @@ class Agent:
         told = {name: base64.b64encode(data).decode() for name, data in vars(said).items()}
         return {"indices": pairs, "said": told}
 
+    @request
     def do_receive(self, probes: Sequence[Mapping[str, Any]], result: str) -> int:
         """Expect bursts, and tell in a file what arrived of each; returns when they can come. The PID."""
         return self._burst([], probes, result)
 
+    @request
     def do_send(self, probes: Sequence[Mapping[str, Any]]) -> int:
         """Send bursts to those who expect them. The PID."""
         return self._burst(probes, [], "sent")
@@ -289,6 +308,7 @@ class Agent:
         os.close(ready)
         return pid
 
+    @request
     def do_adjust(self, nic: int, out: bool, rate_bps: int, queue_bytes: int | None, blocked: bool) -> None:
         """Change one direction of a NIC in use."""
         assert self.wanted is not None
@@ -296,39 +316,50 @@ class Agent:
         shaper.change(one.name, one, out=out, rate_bps=rate_bps, queue_bytes=queue_bytes, blocked=blocked)
         self.changed[one.name, out] = changed_shape(one, rate_bps, queue_bytes, blocked)
 
+    @request
     def do_counters(self) -> list[Any]:
         """By NIC, (bytes, packets, drops) out and in."""
         assert self.wanted is not None
         return readback.counters([nic.name for nic in self.wanted.nics])
 
+    @request
     def do_undo(self) -> bool:
         """Undo the shaping, and end what runs."""
         self.processes.kill_all()
         self.wanted = None
         return shaper.undo(self.owner)
 
+    @request
     def do_watch(self, on: bool) -> None:
         """Whether to tell how busy the CPUs are."""
         self.watching = on
         if not on:
             self._tell_readings()
 
+    @request
     def do_echo(self, addresses: Sequence[str]) -> list[int]:
         """Send small packets back that come to these addresses; the port of each. None: no more."""
         return self._echoes.listen(addresses)
 
+    @request
     def do_ping(self, local: str, remote: str, port: int, count: int) -> list[float]:
         """Round trips of small packets (s), of those that came back."""
         return pings.ping(local, remote, port, count)
 
+    @request
     def do_leave(self) -> None:
         """All is well: nothing of this run is needed here any more."""
         self.leaving = True
-        run_as_user(["rm", "-rf", "--", str(self.work)])  # what is in it: the directory above it is root's
+        # What is in it, as its user may: the directory above it is root's. Workers may have closed some to themselves.
+        for words in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+            run_as_user([*words, "--", str(self.work)])
         with as_root():
             for folder in (self.work, self.work.parent):
                 with suppress(OSError):  # it is gone, or other runs have theirs there
                     folder.rmdir()
+
+
+REQUESTS = Requests(Agent)
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
@@ -356,6 +387,7 @@ def _make_own(path: Path) -> None:
 def main(work: str, owner: str) -> NoReturn:
     os.write(sys.stdout.fileno(), b"\n")  # a greeting of the shell's may not have ended its line
     leftovers.end_former(owner)
+    kernel.adopt_orphans()
     path = Path(work)
     _make_own(path)
     act_as_user()

@@ -1,7 +1,7 @@
 """What a host says, checked before anything is done with it: whoever is root there may have it say anything.
 
 Errors do not name the host; whoever knows which one it is says so in front. Texts of a host's may end on a terminal, so
-control characters are taken out of them.
+control characters in them are written out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Base64Bytes, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from testbed.errors import HostError
+from testbed.base.errors import HostError
+from testbed.base.printable import printable
 
 FIX = "see what prints on standard output there (the user's start-up files), and who else is root there"
 LONGEST_TEXT = 2000
@@ -24,8 +25,8 @@ FAR = 1e12
 
 
 def plain(text: str) -> str:
-    """Text that a terminal shows as it is, on lines of their own; a long one is cut."""
-    return "".join(one if one.isprintable() or one == "\n" else "?" for one in text[:LONGEST_TEXT])
+    """Text that a terminal shows as it is; a long one is cut."""
+    return printable(text[:LONGEST_TEXT])
 
 
 Text = Annotated[str, AfterValidator(plain)]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import HostError, LabError
+from testbed.base.errors import HostError, LabError
 from testbed.lab.baremetal import answers
 from testbed.lab.baremetal.answers import Event, Refusal, Result
 from testbed.lab.baremetal.clock import Clock
@@ -59,6 +59,7 @@ def ssh(host: Host, control: Path) -> list[str]:
     """The command that reaches a host as Ansible does, over the connection that Ansible has opened if there is one."""
     one = host.variables
     words = [str(given(one, PROGRAM) or "ssh"), "-o", "BatchMode=yes"]
+    words += ["-o", "ForwardAgent=no"]  # a worker would log in to other hosts with the controller's keys
     words += ["-o", "ControlMaster=auto", "-o", "ControlPersist=60s", "-o", f"ControlPath={control}/%C"]
     words += ["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
     words += ["-o", "StrictHostKeyChecking=no"] if str(given(one, HOST_KEYS)).lower() in NO else []

@@ -12,14 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import HostError, LabError
+from testbed.base.errors import HostError, LabError
+from testbed.files.shape import is_number
 from testbed.lab.baremetal import answers
 from testbed.lab.baremetal.answers import Ended, Event, Exited, Grown
 from testbed.lab.baremetal.connection import ANSWER_TIMEOUT_S, Connection, Lost
 from testbed.lab.baremetal.network import translated
+from testbed.lab.baremetal.processes import MOST_TOLD_BYTES
 from testbed.lab.base import Exit
-from testbed.monitor import CpuLog
-from testbed.shape import is_number
+from testbed.machine.monitor import CpuLog
 
 COMPARE_S = 1.0
 """How often clocks are compared while a lab is up; the host also takes it for a sign of life."""
@@ -41,6 +42,7 @@ class Fleet:
         self._node = {id(one): node for node, one in enumerate(connections)}
         self._files: dict[tuple[int, str], Path] = {}
         self._rest: dict[tuple[int, str], bytes] = {}
+        self._told_bytes: Counter[tuple[int, str]] = Counter()
         self._exits: queue.SimpleQueue[Exit] = queue.SimpleQueue()
         self._ended: dict[tuple[int, int], int] = {}
         self._changed = threading.Condition()
@@ -85,6 +87,7 @@ class Fleet:
             path.unlink()
         self._files[node, name] = path
         self._rest[node, name] = b""
+        self._told_bytes[node, name] = 0
 
     def exits(self) -> list[Exit]:
         """Workers that ended since the last call.
@@ -171,11 +174,14 @@ class Fleet:
         """Append to the local file that was named when following began: a host names none.
 
         Raises:
-            HostError: no file of that name is followed there, or it has a line without end.
+            HostError: no file of that name is followed there, or it is too large, or it has a line without end.
         """
         path = self._files.get((node, name))
         if path is None:
             raise HostError(f"it tells of its file {name[:200]!r}, which nobody follows", fix=answers.FIX)
+        self._told_bytes[node, name] += len(data)
+        if self._told_bytes[node, name] > MOST_TOLD_BYTES:
+            raise HostError(f"it tells more than {MOST_TOLD_BYTES:,} bytes of its file {name[:200]!r}", fix=answers.FIX)
         if path.suffix == ".jsonl":
             *lines, rest = (self._rest[node, name] + data).split(b"\n")
             if len(rest) > LONGEST_LINE_BYTES:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from types import TracebackType
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.baremetal.fleet import Fleet
-from testbed.monitor import CpuLog
+from testbed.machine.monitor import CpuLog
 
 
 class FleetMonitor:
-    """As :class:`testbed.monitor.Monitor`, of the hosts; ``log`` is that of the one that was least idle."""
+    """As :class:`testbed.machine.monitor.Monitor`, of the hosts; ``log`` is that of the one that was least idle."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import testbed
-from testbed.errors import HostError
+from testbed.base.errors import HostError
 from testbed.lab.baremetal import answers
 from testbed.lab.baremetal import inventory as inventories
 from testbed.lab.baremetal.bundle import bundle

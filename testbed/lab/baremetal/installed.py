@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import testbed
-from testbed.errors import MissingToolError
+from testbed.base.errors import MissingToolError
 
 PLAYBOOKS = Path(testbed.__file__).parents[1] / "playbooks"
 INSTALL = "pip install 'testbed[baremetal]'"

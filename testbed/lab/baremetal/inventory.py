@@ -25,11 +25,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
+from testbed.base.units import rate_bps
 from testbed.lab.baremetal.installed import check_installed, program
 from testbed.lab.baremetal.resolving import ADDRESS, PORT, VAULT_FIX, complaint, given, is_locked, resolved
 from testbed.lab.baremetal.vaults import passwords
-from testbed.units import rate_bps
 
 TRAINING = "training"
 READ_TIMEOUT_S = 60.0

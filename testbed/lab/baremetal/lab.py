@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from testbed.errors import HostError, LabError
+from testbed.base.errors import HostError, LabError
 from testbed.lab.baremetal import answers, crossings, measuring, place
 from testbed.lab.baremetal import inventory as inventories
 from testbed.lab.baremetal import network as networks
@@ -80,7 +80,7 @@ class BaremetalLab:
         self._connections: dict[str, Connection] = {}
         self._losses = Losses()
         self._fleet: Fleet | None = None
-        self._network: networks.Network | None = None
+        self._network: networks.Placement | None = None
         self._topology: Topology | None = None
         self._changes: dict[int, LinkChange] = {}
         self._description: dict[str, Any] = {}
@@ -133,7 +133,7 @@ class BaremetalLab:
                 self.down()
             raise
 
-    def _shape(self, plan: networks.Network, topology: Topology) -> None:
+    def _shape(self, plan: networks.Placement, topology: Topology) -> None:
         """NICs that are new to this lab are measured and then shaped by the playbook; from then on the agents, which
         are there anyway, shape them in a fraction of its time."""
         used = {(host.name, nic.name) for host, one in zip(plan.hosts, plan.wanted, strict=True) for nic in one.nics}
@@ -147,7 +147,7 @@ class BaremetalLab:
         play("shape", self.inventory, variables, self._control, self._tell, limit=names).require(names)
         self._known |= used
 
-    def _probe(self, plan: networks.Network, topology: Topology) -> None:
+    def _probe(self, plan: networks.Placement, topology: Topology) -> None:
         """How fast the NICs really are."""
         fleet = self._up()
         unshaped = [replace(one, nics=tuple(replace(nic, out_bps=0) for nic in one.nics)) for one in plan.wanted]
@@ -173,7 +173,7 @@ class BaremetalLab:
         if self._fleet is not None:
             self._fleet.on_event(connection, event)
 
-    def _described(self, plan: networks.Network, hello: Sequence[Any], settings: LinkSettings) -> dict[str, Any]:
+    def _described(self, plan: networks.Placement, hello: Sequence[Any], settings: LinkSettings) -> dict[str, Any]:
         hosts = {}
         for node, (host, wanted) in enumerate(zip(plan.hosts, plan.wanted, strict=True)):
             nics = {nic.name: self._facts[host.name]["nics"][nic.name] for nic in wanted.nics}
@@ -194,7 +194,7 @@ class BaremetalLab:
         raise LabError(f"{topology.expression}: machines have no patch panels", fix="take the lab netns")
 
     def agent(self) -> list[str]:
-        """Hosts may not be able to reach each other by it, so :mod:`testbed.trials` refuses what would need that."""
+        """Hosts may not reach each other by it; :mod:`testbed.experiment.expand` refuses what would need that."""
         return ["ssh"]
 
     def launch(self, workers: Sequence[Launch]) -> None:
@@ -273,7 +273,7 @@ class BaremetalLab:
         return measuring.calibrate(self._up(), pings, bursts, self._plan().physical)
 
     def between_racks(self) -> list[dict[str, Any]]:
-        """What links between switches carry, see :class:`testbed.calibration.RealSwitches`."""
+        """What links between switches carry, see :class:`testbed.evidence.calibration.RealSwitches`."""
         assert self._topology is not None
         return measuring.between_racks(self._up(), self._plan(), self._topology)
 
@@ -361,7 +361,7 @@ class BaremetalLab:
         return {**self._description, "clock_uncertainty_s": self._clock_uncertainty_s(), "hosts": clocked}
 
     def monitor(self) -> FleetMonitor:
-        """Watches the CPUs of the hosts in use, see :class:`testbed.monitor.Elsewhere`."""
+        """Watches the CPUs of the hosts in use, see :class:`testbed.machine.monitor.Elsewhere`."""
         return FleetMonitor(self._up())
 
     def _clock_uncertainty_s(self) -> float:
@@ -400,7 +400,7 @@ class BaremetalLab:
             raise LabError("no network is up", fix="call up() first")
         return self._fleet
 
-    def _plan(self) -> networks.Network:
+    def _plan(self) -> networks.Placement:
         if self._network is None:
             raise LabError("no network is up", fix="call up() first")
         return self._network

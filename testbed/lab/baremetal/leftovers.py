@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import HostError
+from testbed.base.errors import HostError
 from testbed.lab.baremetal import shaper, undoing
 
 AGENT = "testbed.lab.baremetal.agent"

@@ -8,13 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from testbed.base.units import rate_text
 from testbed.lab.baremetal import answers
 from testbed.lab.baremetal.crossings import Crossing, rounds
 from testbed.lab.baremetal.fleet import Fleet
-from testbed.lab.baremetal.network import Network
+from testbed.lab.baremetal.network import Placement
 from testbed.lab.baremetal.racks import under
 from testbed.lab.base import Burst, Calibration, Way
-from testbed.units import rate_text
 from topologies import addressing
 from topologies.model import Topology
 from workloads.job import Probe
@@ -26,9 +26,9 @@ PORT = 9_000
 PATIENCE_S = 10.0
 PROBE_S = 0.5
 PACE = 1.1
-"""As :data:`testbed.jobs.PACE`: more than a way should carry, so that one that carries more is seen."""
+"""As :data:`testbed.trial.job_files.PACE`: more than a way should carry, so that one that carries more is seen."""
 CROSSING_S, LEAST_BITS = 1.0, 5_000_000
-"""Of bursts between racks, as :data:`testbed.jobs.PROBE_S` and ``LEAST_PROBE_BITS``."""
+"""Of bursts between racks, as :data:`testbed.trial.job_files.PROBE_S` and ``LEAST_PROBE_BITS``."""
 LEAST = 0.9
 """Share of its rate that a NIC should carry, all NICs at once."""
 MOST = 1.1
@@ -104,8 +104,8 @@ def _end(burst: Burst, local: str, remote: str, port: int, pace_bps: int | None)
     return Probe(local, remote, remote, port, port, burst.rate_bps, burst.duration_s, pace_bps, burst.datagram_bytes)
 
 
-def between_racks(fleet: Fleet, plan: Network, topology: Topology) -> list[dict[str, Any]]:
-    """What links between switches carry, as :class:`testbed.calibration.Calibrated` has it: see
+def between_racks(fleet: Fleet, plan: Placement, topology: Topology) -> list[dict[str, Any]]:
+    """What links between switches carry, as :class:`testbed.evidence.calibration.Calibrated` has it: see
     :mod:`testbed.lab.baremetal.crossings`. Several bursts from rack to rack are one line, by their sum."""
     addresses, found = addressing.plan(topology), []
     for crossings in rounds(topology):
@@ -122,7 +122,7 @@ def between_racks(fleet: Fleet, plan: Network, topology: Topology) -> list[dict[
     return found
 
 
-def _ends(plan: Network, topology: Topology, addresses: addressing.Addresses, one: Crossing) -> tuple[str, str]:
+def _ends(plan: Placement, topology: Topology, addresses: addressing.Addresses, one: Crossing) -> tuple[str, str]:
     """Between which two, and at which address if it is one host's."""
     if one.dst < topology.host_count:
         return topology.nodes[one.dst].name, addresses.flow(one.src, one.dst)[1]
@@ -136,7 +136,7 @@ def _ends(plan: Network, topology: Topology, addresses: addressing.Addresses, on
     return " to ".join(ends), ""
 
 
-def physical(fleet: Fleet, plan: Network, topology: Topology) -> list[dict[str, Any]]:
+def physical(fleet: Fleet, plan: Placement, topology: Topology) -> list[dict[str, Any]]:
     """How fast each NIC that some other sends to is, all at once, before anything is shaped: ``host``, ``nic``,
     ``rate_bps`` (of payload), and what the inventory and the topology want of it."""
     ways = ways_in(topology, plan)
@@ -148,7 +148,7 @@ def physical(fleet: Fleet, plan: Network, topology: Topology) -> list[dict[str, 
     return [{**one, "rate_bps": round(rate)} for one, rate in zip(wanted, rates(fleet, asked), strict=True)]
 
 
-def ways_in(topology: Topology, plan: Network) -> list[Way]:
+def ways_in(topology: Topology, plan: Placement) -> list[Way]:
     """A way into each NIC, and out of each, as far as there are pairs that talk."""
     addresses = addressing.plan(topology)
     owners = {address: place for place, (address, _) in addresses.host.items()}
@@ -177,7 +177,7 @@ def _one_hop(topology: Topology, src: int, dst: int) -> bool:
     return all(len(path.links) == 2 for path in topology.paths(src, dst))
 
 
-def _wants(plan: Network, topology: Topology, way: Way) -> dict[str, Any]:
+def _wants(plan: Placement, topology: Topology, way: Way) -> dict[str, Any]:
     port = next(
         port
         for (node, port), (address, _) in addressing.plan(topology).host.items()

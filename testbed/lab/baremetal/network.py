@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.lab.baremetal import racks
 from testbed.lab.baremetal.inventory import Host, Inventory
 from testbed.lab.baremetal.wanted import Nic, Wanted
@@ -27,7 +27,7 @@ Macs = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
-class Network:
+class Placement:
     """A topology on machines.
 
     Attributes:
@@ -152,7 +152,7 @@ def plan(
     macs: Macs,
     owner: str,
     undo_s: float,
-) -> Network:
+) -> Placement:
     """What to do to each host, so that each (source, destination) pair can talk.
 
     Raises:
@@ -180,7 +180,7 @@ def plan(
         Wanted(owner, _nics(topology, settings, hosts, node, peers, owners, addresses.host, macs), undo_s)
         for node in topology.hosts
     )
-    return Network(hosts, wanted, physical)
+    return Placement(hosts, wanted, physical)
 
 
 def _nics(

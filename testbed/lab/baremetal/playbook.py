@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import HostError
-from testbed.interrupt import ENDING
+from testbed.base.errors import HostError
+from testbed.base.interrupt import ENDING
 from testbed.lab.baremetal.installed import PLAYBOOKS, check_installed
 from testbed.lab.baremetal.inventory import Inventory
 

@@ -12,21 +12,29 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from testbed.errors import HostError
-from testbed.foreign import UnfitError, opened
+from testbed.base.errors import HostError
+from testbed.files.following import Growth
+from testbed.files.foreign import UnfitError, opened
+from testbed.lab.baremetal import undoing
 from testbed.lab.baremetal.rights import as_root, become_user
 from testbed.lab.netns.processes import exit_with, is_stopped, signal_group
-from testbed.perturb.follower import Growth
 
 PIECE_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 4 << 20
 """Of what is told; a piece of a file has a third of it."""
+MOST_TOLD_BYTES = 2 << 30
+"""Of one file: twice what a log may have (:mod:`testbed.trial.supervise`), which ends the trial first. Also the most
+that the controller writes of one (:mod:`testbed.lab.baremetal.fleet`)."""
+PIECES_AT_END = 4
+"""Of a file of a process that has ended, that are told before requests are answered again; 16 MiB."""
+END_S = 5.0
+"""How long the agent goes on ending processes that start new ones as fast."""
 
 
 @dataclass
@@ -36,8 +44,10 @@ class Child:
     started_s: float
     node: int | None = None
     run: int | None = None
-    followed: tuple[str, ...] = ()
+    followed: Mapping[str, Growth] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
+    status: int | None = None
+    ended_s: float = 0.0
 
 
 class Processes:
@@ -46,12 +56,13 @@ class Processes:
     def __init__(self, work: Path) -> None:
         self._work = work
         self._children: dict[int, Child] = {}
-        self._followed: dict[str, Growth] = {}
+        self._ended: list[Child] = []
+        """They are told of once all that they wrote is told, which may take a while for a long log."""
 
     @property
     def followed(self) -> bool:
         """Whether there are files to look at."""
-        return bool(self._followed)
+        return any(child.followed for child in (*self._children.values(), *self._ended))
 
     def below(self, name: str) -> Path:
         """Where a file is.
@@ -70,9 +81,9 @@ class Processes:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def follow(self, name: str) -> None:
-        """Tell of what a file grows by from now on."""
-        self._followed[name] = Growth(self.below(name))
+    def _growths(self, names: Iterable[str]) -> dict[str, Growth]:
+        """Of files of which is to be told what they grow by."""
+        return {name: Growth(self.below(name), MOST_TOLD_BYTES) for name in names}
 
     def worker(
         self, body: Callable[[], int], log: str, node: int, followed: Sequence[str], outputs: Sequence[str]
@@ -80,16 +91,14 @@ class Processes:
         """Fork one: ``body`` in a process of its own."""
         for name in followed:
             self.room_for(name).unlink(missing_ok=True)
-            self.follow(name)
-        started_s = time.monotonic()
-        pid = self._fork(body, self.room_for(log))
-        self._children[pid] = Child(started_s, node=node, followed=tuple(followed), outputs=tuple(outputs))
+        child = Child(time.monotonic(), node=node, followed=self._growths(followed), outputs=tuple(outputs))
+        self._children[self._fork(body, self.room_for(log))] = child
 
     def beside(self, body: Callable[[], int], log: str, followed: str, keep: int | None = None) -> int:
         """Fork what runs beside the workers; its PID. Of our files it can ``keep`` one open."""
+        growths = self._growths([followed])
         pid = self._fork(body, self.room_for(log), keep)
-        self.follow(followed)
-        self._children[pid] = Child(time.monotonic(), run=pid, followed=(followed,))
+        self._children[pid] = Child(time.monotonic(), run=pid, followed=growths)
         return pid
 
     def signal(self, number: int, pid: int | None) -> None:
@@ -104,12 +113,14 @@ class Processes:
         self.reap()
         for pid in [pid for pid, child in self._children.items() if child.node is not None]:
             self._end(pid)
+        self._ended = [child for child in self._ended if child.node is None]
 
     def kill_all(self) -> None:
         """End everything, and tell of nothing any more."""
         for pid in list(self._children):
             self._end(pid)
-        self._followed.clear()
+        self._end_orphans()
+        self._ended.clear()
 
     def stopped(self) -> list[int]:
         """Nodes whose worker was stopped by a signal."""
@@ -118,28 +129,38 @@ class Processes:
         return [node for pid, node in workers.items() if is_stopped(pid)]
 
     def reap(self) -> None:
-        """Collect who has ended, and tell of it."""
-        for pid in list(self._children):
-            done, raw = os.waitpid(pid, os.WNOHANG)
-            if done:
-                self._ended(pid, os.waitstatus_to_exitcode(raw))
+        """Collect who has ended, orphans included, and tell of those that were started here."""
+        with suppress(ChildProcessError):  # none is left
+            while (done := os.waitpid(-1, os.WNOHANG))[0]:
+                if child := self._children.pop(done[0], None):
+                    child.status, child.ended_s = os.waitstatus_to_exitcode(done[1]), time.monotonic()
+                    self._ended.append(child)
+        self._tell_ends()
 
     def tell_growth(self) -> None:
-        """Tell of what files have grown by."""
-        for name in self._followed:
-            self._tell_growth(name)
+        """Tell of what files have grown by, a piece of each."""
+        for child in self._children.values():
+            _tell_pieces(child)
+        self._tell_ends()
 
-    def _tell_growth(self, name: str) -> bool:
-        """Tell of the next piece; whether there was one."""
-        data = self._followed[name].new()
-        for at in range(0, len(data), PIECE_BYTES):
-            tell(grown=name, data=base64.b64encode(data[at : at + PIECE_BYTES]).decode())
-        return bool(data)
+    def _tell_ends(self) -> None:
+        """Of those that have ended, and of whose files all is told. Of a long log some is told now, and the rest later:
+        requests are to be answered meanwhile."""
+        for child in list(self._ended):
+            if all(_tell_pieces(child) for _ in range(PIECES_AT_END)):
+                continue
+            self._ended.remove(child)
+            if child.node is None:
+                tell(ended=child.run, status=child.status)
+                continue
+            for name in child.outputs:
+                self._tell_whole(name)
+            tell(exit=child.node, status=child.status, started_s=child.started_s, ended_s=child.ended_s)
 
     def _tell_whole(self, name: str) -> None:
         """Of what is no file, as of none, nothing: who wants it says that it is missing."""
         with suppress(OSError, UnfitError), opened(self.below(name), self._work) as file:
-            while data := file.read(PIECE_BYTES):
+            while file.tell() < MOST_TOLD_BYTES and (data := file.read(PIECE_BYTES)):
                 tell(grown=name, data=base64.b64encode(data).decode())
 
     def _fork(self, body: Callable[[], int], log: Path, keep: int | None = None) -> int:
@@ -158,19 +179,6 @@ class Processes:
             exit_with(there)
         return pid
 
-    def _ended(self, pid: int, status: int) -> None:
-        child, ended_s = self._children.pop(pid), time.monotonic()
-        for name in child.followed:
-            while self._tell_growth(name):
-                pass
-            del self._followed[name]
-        if child.node is not None:
-            for name in child.outputs:
-                self._tell_whole(name)
-            tell(exit=child.node, status=status, started_s=child.started_s, ended_s=ended_s)
-        else:
-            tell(ended=child.run, status=status)
-
     def _end(self, pid: int) -> None:
         with as_root():
             with suppress(ProcessLookupError):
@@ -178,8 +186,37 @@ class Processes:
             with suppress(ProcessLookupError):  # before it leads a session
                 os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        for name in self._children.pop(pid).followed:
-            self._followed.pop(name, None)
+        del self._children[pid]
+
+    def _end_orphans(self) -> None:
+        """End what a worker started in a session of its own: it became a child of this process when its parent ended
+        (:func:`testbed.lab.netns.kernel.adopt_orphans`)."""
+        give_up_s = time.monotonic() + END_S
+        while (orphans := _orphans()) and time.monotonic() < give_up_s:
+            for pid in orphans:
+                with as_root():
+                    os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
+def _tell_pieces(child: Child) -> bool:
+    """Tell of the next piece of each of its files; whether there was one."""
+    grown = {name: data for name, growth in child.followed.items() if (data := growth.new())}
+    for name, data in grown.items():
+        for at in range(0, len(data), PIECE_BYTES):
+            tell(grown=name, data=base64.b64encode(data[at : at + PIECE_BYTES]).decode())
+    return bool(grown)
+
+
+def _orphans() -> list[int]:
+    """Children of this process but the one that undoes the shaping in time."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):  # a longer pattern looks into each, and fails if one has ended
+        with suppress(OSError):  # it has ended meanwhile
+            parent = int((process / "stat").read_bytes().rpartition(b")")[2].split()[1])
+            if parent == os.getpid() and undoing.WAITER not in undoing.arguments(int(process.name)):
+                found.append(int(process.name))
+    return found
 
 
 def program(words: Sequence[str], environment: Mapping[str, str], folder: str) -> Callable[[], NoReturn]:

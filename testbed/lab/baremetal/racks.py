@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.lab.baremetal.inventory import Host, Inventory
 from topologies.model import Topology
 

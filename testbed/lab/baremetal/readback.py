@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from testbed.errors import HostError
+from testbed.base.errors import HostError
 from testbed.lab.baremetal.wanted import IFB, ROOT_HANDLE, Wanted, shape
 from testbed.lab.netns import panel, rtnetlink, shaping
 from testbed.lab.netns.netlink import NetlinkError, RouteSocket

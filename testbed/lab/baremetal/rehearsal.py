@@ -30,11 +30,21 @@ from types import TracebackType
 from typing import Any
 
 import testbed
-from testbed.errors import LabError, MissingToolError, PrivilegeError
-from testbed.lab.baremetal.rehearsed import CLOCK_STEP_S, LAYOUT, NETWORK, SSHD, SUDOER, USER, Layout
+from testbed.base.errors import LabError, MissingToolError, PrivilegeError
+from testbed.lab.baremetal.rehearsed import (
+    ASKED,
+    CLOCK_STEP_S,
+    LAYOUT,
+    NETWORK,
+    PASSWORD,
+    SSHD,
+    SUDOER,
+    USER,
+    Layout,
+)
 from testbed.lab.baremetal.snapshot import LOOKS, Snapshot, differences, taken
 
-__all__ = ["CLOCK_STEP_S", "NETWORK", "SUDOER", "USER", "Rehearsal", "require"]
+__all__ = ["ASKED", "CLOCK_STEP_S", "NETWORK", "PASSWORD", "SUDOER", "USER", "Rehearsal", "require"]
 
 SETTLE_S = 3.0
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from testbed.errors import TestbedError
+from testbed.base.errors import TestbedError
 from testbed.lab.baremetal.rehearsal import Rehearsal
 from testbed.lab.baremetal.snapshot import Snapshot
 

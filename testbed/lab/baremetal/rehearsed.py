@@ -30,6 +30,12 @@ USER, UID = "lab", 1999
 """A user who may log in, and no more."""
 SUDOER, SUDOER_UID = "operator", 1998
 """A user who may do everything by sudo, without a password, if the machine has sudo."""
+ASKED, ASKED_UID = "student", 1997
+"""A user who may do everything by sudo with the password :data:`PASSWORD`."""
+PASSWORD = "by the password"
+_HASH = "$6$rehearsal$xRpDHWdt/iSgXWpWJkktK2jbT3LdnI0eiXHEFd.SgA3okKC8bAiVRGjYIiqqonUx2SRaipkHrSk4ecVYNU0hl/"
+"""Of that password, as ``openssl passwd -6`` makes it."""
+NO_PASSWORD = "*"
 SHELL = "/bin/sh"
 LAYOUT = "rehearsed.json"
 SSHD = "/usr/sbin/sshd"
@@ -124,18 +130,19 @@ def _root(place: Path, folder: Path) -> Path:
     (etc / "ssh/rehearsal_key").chmod(0o600)
     shutil.copy(folder / "key.pub", etc / "ssh/rehearsal_authorized")
     (etc / "ssh/rehearsal_config").write_text(SSHD_CONFIG)
-    for name, uid in ((USER, UID), (SUDOER, SUDOER_UID)):
-        _add_user(root, name, uid)
+    for name, uid, password in ((USER, UID, NO_PASSWORD), (SUDOER, SUDOER_UID, NO_PASSWORD), (ASKED, ASKED_UID, _HASH)):
+        _add_user(root, name, uid, password)
     if (etc / "sudoers.d").is_dir():
-        (etc / "sudoers.d/rehearsal").write_text(f"{SUDOER} ALL=(ALL:ALL) NOPASSWD: ALL\n")
+        rules = f"{SUDOER} ALL=(ALL:ALL) NOPASSWD: ALL\n{ASKED} ALL=(ALL:ALL) ALL\n"
+        (etc / "sudoers.d/rehearsal").write_text(rules)
         (etc / "sudoers.d/rehearsal").chmod(0o440)
     return root
 
 
-def _add_user(root: Path, name: str, uid: int) -> None:
+def _add_user(root: Path, name: str, uid: int, password: str) -> None:
     with (root / "etc/passwd").open("a") as passwd, (root / "etc/shadow").open("a") as shadow:
         passwd.write(f"{name}:x:{uid}:{uid}::/home/{name}:{SHELL}\n")
-        shadow.write(f"{name}:*:19000:0:99999:7:::\n")
+        shadow.write(f"{name}:{password}:19000:0:99999:7:::\n")
     (root / "home" / name).mkdir(parents=True)
     os.chown(root / "home" / name, uid, uid)
 

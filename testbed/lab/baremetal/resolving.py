@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.lab.baremetal.installed import PLAYBOOKS, program
 
 ADDRESS = ("ansible_host", "ansible_ssh_host")

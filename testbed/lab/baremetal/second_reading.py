@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.baremetal import network as networks
 from testbed.lab.baremetal.wanted import Nic, Wanted
 from testbed.lab.base import LinkChange
@@ -20,7 +20,7 @@ HEADER_BYTES = 16
 
 def check(
     topology: Topology,
-    plan: networks.Network,
+    plan: networks.Placement,
     changes: Mapping[int, LinkChange],
     answers: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from testbed.errors import HostError
+from testbed.base.errors import HostError
 from testbed.lab.baremetal import readback, undoing
 from testbed.lab.baremetal.undoing import State
 from testbed.lab.baremetal.wanted import IFB, ROOT_HANDLE, Nic, Wanted, changed_shape, shape

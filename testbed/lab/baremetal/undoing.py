@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testbed import private
+from testbed.files import private
 
 STATE = Path("/run/testbed")
 SYSTEMD = Path("/run/systemd/system")

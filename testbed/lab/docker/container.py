@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.base import Program
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns.attached import Attached, Files

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from testbed.errors import LabError, MissingToolError, PrivilegeError, UsageError
+from testbed.base.errors import LabError, MissingToolError, PrivilegeError, UsageError
 
 if TYPE_CHECKING:
     from docker import APIClient

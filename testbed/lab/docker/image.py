@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import testbed
-from testbed.errors import LabError, MissingToolError
+from testbed.base.errors import LabError, MissingToolError
 from testbed.lab.docker import inside
 from testbed.lab.docker.daemon import Daemon
 
@@ -69,9 +69,10 @@ def make(daemon: Daemon) -> str:
     return f"{repository}:{tag}"
 
 
-def read_only(root: Path = Path("/")) -> list[Path]:
+def read_only() -> list[Path]:
     """Folders and files of this machine that a container of the local image has: programs, libraries, Python with its
     packages, and testbed."""
+    root = Path("/")
     system = [root / name for name in (*SYSTEM, *SETTINGS) if (root / name).exists() and not (root / name).is_symlink()]
     given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     python = [Path(sys.base_prefix), Path(sys.base_exec_prefix), Path(sys.prefix), *map(Path, given)]

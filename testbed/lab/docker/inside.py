@@ -15,14 +15,16 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.lab.base import Launch, Program
 from testbed.lab.docker import limits, wire
 from testbed.lab.docker.wire import Wire, WireClosedError
-from testbed.lab.netns.processes import Place, Processes, is_stopped, run_program
+from testbed.lab.netns import kernel
+from testbed.lab.netns.processes import Place, Processes, by_stream, is_stopped, run_program
+from testbed.lab.requests import Requests, request
 from workloads import job
 
 OWN_NAMESPACE = "/proc/self/ns/net"
@@ -35,6 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     path, node = arguments
     # Programs find the image's own Python first, whatever PATH the image has.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    kernel.hide_from_peers()  # programs here are of the same user, and could speak for the container
     line = Wire.connect(path)
     namespace = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
     line.send({"arrived": node, **about(), "cpus": limits.cpus(), "memory_bytes": limits.memory_bytes()}, [namespace])
@@ -51,9 +54,7 @@ def about() -> dict[str, Any]:
 
 
 class Inside:
-    """What the harness can ask for: the methods named in ``REQUESTS``."""
-
-    REQUESTS = ("run", "signal", "signal_all", "stopped", "end_all")
+    """What the harness can ask for (:data:`REQUESTS`), and the loop that does it."""
 
     def __init__(self, line: Wire, node: str) -> None:
         self._line = line
@@ -79,34 +80,39 @@ class Inside:
 
     def _answer(self, name: str, arguments: list[Any], files: list[int]) -> dict[str, Any]:
         try:
-            if name not in self.REQUESTS:
-                raise ValueError(f"there is no request {name!r}")
-            method: Callable[..., Any] = getattr(self, name)
-            return {"result": method(*arguments, *([files] if files else []))}
+            return {"result": REQUESTS.find(self, name, [*arguments, *([files] if files else [])])()}
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"}
 
-    def run(self, words: Sequence[str], environment: Mapping[str, str], folder: str, files: list[int]) -> int:
+    @request
+    def run(self, words: Sequence[str], environment: Mapping[str, str], folder: str, files: Sequence[int]) -> int:
         """Start a program; files: standard input, output, error, and the stream for its status. Its PID here."""
         launch = Launch(0, "", "", Program(tuple(words), environment, folder))
-        return self._processes.call(self._place, lambda: run_program(launch), files)
+        return self._processes.call(self._place, lambda: run_program(launch), files[:3], by_stream(files[3]))
 
+    @request
     def signal(self, pid: int, number: int) -> None:
         """Signal a program and its children."""
         self._processes.signal(pid, number)
 
+    @request
     def signal_all(self, number: int) -> None:
         """Signal everything that was started here."""
         self._processes.signal_node(self._place.name, number)
 
+    @request
     def end_all(self) -> None:
         """End everything that runs here, and tell whoever waits for it."""
         self._processes.kill_all()
 
+    @request
     def stopped(self, pids: Sequence[int]) -> list[int]:
         """Those of some programs that do not run."""
         self._processes.reap()
         return [pid for pid in pids if Path(f"/proc/{pid}").exists() and is_stopped(pid)]
+
+
+REQUESTS = Requests(Inside)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ started, or whose first process somebody had stopped: ``testbed clean`` finds it
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import sys
@@ -24,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from testbed.errors import LabError, PrivilegeError
+from testbed.base.errors import LabError, PrivilegeError
 from testbed.lab.base import Exit, Launch, LinkSettings, Program, Running
 from testbed.lab.docker import image
 from testbed.lab.docker.agent import CONTROL
@@ -38,6 +39,7 @@ from testbed.lab.netns.attached import Attached, Files, logged
 from testbed.lab.netns.blueprint import Blueprint
 from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
 from testbed.lab.netns.lab import HUGE_PAGES
+from testbed.lab.netns.mounts import mounted
 from testbed.lab.netns.zygote import ONE_THREAD
 from topologies.model import Topology
 
@@ -196,12 +198,16 @@ class DockerLab(NetnsLab):
 
     def _mounts(self, name: str, socket: str) -> list[Mount]:
         """What a container sees under the paths that it has here: its own folder of the trial's is all that it can
-        write to. Docker mounts a folder that is within another after that."""
+        write to. Docker mounts a folder that is within another after that.
+
+        Docker before 25 makes a folder read-only, but not what is mounted below it. So each such mount is named, too.
+        """
         from docker.types import Mount
 
         system = image.read_only() if self._asked_for.image is None else []
         work = [self._work] if self._work else []
         reads = {*image.outermost([*system, *self._reads]), *work}
+        reads |= {inner for folder in reads for inner in mounted_below(folder)}
         own = [folder / name for folder in work if (folder / name).is_dir()]
         return [
             Mount(CONTROL, socket, type="bind", read_only=True),
@@ -373,6 +379,13 @@ def check_limits(container: Container, asked: Containers) -> None:
             f"{container.node}: asked for {asked.memory_bytes} B of memory, the kernel has {container.memory_bytes}",
             fix=fix,
         )
+
+
+def mounted_below(folder: Path) -> list[Path]:
+    """Files and folders below ``folder`` that are mounts of their own, and that this user can reach; their paths begin
+    with ``folder``, also where that is a link."""
+    place = folder.resolve()
+    return [folder / one.relative_to(place) for one in mounted() if place in one.parents and os.access(one, os.F_OK)]
 
 
 def _names(hosts_file: str) -> dict[str, str]:

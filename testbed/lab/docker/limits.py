@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.errors import SpecError
-from testbed.units import size_text
+from testbed.base.errors import SpecError
+from testbed.base.units import size_text
 
 LEAST_CPUS = 0.01
 """Docker takes no less."""

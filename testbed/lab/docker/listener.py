@@ -22,9 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from testbed import private
-from testbed.errors import LabError, TestbedError
-from testbed.foreign import read_bytes
+from testbed.base.errors import LabError, TestbedError
+from testbed.files import private
+from testbed.files.foreign import read_bytes
 from testbed.lab.docker.container import Container
 from testbed.lab.docker.daemon import Owner
 from testbed.lab.docker.wire import Wire, WireClosedError

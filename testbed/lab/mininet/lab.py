@@ -7,12 +7,12 @@ import os
 import shutil
 from collections.abc import Mapping
 
-from testbed.errors import MissingToolError, SpecError
+from testbed.base.errors import MissingToolError, SpecError
+from testbed.base.units import rate_text
 from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.blueprint import initial_impairments
 from testbed.lab.netns.impairing import NETEM
-from testbed.units import rate_text
 from topologies.model import Topology
 
 MOST_BPS = 1_000_000_000

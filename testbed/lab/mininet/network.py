@@ -22,10 +22,10 @@ from mininet.net import Mininet
 from mininet.node import Host, Node
 from mininet.nodelib import LinuxBridge
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.netns import kernel, shaping
 from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
-from testbed.lab.netns.build import Network
+from testbed.lab.netns.build import BuiltNetwork
 from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket
 
 MININETS_ROOT = 0x00050000  # 5: (mininet.link.TCIntf.bwCmds)
@@ -73,7 +73,7 @@ class Bridge(LinuxBridge):  # type: ignore[misc]
                 raise LabError(f"Mininet's {self.name}: {line}: {said}")
 
 
-class MininetNetwork(Network):
+class MininetNetwork(BuiltNetwork):
     """The namespaces of one blueprint, made by Mininet."""
 
     root_handle = MININETS_ROOT

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.base import LinkChange, check_rate
 from testbed.lab.netns import shaping
 from testbed.lab.netns.blueprint import NodePlan
-from testbed.lab.netns.build import Network
+from testbed.lab.netns.build import BuiltNetwork
 from testbed.lab.netns.netlink import NetlinkError, RouteSocket
 
 
-def adjust(network: Network, changes: Sequence[LinkChange]) -> None:
+def adjust(network: BuiltNetwork, changes: Sequence[LinkChange]) -> None:
     """Bring every change about; on return the kernel has acknowledged all.
 
     Raises:

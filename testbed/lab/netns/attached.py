@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.base import Completed
 from testbed.lab.netns.processes import STATUS
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.lab.base import Impairment, LinkSettings, check_rate
 from topologies import addressing, routing
 from topologies.addressing import Addresses

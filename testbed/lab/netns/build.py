@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.base import Impairment, LinkChange
 from testbed.lab.netns import kernel, panel, rtnetlink, shaping, switching, sysctls
 from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, Neighbour, NodePlan, Port, StaticRoute
@@ -31,7 +31,7 @@ LOOPBACK_INDEX = 1
 OWN_NAMESPACE = "/proc/self/ns/net"
 
 
-class Network:
+class BuiltNetwork:
     """The namespaces of one blueprint, each held by an open file; ``close`` lets go of them all."""
 
     root_handle = shaping.ROOT_HANDLE
@@ -191,7 +191,7 @@ class Network:
             yield from (panel.join(index, to, node.name) for index, to in blueprint.joined(node).items())
 
 
-class LentNetwork(Network):
+class LentNetwork(BuiltNetwork):
     """The same, with some nodes in network namespaces that somebody else has made: containers'."""
 
     def __init__(self, blueprint: Blueprint, lent: Mapping[int, int]) -> None:

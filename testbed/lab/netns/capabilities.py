@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import errno
-import socket
 from functools import cache
 
-from testbed.errors import LabError, MissingToolError, TestbedError
-from testbed.lab.netns import impairing, shaping
+from testbed.base.errors import LabError, MissingToolError, TestbedError
+from testbed.lab.netns import impairing, shaping, sysctls
 from testbed.lab.netns.impairing import DELAY_LINE, NETEM
 from testbed.lab.netns.netlink import NetlinkError, RouteSocket
 from testbed.lab.netns.nfqueue import QueueSocket
 
-TCP_CONGESTION_CANDIDATES = ("cubic", "reno", "bbr", "dctcp")
 LOOPBACK_INDEX = 1
 NETFILTER_FIX = "modprobe -a nfnetlink_queue xt_NFQUEUE (as root), or modprobe sch_netem"
 
 
 def congestion_controls() -> list[str]:
-    """TCP congestion controls that a socket in the calling thread's namespace may choose."""
-    allowed = []
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        for name in TCP_CONGESTION_CANDIDATES:
-            try:
-                probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
-            except OSError:
-                continue  # not in this kernel, or not for us: exactly what is asked here
-            allowed.append(name)
-    return allowed
+    """TCP congestion controls that a worker may choose: others need a capability that it has not (tcp(7))."""
+    return sysctls.read(sysctls.ALLOWED_CONGESTION_CONTROL).split()
 
 
 def has_qdisc(kind: str) -> bool:

@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.base import Impairment
 from testbed.lab.netns import kernel
 from testbed.lab.netns.channel import Channel, ChannelClosedError

@@ -11,8 +11,8 @@ first process, in namespaces of its own (mounts, processes, IPC, host name), whi
   ``net`` can be written;
 - folders that a command may change are copied on write: what it writes there is gone with the lab.
 
-A program keeps the capabilities that it needs for its own files and sockets (:data:`KEPT`), and can gain no others. It
-can still read what the user who runs the lab can read.
+A worker keeps the capabilities that it needs for its own files and sockets (:data:`KEPT`), and can gain no others. It
+has no keys of the user's (:mod:`testbed.lab.netns.keys`). It can still read what the user who runs the lab can read.
 
 Rejected: a user of its own for each node, which a lab without root cannot have, and which could not read a spec in
 root's home; Landlock, which knows no signals before Linux 6.12; a file system of its own, which the lab ``docker`` has.
@@ -24,15 +24,17 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterable
+import traceback
+from collections.abc import Collection, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 import testbed
-from testbed.errors import LabError
-from testbed.lab.netns import kernel, mounts
+from testbed.base.errors import LabError
+from testbed.lab.netns import kernel, keys, mounts
+from testbed.lab.netns.calls import Calls
 from testbed.lab.netns.mounts import Held
 
 NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC
@@ -41,9 +43,6 @@ KEPT = (
     *(kernel.CAP_SETUID, kernel.CAP_NET_BIND_SERVICE, kernel.CAP_NET_RAW),
 )
 """Of what Docker gives its containers, what programs use."""
-OURS = (*KEPT, kernel.CAP_NET_ADMIN)
-"""Of our own workers, which choose large buffers and their congestion control. It reaches their node's interfaces and
-the switches' beside them, and what becomes of these is read back."""
 EMPTY = ("/tmp", "/var/tmp", "/run")
 """Folders that are the node's own; on the machine, services have their sockets there."""
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -85,7 +84,7 @@ class View:
 class Enclosure:
     """A node's first process and the namespaces that it keeps, ``namespace`` being the node's network.
 
-    ``agent`` listens for its programs' wishes, if the view has one.
+    ``line`` brings the calls of its programs (:func:`testbed.lab.netns.calls.take`), if the view lets them call.
 
     Raises:
         LabError: the kernel refuses something; it is named.
@@ -96,20 +95,21 @@ class Enclosure:
             self._outside = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
             undo.callback(os.close, self._outside)
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with ours, theirs:
+            undo.callback(ours.close)
+            with theirs:
                 kernel.unshare(kernel.CLONE_NEWPID)
                 self.pid = self._fork()
                 if self.pid == 0:
                     _first_process(name, namespace, view, theirs)
                 undo.callback(os.kill, self.pid, signal.SIGKILL)
-                theirs.close()
-                self.agent = _ready(name, ours)
-            if self.agent is not None:
-                undo.callback(self.agent.close)
+            _await(name, ours)
+            self.line = ours if view.agent else None
             self._there = os.pidfd_open(self.pid)
             undo.callback(os.close, self._there)
             self._root = os.open(f"/proc/{self.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             undo.pop_all()
+        if self.line is None:
+            ours.close()
 
     def fork(self) -> int:
         """As :func:`os.fork`, with a child that is among the node's processes; it has to :meth:`enter` the rest."""
@@ -127,8 +127,8 @@ class Enclosure:
         return pid
 
     def enter(self) -> None:
-        """Be on the node for good. What must not be there, such as open files of the lab, is to be let go of before
-        capabilities are: without them, others on the node may look into this process."""
+        """Be on the node for good. Close what must not be there, such as open files of the lab, before you drop
+        capabilities: without them, others on the node may look into this process."""
         folder = Path.cwd()
         kernel.setns(self._there, NAMESPACES | kernel.CLONE_NEWNET)
         os.fchdir(self._root)
@@ -136,35 +136,40 @@ class Enclosure:
         with suppress(OSError):  # of a folder that is hidden here
             os.chdir(folder)
 
+    def end(self) -> None:
+        """End the first process, and with it the kernel ends all others on the node."""
+        with suppress(ProcessLookupError):  # it has ended
+            signal.pidfd_send_signal(self._there, signal.SIGKILL)
+
     def close(self) -> None:
-        """Let go; the kernel ends the node's processes with the first."""
+        """Let go of what is needed to enter."""
         for fd in (self._outside, self._there, self._root):
             os.close(fd)
-        if self.agent is not None:
-            self.agent.close()
+        if self.line is not None:
+            self.line.close()
 
 
-def _ready(name: str, line: socket.socket) -> socket.socket | None:
-    """Wait until a first process has made all that the others see; the socket on which it listens, if it does.
+def _await(name: str, line: socket.socket) -> None:
+    """Wait until a first process has made all that the others see.
 
     Raises:
         LabError: it could not, or takes too long.
     """
     line.settimeout(FURNISH_S)
     try:
-        said, files, _, _ = socket.recv_fds(line, MOST_SAID_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
+        said = line.recv(MOST_SAID_BYTES)
     except TimeoutError:
-        said, files = f"it took longer than {FURNISH_S:g} s".encode(), []
+        said = f"it took longer than {FURNISH_S:g} s".encode()
     if said != READY:
         raise LabError(
             f"{name}: its workers cannot be kept apart from the machine: {said.decode(errors='replace')}",
             fix="see what testbed doctor says of enclosures",
         )
-    return socket.socket(fileno=files[0]) if files else None
+    line.setblocking(False)
 
 
 def _first_process(name: str, namespace: int, view: View, line: socket.socket) -> NoReturn:
-    """The life of a node's first process: make what the others see, say so, and wait for the end."""
+    """The life of a node's first process: make what the others see, say so, and take their calls until the end."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps orphans
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # of which a first process is spared
@@ -173,28 +178,46 @@ def _first_process(name: str, namespace: int, view: View, line: socket.socket) -
         kernel.unshare(NAMESPACES)
         kernel.sethostname(name)
         furnish(view)
-        files = [_listen()] if view.agent else []
-        socket.send_fds(line, [READY], files)
+        keys.hide()  # whether the kernel can; it must for all workers
+        calls = [_listen()] if view.agent else []
+        _close_all_but({line.fileno(), *(one.fileno() for one in calls)})
+        line.send(READY)
     except BaseException as error:
         with suppress(OSError):
             line.send(f"{error!s:.1000}".encode())
         os._exit(1)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    while True:
-        signal.pause()
+    try:
+        for listening in calls:
+            Calls(listening, line).serve()
+        while not calls:
+            signal.pause()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
 
 
-def _listen() -> int:
+def _listen() -> socket.socket:
     """A socket at :data:`AGENT`."""
     found = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    found.setblocking(False)
     found.bind(AGENT)
     found.listen()
-    return found.detach()
+    return found
+
+
+def _close_all_but(kept: Collection[int]) -> None:
+    """Of the files above standard error."""
+    first = 3
+    for fd in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
+        os.closerange(first, fd)
+        first = fd + 1
 
 
 def furnish(view: View) -> None:
     """Make the calling process's mount namespace what a worker sees. Raises OSError, which names what was refused."""
-    shown = Held([one for one in _needed() if _is_emptied(one)])
+    emptied = _emptied()
+    shown = Held(_needed_in(emptied))
     work = Held([one for one in (view.work, view.own) if one is not None])
     copied = [mounts.Copy(folder) for folder in view.copies]
     devices = Held([path for name in (*DEVICES, *ACCELERATORS) for path in sorted(Path("/dev").glob(name))])
@@ -202,8 +225,9 @@ def furnish(view: View) -> None:
     _mount_proc()
     _mount_sys()
     _mount_dev(devices)
-    for folder in filter(_is_folder, EMPTY):
-        mounts.tmpfs(folder, 0o1777)
+    for folder in emptied:
+        folder.mkdir(parents=True, exist_ok=True)  # it may be in one that was emptied just now
+        mounts.tmpfs(str(folder), 0o1777)
     shown.put_back()
     for one in copied:
         one.mount()
@@ -224,12 +248,16 @@ def _needed() -> Iterable[Path]:
     return sorted(one for one in found if os.path.isdir(one))  # noqa: PTH112 - False of what is out of reach
 
 
-def _is_emptied(path: Path) -> bool:
-    return any(Path(folder) in path.parents for folder in EMPTY)
+def _emptied() -> list[Path]:
+    """Where the folders of :data:`EMPTY` really are: on some machines, some are links. Outer ones come first."""
+    return sorted({Path(folder).resolve() for folder in EMPTY if Path(folder).is_dir()})
 
 
-def _is_folder(path: str) -> bool:
-    return Path(path).is_dir() and not Path(path).is_symlink()
+def _needed_in(emptied: Iterable[Path]) -> list[Path]:
+    """What is needed and would be gone with them, by each name that it has."""
+    folders = {*emptied, *map(Path, EMPTY)}
+    names = {path for one in _needed() for path in (one, one.resolve())}
+    return sorted(path for path in names if folders.intersection(path.parents))
 
 
 def _mount_proc() -> None:

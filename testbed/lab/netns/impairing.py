@@ -21,11 +21,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from testbed.errors import LabError, MissingToolError
+from testbed.base.errors import LabError, MissingToolError
 from testbed.lab.base import Counters, Impairment
 from testbed.lab.netns import delay_line, rtnetlink, shaping
 from testbed.lab.netns.blueprint import NodePlan
-from testbed.lab.netns.build import Network
+from testbed.lab.netns.build import BuiltNetwork
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.delay_line import Order, cutting
 from testbed.lab.netns.netem import Netem
@@ -78,7 +78,7 @@ class Way(Protocol):
 class ByNetem:
     """The kernel's netem, in place of the FIFO below a link's shaper."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: BuiltNetwork) -> None:
         self._network = network
         self._most_lost: dict[int, float] = {}
 
@@ -126,7 +126,7 @@ class ByNetem:
 class ByLine:
     """The delay line, a process in the sandbox, which :meth:`impair` starts when it is first needed."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: BuiltNetwork) -> None:
         self._network = network
         self._queues: dict[int, int] = {}  # queue at the link's head, by directed link
         self._channel: Channel | None = None

@@ -8,7 +8,7 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
@@ -29,7 +29,10 @@ MS_PRIVATE = 0x40000
 MNT_DETACH = 0x2
 
 PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 PR_CAPBSET_DROP = 24
+PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
@@ -45,6 +48,10 @@ CAPABILITIES = 64
 CAPABILITY_VERSION = 0x20080522
 """Of the format of :func:`keep_capabilities`: two words of 32 bits for each set."""
 CAPABILITY_HEADER, CAPABILITY_SETS = struct.Struct("=Ii"), struct.Struct("=6I")
+
+SOCK_FILTER, SOCK_FPROG = struct.Struct("=HBBI"), struct.Struct("@HP")
+"""An instruction of a filter: what, how many to leave out if true, and if not, a constant. And how many there are, and
+where."""
 
 OWNER = "/proc/1/fd"
 """Descriptors of the first process in the lab's PID namespace, the sandbox."""
@@ -101,6 +108,17 @@ def die_with_parent() -> None:
     _checked(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
 
 
+def adopt_orphans() -> None:
+    """Become the parent of all descendants whose own parent ends. Raises OSError."""
+    _checked(_libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+
+
+def hide_from_peers() -> None:
+    """Let no process of the same user trace this one, or read its memory and files, until it runs another program.
+    Raises OSError."""
+    _checked(_libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl")
+
+
 def keep_capabilities(kept: Iterable[int]) -> None:
     """Let go of all capabilities but these, for good: neither this process nor a program that it runs can gain others
     (capabilities(7), PR_SET_NO_NEW_PRIVS in prctl(2)). Raises OSError."""
@@ -117,6 +135,14 @@ def keep_capabilities(kept: Iterable[int]) -> None:
     sets = CAPABILITY_SETS.pack(low, low, 0, high, high, 0)  # effective, permitted, inheritable, for either word
     _checked(_libc.capset(CAPABILITY_HEADER.pack(CAPABILITY_VERSION, 0), sets), "set capabilities")
     _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "set no_new_privs")
+
+
+def filter_calls(instructions: Sequence[tuple[int, int, int, int]]) -> None:
+    """Have all further system calls of this process, and of those that it starts, pass a filter (PR_SET_SECCOMP in
+    prctl(2)), whose instructions are as in ``struct sock_filter``. Raises OSError."""
+    held = ctypes.create_string_buffer(b"".join(SOCK_FILTER.pack(*one) for one in instructions))
+    program = SOCK_FPROG.pack(len(instructions), ctypes.addressof(held))
+    _checked(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0), "filter system calls")
 
 
 class Timer:

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, cast
 
 import testbed
-from testbed.errors import LabError, SpecError
+from testbed.base.errors import LabError, SpecError
 from testbed.lab.base import (
     Burst,
     Calibration,

@@ -23,7 +23,7 @@ import socket
 import sys
 from pathlib import Path
 
-from testbed.errors import PrivilegeError
+from testbed.base.errors import PrivilegeError
 from testbed.lab.netns import kernel, sandbox
 from testbed.lab.netns.channel import Channel
 

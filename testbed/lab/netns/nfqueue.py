@@ -11,13 +11,13 @@ import errno
 import socket
 import struct
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.netns.netlink import ERROR_CODE, HEADER, NLM_F_ACK, NLM_F_REQUEST, NLMSG_ERROR, attribute
 
 NETLINK_NETFILTER = 12
 SUBSYSTEM = 3 << 8
-PACKET, VERDICT, CONFIG, VERDICT_BATCH = (SUBSYSTEM | kind for kind in range(4))
-NFQA_PACKET_HDR, NFQA_VERDICT_HDR, NFQA_TIMESTAMP, NFQA_CAP_LEN = 1, 2, 4, 13
+VERDICT, CONFIG, VERDICT_BATCH = (SUBSYSTEM | kind for kind in range(1, 4))
+NFQA_VERDICT_HDR, NFQA_TIMESTAMP, NFQA_CAP_LEN = 2, 4, 13
 CFG_CMD, CFG_PARAMS, CFG_QUEUE_MAXLEN, CFG_MASK, CFG_FLAGS = range(1, 6)
 CMD_BIND, COPY_META, COPY_PACKET, F_GSO = 1, 1, 2, 4
 DROP, ACCEPT, QUEUE = 0, 1, 3

@@ -18,10 +18,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from testbed.lab.base import Exit, Launch
-from testbed.lab.netns import kernel, mounts
-from testbed.lab.netns.enclosure import Enclosure
+from testbed.lab.netns import kernel, keys, mounts
+from testbed.lab.netns.calls import Tell
+from testbed.lab.netns.enclosure import KEPT, Enclosure
 
 COMMAND_NOT_STARTED = 127
+KILLED_S, LOOK_S = 2.0, 0.002
+"""How long killed workers may take to end (64 take 0.2 s), and how often is looked."""
 STATUS = struct.Struct("=id")
 """How an exit status travels: the status, or minus the signal, and when it ended (``time.monotonic()``)."""
 
@@ -30,13 +33,12 @@ STATUS = struct.Struct("=id")
 class Place:
     """Where a process runs: a node's name and its network namespace, or None where the caller is on the node.
 
-    What runs in an ``enclosure`` sees no more of the machine than that shows, and keeps no more than ``capabilities``.
+    What runs in an ``enclosure`` sees no more of the machine than that shows.
     """
 
     name: str
     namespace: int | None
     enclosure: Enclosure | None = None
-    capabilities: tuple[int, ...] = ()
 
     def fork(self) -> int:
         """As :func:`os.fork`; the child has to :meth:`enter`."""
@@ -55,7 +57,8 @@ class Place:
     def let_go(self) -> None:
         """Of what a process there is not to have; last, once its files are its own."""
         if self.enclosure is not None:
-            kernel.keep_capabilities(self.capabilities)
+            kernel.keep_capabilities(KEPT)
+            keys.hide()
 
 
 class Processes:
@@ -63,27 +66,25 @@ class Processes:
 
     def __init__(self) -> None:
         self._workers: dict[int, tuple[int, float]] = {}  # node and start, by PID
-        self._commands: dict[int, int] = {}
-        self._places: dict[int, str] = {}  # name of the node, by PID
+        self._commands: dict[int, Tell] = {}
+        self._places: dict[int, Place] = {}
         self._exits: list[Exit] = []
 
-    def run(self, place: Place, command: Sequence[str], files: Sequence[int]) -> int:
-        """Start a command on a node and return its PID.
+    def run(self, place: Place, command: Sequence[str], stdio: Sequence[int], tell: Tell) -> int:
+        """Start a command on a node and return its PID; ``tell`` its :data:`STATUS` when it has ended."""
+        return self.call(place, lambda: os.execvp(command[0], list(command)), stdio, tell)
 
-        ``files`` are standard input, output, error, and a stream on which the exit status is reported.
-        """
-        return self.call(place, lambda: os.execvp(command[0], list(command)), files)
-
-    def call(self, place: Place, body: Callable[[], int], files: Sequence[int], *, keep: bool = False) -> int:
+    def call(
+        self, place: Place, body: Callable[[], int], stdio: Sequence[int], tell: Tell, *, keep: bool = False
+    ) -> int:
         """Call ``body`` in a process of its own, as :meth:`run` does a command; it can ``keep`` all open files."""
-        stdio, status = list(files[:3]), files[3]
         pid = place.fork()
         if pid == 0:
             _in_child(place, stdio, body, keep=keep)
         for fd in stdio:
             os.close(fd)
-        self._commands[pid] = status
-        self._places[pid] = place.name
+        self._commands[pid] = tell
+        self._places[pid] = place
         return pid
 
     def launch(self, worker: Launch, place: Place, body: Callable[[Launch], int]) -> None:
@@ -97,7 +98,7 @@ class Processes:
         os.close(null)
         os.close(log)
         self._workers[pid] = worker.node, started_s
-        self._places[pid] = place.name
+        self._places[pid] = place
 
     def reap(self) -> None:
         """Collect every process that has ended, orphans included."""
@@ -129,18 +130,35 @@ class Processes:
         """Signal every worker and command of one node, and the processes they started."""
         self.reap()
         for pid, place in self._places.items():
-            if place == name:
+            if place.name == name:
                 signal_group(pid, number)
 
-    def kill_workers(self) -> None:
-        """End every worker now; those that this ends are not reported as exits."""
+    def kill_workers(self) -> set[int]:
+        """End every worker now; those that this ends are not reported as exits.
+
+        A worker that another process traces (ptrace(2)) is not reaped before that process ends. Then all that runs in
+        its enclosure is ended; the nodes on which that was so are returned.
+        """
         self.reap()
         for pid in self._workers:
             signal_group(pid, signal.SIGKILL)
+        deadline = time.monotonic() + KILLED_S
+        while self._workers and time.monotonic() < deadline:
+            self._forget_workers(os.WNOHANG)
+            time.sleep(LOOK_S)
+        held = {node for node, _ in self._workers.values()}
+        for pid in self._workers:
+            enclosure = self._places[pid].enclosure
+            assert enclosure is not None  # as all workers have
+            enclosure.end()
+        self._forget_workers(0)
+        return held
+
+    def _forget_workers(self, options: int) -> None:
+        """Reap those that have ended, and do not tell of it."""
         for pid in list(self._workers):
-            os.waitpid(pid, 0)
-            del self._places[pid]
-        self._workers.clear()
+            if os.waitpid(pid, options)[0]:
+                del self._workers[pid], self._places[pid]
 
     def kill_all(self) -> None:
         """End every process of the sandbox but the caller, and forget workers' exits."""
@@ -158,8 +176,17 @@ class Processes:
             node, started_s = self._workers.pop(pid)
             self._exits.append(Exit(node, status, started_s, time.monotonic()))
         elif pid in self._commands:
-            with socket.socket(fileno=self._commands.pop(pid)) as stream, suppress(OSError):  # nobody waits
-                stream.send(STATUS.pack(status, time.monotonic()), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+            self._commands.pop(pid)(STATUS.pack(status, time.monotonic()))
+
+
+def by_stream(fd: int) -> Tell:
+    """Tell it on a stream, which is closed then."""
+
+    def tell(said: bytes) -> None:
+        with socket.socket(fileno=fd) as stream, suppress(OSError):  # nobody waits
+            stream.send(said, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+
+    return tell
 
 
 def is_stopped(pid: int) -> bool:
@@ -238,8 +265,8 @@ def _take_files(stdio: Sequence[int], *, keep: bool) -> None:
 def memory_bytes() -> int:
     """Proportional set sizes of every process in this PID namespace, added up."""
     total = 0
-    for rollup in Path("/proc").glob("[0-9]*/smaps_rollup"):
+    for process in Path("/proc").glob("[0-9]*"):  # a longer pattern looks into each, and fails if one has ended
         with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
-            fields = dict(line.split(":") for line in rollup.read_text().splitlines()[1:])
+            fields = dict(line.split(":") for line in (process / "smaps_rollup").read_text().splitlines()[1:])
             total += int(fields["Pss"].split()[0]) * 1024
     return total

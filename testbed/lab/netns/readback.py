@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
 from typing import Any, NoReturn
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.base import Counters, Reading
 from testbed.lab.netns import panel, rtnetlink, shaping, switching, sysctls
 from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
-from testbed.lab.netns.build import Network
+from testbed.lab.netns.build import BuiltNetwork
 from testbed.lab.netns.capabilities import congestion_controls
 from testbed.lab.netns.impairing import Way
 from testbed.lab.netns.listening import Said, listen
@@ -43,7 +43,7 @@ class Sample:
     routed: tuple[int, ...]
 
 
-def verify(network: Network, way: Way) -> dict[str, Any]:
+def verify(network: BuiltNetwork, way: Way) -> dict[str, Any]:
     """Read everything back and return it summarised, for the run's ``env.json``.
 
     Raises:
@@ -58,7 +58,7 @@ def verify(network: Network, way: Way) -> dict[str, Any]:
     return summary.result()
 
 
-def verify_nodes(network: Network, way: Way, nodes: Iterable[NodePlan]) -> None:
+def verify_nodes(network: BuiltNetwork, way: Way, nodes: Iterable[NodePlan]) -> None:
     """Read some nodes back.
 
     Raises:
@@ -70,7 +70,7 @@ def verify_nodes(network: Network, way: Way, nodes: Iterable[NodePlan]) -> None:
         raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
 
 
-def spot_check(network: Network, way: Way) -> Reading:
+def spot_check(network: BuiltNetwork, way: Way) -> Reading:
     """Read the shapers of nodes in random order, until that has taken :data:`SPOT_CHECK_S`."""
     began_s = time.thread_time()
     draw = random.SystemRandom()
@@ -95,7 +95,7 @@ def spot_check(network: Network, way: Way) -> Reading:
     return Reading(links, time.thread_time() - began_s, tuple(differs))
 
 
-def said(network: Network, chosen: Sample) -> dict[int, Said]:
+def said(network: BuiltNetwork, chosen: Sample) -> dict[int, Said]:
     """What the kernel says about some nodes, not decoded.
 
     Raises:
@@ -120,7 +120,7 @@ def said(network: Network, chosen: Sample) -> dict[int, Said]:
 class _Summary:
     """Checks node after node and keeps what was seen."""
 
-    def __init__(self, network: Network, way: Way) -> None:
+    def __init__(self, network: BuiltNetwork, way: Way) -> None:
         self.network, self.way = network, way
         self.blueprint = network.blueprint
         self.settings = network.blueprint.settings
@@ -310,7 +310,7 @@ def impairments(blueprint: Blueprint) -> list[dict[str, Any]]:
     return [{"directed_links": count, **asdict(one)} for one, count in counted.items()]
 
 
-def counters(network: Network, way: Way) -> list[Counters]:
+def counters(network: BuiltNetwork, way: Way) -> list[Counters]:
     """What left through each directed link, in order.
 
     Bytes include Ethernet headers; packets are those on the wire, after segmentation. Drops are those of the queue

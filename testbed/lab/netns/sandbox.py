@@ -19,19 +19,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from testbed.errors import LabError, PrivilegeError, TestbedError
+from testbed.base.errors import LabError, PrivilegeError, TestbedError
 from testbed.lab.base import Counters, Exit, Impairment, Launch, LinkChange, Reading, need_torch
-from testbed.lab.netns import capabilities, kernel, patch, processes, readback
+from testbed.lab.netns import calls, capabilities, kernel, patch, processes, readback
 from testbed.lab.netns.adjust import adjust
 from testbed.lab.netns.blueprint import Blueprint, StaticRoute
-from testbed.lab.netns.build import OWN_NAMESPACE, LentNetwork, Network
-from testbed.lab.netns.calls import Calls
+from testbed.lab.netns.build import OWN_NAMESPACE, BuiltNetwork, LentNetwork
 from testbed.lab.netns.channel import Channel, ChannelClosedError
-from testbed.lab.netns.enclosure import KEPT, OURS, Enclosure, View
+from testbed.lab.netns.enclosure import Enclosure, View
 from testbed.lab.netns.impairing import ByLine, ByNetem, Way
 from testbed.lab.netns.listening import Said
 from testbed.lab.netns.netlink import NetlinkError
-from testbed.lab.netns.processes import Place, Processes, run_program
+from testbed.lab.netns.processes import Place, Processes, by_stream, run_program
 from testbed.lab.netns.zygote import worker_body
 
 ETC_HOSTS = "/etc/hosts"
@@ -93,7 +92,7 @@ class Sandbox:
     def __init__(self, channel: Channel, services: tuple[Path, ...]) -> None:
         """``services`` are sockets that others on this machine listen on."""
         self._channel = channel
-        self._network: Network | None = None
+        self._network: BuiltNetwork | None = None
         self._patch: patch.Patch | None = None
         self._way: Way | None = None
         self._lent: dict[int, int] = {}
@@ -101,7 +100,6 @@ class Sandbox:
         self._work: Path | None = None
         self._copies: tuple[Path, ...] = ()
         self._enclosures: dict[int, Enclosure] = {}
-        self._calls: Calls | None = None
         self._hosts: dict[str, int] = {}
         self._services = services
         self._wake, wake = socket.socketpair()
@@ -115,16 +113,16 @@ class Sandbox:
         """Answer requests and reap children. Raises ChannelClosedError when the caller is gone."""
         channel, wake = self._channel.fileno(), self._wake.fileno()
         while True:
-            calls = [] if self._calls is None else self._calls.files()
+            callers = {one.line.fileno(): one for one in self._enclosures.values() if one.line is not None}
             poll = select.poll()  # unlike select(), for any descriptor
-            for fd in (channel, wake, *calls):
+            for fd in (channel, wake, *callers):
                 poll.register(fd, select.POLLIN)
             ready = [fd for fd, _ in poll.poll()]
             if wake in ready:
                 self._wake.recv(4096)
                 self._processes.reap()
-            if self._calls is not None:
-                self._calls.answer(ready)
+            for fd in callers.keys() & ready:
+                self._take_call(callers[fd])
             if channel in ready:
                 (name, arguments), files = self._channel.receive()
                 answer = self._answer(name, arguments, files)
@@ -194,7 +192,7 @@ class Sandbox:
 
     def _impair(
         self,
-        network: Network,
+        network: BuiltNetwork,
         way: Way,
         wanted: Mapping[int, Impairment],
         routes: Mapping[int, tuple[StaticRoute, ...]],
@@ -247,7 +245,7 @@ class Sandbox:
     def down(self) -> None:
         """End all processes and let go of the network."""
         self._processes.kill_all()
-        enclosures, self._enclosures, self._calls = list(self._enclosures.values()), {}, None
+        enclosures, self._enclosures, self._hosts = list(self._enclosures.values()), {}, {}
         for enclosure in enclosures:
             enclosure.close()
         if self._way is not None:
@@ -262,28 +260,32 @@ class Sandbox:
         """Start a command of the caller's own, which sees the machine as the caller does.
 
         ``files`` are standard input, output, error, and the stream for its status."""
-        return self._processes.run(self._place(node), command, files)
+        return self._processes.run(self._place(node), command, files[:3], by_stream(files[3]))
 
     def start(self, node: int, command: Sequence[str], files: list[int]) -> int:
         """The same of a program that a spec names."""
-        return self._processes.run(self._enclosed(node, KEPT), command, files)
+        return self._processes.run(self._enclosed(node), command, files[:3], by_stream(files[3]))
 
     def serve_calls(self, hosts: Sequence[str]) -> None:
-        """Let programs on these hosts start others on other hosts, from now on."""
+        """Let programs that are started from now on start others on these hosts."""
         self._hosts = {node.name: node.index for node in self._up().blueprint.nodes if node.name in set(hosts)}
-        self._calls = Calls(self._call)
 
-    def _call(self, name: str, command: str, files: list[int]) -> None:
+    def _take_call(self, caller: Enclosure) -> None:
+        assert caller.line is not None
+        if not calls.take(caller.line, self._call):
+            caller.line.close()
+            caller.line = None
+
+    def _call(self, name: str, command: str, stdio: list[int], tell: calls.Tell) -> None:
         if name not in self._hosts:
             raise LabError(f"there is no host {name!r} in this lab")
-        self.start(self._hosts[name], ["sh", "-c", command], files)
+        self._processes.run(self._enclosed(self._hosts[name]), ["sh", "-c", command], stdio, tell)
 
     def command_line(self, files: list[int]) -> int:
         """Start what the network's builder has for a person at a terminal; files as for :meth:`run`."""
         network = self._up()
-        return self._processes.call(
-            Place(network.blueprint.builder, network.home), network.command_line, files, keep=True
-        )
+        place = Place(network.blueprint.builder, network.home)
+        return self._processes.call(place, network.command_line, files[:3], by_stream(files[3]), keep=True)
 
     def signal(self, pid: int, number: int) -> None:
         """Signal a command and its children."""
@@ -297,7 +299,7 @@ class Sandbox:
         """Fork the workers, or start the programs that run in their place."""
         torch = need_torch(workers)
         # All places first, so that all start at once.
-        places = [self._enclosed(worker.node, KEPT if worker.program else OURS) for worker in workers]
+        places = [self._enclosed(worker.node) for worker in workers]
         for worker, place in zip(workers, places, strict=True):
             self._processes.launch(worker, place, run_program if worker.program else worker_body(torch=torch))
 
@@ -319,7 +321,8 @@ class Sandbox:
 
     def kill(self) -> None:
         """End every worker."""
-        self._processes.kill_workers()
+        for node in self._processes.kill_workers():
+            self._enclosures.pop(node).close()
 
     def signal_node(self, node: int, number: int) -> None:
         """Signal everything that was started on a node."""
@@ -350,7 +353,7 @@ class Sandbox:
         namespace = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
         try:
             found = Enclosure("a node", namespace, View(copies=(Path(sys.prefix),)))
-            os.kill(found.pid, signal.SIGKILL)
+            found.end()
             found.close()
         finally:
             os.close(namespace)
@@ -361,7 +364,7 @@ class Sandbox:
         if what is not None:
             capabilities.require_way(f"a link with {what}")
 
-    def _up(self) -> Network:
+    def _up(self) -> BuiltNetwork:
         if self._network is None:
             raise LabError("no network is up", fix="call up() first")
         return self._network
@@ -371,31 +374,28 @@ class Sandbox:
         assert self._way is not None
         return self._way
 
-    def _enclosed(self, node: int, capabilities: tuple[int, ...]) -> Place:
+    def _enclosed(self, node: int) -> Place:
         """Where workers and programs of a spec run on a node."""
         place = self._place(node)
         assert place.namespace is not None
         if node not in self._enclosures:
             own = None if self._work is None else self._work / place.name
             own = own if own is not None and own.is_dir() else None
-            view = View(self._work, own, self._copies, self._services, agent=self._calls is not None)
-            found = Enclosure(place.name, place.namespace, view)
-            self._enclosures[node] = found
-            if self._calls is not None and found.agent is not None:
-                self._calls.listen(found.agent)
-        return replace(place, enclosure=self._enclosures[node], capabilities=capabilities)
+            view = View(self._work, own, self._copies, self._services, agent=bool(self._hosts))
+            self._enclosures[node] = Enclosure(place.name, place.namespace, view)
+        return replace(place, enclosure=self._enclosures[node])
 
     def _place(self, node: int) -> Place:
         network = self._up()
         return Place(network.blueprint.nodes[node].name, network.namespaces[node])
 
 
-def _builder(blueprint: Blueprint, lent: Mapping[int, int]) -> Network:
+def _builder(blueprint: Blueprint, lent: Mapping[int, int]) -> BuiltNetwork:
     if blueprint.builder == "mininet":
         from testbed.lab.mininet.network import MininetNetwork  # which is an extra
 
         return MininetNetwork(blueprint)
-    return LentNetwork(blueprint, lent) if lent else Network(blueprint)
+    return LentNetwork(blueprint, lent) if lent else BuiltNetwork(blueprint)
 
 
 def _require(blueprint: Blueprint) -> None:

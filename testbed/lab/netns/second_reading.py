@@ -25,7 +25,7 @@ from pyroute2.netlink.rtnl import TC_H_ROOT, rt_proto
 from pyroute2.netlink.rtnl.marshal import MarshalRtnl
 from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.base import Impairment, LinkChange
 from testbed.lab.netns.blueprint import Blueprint, Port
 from testbed.lab.netns.listening import Said

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from testbed.errors import PrivilegeError
+from testbed.base.errors import PrivilegeError
 from testbed.lab.netns.blueprint import NodePlan
 
 ROOT = "/proc/sys/net/"
@@ -35,6 +35,8 @@ REPORTED = ("ipv4/tcp_rmem", "ipv4/tcp_wmem", "ipv4/tcp_congestion_control", "co
 
 
 CONGESTION_CONTROL = "ipv4/tcp_congestion_control"
+ALLOWED_CONGESTION_CONTROL = "ipv4/tcp_allowed_congestion_control"
+"""Of the whole machine, and only read here."""
 
 
 def wanted(node: NodePlan, has_ipv6: bool, congestion_control: str | None) -> dict[str, str]:
@@ -64,9 +66,11 @@ def write(values: dict[str, str]) -> None:
         except PermissionError:
             if name != CONGESTION_CONTROL:
                 raise
+            allowed = read(ALLOWED_CONGESTION_CONTROL)
+            also = f'sysctl -w net.ipv4.tcp_allowed_congestion_control="{allowed} {value}"'
             raise PrivilegeError(
-                f"the kernel does not let a network namespace have the congestion control {value!r}",
-                fix=f"take reno, or add {value} to net.ipv4.tcp_allowed_congestion_control",
+                f"the kernel does not let workers have the congestion control {value!r}, but these: {allowed}",
+                fix=f"take one of these, or as root: {also}",
             ) from None
         finally:
             os.close(fd)

@@ -14,7 +14,7 @@ from analysis.cell import Cell
 from analysis.history import page, text
 from analysis.history.series import collect, series
 from analysis.measured import Side, read, write_baseline
-from testbed.errors import OutputError
+from testbed.base.errors import OutputError
 
 from ..sides import ARM, CONDITIONS, RING, about, measured, side
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.recorded import Accuracy, Check, Metrics, Run, Trial
+from analysis.recorded import Accuracy, Metrics, RecordedCheck, Run, Trial
 from analysis.verdicts import numbers_of
 
 ITERATIONS, WARMUP, WORLD = 6, 1, 3
@@ -39,7 +39,7 @@ def samples(times: Times, seed: int = 0) -> pd.DataFrame:
 
 
 def trial(label: str, batch: int, times: Times, *, repeat: int = 0, verdict: str = "VALID", done: bool = True) -> Trial:
-    checks = () if verdict == "VALID" else (Check("CPU headroom", False),)
+    checks = () if verdict == "VALID" else (RecordedCheck("CPU headroom", False),)
     return Trial(
         id=f"{label}-{batch}-{repeat}",
         label=label,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.papers.evidence import GST, ITERATION_TIMES, gst_s, iteration_s, measure, reduction, speed_up
-from analysis.recorded import Check
+from analysis.recorded import RecordedCheck
 
 from .made_up import ITERATIONS, WARMUP, Times, run, trial
 
@@ -81,7 +81,7 @@ def test_a_trial_counts_for_the_numbers_in_which_it_is_valid() -> None:
     late = replace(
         one,
         verdict="INVALID",
-        checks=(Check("pacing", False), Check("CPU steal", False)),
+        checks=(RecordedCheck("pacing", False), RecordedCheck("CPU steal", False)),
         numbers=dict(one.numbers) | dict.fromkeys(("jct", "throughput", "iterations", "waiting"), job),
     )
     found = measure(run([late]), ["a"], gst_s, number=GST)

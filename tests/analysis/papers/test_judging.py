@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from analysis.papers.claim import Check, Finding, Row, Verdict, number, stated
+from analysis.papers.claim import Finding, Row, Statement, Verdict, number, stated
 from analysis.papers.evidence import Measured
 from analysis.papers.judging import falling, near, rising, true, within
 from analysis.statistics import Interval
@@ -84,14 +84,14 @@ def test_order_of_several_fails_with_any() -> None:
     ],
 )
 def test_what_is_not_known_is_not_decided(found: Row, why: str) -> None:
-    assert within("GST: fine", found, 0, 2) == Check("GST: fine", UNDECIDED, why)
+    assert within("GST: fine", found, 0, 2) == Statement("GST: fine", UNDECIDED, why)
     assert near("GST: fine", found, 0.5).verdict == UNDECIDED
     assert rising("grows", [found, row(1, 2)]).verdict == UNDECIDED
 
 
 def test_what_is_exact() -> None:
-    assert true("so it is", True, "no") == Check("so it is", HOLDS)
-    assert true("so it is", False, "it is not") == Check("so it is", FAILS, "it is not")
+    assert true("so it is", True, "no") == Statement("so it is", HOLDS)
+    assert true("so it is", False, "it is not") == Statement("so it is", FAILS, "it is not")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_what_is_exact() -> None:
     ],
 )
 def test_a_claim_is_its_worst_statement(verdicts: list[Verdict], verdict: Verdict) -> None:
-    assert Finding((), tuple(Check("", one) for one in verdicts)).verdict == verdict
+    assert Finding((), tuple(Statement("", one) for one in verdicts)).verdict == verdict
 
 
 def test_numbers_as_text() -> None:

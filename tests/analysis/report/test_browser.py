@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from shutil import copytree
 from xml.etree import ElementTree
 
 import pytest
@@ -35,13 +36,19 @@ def browser(profile: Path) -> Iterator[Chromium]:
         yield one
 
 
+@pytest.fixture(scope="module")
+def address(quickstart: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of the made-up run's report."""
+    return report.write(copytree(quickstart, tmp_path_factory.mktemp("run") / "quickstart")).as_uri()
+
+
 @pytest.fixture
-def page(browser: Chromium, run_dir: Path) -> Iterator[Chromium]:
-    """The made-up run's report at a laptop's size; the test fails if the browser complains or asks for more."""
+def page(browser: Chromium, address: str) -> Iterator[Chromium]:
+    """The report at a laptop's size; the test fails if the browser complains or asks for more."""
     browser.complaints.clear()
     browser.requests.clear()
     browser.size(*SIZES["laptop"])
-    browser.open(report.write(run_dir).as_uri())
+    browser.open(address)
     yield browser
     assert browser.complaints == []
     assert [address for address in browser.requests if not address.startswith(("file:", "blob:", "data:"))] == []
@@ -67,10 +74,10 @@ def test_figures_are_drawn_when_they_come_into_sight(page: Chromium) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_nothing_sticks_out(page: Chromium, run_dir: Path, size: str) -> None:
+def test_nothing_sticks_out(page: Chromium, address: str, size: str) -> None:
     width, height = SIZES[size]
     page.size(width, height, phone=size == "phone")
-    page.open((run_dir / "report.html").as_uri())
+    page.open(address)
     see_everything(page)
     assert page.run(WIDTH) <= width
     beyond = (

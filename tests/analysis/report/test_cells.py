@@ -10,7 +10,7 @@ import pytest
 
 from analysis.recorded import Run
 from analysis.report import cells
-from analysis.report.cells import Cell
+from analysis.report.cells import MeasuredCell
 
 from .helpers import judged, only
 
@@ -86,18 +86,18 @@ def test_valid_trials_count_where_there_are_any(run: Run) -> None:
     trial = only(run, "bml-b16").trials[0]
     bad = replace(judged(trial, "INVALID"), repeat=1, metrics=replace(trial.metrics, jct_s=1.0))
     lost = replace(trial, done=False, verdict=None, repeat=2, numbers={})
-    assert Cell("x", trial.setting, (trial, bad, lost)).counted("jct") == (trial,)
-    assert Cell("x", trial.setting, (trial, bad, lost)).verdict == "1 of 3 VALID"
-    assert Cell("x", trial.setting, (bad, lost)).counted("jct") == (bad,)
-    assert Cell("x", trial.setting, (bad, lost)).verdict == "INVALID"
-    assert Cell("x", trial.setting, (lost,)).verdict == "FAILED"
-    assert Cell("x", trial.setting, (lost,)).typical is None
+    assert MeasuredCell("x", trial.setting, (trial, bad, lost)).counted("jct") == (trial,)
+    assert MeasuredCell("x", trial.setting, (trial, bad, lost)).verdict == "1 of 3 VALID"
+    assert MeasuredCell("x", trial.setting, (bad, lost)).counted("jct") == (bad,)
+    assert MeasuredCell("x", trial.setting, (bad, lost)).verdict == "INVALID"
+    assert MeasuredCell("x", trial.setting, (lost,)).verdict == "FAILED"
+    assert MeasuredCell("x", trial.setting, (lost,)).typical is None
 
 
 def test_the_typical_trial_is_the_one_in_the_middle(run: Run) -> None:
     trial = only(run, "bml-b16").trials[0]
     times = {0: 3.0, 1: 1.0, 2: 2.0, 3: 9.0}
     repeats = tuple(replace(trial, repeat=i, metrics=replace(trial.metrics, jct_s=t)) for i, t in times.items())
-    typical = Cell("x", trial.setting, repeats).typical
+    typical = MeasuredCell("x", trial.setting, repeats).typical
     assert typical is not None
     assert typical.repeat == 2

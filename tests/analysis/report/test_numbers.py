@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.recorded import Check, Run, Trial
+from analysis.recorded import RecordedCheck, Run, Trial
 from analysis.report import latex, markdown, tables, words
-from analysis.report.cells import Cell
+from analysis.report.cells import MeasuredCell
 from analysis.verdicts import Number
 
 from .helpers import LATE, answer, in_trial, judged, only, with_metrics
@@ -32,7 +32,7 @@ def test_a_cells_numbers_are_from_the_trials_that_are_valid_in_them(run: Run) ->
     good = replace(only(run, "bml-b16").trials[0], repeat=0)
     bad = replace(judged(good, "VALID", **LATE), repeat=1)
     bad = replace(bad, metrics=replace(bad.metrics, jct_s=99.0, gst_median_s=0.4))
-    cell = Cell("x", good.setting, (good, bad))
+    cell = MeasuredCell("x", good.setting, (good, bad))
     assert cell.counted("gst") == (good, bad)
     assert cell.counted("jct") == (good,)
     assert cell.middle("jct_s") == good.metrics.jct_s
@@ -57,9 +57,9 @@ def test_the_error_of_a_cell_is_the_largest_of_the_trials_that_count(run: Run) -
         return replace(trial, repeat=repeat, numbers={"gst": Number(verdict, error)})
 
     trials = (with_error(0.01, 0), with_error(0.02, 1), with_error(0.9, 2, "INVALID"))
-    assert Cell("x", trial.setting, trials).error("gst") == 0.02
-    assert Cell("x", trial.setting, (*trials, with_error(None, 3))).error("gst") is None
-    assert Cell("x", trial.setting, trials[2:]).error("gst") == 0.9
+    assert MeasuredCell("x", trial.setting, trials).error("gst") == 0.02
+    assert MeasuredCell("x", trial.setting, (*trials, with_error(None, 3))).error("gst") is None
+    assert MeasuredCell("x", trial.setting, trials[2:]).error("gst") == 0.9
 
 
 def test_values_of_invalid_numbers_are_marked_in_every_format(late: Run) -> None:
@@ -100,7 +100,7 @@ def test_a_percentile_is_from_trials_in_which_nothing_was_excused(run: Run) -> N
     calm = only(run, "bml-b16").trials[0]
     busy = excused(only(run, "bml-b16"), "bml-b16").trials[0]
     busy = replace(busy, repeat=1, metrics=replace(busy.metrics, gst_p95_s=9.0))
-    cell = Cell("x", calm.setting, (calm, busy))
+    cell = MeasuredCell("x", calm.setting, (calm, busy))
     assert cell.counted("gst") == (calm, busy)
     assert cell.middle("gst_p95_s") == calm.metrics.gst_p95_s
 
@@ -129,8 +129,8 @@ def test_each_number_has_its_verdict_and_its_error(late: Run) -> None:
 
 
 def test_the_table_of_checks_says_what_they_threaten_and_what_was_certified(run: Run) -> None:
-    steal = Check("CPU steal", False, 0.07, 0.05, "stolen", "7.0% taken by the host", machine=True)
-    pacing = Check("pacing", False, 0.4, 0.05, "of iterations", threatens=tuple(LATE), machine=True)
+    steal = RecordedCheck("CPU steal", False, 0.07, 0.05, "stolen", "7.0% taken by the host", machine=True)
+    pacing = RecordedCheck("pacing", False, 0.4, 0.05, "of iterations", threatens=tuple(LATE), machine=True)
     spoilt = Number("INVALID", spoilt_by=("pacing",))
     trial = replace(
         only(run, "bml-b16").trials[0],

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from analysis import report
-from testbed.errors import OutputError
+from testbed.base.errors import OutputError
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 

@@ -10,7 +10,7 @@ import pytest
 from analysis.recorded import Run, Trial
 from analysis.report import cells, tables, words
 from analysis.report.points import apart, worded
-from testbed import comparison
+from testbed.comparison import closing_table
 
 from .helpers import answer, only
 
@@ -46,7 +46,7 @@ def test_what_some_arms_sweep_is_part_of_their_names(run: Run) -> None:
         ("PS on fat-tree, servers 2", 4.0),
         ("PS on fat-tree, servers 2", 8.0),
     ]
-    assert all(swept.first_arm(trial) is not None for trial in swept.trials)
+    assert all(swept.reference_of(trial.label, trial.setting) is not None for trial in swept.trials)
 
 
 def record(trial: Trial) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def test_the_report_and_the_table_of_the_run_compare_alike(
         for i, (label, point, jct_s, _) in enumerate(swept)
     ]
     wanted = [speed for *_, speed in swept]
-    header, rows = comparison.table([record(trial) for trial in trials], first)
+    header, rows = closing_table.table([record(trial) for trial in trials], first)
     assert [row[header.index("speed-up")].removesuffix("x") for row in rows] == wanted
     labels = tuple(dict.fromkeys([first, *(trial.label for trial in trials)]))
     told = apart(replace(run, labels=labels, trials=tuple(trials), resolved={"arms": []}))

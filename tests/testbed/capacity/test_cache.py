@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from testbed.base.errors import OutputError
 from testbed.capacity import cache
-from testbed.errors import OutputError
 
 from .made_up import steps
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from testbed import planning
+from testbed.base.errors import SpecError, UsageError
 from testbed.capacity import cache
 from testbed.capacity.cache import Known
 from testbed.capacity.fit import ROOM, enlarged, fit
 from testbed.capacity.load import load_of
-from testbed.errors import SpecError, UsageError
-from testbed.files import read_json
-from testbed.run import Experiment
-from testbed.rundir import RunDirectory, fitted_scale, source_of
+from testbed.experiment import planning
+from testbed.experiment.directory import RunDirectory, fitted_scale, source_of
+from testbed.experiment.expand import trials
+from testbed.experiment.run import Experiment
+from testbed.files.writing import read_json
 from testbed.spec import Source, read
-from testbed.trials import trials
 
 from ..conftest import Called
 from ..fake_lab import FakeLab

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.base.errors import PrivilegeError
 from testbed.lab.base import Exit, Launch, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
 from topologies.build import build
@@ -55,6 +56,18 @@ def test_the_congestion_control_of_every_node_is_set_and_read_back(lab: NetnsLab
     done = lab.execute(1, ["cat", "/proc/sys/net/ipv4/tcp_congestion_control"], 20)
     assert done.stdout == "reno\n"
     assert lab.describe()["sysctls"]["ipv4/tcp_congestion_control"] == {"reno": 4}
+
+
+def test_a_congestion_control_that_workers_may_not_have_is_refused_before_they_start(lab: NetnsLab) -> None:
+    settings = (Path("/proc/sys/net/ipv4", f"tcp_{one}_congestion_control") for one in ("available", "allowed"))
+    available, allowed = (setting.read_text().split() for setting in settings)
+    refused = next((name for name in available if name not in allowed), None)
+    if refused is None:
+        pytest.skip("this machine allows all that it has")
+    lab.down()
+    with pytest.raises(PrivilegeError, match=f"'{refused}'") as error:
+        lab.up(build("star(hosts=2)", rate_bps=10**8), LinkSettings(congestion_control=refused), [])
+    assert f'="{" ".join(allowed)} {refused}"' in str(error.value)
 
 
 def launched(lab: NetnsLab, launches: list[Launch]) -> list[Exit]:

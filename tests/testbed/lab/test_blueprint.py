@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns.blueprint import Blueprint, blueprint
 from topologies.build import build

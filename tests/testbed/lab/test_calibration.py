@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed.calibration import differs, measure, plan_of
+from testbed.evidence.calibration import differs, measure, plan_of
 from testbed.lab.base import Burst, LinkChange, LinkSettings, Way
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.calibration import PINGS, TOGETHER_BPS, batches

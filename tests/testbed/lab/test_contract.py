@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import LabError, MissingToolError, PrivilegeError
+from testbed.base.errors import LabError, MissingToolError, PrivilegeError
 from testbed.lab.base import Burst, Lab, Launch, LinkChange, LinkSettings, Program, Way
 from testbed.lab.choice import opener
 from tests.patience import PATIENCE_S, until

@@ -12,7 +12,7 @@ from statistics import quantiles
 
 import pytest
 
-from testbed.errors import LabError, MissingToolError, SpecError
+from testbed.base.errors import LabError, MissingToolError, SpecError
 from testbed.lab.base import Counters, Impairment, LinkSettings, Way
 from testbed.lab.netns import NetnsLab, capabilities, impairing
 from testbed.lab.netns.impairing import DELAY_LINE

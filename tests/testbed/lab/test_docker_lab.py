@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from testbed.errors import LabError, MissingToolError
+from testbed.base.errors import LabError, MissingToolError
 from testbed.lab.base import Exit, Launch, LinkChange, LinkSettings, Program
 from testbed.lab.docker import daemon, image
 from testbed.lab.docker import lab as lab_module
@@ -28,16 +28,18 @@ from topologies.build import build
 from topologies.model import Topology
 
 from ..conftest import Called, testbed
-from ..test_run import call
+from ..experiment.test_run import call
 from . import own_image
+from .attack import CONTAINERS, attack
 from .ended import ended
+from .test_hostile import nothing_came_of
 
 __all__ = ["testbed"]  # a fixture
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("docker")]
 
 RATE_BPS = 100_000_000
-HOLD = Path(__file__).with_name("hold_docker.py")
+HOLD, INNER_MOUNT = (Path(__file__).with_name(f"{name}.py") for name in ("hold_docker", "inner_mount"))
 PING = ["ping", "-q", "-c", "1", "-W", "2"]
 
 
@@ -116,6 +118,20 @@ def test_nothing_is_published_and_nothing_privileged(lab: DockerLab, tmp_path: P
     assert lab.execute(0, ["touch", sys.prefix], 5).status == 1
     assert list(tmp_path.rglob("a")) == [work / "h0" / "a"]
     assert sorted(path.name for path in work.iterdir()) == ["h0", "h1", "job"]
+
+
+def test_no_trick_succeeds(lab: DockerLab, tmp_path: Path) -> None:
+    nothing_came_of(attack(lab, tmp_path, CONTAINERS))
+    assert ours(lab) == []
+
+
+def test_what_is_mounted_below_a_folder_that_is_read_is_read_only(docker: str, tmp_path: Path) -> None:
+    pid = Path(docker.removeprefix("unix://")).with_name("pid").read_text()
+    (tmp_path / "work").mkdir()
+    words = ["nsenter", f"--mount=/proc/{pid}/ns/mnt", sys.executable, str(INNER_MOUNT), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "Read-only file system\n" * 2 + "['file']\n"
 
 
 def test_a_container_that_would_have_the_others_run_something_is_refused(lab: DockerLab) -> None:
@@ -305,17 +321,28 @@ name: quick
 lab: docker
 docker: {cpus: 1, memory: 1 GiB}
 links: {rate: RATE}
-workload: {model: lenet5, dataset: digits, batch: 2, iterations: 4, compute: {mode: paced, pace: {2: 0.3 s}}}
+workload: {WORKLOAD, iterations: 4}
 arms:
-  - {topology: star(hosts=3), scheme: SCHEME}
+  - {topology: star(hosts=HOSTS), scheme: SCHEME}
 retries: 0
 quiet: 0 s
 start_timeout: 170 s  # to import PyTorch: all containers together get as much of a core as one process of another test
 """
+TRAINED = {
+    "WORKLOAD": "model: lenet5, dataset: digits, batch: 2, compute: {mode: paced, pace: {2: 0.3 s}}",
+    **{"HOSTS": "2", "SCHEME": "ring", "RATE": "100 Mbit/s"},
+}
+PLAYED = {
+    "WORKLOAD": "kind: profile, model: lenet5, batch: 32, compute: {mode: paced, pace: {32: 0.3 s}}",
+    **{"HOSTS": "3", "SCHEME": "openmpi(algorithm=ring)", "RATE": "500 Mbit/s"},
+}
 
 
-def trial(folder: Path, scheme: str, rate: str) -> dict[str, Any]:
-    (folder / "spec.yaml").write_text(QUICK.replace("SCHEME", scheme).replace("RATE", rate))
+def trial(folder: Path, words: dict[str, str]) -> dict[str, Any]:
+    spec = QUICK
+    for name, text in words.items():
+        spec = spec.replace(name, text)
+    (folder / "spec.yaml").write_text(spec)
     done = call(folder, "run", "spec.yaml", "--out", "out")
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = (folder / "out" / "trials").iterdir()
@@ -324,7 +351,7 @@ def trial(folder: Path, scheme: str, rate: str) -> dict[str, Any]:
 
 
 def test_a_trial_is_as_in_any_other_lab(tmp_path: Path) -> None:
-    record = trial(tmp_path, "ring", "100 Mbit/s")
+    record = trial(tmp_path, TRAINED)
     assert (record["status"], record["accuracy"]["weights_equal"]) == ("done", True)
     assert 0.97 < record["metrics"]["gst_ratio"] < 1.25  # other tests use the cores
     assert all(check["machine"] for check in record["fidelity"]["checks"] if not check["ok"])
@@ -335,6 +362,8 @@ def test_a_trial_is_as_in_any_other_lab(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs mpirun: apt-get install openmpi-bin")
 def test_open_mpi_reaches_other_containers(tmp_path: Path) -> None:
-    record = trial(tmp_path, "openmpi(algorithm=ring)", "500 Mbit/s")
-    assert (record["status"], record["accuracy"]["weights_equal"]) == ("done", True)
+    """All its sums are right; containers that play a profile back need no PyTorch."""
+    record = trial(tmp_path, PLAYED)
+    assert (record["status"], record["sums"]["wrong_elements"]) == ("done", 0)
+    assert record["sums"]["checked_elements"] > 0
     assert record["metrics"]["gst_ratio"] > 0.97

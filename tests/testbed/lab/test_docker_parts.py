@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from testbed.errors import LabError, MissingToolError, SpecError, TestbedError
+from testbed.base.errors import LabError, MissingToolError, SpecError, TestbedError
 from testbed.lab.base import Program
 from testbed.lab.docker import daemon, image, inside, limits, listener
 from testbed.lab.docker import lab as lab_module

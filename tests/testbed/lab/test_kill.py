@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns import lab as lab_module

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.lab.base import Impairment
 from testbed.lab.netns.delay_line import late_s
 from testbed.lab.netns.lane import AHEAD, CUT, LOST, Lane

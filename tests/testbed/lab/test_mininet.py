@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from testbed.errors import LabError, MissingToolError, SpecError
+from testbed.base.errors import LabError, MissingToolError, SpecError
 from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.mininet import MininetLab
 from testbed.lab.mininet import lab as own

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.base import Launch, LinkChange, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
 from tests.patience import until

@@ -10,7 +10,7 @@ from itertools import pairwise, permutations
 
 import pytest
 
-from testbed.errors import LabError, TopologyError
+from testbed.base.errors import LabError, TopologyError
 from testbed.lab.base import Counters, LinkSettings
 from testbed.lab.netns import NetnsLab
 from topologies.addressing import plan

@@ -37,7 +37,7 @@ def test_all_works_without_privilege() -> None:
     took_ms = [float(ms) for ms in re.findall(r"time=([\d.]+) ms", seen["delayed"])]
     assert took_ms
     assert all(20 < ms < 60 for ms in took_ms)
-    assert {"cubic", "reno"} <= set(seen["congestion_controls"])
+    assert "reno" in seen["congestion_controls"]
 
 
 def test_a_limit_of_no_namespaces_is_named(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyroute2.netlink.rtnl.tcmsg import sched_netem
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
 from testbed.lab.netns import NetnsLab, second_reading
 from testbed.lab.netns.blueprint import Blueprint, blueprint

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.lab.base import Launch, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
 from testbed.perturb.circuits import State, dark_s, moved, moved_cost, words

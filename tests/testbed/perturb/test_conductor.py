@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import TrialTimeoutError, WorkerError
+from testbed.base.errors import TrialTimeoutError, WorkerError
 from testbed.lab.base import LinkChange
 from testbed.perturb.conductor import Conductor, Record, timeline
-from testbed.perturb.schedule import Event, Schedule
+from testbed.perturb.schedule import Event, Helper, Schedule
 from testbed.spec.perturb import Moment
 from tests.patience import until
 
@@ -196,3 +196,10 @@ def test_when_rank_0_is_killed_the_next_one_is_followed(tmp_path: Path) -> None:
         until(lambda: lab.notes)
     assert links(lab) == [2]
     assert conductor.records[1].planned_s == ended_s
+
+
+def test_only_a_source_says_what_it_sent_whatever_others_are_called(tmp_path: Path) -> None:
+    helper = Helper("hog", "source-of-trouble", 0, "workloads.hog")
+    with Conductor(Schedule(helpers=(helper,)), FakeLab(), {}, tmp_path) as conductor:
+        pass
+    assert conductor.finish() == []

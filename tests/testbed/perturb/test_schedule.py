@@ -8,7 +8,7 @@ from itertools import islice
 
 import pytest
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
 from testbed.perturb.schedule import START_SIGNAL, STOP_SIGNAL, Event, schedule
 from testbed.perturb.targets import links
@@ -86,6 +86,7 @@ def test_hogs_and_flows_wait_as_helpers_until_they_are_wanted(read) -> None:
     found = schedule(read(flow, hog), STAR, 1, 10, LinkSettings())
     sink, source, *hogs = found.helpers
     assert (sink.node, source.node, source.arguments[-2:]) == (2, 0, ("3", "1000000"))
+    assert [one.kind for one in found.helpers] == ["sink", "source", *4 * ["hog"]]
     assert [one.name for one in hogs] == ["hog1-h0-0", "hog1-h0-1", "hog1-h1-0", "hog1-h1-1"]
     begin, end, busy = (event for stream in found.streams for event in stream)
     assert [one.number for one in (*begin.signals, *end.signals)] == [START_SIGNAL, STOP_SIGNAL]

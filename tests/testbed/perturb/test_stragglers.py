@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.perturb.stragglers import draw
 from topologies.build import build
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.perturb import targets
 from topologies.build import build
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
+from testbed.base.units import rate_bps, share
 from testbed.spec.ranges import MOST_VALUES, is_range, values
-from testbed.units import rate_bps, share
 
 
 @pytest.mark.parametrize(

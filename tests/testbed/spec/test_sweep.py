@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
+from testbed.experiment.expand import trials
 from testbed.spec import read
 from testbed.spec.grid import MOST_CELLS, MOST_TRIALS, Grid
 from testbed.spec.model import Until
-from testbed.trials import trials
 
 SPEC = """\
 name: small

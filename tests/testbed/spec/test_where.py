@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.spec.where import DEEPEST, LONGEST, condition
 
 KNOWN = (
@@ -57,18 +57,20 @@ def test_what_conditions_say(text: str, expected: bool) -> None:
     assert condition(text, KNOWN).holds(VALUES) is expected
 
 
-@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.data())
-def test_a_condition_says_what_python_says(a: int, b: int, c: int, data: st.DataObject) -> None:
-    def pairs(of: st.SearchStrategy[str], words: list[str]) -> st.SearchStrategy[str]:
-        return st.builds("({} {} {})".format, of, st.sampled_from(words), of)
+def pairs(of: st.SearchStrategy[str], words: list[str]) -> st.SearchStrategy[str]:
+    return st.builds("({} {} {})".format, of, st.sampled_from(words), of)
 
-    names = st.sampled_from(["a", "b", "c", "2", "0.5"])
-    number: st.SearchStrategy[str] = st.deferred(lambda: st.one_of(names, pairs(number, ["+", "-", "*"])))
-    compared = pairs(number, ["<", "<=", "==", "!=", ">", ">="])
-    whole: st.SearchStrategy[str] = st.deferred(
-        lambda: st.one_of(compared, pairs(whole, ["and", "or"]), st.builds("(not {})".format, whole))
-    )
-    text = data.draw(whole)
+
+NAMES = st.sampled_from(["a", "b", "c", "2", "0.5"])
+NUMBERS = st.recursive(NAMES, lambda inner: pairs(inner, ["+", "-", "*"]), max_leaves=6)
+COMPARED = pairs(NUMBERS, ["<", "<=", "==", "!=", ">", ">="])
+CONDITIONS = st.recursive(
+    COMPARED, lambda inner: pairs(inner, ["and", "or"]) | st.builds("(not {})".format, inner), max_leaves=6
+)
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), CONDITIONS)
+def test_a_condition_says_what_python_says(a: int, b: int, c: int, text: str) -> None:
     assume(len(text) <= LONGEST and text.count("(") <= DEEPEST and set("abc") & set(text.replace("and", "")))
     values = {"a": a, "b": b, "c": c}
     assert condition(text, list(values)).holds(values) is eval(text, {}, values)

@@ -6,10 +6,10 @@ from math import prod
 
 import pytest
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from workloads.profiles import Profile, profile, profiles
 from workloads.profiles.convnets import IMAGE
-from workloads.profiles.layers import Network, pool
+from workloads.profiles.layers import Layers, pool
 
 MIB = 2**20
 
@@ -108,7 +108,7 @@ def test_every_tensor_has_a_name_of_its_own_and_a_size(one: Profile) -> None:
 
 
 def test_sizes_follow_from_each_other() -> None:
-    net = Network()
+    net = Layers()
     assert net.conv("c", IMAGE, 64, 7, stride=2, pad=3, groups=1) == (64, 112, 112)
     assert pool((64, 112, 112), 3, 2, 1) == (64, 56, 56)
     assert net.conv("g", (64, 56, 56), 128, (1, 3), pad=(0, 1), groups=32) == (128, 56, 56)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.errors import SchemeError, SpecError
+from testbed.base.errors import SchemeError, SpecError
 from workloads.sync.chunks import cut
 from workloads.sync.forest import Forest
 

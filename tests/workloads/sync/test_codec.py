@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from testbed.errors import OutputError
+from testbed.base.errors import OutputError
 from topologies.model import Topology
 from workloads.sync.codec import load, save, to_json
 from workloads.sync.schemes import build

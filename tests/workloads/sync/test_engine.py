@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from testbed.errors import TrialTimeoutError, WorkerError
+from testbed.base.errors import TrialTimeoutError, WorkerError
 from topologies.model import Topology
 from workloads.job import Peer
 from workloads.sync.chunks import ChunkTable, cut

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from testbed.errors import WorkerError
+from testbed.base.errors import WorkerError
 from workloads.sync import fixed_point
 from workloads.sync.fixed_point import LOWEST, Scales, add, decode, encode, exponent
 from workloads.sync.forest import FixedPoint

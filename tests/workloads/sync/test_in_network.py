@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from testbed.errors import WorkerError
+from testbed.base.errors import WorkerError
 from topologies.model import Topology
 from workloads.sync.chunks import ChunkTable, cut
 from workloads.sync.engine import Engine

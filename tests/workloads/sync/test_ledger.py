@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.errors import WorkerError
+from testbed.base.errors import WorkerError
 from workloads.sync.ledger import Ledger, Update, most_stale, problem, staleness
 
 Trials = tuple[int, int, int | None, list[int]]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from testbed.errors import NeighbourError, TrialTimeoutError, WorkerError
+from testbed.base.errors import NeighbourError, TrialTimeoutError, WorkerError
 from topologies.model import Topology
 from workloads.sync.forest import Forest
 from workloads.sync.ledger import problem, staleness

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from testbed.errors import WorkerError
+from testbed.base.errors import WorkerError
 from workloads.sync.cost import goodput
 from workloads.sync.tcp_info import HEADERS_BYTES, Sent, sent
 

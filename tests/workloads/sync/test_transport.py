@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from testbed.errors import NeighbourError, PrivilegeError, TrialTimeoutError, WorkerError
+from testbed.base.errors import NeighbourError, PrivilegeError, TrialTimeoutError, WorkerError
 from tests import ports
 from topologies.model import Topology
 from workloads.job import Peer

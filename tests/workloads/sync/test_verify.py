@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from testbed.errors import SchemeError, TopologyError
+from testbed.base.errors import SchemeError, TopologyError
 from topologies.build import build as build_topology
 from topologies.model import Path, Topology
 from workloads.sync.forest import Asynchronous, FixedPoint, Forest

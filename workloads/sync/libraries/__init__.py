@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.errors import MissingToolError
+from testbed.base.errors import MissingToolError
 from workloads.job import Job
 from workloads.sync.chunks import ChunkTable
 from workloads.sync.forest import Library

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.errors import WorkerError
+from testbed.base.errors import WorkerError
 from workloads.sync.chunks import ChunkTable
 
 _SIOCGIFADDR = 0x8915

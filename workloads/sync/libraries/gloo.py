@@ -15,7 +15,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch.distributed.rendezvous import rendezvous
 
-from testbed.errors import WorkerError
+from testbed.base.errors import WorkerError
 from workloads.job import Job
 from workloads.sync.chunks import ChunkTable
 from workloads.sync.forest import Library

@@ -29,7 +29,7 @@ import mpi4py
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.errors import TrialTimeoutError, WorkerError
+from testbed.base.errors import TrialTimeoutError, WorkerError
 from workloads.job import Job, Meeting
 from workloads.sync.chunks import ChunkTable
 from workloads.sync.forest import Library

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from testbed.errors import SchemeError
+from testbed.base.errors import SchemeError
 from topologies.call import Call, parse
 from topologies.load import is_in_file, load_function, users_code
 from topologies.model import Topology

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from testbed.errors import SchemeError
+from testbed.base.errors import SchemeError
 from topologies.model import Topology
 from workloads.sync.forest import ABSENT, ROOT, FixedPoint, Forest
 from workloads.sync.schemes.ps import colocated_servers

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.errors import SchemeError
+from testbed.base.errors import SchemeError
+from testbed.base.listing import shortened
 from topologies.model import Topology
 from workloads.sync.forest import Forest
 from workloads.sync.trees import digit_trees, over
@@ -34,10 +35,9 @@ def _radices(topology: Topology, base: int) -> list[int]:
         rest //= base
     if rest > base:
         fitting = [str(b) for b in range(2, topology.host_count + 1) if _fits(topology.host_count, b)]
-        some = ", ".join(fitting if len(fitting) <= 8 else [*fitting[:7], "..."])
         raise SchemeError(
             f"bcube: the {topology.host_count} hosts of {topology.expression} are not c x {base}^x with c up to {base}",
-            fix=f"take a base that fits: {some}",
+            fix=f"take a base that fits: {shortened(fitting, 8)}",
         )
     return [*radices, rest]
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from testbed.errors import SchemeError
+from testbed.base.errors import SchemeError
+from testbed.base.listing import shortened
 from topologies.model import Topology
 from workloads.sync.forest import Forest
 from workloads.sync.trees import chains, over
@@ -42,10 +43,9 @@ def _along(topology: Topology, stride: int) -> list[int]:
     count = topology.host_count
     if math.gcd(stride, count) != 1:
         coprime = [str(p) for p in range(1, count) if math.gcd(p, count) == 1]
-        some = ", ".join(coprime if len(coprime) <= 8 else [*coprime[:7], "..."])
         raise SchemeError(
             f"multi_ring: with the stride {stride} a ring misses some of the {count} hosts of {topology.expression}",
-            fix=f"take strides that are coprime to {count}: {some}",
+            fix=f"take strides that are coprime to {count}: {shortened(coprime, 8)}",
         )
     return [place * stride % count for place in topology.hosts]
 

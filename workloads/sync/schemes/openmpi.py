@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from testbed.errors import SchemeError
+from testbed.base.errors import SchemeError
 from topologies.model import Topology
 from workloads.sync.forest import Forest, Library
 from workloads.sync.schemes.halving_doubling import halving_doubling

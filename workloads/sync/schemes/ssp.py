@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from testbed.errors import SchemeError
+from testbed.base.errors import SchemeError
 from topologies.model import Topology
 from workloads.sync.forest import Asynchronous, Forest
 from workloads.sync.schemes.async_ps import async_ps

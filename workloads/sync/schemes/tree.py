@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from testbed.errors import SchemeError
+from testbed.base.errors import SchemeError
 from topologies.model import Topology
 from workloads.sync.cost import depth
 from workloads.sync.forest import ROOT, Forest

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from testbed.errors import TestbedError
+from testbed.base.errors import TestbedError
 from testbed.lab.baremetal.bundle import bundle
 from testbed.lab.baremetal.rehearsal import Rehearsal, require
 

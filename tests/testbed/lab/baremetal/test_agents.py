@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import secrets
 import termios
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from testbed.lab.baremetal import processes
+from testbed.lab.netns.processes import memory_bytes
 from tests.patience import PATIENCE_S, until
 
 from .agents import Agent
@@ -63,6 +66,29 @@ def test_also_one_that_waits_for_somebody_to_take_what_it_tells(begin: Callable[
     assert (first.process.wait(PATIENCE_S), lives(worker)) == (0, False)
 
 
+def test_a_long_log_is_told_to_its_end_and_keeps_no_request_waiting(begin: Callable[[str], Agent]) -> None:
+    agent = begin(secrets.token_hex(8))
+    pid = agent.start("head -c 60000000 /dev/zero")  # and ends at once
+    agent.told.append(agent.read())
+    assert agent.ask("hello")
+    assert {"ended": pid, "status": 0} not in agent.told
+    while agent.told[-1:] != [{"ended": pid, "status": 0}]:
+        agent.told.append(agent.read())
+    assert sum(len(base64.b64decode(one["data"])) for one in agent.told if "grown" in one) == 60_000_000
+
+
+def test_what_left_its_session_ends_with_the_lab(begin: Callable[[str], Agent], tmp_path: Path) -> None:
+    agent = begin(secrets.token_hex(8))
+    agent.run(
+        f"setsid sh -c 'sleep 1000 & echo $! > {tmp_path}/pid; sleep 1000' & until [ -s {tmp_path}/pid ]; do :; done"
+    )
+    stays = int((tmp_path / "pid").read_text())
+    assert lives(stays)
+    agent.ask("undo")
+    assert not lives(stays)
+    agent.run("true")
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -94,3 +120,14 @@ def test_a_long_answer_is_refused_and_not_said(begin: Callable[[str], Agent]) ->
     refused = agent.answer("execute", words=["head", "-c", "5000000", "/dev/zero"], limit_s=PATIENCE_S)
     assert "may have 4,194,304" in refused["problem"]
     assert agent.ask("execute", words=["echo", "a"], limit_s=PATIENCE_S) == [0, "a\n", ""]
+
+
+def test_processes_that_end_while_they_are_listed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(path: Path) -> bool:
+        raise ProcessLookupError(path)
+
+    monkeypatch.setattr(Path, "exists", gone)  # as the kernel answers of a process that ends just then
+    monkeypatch.setattr(Path, "read_bytes", gone)
+    assert processes._orphans() == []
+    monkeypatch.setattr(Path, "read_text", gone)
+    assert memory_bytes() == 0

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from testbed.errors import HostError, LabError
+from testbed.base.errors import HostError, LabError
 from testbed.lab.baremetal import answers
+from testbed.lab.baremetal import fleet as fleets
 from testbed.lab.baremetal.connection import LONGEST_LINE_BYTES, Connection, Lost
 from testbed.lab.baremetal.fleet import MOST_EVENTS, Fleet
 from testbed.lab.baremetal.inventory import Host
 from testbed.lab.baremetal.playbook import PLAYBOOKS
+from testbed.trial import supervise
 from tests.patience import PATIENCE_S, until
 
 MAC = "02:00:00:00:00:01"
@@ -89,7 +91,7 @@ def test_what_a_host_says_moves_no_cursor(connect: Connect) -> None:
     connection = connect('read line; printf \'{"id": 0, "problem": "a\\\\u001b[2Jb", "fix": null}\\n\'')
     with pytest.raises(LabError) as caught:
         connection.ask("hello", PATIENCE_S)
-    assert caught.value.problem == "node1: a?[2Jb"
+    assert caught.value.problem == "node1: a\\x1b[2Jb"
 
 
 RESULTS: list[tuple[str, Any, bool]] = [
@@ -145,7 +147,7 @@ def test_a_host_that_says_nothing_of_a_nic_is_refused() -> None:
 
 def test_what_is_left_is_told_as_text() -> None:
     one = {"what": "directory \x1b[31mx", "owner": "", "token": "t", "since": "now"}
-    assert answers.left([one]) == [{**one, "what": "directory ?[31mx"}]
+    assert answers.left([one]) == [{**one, "what": "directory \\x1b[31mx"}]
     for said in (None, [1], [{"what": []}], {"left": 1}):
         with pytest.raises(HostError, match="the list of what is left there is"):
             answers.left(said)
@@ -214,6 +216,18 @@ def test_a_line_without_end_is_not_kept(fleet: Fleet) -> None:
         tell(fleet, **grown("1/a.jsonl", b"x" * 2**20))
     with pytest.raises(HostError, match=r"a\.jsonl has a line of more than"):
         tell(fleet, **grown("1/a.jsonl", b"x"))
+
+
+def test_a_host_does_not_fill_the_disk_here(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fleets.MOST_TOLD_BYTES > supervise.LARGEST_LOG_BYTES
+    monkeypatch.setattr(fleets, "MOST_TOLD_BYTES", 10)
+    for _ in range(2):  # a file that is followed anew begins anew
+        fleet.follow(0, "1/log", tmp_path / "log")
+        tell(fleet, **grown("1/log", b"12345"))
+        tell(fleet, **grown("1/log", b"67890"))
+    with pytest.raises(HostError, match="more than 10 bytes of its file '1/log'"):
+        tell(fleet, **grown("1/log", b"1"))
+    assert (tmp_path / "log").read_bytes() == b"1234567890"
 
 
 def test_a_host_speaks_for_itself_alone_and_not_for_ever(fleet: Fleet) -> None:

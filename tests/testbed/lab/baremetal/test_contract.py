@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import LabError
+from testbed.base.errors import LabError
 from testbed.lab.baremetal.lab import BaremetalLab
 from testbed.lab.baremetal.rehearsal import Rehearsal
 from testbed.lab.base import LinkChange

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import testbed
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.lab.baremetal import resolving
 from testbed.lab.baremetal.connection import become, ssh
 from testbed.lab.baremetal.installed import program

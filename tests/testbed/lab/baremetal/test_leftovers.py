@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import PrivilegeError
+from testbed.base.errors import PrivilegeError
 from testbed.lab.baremetal import leftovers, undoing
 from tests.patience import PATIENCE_S, until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.lab.baremetal import network
 from testbed.lab.baremetal.inventory import Host, Inventory, InventoryNic
 from testbed.lab.baremetal.wanted import Wanted
@@ -42,7 +42,7 @@ def macs(found: Inventory) -> network.Macs:
     return {host.name: {nic.name: f"02:{host.name}:{nic.name}" for nic in host.nics} for host in found.hosts}
 
 
-def planned(topology: Topology, found: Inventory, flows: list[tuple[int, int]]) -> network.Network:
+def planned(topology: Topology, found: Inventory, flows: list[tuple[int, int]]) -> network.Placement:
     return network.plan(topology, LinkSettings(), flows, found, macs(found), "somebody", 60)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed import interrupt
+from testbed.base import interrupt
 from testbed.lab.baremetal.playbook import _signals_put_off
 
 

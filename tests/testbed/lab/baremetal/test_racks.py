@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.errors import SpecError
+from testbed.base.errors import SpecError
 from testbed.fidelity import link_rate
 from testbed.lab.baremetal import crossings, network
 from testbed.lab.baremetal.inventory import Host, Inventory, InventoryNic
@@ -139,7 +139,7 @@ def test_rates_are_max_min_fair(loads: list[dict[int, float]]) -> None:
 SPEC = f"""\
 name: racks
 links: {{rate: 100 Mbit/s}}
-workload: {{model: lenet5, dataset: digits, batch: [2], iterations: 2, compute: none}}
+workload: {{kind: profile, model: lenet5, batch: 32, iterations: 2, compute: none}}
 arms: [{{topology: "{TWO_RACKS}", scheme: ring}}]
 timeout: 20 s
 retries: 0

@@ -25,28 +25,35 @@ pytestmark = pytest.mark.lab
 SPEC = """\
 name: small
 links: {rate: 200 Mbit/s}
-workload: {model: lenet5, dataset: digits, batch: [2], iterations: 3, compute: none}
+workload: {kind: profile, model: lenet5, batch: 32, iterations: 3, compute: none}
 arms: [{topology: star(hosts=3), scheme: ps}]
 timeout: 20 s
 retries: 0
 """
 LONG = SPEC.replace("iterations: 3", "iterations: 2000")
 STARTED_S = 60.0
+SMALLER = {"iterations: 14": "iterations: 3", "[16, 64]": "[16]", "hosts=9": "hosts=4", "n=3,k=2": "n=2,k=2"}
+"""Of the demo: each agent imports PyTorch for each trial."""
 
 
-def test_from_prepare_to_reset_hosts_are_as_before_and_the_demo_has_run(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_from_prepare_to_reset_hosts_are_as_before_and_a_smaller_demo_has_run(
+    root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """``make rehearse`` runs the whole one, on nine hosts."""
     skip_without_hosts()
-    out = tmp_path / "run"
-    status = main(["experiments/quickstart.yaml", "--hosts", "9", "--out", str(out)])
+    spec, out = (root / "experiments/quickstart.yaml").read_text(), tmp_path / "run"
+    for was, now in SMALLER.items():
+        assert was in spec
+        spec = spec.replace(was, now)
+    (tmp_path / "smaller.yaml").write_text(spec)
+    status = main([str(tmp_path / "smaller.yaml"), "--hosts", "4", "--out", str(out)])
     said = capfd.readouterr().out
     assert status == 0, said
     assert "prepare, only looked at: exit status 0" in said
     assert said.count(", 0 changed") == 2
-    assert "9 of 9 hosts are as before" in said
+    assert said.count("4 of 4 hosts are as before") == 2
     run = load(out)
-    assert len(run.finished) == run.planned == 6
+    assert len(run.finished) == run.planned == 3
     lab = json.loads((out / "env.json").read_text())["lab"]
     for trial in run.trials:
         assert trial.accuracy.weights_equal
@@ -108,6 +115,32 @@ def test_a_killed_harness_leaves_no_host_shaped_nothing_running_and_what_it_wrot
     assert list((into / "node1").rglob("h0.log"))
     assert "removed" in prepared.testbed("clean", "--inventory", inventory, "--yes").stdout
     assert prepared.testbed("clean", "--inventory", inventory).stdout == "nothing is left over\n"
+
+
+LIAR = """\
+#!/bin/sh
+cat > /dev/null
+echo '{"changed": false, "files": [{"path": "/var/lib/testbed/work/../../../../etc/shadow"}]}'
+"""
+"""Stands in a host's Python's place, and says of every module that it found this file."""
+
+
+def test_a_host_that_names_files_elsewhere_is_refused_and_chooses_no_place_here(
+    rehearsal: Rehearsal, tmp_path: Path
+) -> None:
+    plant = rehearsal.on(0, ["sh", "-c", "cat > /tmp/liar; chmod 755 /tmp/liar"])
+    subprocess.run(plant, input=LIAR, text=True, check=True)
+    rehearsal.write_inventory(lambda hosts: hosts["node1"].update(ansible_python_interpreter="/tmp/liar"))
+    try:
+        into = ("--into", str(tmp_path / "a" / "b"))
+        done = rehearsal.testbed("hosts", "collect", "--inventory", str(rehearsal.inventory), *into)
+    finally:
+        rehearsal.write_inventory()
+        subprocess.run(rehearsal.on(0, ["rm", "/tmp/liar"]), check=True)
+    assert done.returncode == 2
+    refused = "node1: Refuse what would land elsewhere: it names '/var/lib/testbed/work/../../../../etc/shadow'"
+    assert f"{refused}, which is not below /var/lib/testbed/work" in done.stderr
+    assert not list(tmp_path.rglob("shadow"))
 
 
 def test_a_host_that_cannot_be_reached_is_left_out_when_that_is_allowed(prepared: Rehearsal, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_programs_are_the_users_and_ended_by_root(agent: Agent, place: Path) -> 
     pid = agent.start("exec sleep 1000")
     agent.ask("signal", number=9, pid=pid)
     assert agent.read() == {"ended": pid, "status": -9}
-    agent.run(f"cd {place}/work/token; mkdir -p a/b; touch a/b/c; ln -s {place}/roots r")
+    agent.run(f"cd {place}/work/token; mkdir -p a/b; touch a/b/c; chmod 0 a/b; ln -s {place}/roots r")
     agent.ask("leave")
     assert agent.process.wait(PATIENCE_S) == 0
     assert not (place / "work").exists()

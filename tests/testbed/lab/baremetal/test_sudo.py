@@ -14,9 +14,13 @@ from typing import Any
 
 import pytest
 
-from testbed.lab.baremetal.rehearsal import SUDOER, Rehearsal
+from testbed.lab.baremetal.lab import BaremetalLab
+from testbed.lab.baremetal.rehearsal import ASKED, PASSWORD, SUDOER, Rehearsal
 from testbed.lab.baremetal.snapshot import Snapshot
+from tests.patience import until
 
+from ..attack import MACHINES, attack
+from ..test_hostile import nothing_came_of
 from .conftest import hosts, make, skip_without_hosts
 
 pytestmark = pytest.mark.lab
@@ -95,6 +99,42 @@ def test_a_network_on_machines_is_held_and_undone(rehearsal: Rehearsal, tmp_path
     for host in range(2):
         found = rehearsal.differs(host, before[host])
         assert [line for line in found if "__pycache__" not in line] == [], "what Python keeps is in our directory"
+
+
+def as_asked(hosts: dict[str, dict[str, Any]]) -> None:
+    """As a user whom sudo asks for a password, which workers do not know."""
+    for one in hosts.values():
+        one.update(ansible_user=ASKED, ansible_become=True, ansible_become_password=PASSWORD)
+
+
+@pytest.fixture
+def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The controller's user has an agent of SSH's, which it forwards everywhere."""
+    address = f"{tmp_path}/keys"
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", address], stdout=subprocess.DEVNULL)
+    until(Path(address).exists)
+    monkeypatch.setenv("SSH_AUTH_SOCK", address)
+    yield
+    agent.kill()
+    agent.wait()
+
+
+@pytest.mark.usefixtures("keys")
+def test_a_worker_that_means_harm_is_an_ordinary_user_of_its_machine(rehearsal: Rehearsal, tmp_path: Path) -> None:
+    make(rehearsal, prepared=True)
+    before = [rehearsal.snapshot(host) for host in range(2)]
+    inventory = rehearsal.write_inventory(as_asked, outside=True)
+    forwarding = "-o ForwardAgent=yes -o ProxyCommand"
+    inventory.write_text(inventory.read_text().replace("-o ProxyCommand", forwarding))
+    with BaremetalLab(inventory) as lab:
+        nothing_came_of(attack(lab, tmp_path, MACHINES))
+    rehearsal.write_inventory(as_sudoer)
+    # What the user may write, and what sudo and mount keep, whoever calls them.
+    theirs = f"rm -rf /home/{ASKED}/hostile /run/sudo /run/mount /var/lib/sudo/lectured/*"
+    for host in range(2):
+        subprocess.run(rehearsal.on(host, ["sh", "-c", theirs]), check=True)
+        found = rehearsal.differs(host, before[host])
+        assert [line for line in found if "__pycache__" not in line] == []
 
 
 def test_an_ordinary_user_resets_hosts_to_what_they_were(rehearsal: Rehearsal, unprepared: list[Snapshot]) -> None:

@@ -29,7 +29,7 @@ def test_powers_of_two(topology: Build, hosts: int) -> None:
 
 def test_halves_go_to_the_neighbour_quarters_further(topology: Build) -> None:
     traffic = flows(build("halving_doubling", topology("star(hosts=8)"), []), 8.0)
-    assert traffic[0, :8].tolist() == [0, 2 * 4, 2 * 2, 0, 2 * 1, 0, 0, 0]
+    assert {receiver: count for sender, receiver, count in traffic if sender == 0} == {1: 2 * 4, 2: 2 * 2, 4: 2 * 1}
 
 
 def test_thirteen_hosts_in_blocks_of_eight_four_and_one(topology: Build) -> None:

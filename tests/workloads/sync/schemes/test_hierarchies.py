@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.errors import SchemeError
+from testbed.base.errors import SchemeError
 from topologies.build import build as build_topology
 from topologies.model import Topology
 from workloads.sync.cost import cost

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from testbed.errors import MissingToolError, SchemeError
+from testbed.base.errors import MissingToolError, SchemeError
 from topologies.model import Topology
 from workloads.sync import libraries
 from workloads.sync.cost import cost

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from testbed.errors import SchemeError
+from testbed.base.errors import SchemeError
 from topologies.model import Topology
 from workloads.sync.schemes import build, schemes
 from workloads.sync.verify import verify

@@ -1,0 +1,105 @@
+"""The repeats of a cell, and which of them each of its numbers is from: for the closing table of a run and the report.
+
+A number is from the trials in which it is VALID, or, where there are none, from all that finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from statistics import median
+from typing import Protocol, TypeVar
+
+from analysis import ratios
+from analysis.verdicts import GST_P95, NUMBERS, VALID, Number, in_short, largest, verdict_of
+
+GST, JCT, THROUGHPUT, ITERATIONS, WAITING = NUMBERS
+NUMBER_OF = {
+    **dict.fromkeys(("gst_median_s", "gst_theory_s", "gst_ratio", "gst_uncertainty_s"), GST),
+    **dict.fromkeys(("algbw_bps", "busbw_bps"), GST),
+    **{"throughput_sps": THROUGHPUT, "iteration_median_s": ITERATIONS, "straggler_wait_s": WAITING},
+    "gst_p95_s": GST_P95,
+}
+"""By which verdict each metric is judged: that of a number, or a derived one (:func:`analysis.verdicts.verdict_of`).
+Metrics that are not listed cover the whole job, so JCT's verdict judges them."""
+TEST_ACCURACY = "test_accuracy"
+"""A metric of trials that train."""
+NOT_JUDGED = "not judged"
+_COMPARED = {ratios.GST: "gst_median_s", ratios.JCT: "jct_s", ratios.THROUGHPUT: "throughput_sps"}
+
+
+class Repeat(Protocol):
+    """One trial of a cell."""
+
+    @property
+    def repeat(self) -> int: ...
+    @property
+    def done(self) -> bool:
+        """Whether it ran to its end, VALID or not."""
+
+    @property
+    def numbers(self) -> Mapping[str, Number]:
+        """The verdicts of its numbers, by name."""
+
+    @property
+    def worlds(self) -> tuple[int | None, ...]:
+        """How many workers there were, and how many went on after each time that some had died."""
+
+    def metric(self, name: str) -> float | None:
+        """One of its metrics; None if it has none of that name."""
+
+
+T = TypeVar("T", bound=Repeat)
+
+
+def is_valid(trial: Repeat, number: str) -> bool:
+    """Whether the trial finished and this number is VALID; False if it does not report the number."""
+    found = verdict_of(trial.numbers, number)
+    return trial.done and found is not None and found.verdict == VALID
+
+
+def finished(trials: Sequence[T]) -> tuple[T, ...]:
+    return tuple(trial for trial in trials if trial.done)
+
+
+def counted(trials: Sequence[T], number: str) -> tuple[T, ...]:
+    """The trials that a number is from."""
+    done = finished(trials)
+    return tuple(trial for trial in done if is_valid(trial, number)) or done
+
+
+def error(trials: Sequence[Repeat], number: str) -> float | None:
+    """By how much, as a share, any of these trials can be off; None where that is not known."""
+    judged = [trial.numbers.get(number) for trial in counted(trials, number)]
+    return largest([one.error if one else None for one in judged])
+
+
+def values(trials: Sequence[Repeat], metric: str) -> list[float]:
+    """A metric of each trial that its number is from, and that has it."""
+    found = (trial.metric(metric) for trial in counted(trials, NUMBER_OF.get(metric, JCT)))
+    return [value for value in found if value is not None]
+
+
+def middle(trials: Sequence[Repeat], metric: str) -> float | None:
+    """The median of these; None where there are none."""
+    found = values(trials, metric)
+    return float(median(found)) if found else None
+
+
+def verdict(trials: Sequence[Repeat], of: Collection[str] = NUMBERS) -> str:
+    """That of these numbers, as :func:`analysis.verdicts.in_short`, or ``not judged``."""
+    done = finished(trials)
+    if done and not any(trial.numbers for trial in done):
+        return NOT_JUDGED
+    judged = [trial.numbers if trial.done else {} for trial in trials]
+    return in_short([{name: one for name, one in each.items() if name in of} for each in judged])
+
+
+def compared(trials: Sequence[Repeat]) -> tuple[ratios.Numbers, ...]:
+    """What ratios of this cell and others are of."""
+    return tuple(_numbers(trial) for trial in finished(trials))
+
+
+def _numbers(trial: Repeat) -> ratios.Numbers:
+    known = {name: trial.metric(metric) for name, metric in _COMPARED.items()}
+    of = {name: (is_valid(trial, name), value) for name, value in known.items() if value is not None}
+    return ratios.Numbers(trial.repeat, trial.worlds, of)

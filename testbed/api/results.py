@@ -1,0 +1,199 @@
+"""What a run has left, in pandas: a table of its trials, and the samples, links and checks of each.
+
+Run directories of others are read with the bounds that ``testbed report`` has (:mod:`testbed.files.foreign`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from analysis.load import load as read_run
+from analysis.load import read_samples
+from analysis.recorded import Event, LinkCount, RecordedCheck, workload_of
+from analysis.recorded import Run as RecordedRun
+from analysis.recorded import Trial as RecordedTrial
+from testbed.api import html
+from testbed.base.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def load(path: str | os.PathLike[str]) -> Run:
+    """The run in a run directory, finished or not. Tables of samples are read when they are asked for.
+
+    Raises:
+        OutputError: it is no run directory, or a file of it is damaged.
+    """
+    return Run(read_run(Path(path).absolute(), samples=False))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Trial:
+    """One trial of a run. :attr:`recorded` has all that is known of it."""
+
+    recorded: RecordedTrial
+    run_path: Path
+    leaves_samples: bool = True
+    """Where it does not fail."""
+
+    def __repr__(self) -> str:
+        return f"<Trial {self.id}: {'FAILED' if self.failed else self.verdict}>"
+
+    @property
+    def id(self) -> str:
+        return self.recorded.id
+
+    @property
+    def failed(self) -> bool:
+        return not self.recorded.done
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed."""
+        return self.recorded.error
+
+    @property
+    def verdict(self) -> str | None:
+        """VALID or INVALID; None where it failed. :attr:`checks` says why."""
+        return self.recorded.verdict
+
+    @property
+    def metrics(self) -> dict[str, float | None]:
+        """Its numbers, such as ``gst_median_s``; None where one is not known."""
+        return dict(vars(self.recorded.metrics))
+
+    @property
+    def point(self) -> dict[str, Any]:
+        """The values of what the spec sweeps."""
+        return dict(self.recorded.point)
+
+    @property
+    def links(self) -> pd.DataFrame:
+        """A row for each directed link: its rate, the bytes and drops that the kernel counted, and theory's bytes."""
+        return _frame(LinkCount, self.recorded.links)
+
+    @property
+    def checks(self) -> pd.DataFrame:
+        """A row for each check that the verdict is made from."""
+        return _frame(RecordedCheck, self.recorded.checks)
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """A row for each thing that was done to it."""
+        return _frame(Event, self.recorded.events)
+
+    @cached_property
+    def samples(self) -> pd.DataFrame | None:
+        """A row for each worker and iteration; None where the trial left none, as a command or a failed trial.
+
+        Raises:
+            OutputError: the table is missing, damaged, or larger than is read.
+        """
+        needed = self.leaves_samples and not self.failed
+        return read_samples(self.run_path, self.id, needed, self.recorded.warmup)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Run:
+    """A run: ``run[id]`` is a trial, and a loop over it gives them all. :attr:`recorded` has all that is known."""
+
+    recorded: RecordedRun
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.failed)} FAILED" if self.failed else ""
+        return f"<Run {self.recorded.name}: {len(self)} trials{failed}, in {self.path}>"
+
+    @property
+    def path(self) -> Path:
+        """The run directory."""
+        return self.recorded.path
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The ids of the trials that failed; none is the good case, so ``if run.failed:`` asks whether any did."""
+        return tuple(trial.id for trial in self if trial.failed)
+
+    @cached_property
+    def trials(self) -> dict[str, Trial]:
+        """By id."""
+        leaves_samples = workload_of(self.recorded.resolved).get("kind") != "command"
+        return {one.id: Trial(one, self.path, leaves_samples) for one in self.recorded.trials}
+
+    def __getitem__(self, trial: str) -> Trial:
+        if trial not in self.trials:
+            from testbed.spec.explain import nearest
+
+            raise UsageError(f"{self.recorded.name} has no trial {trial!r}", fix=nearest(str(trial), list(self.trials)))
+        return self.trials[trial]
+
+    def __iter__(self) -> Iterator[Trial]:
+        return iter(self.trials.values())
+
+    def __len__(self) -> int:
+        return len(self.trials)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """A row for each trial, by its id: what it was, its numbers, and the verdict on each of them. ``reasons`` names
+        the checks that make a number INVALID."""
+        import pandas as pd
+
+        rows = [_row(one) for one in self.recorded.trials]
+        return pd.DataFrame(rows, index=pd.Index(self.trials, name="trial"))
+
+    def report(self, out: str | os.PathLike[str] | None = None, form: Literal["html", "md", "latex"] = "html") -> Path:
+        """Write the report, into the run directory where ``out`` names no other file; the path.
+
+        Raises:
+            OutputError: a file of the run is damaged, or the report cannot be written.
+        """
+        from analysis import report
+
+        return report.write(self.path, Path(out) if out is not None else None, form)
+
+    def _repr_html_(self) -> str:
+        from analysis.report import words
+        from analysis.report.points import apart
+        from analysis.report.tables import summary
+
+        run = apart(self.recorded)
+        found = summary(run)
+        doubt = "" if words.is_believable(run) else " This is not to be believed."
+        told = [words.counts(run), words.doubts(run) or "", str(self.path)]
+        rows = [
+            [one.name, *(f"{value.text} ({value.note})" if value.note else value.text for value in one.values)]
+            for one in found.rows
+        ]
+        headline = html.paragraph(words.finding(run) + doubt, strong=True)
+        return headline + html.table(found.columns, rows) + html.listed(text for text in told if text)
+
+
+def _row(trial: RecordedTrial) -> dict[str, Any]:
+    return {
+        **trial.point,
+        **{name: getattr(trial, name) for name in ("label", "topology", "scheme", "batch", "repeat", "world")},
+        "status": "done" if trial.done else "failed",
+        "verdict": trial.verdict,
+        "reasons": ", ".join(dict.fromkeys(check.name for check in trial.reasons)),
+        **vars(trial.metrics),
+        "test_accuracy": trial.accuracy.test_accuracy,
+        "weights_error": trial.accuracy.weights_error,
+        **{f"{name}_verdict": number.verdict for name, number in trial.numbers.items()},
+        **{f"{name}_error": number.error for name, number in trial.numbers.items()},
+        "attempts": trial.attempts,
+        "error": trial.error,
+    }
+
+
+def _frame(kind: type[Any], values: Sequence[Any]) -> pd.DataFrame:
+    """A row for each dataclass of a kind, and a column for each of its fields."""
+    import pandas as pd
+
+    names = [field.name for field in fields(kind)]
+    return pd.DataFrame([[getattr(value, name) for name in names] for value in values], columns=names)

@@ -1,0 +1,60 @@
+"""Ctrl-C, SIGTERM and a terminal that closes end a run in one and the same way, at any moment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from testbed.base.exits import INTERRUPTED
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING_S = 15.0
+"""A lab whose processes were stopped takes 10 s to end, any other a moment."""
+
+_told_s: list[float] = []
+"""When KeyboardInterrupt was raised."""
+
+
+def told() -> bool:
+    """Whether this process was told to end. What fails from then on for want of a terminal, such as the last lines of a
+    display, is part of the interruption."""
+    return bool(_told_s)
+
+
+@contextmanager
+def exit_at_once() -> Iterator[None]:
+    """Have these signals end the process while it has nothing to put in order, as during its imports. An exception will
+    not do there: Python drops it where it falls into one of the import system's own callbacks."""
+    before = {number: signal.getsignal(number) for number in ENDING}
+    _handle(lambda *_: os._exit(INTERRUPTED))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def raise_once() -> None:
+    """Have the first of these signals raise KeyboardInterrupt, and drop those that follow within ``ENDING_S``: what is
+    left to do then is to take the lab down and to remove files, and would leave some if it were broken off. A process
+    that still runs after that time has lost the first one, and is told again."""
+
+    def stop(_: int, __: FrameType | None) -> None:
+        now = time.monotonic()
+        if not _told_s or now - _told_s[-1] >= ENDING_S:
+            _told_s.append(now)
+            raise KeyboardInterrupt
+
+    _told_s.clear()
+    _handle(stop)
+
+
+def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
+    """A signal that the caller ignores stays ignored, as nohup wants it."""
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)

@@ -1,0 +1,16 @@
+"""Lists of any length in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_COMMA = ", "
+
+
+def shortened(items: Sequence[str], most: int, between: str = _COMMA, rest: str = "more") -> str:
+    """``a, b and 3 more``: the first ``most`` of the items, and how many others there are.
+
+    ``between`` stands between two items and, unless it is a comma, before ``and``; ``rest`` is what the others are.
+    """
+    named, left = between.join(items[:most]), len(items) - most
+    return f"{named}{' ' if between == _COMMA else between}and {left:,} {rest}" if left > 0 else named

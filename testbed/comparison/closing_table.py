@@ -1,0 +1,194 @@
+"""The table that a run ends with: one row a cell, each beside the first arm with the same batch at the same point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from analysis import ratios, repeats
+from analysis.cell import Cell, cell_of, references
+from analysis.repeats import TEST_ACCURACY
+from analysis.verdicts import Number, errors_in_short, numbers_of
+from testbed.base.units import time_text
+from testbed.experiment.attempts import made
+
+ERROR = "error at most"
+HEADER = ("arm", "batch", "GST", "theory", "ratio", "JCT", "samples/s", "speed-up", ERROR, "accuracy", "verdict")
+AT, SPREAD, STALE, ATTEMPTS = "at", "±", "staleness", "attempts"
+"""Columns that are there where something is swept, where trials are repeated, where an arm is asynchronous, and where a
+trial was measured again."""
+MISSING = "-"
+LEFT_OUT = ("theory", ERROR, "accuracy", "samples/s", ATTEMPTS, SPREAD, STALE, "speed-up", "JCT", "ratio")
+"""What a narrow terminal goes without, the least needed first; never the verdict."""
+NARROWEST_NAME = 12
+"""The arm's name wraps, down to this width."""
+VERDICT, NARROWEST_VERDICT = "verdict", 12
+"""So does the verdict, where numbers differ in it."""
+Record = Mapping[str, Any]
+Records = Sequence[Record]
+MEANING = (
+    "ratio: GST over the least time for what was still to be sent when the last worker had its gradient, - where that "
+    "is not known, as with overlap. error at most: by how much GST / JCT can be off."
+)
+
+
+def fitting(header: Sequence[str], table: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Which columns of a :func:`table` to show in ``width`` characters, with a space between two."""
+    shown = list(range(len(header)))
+    widths = [max(map(len, column)) for column in zip(header, *table, strict=True)]
+    widths[0] = min(widths[0], NARROWEST_NAME)
+    if header[-1] == VERDICT:
+        widths[-1] = min(widths[-1], NARROWEST_VERDICT)
+    for name in LEFT_OUT:
+        if sum(widths[i] + 1 for i in shown) <= width:
+            break
+        if name in header:
+            shown.remove(header.index(name))
+    return shown
+
+
+def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
+    """Header and rows as text; a cell none of whose trials was done has none but its name.
+
+    Of trials that are repeated, each number is the median over those in which it is VALID, or, where none is, that were
+    done, and ``±`` half the range of their GST over it. The error is the largest of those trials. Speed-up is over the
+    arm ``first`` (:func:`analysis.cell.references`, :func:`analysis.ratios.speed_up`); there may be none. Of the
+    staleness of updates it is median and largest.
+    """
+    cells = _cells(records)
+    swept = any(cell.at for cell in cells)
+    repeated = any(len(trials) > 1 for trials in cells.values())
+    header = [*HEADER[:2], *([AT] if swept else []), HEADER[2], *([SPREAD] if repeated else []), *HEADER[3:]]
+    if any(_is_asynchronous(record) for record in records):
+        header.insert(header.index("accuracy"), STALE)
+    if any(made(record) > 1 for record in records):
+        header.insert(header.index("verdict"), ATTEMPTS)
+    rows = []
+    for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
+        named = {"arm": cell.label, "batch": str(cell.batch or MISSING), AT: cell.at or MISSING}
+        named[ATTEMPTS] = str(sum(map(made, trials))) + (f" for {len(trials)}" if len(trials) > 1 else "")
+        rows.append([(named | _numbers(_repeats(trials), _repeats(base))).get(name, MISSING) for name in header])
+    return header, rows
+
+
+def notes(records: Records, first: str) -> list[str]:
+    """What must be said of the table's numbers: what the ratio and the error are, where there are any; which speed-ups
+    are of samples per second, and why."""
+    cells = _cells(records)
+    synchronised = any(record["status"] == "done" and record.get("kind") != "command" for record in records)
+    meaning = [MEANING] if synchronised else []
+    told: dict[str, list[str]] = {}
+    for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
+        ours, theirs = (repeats.compared(_repeats(one)) for one in (base, trials))
+        if ours and theirs and ratios.speed_by(ours, theirs) == ratios.THROUGHPUT:
+            told.setdefault(cell.label, [ratios.workers(theirs), ratios.workers(ours)])
+    if not told:
+        return meaning
+    whose = ", ".join(f"{label} (workers: {mine}; {first}: {base})" for label, (mine, base) in told.items())
+    return [*meaning, f"speed-up by samples/s, as numbers of workers differ: {whose}; all others by JCT"]
+
+
+def _cells(records: Records) -> dict[Cell, list[Mapping[str, Any]]]:
+    found: dict[Cell, list[Mapping[str, Any]]] = {}
+    for record in records:
+        found.setdefault(cell_of(record), []).append(record)
+    return found
+
+
+@dataclass(frozen=True)
+class _Place:
+    label: str
+    batch: int
+    point: Mapping[str, Any]
+
+
+def _bases(cells: Mapping[Cell, Records], first: str) -> list[Records]:
+    """For each cell the trials of its reference."""
+    places = [_Place(cell.label, cell.batch, trials[0].get("point") or {}) for cell, trials in cells.items()]
+    every = list(cells.values())
+    return [() if other is None else every[other] for other in references(places, first).of]
+
+
+@dataclass(frozen=True)
+class _Repeat:
+    """A trial's record, as :mod:`analysis.repeats` takes it."""
+
+    record: Record
+
+    @property
+    def repeat(self) -> int:
+        return int(self.record.get("repeat", 0))
+
+    @property
+    def done(self) -> bool:
+        return bool(self.record["status"] == "done")
+
+    @cached_property
+    def numbers(self) -> Mapping[str, Number]:
+        return numbers_of(self.record["fidelity"]) if self.done else {}
+
+    @property
+    def worlds(self) -> tuple[int | None, ...]:
+        recoveries = (self.record.get("failover") or {}).get("recoveries") or ()
+        return self.record.get("world"), *(one["world"] for one in recoveries)
+
+    def metric(self, name: str) -> float | None:
+        found: float | None = (self.record["accuracy" if name == TEST_ACCURACY else "metrics"] or {}).get(name)
+        return found
+
+
+Repeats = Sequence[_Repeat]
+
+
+def _repeats(records: Records) -> Repeats:
+    return tuple(map(_Repeat, records))
+
+
+def _speed_up(base: Repeats, trials: Repeats) -> str:
+    found = ratios.speed_up(repeats.compared(base), repeats.compared(trials))
+    return f"{found.value:.2f}x" if found else MISSING
+
+
+def _numbers(trials: Repeats, base: Repeats) -> dict[str, str]:
+    """By column, what a cell's trials say."""
+    done = repeats.finished(trials)
+    if not done:
+        return {"verdict": "FAILED"}
+    found = {
+        "JCT": _time(trials, "jct_s"),
+        "speed-up": _speed_up(base, trials),
+        ERROR: errors_in_short({name: repeats.error(trials, name) for name in ("gst", "jct")}),
+        "verdict": repeats.verdict(trials),
+    }
+    if done[0].record.get("kind") == "command":  # which says nothing of its iterations
+        return found
+    gst_s, middle_s = repeats.values(trials, "gst_median_s"), repeats.middle(trials, "gst_median_s")
+    return found | {
+        "GST": _time(trials, "gst_median_s"),
+        SPREAD: f"{(max(gst_s) - min(gst_s)) / 2 / middle_s:.1%}" if len(gst_s) > 1 and middle_s else MISSING,
+        "theory": _time(trials, "gst_theory_s"),
+        "ratio": _text(repeats.middle(trials, "gst_ratio"), ".3f"),
+        "samples/s": _text(repeats.middle(trials, "throughput_sps"), ".0f"),
+        "accuracy": _text(repeats.middle(trials, TEST_ACCURACY), ".1%"),
+        STALE: _staleness(trials),
+    }
+
+
+def _text(value: float | None, form: str) -> str:
+    return MISSING if value is None else format(value, form)
+
+
+def _time(trials: Repeats, metric: str) -> str:
+    found_s = repeats.middle(trials, metric)
+    return MISSING if found_s is None else time_text(found_s, measured=True)
+
+
+def _staleness(trials: Repeats) -> str:
+    most = repeats.values(trials, "staleness_max")
+    return f"{repeats.middle(trials, 'staleness_median'):g}, max {max(most):g}" if most else MISSING
+
+
+def _is_asynchronous(record: Record) -> bool:
+    return (record["metrics"] or {}).get("staleness_max") is not None

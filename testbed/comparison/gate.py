@@ -1,0 +1,167 @@
+"""The gate: an experiment is run, compared with a baseline, and what looks slower is measured once more.
+
+``run --baseline`` and the pytest plugin go through here; ``analysis/compare.py`` says what is judged how.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis import compare_output, conditions
+from analysis.cell import Cell
+from analysis.compare import REPEATS, Comparison, compare, least_repeats
+from analysis.measured import METRICS, RERUN, Measured, Side, describe, read, write_baseline
+from testbed.base.errors import IncomparableError
+from testbed.capacity.fit import fit
+from testbed.experiment import provenance
+from testbed.experiment.directory import resolved
+from testbed.experiment.repeats import Lacking
+from testbed.experiment.run import Announce, Experiment
+from testbed.files.writing import write_bytes
+from testbed.lab.base import Lab
+from testbed.spec import Source, load
+
+COMPARISON = "comparison"
+"""Name of the files in the run's directory, with the endings of :data:`WRITTEN`."""
+WRITTEN: Mapping[str, Callable[[Comparison], str]] = {
+    "md": compare_output.markdown,
+    "xml": compare_output.junit,
+    "json": lambda found: json.dumps(compare_output.as_json(found), indent=2, ensure_ascii=False) + "\n",
+}
+
+
+class MeasuringAgainInterrupted(KeyboardInterrupt):
+    """Somebody ended the second measurement, when ``done`` of its ``planned`` trials were finished."""
+
+    def __init__(self, done: int, planned: int) -> None:
+        super().__init__()
+        self.done, self.planned = done, planned
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a run is held against, and how strictly."""
+
+    baseline: Side
+    thresholds: Mapping[str, float]
+    allowed: Collection[str] = ()
+    accept_failures: bool = False
+
+    def prepared(self, spec: Path, overrides: list[str]) -> list[str]:
+        """The overrides with which a run can decide: with enough repeats, where the spec leaves them to us.
+
+        Raises:
+            IncomparableError: conditions would differ that are not allowed to, so nothing needs to run.
+            SpecError, UsageError, OutputError: the spec cannot be used.
+        """
+        source = fit(load(spec, overrides))
+        now = provenance.describe(source.spec, provenance.congestion_control(source.spec))
+        new = describe(source.name, resolved(source), now)
+        labels = dict.fromkeys(cell.label for cell in self.baseline.cells)
+        conditions.check(self.baseline, new, [(label, label) for label in labels], self.allowed)
+        return overrides if "repeats" in source.spec.model_fields_set else [*overrides, f"repeats={REPEATS}"]
+
+    def lacking(self, run: Path, *, again: bool = False) -> Mapping[Cell, int]:
+        """The cells of a run in which too few trials are VALID for a decision, and how many more would do; with
+        ``again``, those of its second measurement."""
+        try:
+            return self._judge(read(run, again=again)).lacking
+        except IncomparableError:  # which settle() says, too
+            return {}
+
+    def settle(
+        self, run: Path, source: Source, open_lab: Callable[[], Lab] | None, announce: Announce
+    ) -> tuple[Comparison, bool]:
+        """Compare a finished run with the baseline, measure again what is suspicious, and write down what was found,
+        in every format; and whether a trial of those measured again failed.
+
+        Raises:
+            IncomparableError: nothing can be compared.
+            MeasuringAgainInterrupted: somebody ended the second measurement.
+            TestbedError: as :class:`testbed.experiment.run.Experiment`.
+        """
+        failed = False
+        new = read(run, again=False)
+        found = self._judge(new)
+        if found.suspicious:
+            ids = {trial.id for trial in new.trials if trial.cell in found.suspicious}
+
+            def lacking(_: Path) -> Mapping[Cell, int]:
+                return self.lacking(run, again=True)
+
+            failed = _measure_again(ids, run / RERUN, source, open_lab, announce, lacking)
+            found = self._judge(read(run))
+        for ending, write in WRITTEN.items():
+            write_bytes(run / f"{COMPARISON}.{ending}", write(found).encode())
+        return found, failed
+
+    def _judge(self, new: Side) -> Comparison:
+        return compare(
+            self.baseline,
+            new,
+            thresholds=self.thresholds,
+            allowed=self.allowed,
+            accept_failures=self.accept_failures,
+        )
+
+
+def _measure_again(
+    ids: Collection[str],
+    out: Path,
+    source: Source,
+    open_lab: Callable[[], Lab] | None,
+    announce: Announce,
+    lacking: Lacking,
+) -> bool:
+    """Run those trials once more, and more of them where too few are VALID; whether one failed.
+
+    Raises:
+        MeasuringAgainInterrupted: somebody ended this.
+        TestbedError: as :class:`testbed.experiment.run.Experiment`.
+    """
+    if (out / "resolved.json").exists():  # the run was cut off in the middle of this
+        experiment = Experiment.resumed(out, source, open_lab, ids, lacking)
+    else:
+        experiment = Experiment.new(source, out, open_lab, only=ids, lacking=lacking)
+    with experiment:
+        try:
+            return experiment.go(announce).failed
+        except KeyboardInterrupt:
+            planned = len(experiment.planned)
+            raise MeasuringAgainInterrupted(planned - len(experiment.left), planned) from None
+
+
+def make_baseline(run: Path, out: Path) -> dict[str, Any]:
+    """Make a baseline of a run, and say what it holds, with a note where it could not decide anything.
+
+    Raises:
+        IncomparableError: the run has no VALID trial.
+        OutputError: it is damaged, or ``out`` cannot be written.
+    """
+    side = read(run, iterations=True)
+    valid = [one for one in side.trials if any(map(one.valid_in, one.values))]
+    if not valid:
+        raise IncomparableError(
+            f"{run} has no VALID trial, and a baseline without any would decide nothing",
+            fix="testbed report RUN says why trials are INVALID or FAILED",
+        )
+    write_baseline(side, out)
+    needed = least_repeats(len(METRICS) * len(side.cells))
+    few = [cell for cell in side.cells if _fewest([one for one in side.trials if one.cell == cell]) < needed]
+    note = f"{len(few)} of {len(side.cells)} cells have fewer than the {needed} VALID trials that a decision needs"
+    return {
+        "cells": len(side.cells),
+        "trials": len(side.trials),
+        "valid": len(valid),
+        "note": f"{note}: run with --set repeats={REPEATS}" if few else "",
+    }
+
+
+def _fewest(trials: Sequence[Measured]) -> int:
+    """How many of a cell's trials are VALID in that of its metrics in which the fewest are."""
+    metrics = {name for one in trials for name in one.values}
+    return min((sum(one.valid_in(name) for one in trials) for name in metrics), default=0)

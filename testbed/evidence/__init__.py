@@ -1,0 +1,1 @@
+"""What verdicts are made from: measurements around a trial, least times, sums and weights."""

@@ -1,0 +1,167 @@
+"""What an idle lab should do before a trial: round trips, and rates of links that hosts' bursts leave out.
+
+Every NIC sends and receives a burst while all others do (:mod:`topologies.bursts`). That measures hosts' links, and
+whether the machine carries all of them at once, but not each link between switches: a burst may be slower than those,
+or take one of several. Such a link is measured for itself, from the address at one end to the address at the other.
+A link to a switch that bridges has no address at that end; it leads to a host, whose burst measures it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Protocol, runtime_checkable
+
+from testbed.base.errors import LabError
+from testbed.lab.base import Burst, Lab, LinkSettings, Way
+from testbed.trial.job_files import LEAST_PROBE_BITS, PROBE_S, slow_start_s
+from topologies.addressing import Addresses, plan
+from topologies.bursts import Burst as HostBurst
+from topologies.model import Topology
+from workloads.arrivals import SETTLE
+
+BURST_S = 0.3
+"""Links are measured a few at a time, so a burst is short; ten slices of its window are 20 ms each."""
+BURST_BITS = 10_000_000
+"""Of a burst that would last less than a host's does: at 10 Mbit/s, 0.5 s seemed to run at 0.98 to 1.05 of its rate,
+1 s at 1.00."""
+
+STRAYS = 1.2
+"""Three standard deviations of the median of 11 values, in standard deviations of one (1.25 / sqrt(11))."""
+
+
+@dataclass(frozen=True)
+class Ping:
+    """A round trip: its way, how long it should take at least and at most (s), for paths and jitter differ, and which
+    share of packets should come back."""
+
+    way: Way
+    least_s: float
+    most_s: float
+    arrives: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Round trips between neighbours that together pass every link that can be measured, and bursts over links."""
+
+    pings: tuple[Ping, ...]
+    bursts: tuple[Burst, ...]
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What the idle network did, as a trial's record holds it: see :func:`testbed.fidelity.delay` and ``link_rate``."""
+
+    round_trips: list[dict[str, Any]]
+    rates: list[dict[str, Any]]
+
+
+@runtime_checkable
+class RealSwitches(Protocol):
+    """A lab in whose switches nothing can run, for they are those of a network that is there."""
+
+    def between_racks(self) -> list[dict[str, Any]]:
+        """What links between switches carry, as :attr:`Calibrated.rates` has it. Raises LabError."""
+
+
+def measure(topology: Topology, lab: Lab, settings: LinkSettings) -> Calibrated:
+    """Calibrate a lab in which ``topology`` is up and nothing uses it.
+
+    Raises:
+        LabError: it could not be measured.
+    """
+    wanted = plan_of(topology, settings, at_switches=not isinstance(lab, RealSwitches))
+    names = [node.name for node in topology.nodes]
+    found = lab.calibrate([ping.way for ping in wanted.pings], wanted.bursts)
+    trips = [
+        {
+            **{"from": names[ping.way.src], "to": names[ping.way.dst], "least_s": ping.least_s, "most_s": ping.most_s},
+            "median_s": median(times) if 2 * len(times) > found.pings * ping.arrives else None,
+        }
+        for ping, times in zip(wanted.pings, found.round_trips_s, strict=True)
+    ]
+    rates = [
+        {
+            **{"name": names[burst.way.dst], "port_address": burst.way.remote},
+            **{"rate_bps": rate_bps, "asked_bps": burst.rate_bps},
+        }
+        for burst, rate_bps in zip(wanted.bursts, found.rates_bps, strict=True)
+    ]
+    return Calibrated(trips, [*rates, *(lab.between_racks() if isinstance(lab, RealSwitches) else ())])
+
+
+def differs(lab: Lab) -> str | None:
+    """What the kernel now has otherwise than asked for; None if nothing."""
+    try:
+        lab.verify()
+    except LabError as error:
+        return error.problem
+    return None
+
+
+def plan_of(topology: Topology, settings: LinkSettings, *, at_switches: bool = True) -> Plan:
+    """What to measure on ``topology``, whose links jitter and lose packets as ``settings`` say; whether it can be done
+    ``at_switches``, or from hosts only."""
+    addresses = plan(topology)
+    seen = measured(topology)
+    both_ways = range(2 * len(topology.links))
+    one_way_first = *both_ways[::2], *both_ways[1::2]  # no link is to carry bursts both ways at once
+    alone = [
+        link
+        for link in one_way_first
+        if at_switches and link not in seen and _has_address(addresses, link) and _has_address(addresses, link ^ 1)
+    ]
+    between = [(Way(one.src, one.dst, *addresses.flow(one.src, one.dst)), one) for one in topology.bursts]
+    pings = [_ping(way, _delays_s(topology, one), settings) for way, one in between]
+    for link in alone:
+        if link % 2 == 0 or link ^ 1 not in alone:
+            delays_s = [2 * [topology.links[link // 2].delay_s]]
+            pings.append(_ping(_way(topology, addresses, link), delays_s, settings))
+    return Plan(tuple(pings), tuple(_burst(topology, addresses, link, settings) for link in alone))
+
+
+def measured(topology: Topology) -> set[int]:
+    """The directed links whose own rate a host's burst shows: it takes them for certain, and passes none slower."""
+    found: set[int] = set()
+    for burst in topology.bursts:
+        rate_bps = burst.rate_bps(topology)
+        common = set.intersection(*(set(path.links) for path in topology.paths(burst.src, burst.dst)))
+        found.update(link for link in common if topology.links[link // 2].rate_bps == rate_bps)
+    return found
+
+
+def _has_address(addresses: Addresses, link: int) -> bool:
+    """Whether the port that a directed link leaves from has one."""
+    port = addresses.topology.tail(link), addresses.topology.port_at_tail(link)
+    return port in addresses.host or port in addresses.port
+
+
+def _way(topology: Topology, addresses: Addresses, link: int) -> Way:
+    src, dst = topology.tail(link), topology.head(link)
+    ends = addresses.of(src, topology.port_at_tail(link)), addresses.of(dst, topology.port_at_tail(link ^ 1))
+    return Way(src, dst, *ends)
+
+
+def _delays_s(topology: Topology, burst: HostBurst) -> list[list[float]]:
+    """For each way there and back between two hosts, the delays of its links."""
+    there, back = topology.paths(burst.src, burst.dst), topology.paths(burst.dst, burst.src)
+    return [[topology.links[link // 2].delay_s for link in (*a.links, *b.links)] for a in there for b in back]
+
+
+def _ping(way: Way, delays_s: Sequence[Sequence[float]], settings: LinkSettings) -> Ping:
+    """The median of a few packets strays from the sum of the delays by the jitter of all links over their number."""
+    links = max(map(len, delays_s))
+    strays_s = STRAYS * settings.jitter_s * math.sqrt(links)
+    least_s, most_s = min(map(sum, delays_s)) - strays_s, max(map(sum, delays_s)) + strays_s
+    return Ping(way, max(0.0, least_s), most_s, (1 - settings.loss) ** links)
+
+
+def _burst(topology: Topology, addresses: Addresses, link: int, settings: LinkSettings) -> Burst:
+    one = topology.links[link // 2]
+    enough_s = max(min(PROBE_S, BURST_BITS / one.rate_bps), LEAST_PROBE_BITS / one.rate_bps)
+    duration_s = max(BURST_S, enough_s, slow_start_s(one.rate_bps, 2 * one.delay_s) / SETTLE)
+    arrives_bps = round(one.rate_bps * (1 - settings.loss))
+    return Burst(_way(topology, addresses, link), arrives_bps, duration_s, settings.datagram_bytes)

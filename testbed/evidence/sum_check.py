@@ -1,0 +1,99 @@
+"""Whether each sum of a trial that trained is that of its workers' gradients, by sketches (:mod:`workloads.sketch`).
+
+What rounding may explain is computed for each trial, from the number of terms and how they were added:
+
+- **Floats**: each of N - 1 additions rounds by at most u = 2^-24 of what it comes to, independently of the others and
+  in every element, so the norm of a sum's error is about u sqrt(N) times the norms of its terms in all, at most. Right
+  sums come to 1 to 6 u, the rounding of the sketches included. Where each partial sum is 0.05 % too small it is
+  4,000 u and more; where one term of N is, about 8,000 / N u.
+- **One scale**: each term is off by half a step at most.
+- **Block exponents**: a step is at most N 2^-30 of a chunk's largest element, which is no larger than its norm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from testbed.base.errors import TrialError
+from testbed.recovery.phases import Phase
+from workloads.sync.forest import FixedPoint
+
+ROUNDINGS = 16.0
+"""Times u sqrt(N): 4 to 20 times what was seen over schemes, libraries and models with 2 to 16 workers."""
+_U = 2.0**-24
+_FLOAT_BYTES = 4
+_Sketches = Mapping[str, Mapping[int, Sequence[float]]]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The sum that was furthest off, as a share of the norms of its terms; and how many sums were looked at."""
+
+    count: int = 0
+    iteration: int = 0
+    error: float = 0.0
+    allowed: float = 0.0
+
+    def record(self) -> dict[str, Any]:
+        """What the trial's JSON has of it."""
+        return {"checked_sums": self.count, "sums_error": self.error, "sums_allowed": self.allowed}
+
+
+def checked(done: Sequence[Mapping[str, Any]], phases: Sequence[Phase], floats: int, chunk_bytes: int) -> Checked:
+    """Look at every sum of which all terms are known: workers that died, or lost a neighbour meanwhile, tell of none.
+
+    ``done`` are the processes' last lines with their names.
+    """
+    own = {line["name"]: dict(line["own"]) for line in done if "own" in line}
+    sums = {iteration: sketch for line in done for iteration, sketch in line.get("summed", ())}
+    worst, count = Checked(), 0
+    for phase in phases:
+        forest = phase.network.forest
+        names = [forest.nodes[node] for node in forest.workers]
+        for iteration in range(phase.first, phase.stop):
+            terms = [own[name][iteration] for name in names if iteration in own.get(name, ())]
+            if iteration not in sums or len(terms) < len(names):
+                continue
+            count += 1
+            error, allowed = compared(terms, sums[iteration], forest.fixed, floats, chunk_bytes)
+            if count == 1 or not error / allowed <= worst.error / worst.allowed:
+                worst = Checked(0, iteration, error, allowed)
+    return Checked(count, worst.iteration, worst.error, worst.allowed)
+
+
+def compared(
+    terms: Sequence[Sequence[float]], total: Sequence[float], fixed: FixedPoint | None, floats: int, chunk_bytes: int
+) -> tuple[float, float]:
+    """By how much a sum's sketch is off from those of its terms, and may be, as shares of the norms of the terms."""
+    table, world = np.array(terms), len(terms)
+    norms = float(table[:, 0].sum())
+    allowed = ROUNDINGS * _U * np.sqrt(world)
+    if fixed is not None and fixed.scale is not None:
+        allowed += world * np.sqrt(floats) / (2 * fixed.scale) / norms if norms else 0.0
+    elif fixed is not None:
+        allowed += world**2 * 2.0**-31 * np.sqrt(chunk_bytes // _FLOAT_BYTES)
+    off = float(np.sqrt(np.mean((table[:, 1:].sum(axis=0) - total[1:]) ** 2)))
+    return off / norms if norms else off, float(allowed)
+
+
+def check(found: Checked, expected: int) -> None:
+    """``expected`` sums should have been looked at.
+
+    Raises:
+        TrialError: a sum is further off than rounding explains, or fewer were looked at.
+    """
+    if not found.error <= found.allowed:  # also true for NaN
+        raise TrialError(
+            f"the sum of iteration {found.iteration} is off from the workers' gradients by {found.error:.2g} of their "
+            f"norms; rounding explains {found.allowed:.2g}",
+            fix="the scheme did not add every worker's whole gradient once; read its code",
+        )
+    if found.count < expected:
+        raise TrialError(
+            f"only {found.count} of {expected} sums could be checked: workers told of no more",
+            fix="see the workers' logs; then run again with --resume",
+        )

@@ -1,0 +1,422 @@
+"""From a spec to its trials, with everything that can be checked before anything is built."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from math import prod
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from testbed.base.errors import SpecError
+from testbed.base.units import time_text
+from testbed.experiment.order import Block, blocks, in_order
+from testbed.lab.base import check_rate, check_size
+from testbed.perturb.check import check as check_perturbations
+from testbed.spec import Arm, Source, Spec
+from testbed.spec.axes import EXPRESSIONS
+from testbed.spec.explain import together
+from testbed.spec.grid import PlannedCell, at_point, point_text, point_words
+from testbed.spec.model import Command, Profile, Train
+from testbed.trial.inputs import Digests, Inputs
+from testbed.trial.model import Network, Trial, shaper, work_of
+from testbed.trial.program import check as check_command
+from topologies.build import build as build_topology
+from topologies.call import parse
+from topologies.load import is_in_file
+from topologies.model import Topology
+from workloads.buckets import Gradient, gradient
+from workloads.catalogue import check_dataset
+from workloads.job import LARGEST
+from workloads.models import model
+from workloads.profiles import profile
+from workloads.sync.chunks import cut
+from workloads.sync.cost import Cost, cost
+from workloads.sync.fixed_point import furthest, least_scale
+from workloads.sync.forest import Forest
+from workloads.sync.schemes import build as build_forest
+from workloads.sync.schemes import survives
+from workloads.sync.schemes.reference import one_nic
+from workloads.sync.verify import verify
+
+_T = TypeVar("_T")
+MOST_SAMPLES = 4_000_000
+"""A thousand hosts and four thousand iterations; all are held in memory at once."""
+MOST_NETWORKS = 1000
+"""All are built and verified before the first trial runs."""
+MOST_EXACT = 2**24
+"""Whole numbers up to this are exact in float32."""
+MOST_ROUNDED = 1e-3 * LARGEST
+"""By how much fixed point may change a sum of a profile's values, which are whole numbers up to ``LARGEST``."""
+_SHORT, _SHORT_VALUE = 60, 24
+"""Characters of a scheme or topology, and of a swept value, in a trial's id, which names files: groups of many hosts
+would be too long."""
+
+
+def trials(source: Source) -> list[Trial]:
+    """Every trial that an experiment has in any case, in the order in which they run (:mod:`testbed.experiment.order`).
+
+    Raises:
+        SpecError: an arm cannot be; every arm's mistake is listed.
+    """
+    return in_rounds(blocks(first_trials(source)), source.spec.least_repeats)
+
+
+def in_rounds(groups: Sequence[Block[Trial]], count: int) -> list[Trial]:
+    """The first ``count`` rounds of the cells that have these first trials."""
+    return [replace(first, repeat=number) for number in range(count) for first in in_order(groups, number)]
+
+
+def first_trials(source: Source) -> list[Trial]:
+    """The first trial of every cell, in the spec's order.
+
+    Raises:
+        SpecError: an arm cannot be; every arm's mistake is listed.
+    """
+    assert not source.wants_fit, "testbed.capacity.fit.fit finds the scale first"
+    return _distinct(_Cells(source).made())
+
+
+def lab_rate_bps(spec: Spec) -> int:
+    """Rate of the hosts' links in the lab: as the spec says, divided by the workload's scale."""
+    scale = 1.0 if isinstance(spec.workload, Command) else spec.workload.scale
+    return round(spec.links.rate_bps / scale)
+
+
+def gradient_of(work: Train | Profile) -> Gradient:
+    """What is synchronised: the tensors and buckets of a workload's model.
+
+    Raises:
+        SpecError: no such model.
+    """
+    if isinstance(work, Train):
+        layers = [[prod(shape) for _, shape in layer] for layer in reversed(model(work.model).layers)]
+    else:
+        built = reversed(profile(work.model).layers)
+        layers = [[prod(shape) for _, shape in layer.tensors] for layer in built]
+    return gradient(layers, work.scale, work.overlap != "none", work.bucket_bytes)
+
+
+class Built:
+    """Topologies and forests that were built and verified; each once, however many trials use it."""
+
+    def __init__(self) -> None:
+        self._topologies: dict[Hashable, Topology] = {}
+        self._forests: dict[Hashable, tuple[Forest, Cost]] = {}
+
+    def topology(self, text: str, spec: Spec) -> Topology:
+        """The network that ``text`` describes, with the links of ``spec``."""
+        key = _links_key(text, spec)
+        if key not in self._topologies:
+            found = build_topology(text, rate_bps=lab_rate_bps(spec), delay_s=spec.links.delay_s)
+            check_size(found)
+            self._topologies[key] = found
+        return self._topologies[key]
+
+    def forest(self, text: str, topology_text: str, spec: Spec, gradient: Gradient) -> tuple[Forest, Cost]:
+        """What the scheme ``text`` does there, verified, and what that costs."""
+        key = (text, _links_key(topology_text, spec), gradient.tensors)
+        if key not in self._forests:
+            topology = self.topology(topology_text, spec)
+            forest = build_forest(text, topology, gradient.tensors)
+            verify(forest, topology)
+            self._forests[key] = (forest, cost(forest, topology, 4 * gradient.floats))
+        return self._forests[key]
+
+
+def _links_key(topology_text: str, spec: Spec) -> Hashable:
+    return topology_text, lab_rate_bps(spec), spec.links.delay_s
+
+
+def _topology(arm: Arm, spec: Spec, folder: Path, built: Built) -> tuple[str, Topology]:
+    """An arm's network, and the expression that builds it from the working directory."""
+    text = locate(arm.topology, folder)
+    topology = built.topology(text, spec)
+    for rate_bps in {link.rate_bps for link in topology.links}:
+        _check_rate(arm, rate_bps)
+    return text, topology
+
+
+def bare_network(arm: Arm, spec: Spec, folder: Path, built: Built) -> Network:
+    """One arm whose ranks synchronise by themselves: a forest without classes, which costs nothing.
+
+    Raises:
+        SpecError: the topology cannot be, or a host has several NICs, of which the ranks would not know.
+    """
+    text, topology = _topology(arm, spec, folder, built)
+    one_nic("a command", topology)
+    none = np.empty((0, len(topology.nodes)), np.int32)
+    names = tuple(node.name for node in topology.nodes)
+    forest = Forest("command", names, tuple(topology.hosts), np.empty(0, np.int64), none, none)
+    rates = np.repeat([float(link.rate_bps) for link in topology.links], 2)
+    check_perturbations(arm, spec, topology, forest, folder)
+    free = Cost(0, 0.0, 0.0, np.zeros_like(rates), rates, None)
+    return Network(arm, text, "command", topology, forest, free, Gradient((), (), ()))
+
+
+def network(arm: Arm, spec: Spec, gradient: Gradient, folder: Path, built: Built) -> Network:
+    """Build and check one arm.
+
+    Raises:
+        SpecError: the topology cannot be, the scheme cannot use it, or its forest is wrong.
+    """
+    scheme_text = locate(arm.scheme, folder)
+    topology_text, topology = _topology(arm, spec, folder, built)
+    _check_samples(arm, topology, work_of(spec).iterations)
+    forest, least = built.forest(scheme_text, topology_text, spec, gradient)
+    _check_library(forest, spec)
+    if len(forest.workers) == 1:
+        raise SpecError(f"{arm.topology} has one worker, which has nobody to synchronise with", fix="give it two hosts")
+    _check_order(forest, work_of(spec))
+    _check_asynchronous(forest, topology, work_of(spec))
+    _check_scale(forest, work_of(spec))
+    cut(forest, gradient.floats, gradient.buckets, work_of(spec).chunk_bytes)
+    found = Network(arm, topology_text, scheme_text, topology, forest, least, gradient)
+    check_perturbations(arm, spec, topology, forest, folder)
+    _check_timeout(found, spec)
+    return found
+
+
+def _check_library(forest: Forest, spec: Spec) -> None:
+    if forest.library and forest.library.name == "openmpi" and spec.lab == "baremetal":
+        raise SpecError(
+            "scheme openmpi: mpirun reaches the other hosts by ssh from the first one, and the lab baremetal has "
+            "connections from the controller only",
+            fix="take gloo or a scheme of testbed's on machines, or the lab netns or docker for openmpi",
+        )
+
+
+def _check_samples(arm: Arm, topology: Topology, iterations: int) -> None:
+    samples = topology.host_count * iterations
+    if samples > MOST_SAMPLES:
+        raise SpecError(
+            f"{arm.topology}: {topology.host_count:,} hosts and {iterations:,} iterations give {samples:,} samples",
+            fix=f"give fewer iterations: a trial has at most {MOST_SAMPLES:,} samples, one a host and iteration",
+        )
+
+
+def _check_order(forest: Forest, work: Train | Profile) -> None:
+    """Priority and a forward pass that begins early need an engine that is free to order chunks, and floats."""
+    bound = "a library sends" if forest.library else "switches add" if forest.fixed else ""
+    wanted = "overlap: both" if work.overlap == "both" and forest.library else ""
+    wanted = "priority: layer" if work.priority == "layer" else wanted
+    if bound and wanted:
+        raise SpecError(
+            f"scheme {forest.scheme} takes no {wanted}: {bound} its chunks, in an order of their own",
+            fix=f"remove {wanted}, or compare it with other schemes in an experiment of its own",
+        )
+
+
+def _check_asynchronous(forest: Forest, topology: Topology, work: Train | Profile) -> None:
+    """What makes sense only where all wait for a sum."""
+    if forest.asynchronous is None:
+        return
+    who, fix = (
+        f"scheme {forest.scheme} waits for no sum",
+        "or compare it with other schemes in an experiment of its own",
+    )
+    if work.overlap != "none":
+        problem = f"{who}: a gradient leaves when all of it is there, and takes no overlap: {work.overlap}"
+        raise SpecError(problem, fix=f"remove overlap, {fix}")
+    if isinstance(work, Train) and work.compute.mode == "none":
+        problem = f"{who}: workers compute on weights that come back, and compute: none computes one gradient only"
+        raise SpecError(problem, fix="give a pace: compute: {mode: paced, ...}")
+    if any(node.ina for node in topology.nodes):
+        raise SpecError(f"{who}, so no switch adds anything for it", fix="leave ina out of this arm's topology")
+    most = MOST_EXACT // LARGEST // len(forest.workers)
+    if isinstance(work, Profile) and work.iterations > most:
+        problem = f"{who}: its server adds all values up, which is exact for {most:,} iterations, and here are more"
+        raise SpecError(problem, fix=f"give at most {most:,} iterations")
+
+
+def _check_scale(forest: Forest, work: Train | Profile) -> None:
+    """A profile's values are known, so that what fixed point makes of them is; of what is trained, trials tell."""
+    if not isinstance(work, Profile) or forest.fixed is None or forest.fixed.scale is None:
+        return
+    scale, world = forest.fixed.scale, len(forest.workers)
+    off = furthest(scale, world, LARGEST)
+    if off > MOST_ROUNDED:
+        raise SpecError(
+            f"scheme {forest.scheme}: scale too coarse: rounding puts sums of {world} values up to {LARGEST} off by up "
+            f"to {off:.2g}; {MOST_ROUNDED:g} is allowed",
+            fix=f"give it scale={least_scale(world, LARGEST, MOST_ROUNDED):g}",
+        )
+    if scale * LARGEST >= 2**31:
+        raise SpecError(
+            f"scheme {forest.scheme}: values up to {LARGEST} times the scale {scale:g} do not fit 32 bits",
+            fix="give it a smaller scale, such as 1e6",
+        )
+
+
+def _check_rate(arm: Arm, rate_bps: int) -> None:
+    try:
+        check_rate(rate_bps)
+    except SpecError as error:
+        raise SpecError(f"{arm.topology}: a link of {error.problem}", fix=error.fix) from None
+
+
+def _check_timeout(network: Network, spec: Spec) -> None:
+    """A worker writes something at the end of each iteration, which must come before it is taken for one that hangs."""
+    slowest = max((getattr(one, "slowdown", 1.0) for one in (*spec.perturb, *network.arm.perturb)), default=1.0)
+    pace_s = max(work_of(spec).compute.pace_s.values(), default=0.0)
+    least_s = network.cost.bound_s(shaper(spec.links.mtu)) + slowest * pace_s
+    if least_s >= spec.timeout_s:
+        raise SpecError(
+            f"the timeout of {time_text(spec.timeout_s)} would end an iteration, which takes {time_text(least_s)} at "
+            "least",
+            fix="give a longer timeout, or faster links",
+        )
+    if survives(network.scheme_text) and least_s >= spec.silence_s:
+        raise SpecError(
+            f"the failover time of {time_text(spec.silence_s)} would take a node for dead in an iteration, which takes "
+            f"{time_text(least_s)} at least",
+            fix="give a longer failover, or faster links",
+        )
+
+
+def locate(expression: str, folder: Path) -> str:
+    """``expression`` with the path of a user's own file, if it names one, taken from ``folder``."""
+    call = parse(expression, "ring")
+    if not is_in_file(call.name) or Path(call.name).is_absolute():
+        return expression
+    path = folder / call.name
+    return str(replace(call, name=str(path) if path.is_absolute() else f"./{path}"))
+
+
+class _Cells:
+    """Makes the trial of each cell of a grid, and gathers what is wrong with them."""
+
+    def __init__(self, source: Source) -> None:
+        self._source, self._built, self._inputs = source, Built(), Inputs(source.folder)
+        self._gradients: dict[Hashable, Gradient] = {}
+        self._networks: dict[Hashable, Network | None] = {}
+        self._problems: dict[str, SpecError] = {}
+
+    def made(self) -> list[Trial]:
+        """
+        Raises:
+            SpecError: one cannot be; what is wrong at many points is said once.
+        """
+        self._check_count()
+        found = []
+        for _, group in groupby(self._source.grid.cells, key=lambda cell: id(cell.spec)):
+            found += self._at_one_point(list(group))
+        if self._problems:
+            raise together(list(self._problems.values()))
+        return found
+
+    def _at_one_point(self, group: Sequence[PlannedCell]) -> list[Trial]:
+        """The trials of cells that share a spec."""
+        spec, at = group[0].spec, point_text(self._shared(group))
+        before = len(self._problems)
+        self._said("links.rate", at, partial(check_rate, lab_rate_bps(spec)))
+        if spec.failover_s is not None:
+            self._said("failover", "", self._check_survivor)
+        work, folder = spec.workload, self._source.folder
+        if isinstance(work, Command):
+            self._said("workload.command", at, partial(check_command, work.command, folder))
+            if self._said("workload.inputs", at, partial(self._inputs.of_command, work)) is None:
+                return []
+            make = partial(bare_network, spec=spec, folder=folder, built=self._built)
+        else:
+            sent = None if len(self._problems) > before else self._said("workload.model", at, partial(self._sent, work))
+            if isinstance(work, Train):
+                self._said("workload.dataset", at, partial(check_dataset, work.dataset, work.model))
+            if sent is None:
+                return []
+            make = partial(network, spec=spec, gradient=sent, folder=folder, built=self._built)
+        made = [(cell, self._network(cell, make)) for cell in group]
+        return [_trial(cell, one, folder, self._inputs.of(spec, cell.arm)) for cell, one in made if one is not None]
+
+    def _network(self, cell: PlannedCell, make: Callable[[Arm], Network]) -> Network | None:
+        """The network of a cell, the same for all its batches."""
+        key = (id(cell.spec), cell.number, cell.at)
+        if key not in self._networks:
+            self._networks[key] = self._said(f"arms.{cell.number}", cell.at, partial(make, cell.arm))
+        return self._networks[key]
+
+    def _sent(self, work: Train | Profile) -> Gradient:
+        key = (work.kind, work.model, work.scale, work.overlap != "none", work.bucket_bytes)
+        if key not in self._gradients:
+            self._gradients[key] = gradient_of(work)
+        return self._gradients[key]
+
+    def _shared(self, group: Sequence[PlannedCell]) -> dict[str, str]:
+        """What the point has in common in all arms: what is swept outside of them."""
+        outside = {axis.name for axis in self._source.grid.axes if axis.arm is None}
+        return {name: value for name, value in group[0].written.items() if name in outside}
+
+    def _said(self, where: str, at: str, make: Callable[[], _T]) -> _T | None:
+        """What ``make`` returns; its error is noted with the place in the spec that it is about, and the point."""
+        try:
+            return make()
+        except SpecError as error:
+            told = SpecError(f"{self._source.name}: {where}: {error.problem}", fix=error.fix)
+            self._problems.setdefault(told.problem, at_point(told, at))
+            return None
+
+    def _check_survivor(self) -> None:
+        """
+        Raises:
+            SpecError: no arm at any point goes on when a node dies.
+        """
+        if not any(cell.arm.scheme and survives(cell.arm.scheme) for cell in self._source.grid.cells):
+            problem = "no arm has a scheme that goes on when a node dies"
+            raise SpecError(problem, fix="remove it, or add an arm with scheme: rina")
+
+    def _check_count(self) -> None:
+        """
+        Raises:
+            SpecError: there are more networks than anybody wants to wait for.
+        """
+        different = {
+            (cell.arm.topology, cell.arm.scheme, cell.spec.links.rate_bps, cell.spec.links.delay_s)
+            for cell in self._source.grid.cells
+        }
+        if len(different) > MOST_NETWORKS:
+            raise SpecError(
+                f"{self._source.name}: {len(different):,} different networks, and {MOST_NETWORKS:,} are the most, for "
+                "all are built and verified before the first trial",
+                fix="give fewer values, leave some out with where, or make several experiments of it",
+            )
+
+
+def _trial(cell: PlannedCell, built: Network, folder: Path, inputs: Digests) -> Trial:
+    """Network and scheme are in its name already."""
+    rest = {name: value for name, value in cell.written.items() if name.split(".")[0] not in EXPRESSIONS}
+    point = [_words(word.replace(" ", ""))[:_SHORT_VALUE].strip("-") for word in point_words(rest)]
+    name = "-".join([_slug(built), *([f"b{cell.batch}"] if cell.batch else []), *point])
+    return Trial(name, built, cell.spec, cell.batch, 0, folder, cell.point, cell.at, inputs=inputs)
+
+
+def _slug(network: Network) -> str:
+    """``ring-star9`` for ring on star(hosts=9)."""
+    return f"{_short(network.arm.scheme or network.scheme_text)}-{_short(network.arm.topology)}"
+
+
+def _short(expression: str) -> str:
+    call = parse(expression, "ring")
+    name = "-".join(dict.fromkeys(Path(call.name).name.split(".py:"))) if is_in_file(call.name) else call.name
+    return _words(name + "-".join(str(value) for value in call.arguments.values()))[:_SHORT].strip("-")
+
+
+def _words(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", text)
+
+
+def _distinct(found: list[Trial]) -> list[Trial]:
+    """The trials with ids that all differ: those that shorten to the same words get a piece of their digest."""
+    count = Counter(trial.name for trial in found)
+    return [replace(trial, mark=f"-{_digest(trial)[:6]}") if count[trial.name] > 1 else trial for trial in found]
+
+
+def _digest(trial: Trial) -> str:
+    """Of what its result depends on, and of a point at which that may be the same, such as another timeout."""
+    return hashlib.sha256((trial.identity + trial.at).encode()).hexdigest() if trial.at else trial.identity

@@ -1,0 +1,130 @@
+"""What an experiment would do, without doing it: trials, predicted times, what would be built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from testbed.base.columns import columns
+from testbed.base.units import rate_text, size_text, time_text
+from testbed.capacity.advice import advise
+from testbed.capacity.cache import known
+from testbed.capacity.fit import fit
+from testbed.experiment.duration import Estimate
+from testbed.experiment.expand import lab_rate_bps, trials
+from testbed.spec import Source
+from testbed.trial.job_files import inner_nodes
+from testbed.trial.model import Trial
+from workloads.sync.cost import goodput
+
+
+def plan(source: Source) -> dict[str, Any]:
+    """Check everything and predict; nothing is touched.
+
+    Raises:
+        SpecError: the experiment cannot be.
+    """
+    source = fit(source)
+    planned = trials(source)
+    spec = source.spec
+    advice = advise(planned, known())
+    return {
+        "name": spec.name,
+        "lab": spec.lab,
+        "repeats": spec.least_repeats,
+        "most_repeats": spec.most_repeats,
+        "sweep": source.grid.values,
+        "trials": [predict(trial) for trial in planned],
+        "duration_s": Estimate().left_s(planned),
+        "duration_known": all(trial.jct_theory_s is not None for trial in planned),
+        "fitted_scale": source.fitted,
+        "capacity": advice.as_json(),
+        "advice": advice.text,
+    }
+
+
+def predict(trial: Trial) -> dict[str, Any]:
+    """One trial's prediction: GST is at least the most loaded link's bytes over its goodput; JCT adds the pace.
+
+    Of a command, which synchronises by itself, only what would be built is known.
+    """
+    network = trial.network
+    topology = network.topology
+    return {
+        "trial": trial.id,
+        "label": trial.label,
+        "topology": network.arm.topology,
+        "scheme": network.arm.scheme,
+        "batch": trial.batch,
+        "repeat": trial.repeat,
+        "point": dict(trial.point),
+        "at": trial.at,
+        "iterations": trial.iterations,
+        "world": network.world,
+        "command": list(trial.command),
+        "scale": None if trial.command else trial.work.scale,
+        "perturb": [one.title for one in trial.perturbations],
+        "buckets": len(network.gradient.buckets),
+        "gradient_bytes": None if trial.command else 4 * network.floats,
+        "goodput": goodput(trial.spec.links.mtu),
+        "gst_theory_s": None if trial.command else trial.gst_theory_s,
+        "jct_theory_s": trial.jct_theory_s,
+        "wire_bytes_per_iteration": None if trial.command else network.cost.wire_bytes,
+        "builds": {
+            "namespaces": len(topology.nodes),
+            "hosts": topology.host_count,
+            "switches": len(topology.switches),
+            "links": len(topology.links),
+            "processes": network.world if trial.command else len(inner_nodes(network.forest)),
+            "rate_bps": lab_rate_bps(trial.spec),
+        },
+    }
+
+
+def text(found: Mapping[str, Any]) -> str:
+    """A plan for people; of trials that are repeated the first."""
+    header = ("trial", "workers", "namespaces", "links", "gradient", "wire", "least GST", "least JCT")
+    rows = [_row(trial) for trial in found["trials"] if not trial["repeat"]]
+    about = time_text(round(found["duration_s"]))
+    guess = "a command takes a minute" if found["trials"][0]["command"] else "computing a gradient takes half a second"
+    known = "" if found["duration_known"] else f", if {guess}"
+    many = len(found["trials"])
+    cells = f" ({len(rows)}, {found['repeats']} times each)" if found["repeats"] > 1 else ""
+    lines = [f"{found['name']}: {many} trials{cells} in lab {found['lab']}, {_rates(found)}, about {about}{known}"]
+    if found["most_repeats"] > found["repeats"]:
+        most = len(rows) * found["most_repeats"]
+        at_most = time_text(round(found["duration_s"] * found["most_repeats"] / found["repeats"]))
+        lines.append(f"as long as intervals are too wide they are repeated: at most {most} trials, about {at_most}")
+    if found["sweep"]:
+        lines.append(f"swept: {', '.join(f'{name} ({len(values)})' for name, values in found['sweep'].items())}")
+    lines += [found["advice"]] if found["advice"] else []
+    return "\n".join([*lines, "", columns(header, rows)])
+
+
+def _rates(found: Mapping[str, Any]) -> str:
+    """``links at 200 Mbit/s``, or from what to what they are swept."""
+    rates = sorted({trial["builds"]["rate_bps"] for trial in found["trials"]})
+    text = " to ".join(rate_text(rate) for rate in dict.fromkeys((rates[0], rates[-1])))
+    scales = {trial["scale"] or 1 for trial in found["trials"]}
+    scale = scales.pop()
+    if not scales and scale > 1 and len(rates) == 1:
+        whole = rate_text(rates[0] * scale)
+        chosen = ", fitted to this machine" if found["fitted_scale"] else ""
+        text += f" (scale {scale:g}{chosen}: {whole}, and gradients as much larger, take the same time)"
+    return f"links at {text}"
+
+
+def _row(trial: Mapping[str, Any]) -> list[str]:
+    jct_s = trial["jct_theory_s"]
+    return [
+        trial["trial"],
+        str(trial["world"]),
+        str(trial["builds"]["namespaces"]),
+        str(trial["builds"]["links"]),
+        *(
+            "-" if trial[key] is None else size_text(trial[key])
+            for key in ("gradient_bytes", "wire_bytes_per_iteration")
+        ),
+        "-" if trial["gst_theory_s"] is None else time_text(trial["gst_theory_s"], measured=True),
+        "-" if jct_s is None else time_text(jct_s, measured=True),
+    ]

@@ -1,0 +1,224 @@
+"""Telling a person how a run gets on: a live line with time left on a terminal, one plain line a trial elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from analysis.verdicts import in_short, largest, numbers_of, percent
+from testbed import fidelity
+from testbed.base.printable import printable
+from testbed.base.units import size_text, time_text
+from testbed.capacity.advice import advise
+from testbed.capacity.cache import known
+from testbed.experiment.attempts import made
+from testbed.experiment.duration import Estimate
+from testbed.machine import calm
+from testbed.spec.model import Until
+from testbed.trial.model import Trial
+from testbed.trial.results import LinkRecord
+
+
+def sentence(record: Mapping[str, Any]) -> str:
+    """One line about a finished trial."""
+    if record["status"] == "failed":
+        first, *rest = str(record["error"]).splitlines()
+        return "\n".join([f"{record['id']}: FAILED: {first}", *rest])
+    found = record["metrics"]
+    if record.get("kind") == "command":
+        line = f"{record['id']}: JCT {time_text(found['jct_s'], measured=True)}, {_carried(record['links'])}, "
+    else:
+        line = _trained(record)
+    return line + _verdict(record["fidelity"]) + _before(record)
+
+
+def _verdict(judged: Mapping[str, Any]) -> str:
+    """``VALID``, or which numbers are not, and why; and what failed and is only told."""
+    numbers = numbers_of(judged)
+    verdict, why, told = in_short([numbers]), fidelity.reasons(judged), fidelity.told(judged)
+    said = [why] if why else []
+    if told:
+        error = largest([number.error for number in numbers.values() if number.certified])
+        certified = "" if error is None else f"certified within {percent(error)}; "
+        said.append(f"{certified}told: {told}")
+    return f"{verdict} ({'; '.join(said)})" if said else verdict
+
+
+def _before(record: Mapping[str, Any]) -> str:
+    """How often it was measured, where more than once, and for what was waited before."""
+    often, waited = made(record), calm.sentence(record.get("waited"))
+    return (f", measured {often} times" if often > 1 else "") + (f"; {waited}" if waited else "")
+
+
+def _carried(links: Sequence[LinkRecord]) -> str:
+    """How many bytes, and on which links: a lab of machines does not count those between switches."""
+    counted = [count for link in links if (count := link["bytes"]) is not None]
+    where = "all links" if len(counted) == len(links) else "the links that are counted"
+    return f"{size_text(sum(counted))} on {where}"
+
+
+def _trained(record: Mapping[str, Any]) -> str:
+    found = record["metrics"]
+    over = "" if found["gst_ratio"] is None else f" ({found['gst_ratio']:.3f} of its bound)"
+    return (
+        f"{record['id']}: GST {time_text(found['gst_median_s'], measured=True)}{over}, "
+        f"JCT {time_text(found['jct_s'], measured=True)}, {found['throughput_sps']:.0f} samples/s, "
+        f"{_learnt(record)}, {_survived(record)}"
+    )
+
+
+def _survived(record: Mapping[str, Any]) -> str:
+    """Who died in it, and how long that took the others."""
+    rounds = (record.get("failover") or {}).get("recoveries", ())
+    told = [
+        f"without {', '.join(one['without'])} from iteration {one['first']} on"
+        + (f" (after {time_text(one['recovered_s'], measured=True)})" if one["recovered_s"] is not None else "")
+        for one in rounds
+        if one["without"]
+    ]
+    return "".join(f"{one}, " for one in told)
+
+
+def _learnt(record: Mapping[str, Any]) -> str:
+    """What the gradients were good for: the loss they lowered, or sums that were checked."""
+    if record["loss"]:
+        return f"loss {record['loss'][0]:.2f} to {record['loss'][1]:.2f}"
+    return f"{record['sums']['checked_elements']:,} elements of sums right"
+
+
+def first_line(trials: Sequence[Trial], advice: str = "") -> str:
+    """How much there is to do, and ``advice`` below it, if there is any."""
+    count, about = len(trials), time_text(round(Estimate().left_s(trials)))
+    repeats = trials[0].spec.repeats if trials else None
+    more = ""
+    if isinstance(repeats, Until):
+        more = f"; then more until intervals are within ±{100 * repeats.until:g} %, at most {repeats.most} of each"
+    if not trials:
+        return "nothing is left to run"
+    return f"{count} trial{'' if count == 1 else 's'} to run, about {about}{more}" + (f"\n{advice}" if advice else "")
+
+
+class Lines:
+    """A plain line about what is to come, and one for each finished trial."""
+
+    def __init__(self, trials: Sequence[Trial], console: Console, advice: str = "") -> None:
+        self._console, self._done, self._advice = console, 0, advice
+        self._left = {trial.id: trial for trial in trials}
+        self._count = len(trials)
+        self._estimate = Estimate()
+
+    def __enter__(self) -> Lines:
+        self._print(first_line(list(self._left.values()), self._advice))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def waiting(self, what: str) -> None:
+        """Nothing runs meanwhile."""
+
+    def started(self, trial: Trial, again: str = "") -> None:  # noqa: ARG002  # Live's shows it
+        """``again`` says how often it was measured, where it is not the first time."""
+        self._began_s = time.monotonic()
+
+    def advanced(self, iterations: int) -> None:
+        pass
+
+    def added(self, trials: Sequence[Trial]) -> None:
+        """More turned out to be needed; :func:`first_line` has said so where the spec asks for it."""
+        if trials and not isinstance(trials[0].spec.repeats, Until):
+            self._print(f"{len(trials)} more to run, for too few are VALID to decide")
+        self._add(trials)
+
+    def _add(self, trials: Sequence[Trial]) -> None:
+        self._left |= {trial.id: trial for trial in trials}
+        self._count += len(trials)
+
+    def finished(self, record: Mapping[str, Any], again: bool = False) -> None:
+        """``again`` says that it will be measured again."""
+        trial = self._left.pop(record["id"])
+        if record["status"] == "done":
+            self._estimate.learn(trial, time.monotonic() - self._began_s)
+        self._done += 1
+        if again:
+            self._add([trial])
+        more = "; will be measured again" if again else ""
+        self._print(f"[{self._done}/{self._count}] {sentence(record)}{more}")
+
+    def _print(self, text: str) -> None:
+        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+
+
+class Live(Lines):
+    """The same lines, and below them a bar that moves with the iterations and says how much time is left."""
+
+    def __init__(self, trials: Sequence[Trial], console: Console, advice: str = "") -> None:
+        super().__init__(trials, console, advice)
+        self._trial: Trial | None = None
+        self._again = ""
+        self._spent_s = 0.0
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[left]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=self._estimate.left_s(trials), left="")
+
+    def __enter__(self) -> Live:
+        super().__enter__()
+        self._bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        with suppress(OSError):  # the terminal may be gone
+            self._bar.stop()
+
+    def waiting(self, what: str) -> None:
+        self._bar.update(self._task, description=what)
+
+    def started(self, trial: Trial, again: str = "") -> None:
+        super().started(trial, again)
+        self._trial, self._again = trial, again
+        self.advanced(0)
+
+    def advanced(self, iterations: int) -> None:
+        if self._trial is None:
+            return
+        total = self._trial.iterations or 1
+        iterations = min(iterations, total)  # a fast worker of an asynchronous scheme does more
+        done_s = self._estimate.of(self._trial) * iterations / total
+        left_s = max(0.0, self._estimate.left_s(self._left.values()) - done_s)
+        self._bar.update(
+            self._task,
+            total=self._spent_s + done_s + left_s,
+            completed=self._spent_s + done_s,
+            description=self._described(iterations, total),
+            left=f"about {time_text(round(left_s))} left",
+        )
+
+    def finished(self, record: Mapping[str, Any], again: bool = False) -> None:
+        self._spent_s += time.monotonic() - self._began_s
+        super().finished(record, again)
+
+    def _described(self, iterations: int, total: int) -> str:
+        """The trial, how often it was measured, and how far it is."""
+        assert self._trial is not None
+        far = f" {iterations}/{total}" if self._trial.iterations else ""
+        return f"{self._trial.id}{f', {self._again}' if self._again else ''}{far}"
+
+
+def reporter(trials: Sequence[Trial], console: Console) -> Lines:
+    """Live on a terminal, else plain lines. What this machine is known to carry without doubt is not mentioned,
+    nor that nothing can be predicted."""
+    can_redraw = console.is_terminal and not console.is_dumb_terminal
+    advice = advise(trials, known())
+    told = advice.text if advice.warns or not (advice.asked or advice.never) else ""
+    return (Live if can_redraw else Lines)(trials, console, told)

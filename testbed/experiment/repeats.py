@@ -1,0 +1,188 @@
+"""How many trials there are: the rounds that are certain, and those that turn out needed: with
+``repeats: {until: 3 %}``, and where a gate finds too few trials VALID."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from analysis.cell import Cell, cell_of
+from analysis.statistics import median
+from analysis.verdicts import VALID, numbers_of
+from testbed.experiment.duration import expected_s
+from testbed.experiment.expand import first_trials, in_rounds
+from testbed.experiment.order import blocks, in_order, part
+from testbed.spec import Source, Spec
+from testbed.spec.model import Until
+from testbed.trial.model import Trial
+
+Record = dict[str, Any]
+Part = tuple[int, int]
+"""Which one, from 1, of how many."""
+Lacking = Callable[[Path], Mapping[Cell, int]]
+"""Of the run in a directory, the cells that need more VALID trials, and how many."""
+TOPPED_UP = 2
+"""So many times the repeats that a spec asks for run at most, where too few of them are VALID. Of 10 with half of them
+INVALID, 10 more give the 10 that were wanted; a machine on which more are INVALID is none for a gate."""
+
+
+@dataclass(frozen=True)
+class Loose:
+    """A cell whose interval is wider than asked for; ``width`` is infinite where one trial or none was VALID."""
+
+    cell: Cell
+    valid: int
+    width: float
+
+    def __str__(self) -> str:
+        if self.valid < 2:
+            return f"{self.cell}: {self.valid} VALID trials"
+        return f"{self.cell}: ±{self.width:.1%} after {self.valid} VALID trials"
+
+
+class Planned:
+    """The trials of an experiment, or of one part of it, as far as they are known.
+
+    Attributes:
+        firsts: the first trial of each cell.
+        trials: all that are certain, in the order in which they run.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        of: Part | None = None,
+        only: Collection[str] | None = None,
+        most_rounds: int | None = None,
+    ) -> None:
+        """``only`` holds the ids of the cells' first trials to run, if not all; ``most_rounds`` is how many there may
+        be, if more than the spec asks for.
+
+        Raises:
+            SpecError: an arm cannot be.
+            UsageError: there are fewer groups of trials than parts.
+        """
+        self._spec = source.spec
+        everything = blocks(first_trials(source))
+        lengths = [sum(map(expected_s, block)) for block in everything]
+        self._blocks = part(everything, lengths, *of) if of else everything
+        self._possible = list(chain.from_iterable(self._blocks))
+        if only is not None:
+            kept = (tuple(trial for trial in block if trial.id in only) for block in self._blocks)
+            self._blocks = [block for block in kept if block]
+        self.firsts = list(chain.from_iterable(self._blocks))
+        self._rounds = self._spec.least_repeats
+        self._most = max(self._spec.most_repeats, most_rounds or 0)
+        self.trials = in_rounds(self._blocks, self._rounds)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there can be no more rounds."""
+        return self._rounds >= self._most
+
+    def another_round(
+        self,
+        records: Mapping[str, Record],
+        is_there: Callable[[Trial], bool],
+        lacking: Mapping[Cell, int] | None = None,
+    ) -> list[Trial]:
+        """The trials of one more round, which are now certain, too; none where no cell needs one.
+
+        Every cell of a block takes part as long as one of them is loose or lacks VALID trials, so that what is compared
+        has as many trials on both sides; of a block that has trials still to run nothing is known yet. What ran already
+        stays, whatever came of trials that were run again.
+
+        Args:
+            records: by id, of all trials so far.
+            is_there: whether a trial ran before.
+            lacking: how many more VALID trials cells need. One that cannot get so many in the rounds that are left is
+                not run in vain.
+        """
+        if self.is_full:
+            return []
+        left = self._most - self._rounds
+        short = {cell for cell, count in (lacking or {}).items() if count <= left}
+        until = self._rounds < self._spec.most_repeats
+        values = _values(records.values())
+        waits = {(trial.name, trial.mark) for trial in self.trials if trial.id not in records}
+        needed = {
+            first.id
+            for block in self._blocks
+            if not any((first.name, first.mark) in waits for first in block)
+            and (any(first.cell in short for first in block) or (until and _loose(block, values, self._spec)))
+            for first in block
+        }
+        found = [
+            trial
+            for first in in_order(self._blocks, self._rounds)
+            if is_there(trial := replace(first, repeat=self._rounds)) or first.id in needed
+        ]
+        self._rounds += bool(found)
+        self.trials += found
+        return found
+
+    def strange(self, ids: Iterable[str]) -> list[str]:
+        """Those of ``ids`` that no trial can have, in whatever round, and though it be none of ``only``."""
+        left = dict.fromkeys(ids)
+        for number in range(self._most):
+            if not left:
+                break
+            for first in self._possible:
+                left.pop(replace(first, repeat=number).id, None)
+        return list(left)
+
+    @property
+    def repeats(self) -> str:
+        """How often a trial is repeated, as a spec says it."""
+        wanted = self._spec.repeats
+        if self._most > self._spec.most_repeats:
+            return f"repeats: {wanted}, of which there may be {self._most} for a gate"
+        return f"repeats: {{most: {wanted.most}}}" if isinstance(wanted, Until) else f"repeats: {wanted}"
+
+    def loose(self, records: Mapping[str, Record]) -> list[Loose]:
+        """The cells whose intervals are not as narrow as the spec wants."""
+        return _loose(self.firsts, _values(records.values()), self._spec)
+
+    def sorted(self, records: Mapping[str, Record]) -> list[Record]:
+        """Records of its trials by repeat, then by what is compared with each other, in the spec's order."""
+        place = {first.id: i for i, first in enumerate(self.firsts)}
+        known = [trial for trial in self.trials if trial.id in records]
+        known.sort(key=lambda trial: (trial.repeat, place[replace(trial, repeat=0).id]))
+        return [records[trial.id] for trial in known]
+
+
+def topped_up(spec: Spec) -> int:
+    """How many rounds there may be where a gate finds too few trials VALID; ``repeats: 1`` and ``repeats.most`` stay
+    what they are."""
+    if isinstance(spec.repeats, Until) or spec.repeats == 1:
+        return spec.most_repeats
+    return TOPPED_UP * spec.repeats
+
+
+def _loose(firsts: Sequence[Trial], values: Mapping[Cell, Sequence[float]], spec: Spec) -> list[Loose]:
+    if not isinstance(spec.repeats, Until):
+        return []
+    found = []
+    for cell in (first.cell for first in firsts):
+        known = values.get(cell, ())
+        width = median(known).relative_width if known else float("inf")
+        if width > spec.repeats.until:
+            found.append(Loose(cell, len(known), width))
+    return found
+
+
+def _values(records: Iterable[Record]) -> dict[Cell, list[float]]:
+    """By cell, the median GST (s) of each trial in which it is VALID; of commands, which say nothing of their
+    iterations, the JCT."""
+    found: dict[Cell, list[float]] = {}
+    for record in records:
+        number, metric = ("jct", "jct_s") if record["kind"] == "command" else ("gst", "gst_median_s")
+        if record["status"] != "done":
+            continue
+        judged = numbers_of(record["fidelity"]).get(number)
+        if judged and judged.verdict == VALID:
+            found.setdefault(cell_of(record), []).append(float(record["metrics"][metric]))
+    return found

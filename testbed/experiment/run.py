@@ -1,0 +1,270 @@
+"""A whole experiment: every trial that is not finished yet, one after the other, each kept as soon as it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from testbed.capacity.fit import fit
+from testbed.evidence.referee import Referee
+from testbed.experiment import attempts, provenance
+from testbed.experiment.directory import RunDirectory
+from testbed.experiment.progress import Lines
+from testbed.experiment.repeats import Lacking, Loose, Part, Planned, Record, topped_up
+from testbed.lab.base import Lab
+from testbed.lab.choice import opener
+from testbed.machine.calm import Lookout
+from testbed.machine.monitor import Elsewhere
+from testbed.spec import Source
+from testbed.trial.execute import execute
+from testbed.trial.model import Trial
+from workloads.sync import libraries
+
+Announce = Callable[[Sequence[Trial]], Lines]
+"""Makes the reporter, once it is known which trials are to run."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run left: its directory, the label of the spec's first arm, and the records of its trials, by repeat and
+    in the spec's order."""
+
+    path: Path
+    first: str
+    records: list[Record]
+    loose: Sequence[Loose] = ()
+    """Cells that are not known as well as the spec wants."""
+
+    @property
+    def failed(self) -> bool:
+        return any(record["status"] == "failed" for record in self.records)
+
+
+class Experiment:
+    """An experiment that was checked, and has its lab and its directory; :meth:`go` runs it. Use in ``with``."""
+
+    def __init__(
+        self,
+        source: Source,
+        directory: Callable[[int], RunDirectory],
+        open_lab: Callable[[], Lab] | None = None,
+        part: Part | None = None,
+        only: Collection[str] | None = None,
+        lacking: Lacking | None = None,
+        most_rounds: int | None = None,
+        *,
+        afresh: bool = False,
+    ) -> None:
+        """``directory`` is told how many trials there will be in any case; ``open_lab`` is for another lab than the
+        spec's; ``only`` holds the ids of the cells' first trials to run, if not all; ``lacking`` says, once all have
+        run, which cells need more VALID trials; ``most_rounds`` is how many rounds the directory may hold, if more than
+        the spec asks for. ``afresh`` has trials that are INVALID only because of the machine measured again, however
+        often they were before.
+
+        Raises:
+            TestbedError: the spec makes no sense here, no lab can be had, or the directory cannot be used.
+        """
+        self.source = source
+        self._lacking = lacking
+        self._plan = Planned(source, part, only, most_rounds)
+        self._most_rounds = most_rounds
+        self.congestion_controls = list(
+            dict.fromkeys(provenance.congestion_control(trial.spec) for trial in self._plan.firsts)
+        )
+        self._open_lab = open_lab or opener(source.spec.lab, source.spec.docker.containers())
+        self._lab = self._open_lab()
+        self._lab_is_spent = False
+        try:
+            for trial in self._plan.firsts:
+                for settings in trial.settings_met:
+                    self._lab.require(trial.network.topology, settings)
+                libraries.require(trial.network.forest.library)
+            self.directory = directory(len(self._plan.trials))
+        except BaseException:
+            self._lab.close()
+            raise
+        try:
+            self.directory.check_asked_for(self._plan)
+            self.records = self.directory.finished(self._plan.trials)
+            disturbed = {one: record for one, record in self.records.items() if attempts.disturbed(record)}
+            self._before = {one: attempts.made(record) for one, record in disturbed.items()} if afresh else {}
+            self._extend()
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def new(
+        cls,
+        source: Source,
+        out: Path | None,
+        open_lab: Callable[[], Lab] | None = None,
+        part: Part | None = None,
+        only: Collection[str] | None = None,
+        lacking: Lacking | None = None,
+    ) -> Experiment:
+        """Run into ``out``, which must not exist or be empty; None takes one under runs/."""
+        source = fit(source, part=part is not None)
+        most = topped_up(source.spec) if lacking else None
+
+        def directory(count: int) -> RunDirectory:
+            return RunDirectory.create(out, source, count, part, most)
+
+        return cls(source, directory, open_lab, part, only, lacking, most)
+
+    @classmethod
+    def resumed(
+        cls,
+        path: Path,
+        source: Source | None,
+        open_lab: Callable[[], Lab] | None = None,
+        only: Collection[str] | None = None,
+        lacking: Lacking | None = None,
+        *,
+        afresh: bool = False,
+    ) -> Experiment:
+        """Go on with the run in ``path``; None takes the run's own spec. ``afresh`` as for a new one.
+
+        ``source`` must be of the same experiment. It may ask for another number of rounds, as long as it has the trials
+        that ran, and then takes the place of the run's spec.
+
+        Raises:
+            SpecError: it is of another experiment.
+            TestbedError: as for a new one.
+        """
+        directory = RunDirectory.reopen(path)
+        try:
+            if source:
+                source = fit(directory.as_began(source))
+                directory.check_same(source)
+            source, most = source or directory.source(), directory.most_rounds()
+            if lacking:
+                most = max(most or 0, topped_up(source.spec))
+            return cls(source, lambda _: directory, open_lab, directory.part(), only, lacking, most, afresh=afresh)
+        except BaseException:
+            directory.close()
+            raise
+
+    def __enter__(self) -> Experiment:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the lab, and let another run have the directory."""
+        try:
+            self._lab.close()
+        finally:
+            self.directory.close()
+
+    @property
+    def planned(self) -> list[Trial]:
+        """The trials that are certain so far, in the order in which they run."""
+        return self._plan.trials
+
+    @property
+    def left(self) -> list[Trial]:
+        """The trials still to run, or to be measured again."""
+        return [trial for trial in self.planned if trial.id not in self.records or self._is_unsettled(trial)]
+
+    def _is_unsettled(self, trial: Trial) -> bool:
+        """Whether a trial is INVALID only because of the machine, and may be measured again."""
+        record = self.records.get(trial.id)
+        return record is not None and attempts.disturbed(record) and attempts.made(record) < self._most(trial)
+
+    def _most(self, trial: Trial) -> int:
+        """How many attempts a trial has at most."""
+        return self._before.get(trial.id, 0) + 1 + trial.spec.retries
+
+    def _extend(self) -> None:
+        """Once nothing is left, plan rounds that are needed all the same, up to one that has not run."""
+        while not self.left and not self._plan.is_full:
+            lacking = self._lacking(self.directory.path) if self._lacking else None
+            found = self._plan.another_round(self.records, self.directory.holds, lacking)
+            if not found:
+                break
+            self.records |= self.directory.finished(found)
+
+    def go(self, announce: Announce) -> Run:
+        """Run what is left.
+
+        Raises:
+            ChangedError, DiskFullError, OutputError, PrivilegeError: no trial can go on; finished ones are kept.
+        """
+        now = provenance.describe(self.source.spec, ", ".join(self.congestion_controls))
+        surroundings = provenance.gone_on(self.directory.environment(), now)
+        self.directory.save_spec(self.source, len(self.planned), self._most_rounds)
+        self.directory.save_environment(surroundings)
+        self.directory.save_table(self._in_order())
+        left = self.left
+        lookout = Lookout(0.0 if isinstance(self._lab, Elsewhere) else self.source.spec.quiet_s)
+        lookout.begin()
+        with Referee() as referee, announce(left) as reporter:
+            one = partial(self._one, referee=referee, reporter=reporter, surroundings=surroundings, lookout=lookout)
+            while left:
+                for _, trials in groupby(left, key=lambda trial: trial.repeat):
+                    self._round(list(trials), one)
+                self._extend()
+                left = self.left
+                reporter.added(left)
+        return Run(
+            self.directory.path, self.source.spec.arms[0].title, self._in_order(), self._plan.loose(self.records)
+        )
+
+    def _round(self, trials: Sequence[Trial], one: Callable[[Trial], None]) -> None:
+        """Run those of a round's trials that have not run, and then, in the same order, those that are measured again,
+        until none is; the least often measured go first, so that a round that was cut off goes on as it would have."""
+        for trial in trials:
+            if trial.id not in self.records:
+                one(trial)
+        while unsettled := [trial for trial in trials if self._is_unsettled(trial)]:
+            made = {trial.id: attempts.made(self.records[trial.id]) for trial in unsettled}
+            for trial in unsettled:
+                if made[trial.id] == min(made.values()):
+                    one(trial)
+
+    def _one(
+        self, trial: Trial, referee: Referee, reporter: Lines, surroundings: dict[str, Any], lookout: Lookout
+    ) -> None:
+        """Run one trial and keep it; one that failed has closed the lab, so the next gets a new one."""
+        if self._lab_is_spent:
+            self._lab = self._open_lab()
+        earlier = attempts.earlier(self.directory.record(trial))
+        waited = lookout.wait(reporter.waiting)
+        reporter.started(trial, f"measured again ({len(earlier) + 1} of {self._most(trial)})" if earlier else "")
+        control = provenance.congestion_control(trial.spec)
+        outcome = execute(trial, self._lab, referee, self.directory.path, control, reporter.advanced)
+        lookout.begin()
+        record = outcome.record | {"waited": waited, "attempts": earlier}
+        self._lab_is_spent = record["status"] == "failed"
+        if outcome.samples is not None:
+            self.directory.save_samples(trial.id, outcome.samples)
+        surroundings["lab"][trial.id] = outcome.lab
+        self.directory.save_environment(surroundings)
+        self.directory.save_record(record)
+        self.records[trial.id] = record
+        self.directory.save_table(self._in_order())
+        reporter.finished(record, again=self._is_unsettled(trial))
+
+    def _in_order(self) -> list[Record]:
+        return self._plan.sorted(self.records)
+
+
+def write_report(paths: Sequence[Path], out: Path | None = None, form: str = "html") -> Path:
+    """The report of a run, in its directory, or at ``out``; of several there.
+
+    Raises:
+        OutputError: a run directory is damaged, or the report cannot be written.
+        DiskFullError: no room is left.
+    """
+    from analysis import report  # here, for it loads pandas and plotly
+
+    return report.write(paths, out, form)

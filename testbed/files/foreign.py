@@ -1,0 +1,211 @@
+"""Files that others wrote: workers, other users, whoever sent a run directory. Read with bounds, or not at all.
+
+Such a file may be a FIFO, which would keep its reader waiting; a link to what is none of its author's business; larger
+than memory; or nested so deeply that a parser runs out of stack. So it is opened without waiting, is read only if it is
+a regular file of a bounded size, and JSON in it has a bounded depth and number of values.
+
+Below a folder whose files somebody else can change, no link is followed. The folder itself may be a link: its name is
+given by whoever reads.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from testbed.base.printable import CONTROL, printable
+
+LARGEST_BYTES = 16 * 2**20
+"""Of a JSON file. The largest of ours, an environment, has about 1 kB for each trial."""
+MOST_VALUES = 2**20
+"""In one JSON text: a value takes up to 200 bytes of memory."""
+DEEPEST = 32
+"""Of groups in groups; ours have at most 8."""
+LARGEST_INTEGER = 2**63
+LARGEST_NUMBER = 1e100
+"""Products of three are finite still."""
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class UnfitError(ValueError):
+    """A file that is not read, or is no JSON that we take; the text says why and follows the file's name."""
+
+
+@contextmanager
+def opened(path: Path, below: Path | None = None) -> Iterator[BinaryIO]:
+    """A regular file to be read, without waiting for anybody.
+
+    Args:
+        below: a folder of somebody who is not trusted: from there on to the file no link is followed.
+
+    Raises:
+        UnfitError: it is no regular file, or a link.
+        OSError: it cannot be opened.
+    """
+    descriptor = os.open(path, _FLAGS) if below is None else _open_below(below, path.relative_to(below))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnfitError("is no regular file")
+    with os.fdopen(descriptor, "rb") as file:
+        yield file
+
+
+def read_bytes(path: Path, most_bytes: int = LARGEST_BYTES, below: Path | None = None) -> bytes:
+    """All of a file that has at most ``most_bytes``.
+
+    Raises:
+        UnfitError: it is larger, or as :func:`opened`.
+        OSError: it cannot be read.
+    """
+    with opened(path, below) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise UnfitError(f"has more than {most_bytes:,} bytes")
+    return content
+
+
+def read_tail(path: Path, most_bytes: int, below: Path | None = None) -> bytes:
+    """The last ``most_bytes`` of a file, or all of a smaller one.
+
+    Raises:
+        UnfitError, OSError: as :func:`opened`.
+    """
+    with opened(path, below) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - most_bytes))
+        return file.read(most_bytes)
+
+
+def size_bytes(path: Path) -> int:
+    """Of a regular file, which may grow; 0 where there is none yet. No link is followed.
+
+    Raises:
+        UnfitError: it is something else.
+    """
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return 0
+    if not stat.S_ISREG(found.st_mode):
+        raise UnfitError("is a link" if stat.S_ISLNK(found.st_mode) else "is no regular file")
+    return found.st_size
+
+
+def copy(path: Path, to: Path, below: Path) -> None:
+    """Copy a regular file below a folder that is not trusted; ``to`` must not be there yet.
+
+    Raises:
+        UnfitError, OSError: as :func:`opened`; or ``to`` cannot be written.
+    """
+    with opened(path, below) as source, to.open("xb") as target:
+        shutil.copyfileobj(source, target)
+
+
+def read_object(path: Path, below: Path | None = None) -> dict[str, Any]:
+    """The JSON object in a file, as :func:`parse_json` takes it.
+
+    Raises:
+        UnfitError: it holds none, or as :func:`opened`.
+        OSError: it cannot be read.
+    """
+    content = read_bytes(path, below=below)
+    try:
+        value = parse_json(content)
+    except ValueError as error:
+        raise UnfitError(f"damaged, not JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise UnfitError("damaged, holds no JSON object")
+    return value
+
+
+def parse_json(content: bytes, *, finite: bool = True, most_values: int = MOST_VALUES) -> Any:
+    """A JSON value of bounded depth and size, in which every number is in reach of arithmetic, and every text
+    printable. Python's reader takes ``NaN`` and ``1e999``, which are refused if numbers are to be ``finite``.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if content.count(b",") + content.count(b"[") + content.count(b"{") > most_values:
+        raise ValueError(f"more than {most_values:,} values")
+    text = content.decode()
+    try:
+        number = _finite if finite else float
+        value = json.loads(text, parse_int=_bounded, parse_float=number, parse_constant=number)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    _check_depth(value)
+    # What is written as \u may be a control character, too; text without either is as it is.
+    return _printable(value) if "\\u" in text or CONTROL.search(text) else value
+
+
+def _bounded(text: str) -> int:
+    number = int(text) if len(text) < 20 else LARGEST_INTEGER
+    if not -LARGEST_INTEGER < number < LARGEST_INTEGER:
+        raise ValueError(f"{text:.40} is no finite number below 2^63")
+    return number
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text:.40} is no finite number")
+    if abs(number) > LARGEST_NUMBER:
+        raise ValueError(f"{text:.40} is no finite number up to {LARGEST_NUMBER:g}")
+    return number
+
+
+def _check_depth(value: object) -> None:
+    """
+    Raises:
+        ValueError: groups are in groups, more than DEEPEST.
+    """
+    groups = [value] if isinstance(value, dict | list) else []
+    for _ in range(DEEPEST):
+        inner = (one for group in groups for one in (group.values() if isinstance(group, dict) else group))
+        groups = [one for one in inner if type(one) is dict or type(one) is list]
+        if not groups:
+            return
+    raise ValueError("nested too deeply")
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_printable(one) for one in value]
+    if isinstance(value, dict):
+        return {printable(key): _printable(one) for key, one in value.items()}
+    return value
+
+
+def _open_below(folder: Path, name: Path) -> int:
+    """A descriptor of the file ``name`` below ``folder``, which alone may be a link.
+
+    Raises:
+        UnfitError: it, or a folder on the way to it, is a link.
+        OSError: it cannot be opened.
+    """
+    *folders, last = name.parts
+    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for one in folders:
+            inner = os.open(one, _FOLDER, dir_fd=at)
+            os.close(at)
+            at = inner
+        return os.open(last, _FLAGS | os.O_NOFOLLOW, dir_fd=at)
+    except OSError as error:
+        if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and folders):
+            raise UnfitError("is a link, or in one, and none is followed there") from None
+        if error.errno == errno.ENXIO:
+            raise UnfitError("is no regular file") from None  # a socket
+        raise
+    finally:
+        os.close(at)

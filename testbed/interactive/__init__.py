@@ -1,0 +1,1 @@
+"""A lab that stays up for a person."""

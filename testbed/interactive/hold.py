@@ -1,0 +1,110 @@
+"""Holding one arm's network up for a person to poke at."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from itertools import permutations
+from typing import Any
+
+from testbed.base.errors import LabError, UsageError
+from testbed.experiment.expand import first_trials
+from testbed.interactive import reach
+from testbed.lab.choice import opener
+from testbed.spec import Source, Spec
+from testbed.spec.explain import nearest
+from testbed.trial.job_files import host_pairs
+from testbed.trial.model import Network, link_settings
+from topologies.model import Topology
+
+ALL_PAIRS_HOSTS = 64
+"""Up to this many hosts, every pair gets a route; beyond, those that the scheme uses."""
+
+
+def pick(source: Source, arm: str | None) -> Network:
+    """The arm with that label or number (from 0), or the first; of a sweep, at its first point.
+
+    Raises:
+        SpecError: the experiment cannot be.
+        UsageError: there is no such arm.
+    """
+    networks: dict[str, Network] = {}
+    for trial in first_trials(source):
+        networks.setdefault(trial.label, trial.network)
+    if arm is None:
+        return next(iter(networks.values()))
+    if arm in networks:
+        return networks[arm]
+    if arm.isdecimal() and int(arm) < len(networks):
+        return list(networks.values())[int(arm)]
+    raise UsageError(f"--arm {arm}: there is no such arm", fix=nearest(arm, list(networks)))
+
+
+def hold(
+    network: Network,
+    spec: Spec,
+    open_lab: Callable[[], Any] | None = None,
+    *,
+    command_line: bool = False,
+    for_program: bool = False,
+) -> None:
+    """Build the network and answer ``testbed exec`` until interrupted, or until the user leaves the lab's command line.
+    ``open_lab`` is for another lab than the spec's. A program that holds a lab (``for_program``) is told of it in JSON,
+    and the lab goes when standard input ends, as it does with that program.
+
+    Raises:
+        UsageError: this user holds a lab already, or the lab has no command line.
+        LabError, PrivilegeError: it cannot be built, or the folder where exec finds it is another user's.
+    """
+    topology = network.topology
+    few = topology.host_count <= ALL_PAIRS_HOSTS
+    pairs = list(permutations(topology.hosts, 2)) if few else host_pairs(network)
+    if command_line and spec.lab != "mininet":
+        problem = f"--cli: the lab {spec.lab} has no command line"
+        raise UsageError(problem, fix="take --backend mininet, or testbed exec")
+    settings = link_settings(spec)
+    if open_lab:  # whose hosts do not forward
+        pairs = [pair for pair in pairs if _direct(topology, *pair)]
+    else:
+        open_lab = partial(opener(spec.lab, spec.docker.containers()), every_address=few)
+    with open_lab() as lab, closing(reach.Doorway(lab, topology)) as doorway:
+        lab.require(topology, settings)
+        lab.up(topology, settings, pairs)
+        print(json.dumps(_described(network)) if for_program else _summary(network), flush=True)
+        if command_line:
+            lab.command_line((0, 1, 2)).wait()
+        else:
+            try:
+                doorway.serve(until=sys.stdin.fileno() if for_program else None)
+            except LabError:
+                lab.exits()  # says what has ended, where that is known
+                raise
+
+
+def _direct(topology: Topology, src: int, dst: int) -> bool:
+    """Whether traffic passes no third host."""
+    return all(
+        topology.head(link) in topology.switches for path in topology.paths(src, dst) for link in path.links[:-1]
+    )
+
+
+def _described(network: Network) -> dict[str, Any]:
+    topology = network.topology
+    return {"topology": topology.expression, "nodes": [node.name for node in topology.nodes]}
+
+
+def _summary(network: Network) -> str:
+    topology = network.topology
+    names = [node.name for node in topology.nodes]
+    last = names[topology.host_count - 1]
+    kind = "patch panel" if topology.panels else "switch"
+    many = "" if len(topology.switches) == 1 else "s" if topology.panels else "es"
+    switches = f"{len(topology.switches)} {kind}{many}"
+    return (
+        f"{topology.expression} is up: hosts {names[0]} to {last}, {switches}\n"
+        f"  from another terminal: testbed exec {names[0]} -- ping -c 3 {last}\n"
+        f"  Ctrl-C takes it down"
+    )

@@ -1,0 +1,51 @@
+"""Room on the disk: what a trial needs before it starts, and whether its lack is why one failed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from testbed.base.errors import DiskFullError
+from testbed.base.units import size_text
+from testbed.trial.model import Trial
+
+LEAST_ROOM_BYTES = 2**20
+"""With less than this left on the disk, that is why a trial failed."""
+
+
+def needed_bytes(trial: Trial) -> int:
+    """Room that a trial takes while it runs: the weights, the forest, and each worker's job, samples and log."""
+    forest, line = trial.network.forest, 400
+    own = 64 * 2**10 + line * trial.iterations
+    return trial.gradient_bytes + forest.reduce.nbytes + forest.broadcast.nbytes + own * trial.network.world
+
+
+def most_said_bytes(trial: Trial) -> int:
+    """What a process of a trial writes at most: of each iteration a line, and in the last line sketches and updates."""
+    return 2**20 + trial.iterations * (4096 + 64 * trial.network.world)
+
+
+def blame_full_disk(trial: Trial, directory: Path) -> None:
+    """
+    Raises:
+        DiskFullError: the disk is full, so whatever a trial's processes said before they failed, that is why.
+    """
+    free = shutil.disk_usage(directory).free
+    if free < LEAST_ROOM_BYTES:
+        raise DiskFullError(
+            f"{directory}: the disk is full, and so {trial.id} failed",
+            fix="free some space, then go on with testbed run --resume; finished trials are kept",
+        )
+
+
+def check_room(directory: Path, needed: int) -> None:
+    """
+    Raises:
+        DiskFullError: fewer than ``needed`` bytes are left on the disk.
+    """
+    free = shutil.disk_usage(directory).free
+    if free < needed:
+        raise DiskFullError(
+            f"{directory}: {size_text(free)} are left on the disk, the next trial needs {size_text(needed)}",
+            fix="free some space, then go on with testbed run --resume; finished trials are kept",
+        )

@@ -1,0 +1,1 @@
+"""Trials that go on when nodes die."""

@@ -1,0 +1,173 @@
+"""What a trial went through in which nodes died and the others went on, and how its record tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from analysis import metrics
+from testbed.recovery.phases import Phase
+from testbed.spec.perturb import Freeze, Kill
+from testbed.trial.model import Network, Trial
+from workloads.sync.cost import goodput
+from workloads.sync.flows import pairs
+
+
+@dataclass(frozen=True)
+class Death:
+    """``at_s`` is when the process ended, on the clock of samples; ``how`` goes after its name."""
+
+    node: int
+    at_s: float
+    how: str
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """One round: who had died since the last, and with which iteration and network the others went on.
+
+    ``behind`` are the nodes that took the weights of ``ahead``; ``called_s`` and ``sent_on_s`` are when the round began
+    and ended, on the clock of samples.
+    """
+
+    deaths: tuple[Death, ...]
+    first: int
+    network: Network
+    ahead: int
+    behind: tuple[int, ...]
+    called_s: float
+    sent_on_s: float
+
+
+@dataclass(frozen=True)
+class Course:
+    """A trial's phases and the rounds that ended them; ``late`` are those who died when nothing was left to do."""
+
+    phases: tuple[Phase, ...]
+    recoveries: tuple[Recovery, ...] = ()
+    late: tuple[Death, ...] = ()
+
+    @property
+    def deaths(self) -> tuple[Death, ...]:
+        return (*(death for recovery in self.recoveries for death in recovery.deaths), *self.late)
+
+    @property
+    def dead(self) -> set[int]:
+        return {death.node for death in self.deaths}
+
+    @property
+    def behind(self) -> set[tuple[int, int]]:
+        """(node, iteration) of each iteration whose outcome a worker took from another."""
+        return {(node, recovery.first - 1) for recovery in self.recoveries for node in recovery.behind}
+
+
+def undisturbed(trial: Trial) -> Course:
+    """The course of a trial in which nobody died."""
+    return Course((Phase(0, trial.iterations, trial.network),))
+
+
+def spoilt_bytes(trial: Trial, course: Course) -> float:
+    """The most bytes, headers included and counted on every link, that iterations which were broken off, and weights
+    that were given on, can have put on the wire beside those of all iterations that counted."""
+    before = [trial.network, *(recovery.network for recovery in course.recoveries)]
+    whole = 0.0
+    for network, recovery in zip(before, course.recoveries, strict=False):
+        whole += float(network.cost.link_bytes.sum())
+        for node in recovery.behind:
+            (path, *_) = trial.network.topology.paths(recovery.ahead, node)
+            whole += 2 * 4 * network.floats * len(path.links)
+    return whole / goodput(trial.spec.links.mtu)
+
+
+def unasked(trial: Trial, course: Course) -> int:
+    """How many have died that no perturbation of the spec kills, or freezes."""
+    asked: set[str] = set()
+    for one in trial.perturbations:
+        asked |= set(one.nodes if isinstance(one, Kill) else one.hosts if isinstance(one, Freeze) else ())
+    return sum(trial.network.topology.nodes[death.node].name not in asked for death in course.deaths)
+
+
+def sentence(trial: Trial, course: Course) -> str:
+    """Who died, and who went on with what."""
+    told = []
+    for recovery in course.recoveries:
+        if recovery.deaths:
+            told.append(
+                f"{_who(trial, recovery.deaths)}; from iteration {recovery.first} on {recovery.network.world} workers "
+                f"with {goes_on_as(recovery.network)}"
+            )
+        else:
+            told.append(f"from iteration {recovery.first} on all again, after nobody had moved")
+    if course.late:
+        told.append(f"{_who(trial, course.late)} when all was done")
+    return "; ".join(told)
+
+
+def goes_on_as(network: Network) -> str:
+    """``rina, leaf1 adding``, or ``rina, a ring``: what is left of a scheme."""
+    forest = network.forest
+    inner = sorted({node for pair in pairs(forest) for node in pair} - set(forest.workers))
+    what = f"{', '.join(forest.nodes[node] for node in inner)} adding" if inner else "a ring"
+    return f"{network.scheme_text}, {what}"
+
+
+def record(trial: Trial, course: Course, samples: pd.DataFrame) -> dict[str, Any] | None:
+    """What the trial's JSON holds of it, times in seconds since the first iteration began; None if nobody died.
+
+    ``recovered_s`` of a round counts from the first of its deaths (or, where a process stood still, from when that was
+    noticed) to the end of the next iteration; it is None where none was left.
+    """
+    if not course.recoveries and not course.late:
+        return None
+    start_s = float(samples["start_s"].min())
+    names = [node.name for node in trial.network.topology.nodes]
+    return {
+        "deaths": [
+            {"name": names[death.node], "how": death.how, "at_s": round(death.at_s - start_s, 6)}
+            for death in course.deaths
+        ],
+        "recoveries": [
+            {
+                "without": [names[death.node] for death in one.deaths],
+                "first": one.first,
+                "world": one.network.world,
+                "scheme": goes_on_as(one.network),
+                "behind": [names[node] for node in one.behind],
+                "called_s": round(one.called_s - start_s, 6),
+                "sent_on_s": round(one.sent_on_s - start_s, 6),
+                "recovered_s": _recovered_s(one, samples),
+            }
+            for one in course.recoveries
+        ],
+        "phases": [_phase(trial, phase, samples) for phase in course.phases],
+    }
+
+
+def _recovered_s(one: Recovery, samples: pd.DataFrame) -> float | None:
+    ends = samples.loc[samples["iteration"] == one.first, "end_s"]
+    if ends.empty:
+        return None
+    return round(float(ends.max()) - min([one.called_s, *(death.at_s for death in one.deaths)]), 6)
+
+
+def _phase(trial: Trial, phase: Phase, samples: pd.DataFrame) -> dict[str, Any]:
+    """Its GST and throughput; the first iterations of a trial, its warm-up, are left out of GST."""
+    rows = samples[samples["iteration"].between(phase.first, phase.stop - 1)]
+    gst = metrics.gst_s(rows, skip=max(0, min(trial.work.warmup, phase.stop - 1) - phase.first))
+    trained = trial.batch * phase.network.world * phase.iterations
+    return {
+        "first": phase.first,
+        "stop": phase.stop,
+        "world": phase.network.world,
+        "scheme": goes_on_as(phase.network),
+        "gst_median_s": float(gst.median()),
+        "gst_theory_s": phase.gst_theory_s(trial.spec.links.mtu),
+        "throughput_sps": metrics.throughput_sps(rows, trained),
+    }
+
+
+def _who(trial: Trial, deaths: Sequence[Death]) -> str:
+    return ", ".join(f"{trial.network.topology.nodes[death.node].name} {death.how}" for death in deaths)

@@ -1,0 +1,263 @@
+"""The harness's side of going on when nodes of a trial die: who is dead, and with what the others go on.
+
+A round begins when a process is killed, or when one checks in since it lost a neighbour or waited for one in vain. All
+are then called (those that still wait for connections look for that), and a round ends when each process has checked in
+or is dead; :mod:`workloads.failover` has the workers' side. A process that has not checked in within the spec's
+``failover`` time is taken for dead, and killed, so that it cannot come back. Then everybody gets a new job: a forest of
+the living (:func:`workloads.sync.schemes.repair`), and the iteration to go on with.
+
+A process that ends with an error of its own has not died: the error is the trial's, as it ever was.
+
+In Rina's paper agents and neighbours do this among themselves; here whoever runs the lab, which learns of a process's
+end from the kernel, does it for them.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from testbed.base.errors import SpecError, WorkerError
+from testbed.files import foreign
+from testbed.files.foreign import UnfitError
+from testbed.files.writing import named_errors
+from testbed.lab.base import Exit, Lab
+from testbed.recovery import phases
+from testbed.recovery.deaths import Course, Death, Recovery
+from testbed.trial import job_files
+from testbed.trial.job_files import Files
+from testbed.trial.model import Network, Trial
+from topologies.addressing import plan
+from workloads import failover
+from workloads.failover import checked_in, next_job, write_whole
+from workloads.job import Failover, Job, Peer
+from workloads.sync import codec
+from workloads.sync.cost import cost
+from workloads.sync.schemes import repair
+from workloads.sync.verify import verify
+
+FIX_SAID = "see its log, and what else writes into its folder"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a process says when it leaves a generation: how many iterations it has done, and why it left."""
+
+    completed: int
+    error: str
+
+
+class Coordinator:
+    """Watches over the processes of one trial; :meth:`look` is called again and again."""
+
+    def __init__(self, trial: Trial, files: Files, lab: Lab, congestion_control: str, nodes: Collection[int]) -> None:
+        """``nodes`` are those with a process."""
+        self._trial, self._files, self._lab, self._congestion_control = trial, files, lab, congestion_control
+        self._nodes = set(nodes)
+        self._changes: list[tuple[int, Network]] = [(0, trial.network)]
+        self._deaths: list[Death] = []
+        self._buried = 0
+        self._fenced: set[int] = set()
+        self._called_s: float | None = None
+        self._recoveries: list[Recovery] = []
+
+    @property
+    def course(self) -> Course:
+        """How the trial went."""
+        split = phases.split(self._changes, self._trial.iterations)
+        return Course(split, tuple(self._recoveries), tuple(self._unburied))
+
+    @property
+    def _unburied(self) -> list[Death]:
+        """Who died since the last round ended."""
+        return self._deaths[self._buried :]
+
+    def look(self, failed: Sequence[Exit], running: Collection[int]) -> list[Exit]:
+        """Note who ``failed`` since the last look, and take the round that it begins a step further.
+
+        Returns the exits that no trial survives.
+
+        Raises:
+            WorkerError: nobody is left, or the trial cannot go on though nobody died.
+        """
+        fatal = [exit for exit in failed if exit.status >= 0]
+        if fatal:
+            return fatal
+        killed = [exit for exit in failed if exit.status < 0]
+        self._deaths += [Death(exit.node, exit.ended_s, self._how(exit)) for exit in killed]
+        if not running:
+            if self._dead >= set(self._trial.network.forest.workers):
+                raise self._nobody()
+            return []
+        here = {node: said for node in running if (said := self._said(node)) is not None}
+        if self._called_s is None and (killed or here):
+            self._called_s = time.monotonic()
+            write_whole(Path(self._folder) / failover.CALL, "")
+        if self._called_s is None:
+            return []
+        if missing := set(running) - here.keys():
+            self._fence(missing - self._fenced)
+        else:
+            self._send_on(here)
+        return []
+
+    @property
+    def _dead(self) -> set[int]:
+        return {death.node for death in self._deaths}
+
+    @property
+    def _generation(self) -> int:
+        return len(self._recoveries)
+
+    @property
+    def _folder(self) -> str:
+        return str(self._files.generation(self._generation))
+
+    def _said(self, node: int) -> Said | None:
+        """What a process said when it left the generation; None while it has not.
+
+        Raises:
+            WorkerError: it makes no sense.
+        """
+        name = self._name(node)
+        try:
+            return read_left(checked_in(self._files.samples(name), self._generation), self._trial.iterations)
+        except FileNotFoundError:
+            return None
+        except (OSError, UnfitError) as error:
+            told = WorkerError(f"{name} left the others and said nothing that makes sense: {error}", fix=FIX_SAID)
+            told.node = node
+            raise told from None
+
+    @property
+    def _silence_s(self) -> float:
+        return self._trial.spec.silence_s
+
+    def _name(self, node: int) -> str:
+        return self._trial.network.topology.nodes[node].name
+
+    def _how(self, exit: Exit) -> str:
+        if exit.node in self._fenced:
+            return f"did not check in for {self._silence_s:g} s"
+        return f"was killed by {signal.Signals(-exit.status).name}"
+
+    def _fence(self, missing: Collection[int]) -> None:
+        """Kill those who have not checked in for too long."""
+        assert self._called_s is not None
+        if time.monotonic() - self._called_s < self._silence_s:
+            return
+        for node in missing:
+            self._fenced.add(node)
+            self._lab.signal(node, signal.SIGKILL)
+
+    def _send_on(self, said: Mapping[int, Said]) -> None:
+        """Everybody alive has left the generation: the next one begins."""
+        workers = sorted(node for node in said if node in self._trial.network.forest.workers)
+        if not workers:
+            raise self._nobody()
+        first = max(said[worker].completed for worker in workers)
+        ahead = next(worker for worker in workers if said[worker].completed == first)
+        new = tuple(self._unburied)
+        if not new and first == self._changes[-1][0]:
+            raise self._unexplained(said)
+        network = self._without_the_dead() if new else self._changes[-1][1]
+        behind = tuple(worker for worker in workers if said[worker].completed < first)
+        assert self._called_s is not None
+        self._recoveries.append(Recovery(new, first, network, ahead, behind, self._called_s, time.monotonic()))
+        self._buried, self._called_s = len(self._deaths), None
+        self._changes.append((first, network))
+        with named_errors(self._files.work):
+            self._write(said)
+
+    def _without_the_dead(self) -> Network:
+        """
+        Raises:
+            WorkerError: the scheme cannot do without them.
+        """
+        known, dead = self._trial.network, self._dead
+        try:
+            forest = repair(known.scheme_text, known.topology, known.gradient.tensors, dead)
+            verify(forest, known.topology)
+        except SpecError as error:
+            names = ", ".join(self._name(node) for node in sorted(dead))
+            told = WorkerError(f"the trial cannot go on without {names}: {error.problem}", fix=error.fix)
+            told.node = self._unburied[0].node
+            raise told from None
+        return replace(known, forest=forest, cost=cost(forest, known.topology, 4 * known.floats))
+
+    def _write(self, here: Collection[int]) -> None:
+        """The next generation's folder and forest, then the jobs that lead there."""
+        before = self._files.generation(self._generation - 1)
+        folder = Path(self._folder)
+        folder.mkdir()
+        last = self._recoveries[-1]
+        forest = folder / "forest.npz"
+        codec.save(last.network.forest, forest)
+        trial = replace(self._trial, network=last.network)
+        found = {job.node: job for job in job_files.jobs(trial, self._files, self._congestion_control)}
+        for node in here:
+            name = self._name(node)
+            job = Job.load(self._files.work / f"{name}.json")  # pace, slowdowns and jitter stay a worker's own
+            if node in found:
+                new = found[node]
+                job = replace(
+                    job, rank=new.rank, world=new.world, peers=new.peers, training=new.training, weights=new.weights
+                )
+            job = replace(job, forest=str(forest), probes=(), failover=self._failover(node, node in found))
+            write_whole(next_job(str(before), name), job.text())
+
+    def _failover(self, node: int, is_needed: bool) -> Failover:
+        """A process that the forest no longer needs has nothing left to do."""
+        last = self._recoveries[-1]
+        taken = phases.contributions(phases.split(self._changes, last.first)) * self._trial.batch
+        fewer = last.first * last.network.world * self._trial.batch
+        state: tuple[Peer, ...] = ()
+        if node == last.ahead:
+            state = tuple(self._peer(node, other) for other in last.behind)
+        elif node in last.behind:
+            state = (self._peer(node, last.ahead),)
+        return Failover(
+            generation=self._generation,
+            folder=self._folder,
+            silence_s=self._silence_s,
+            first=last.first if is_needed else self._trial.iterations,
+            shift=0 if self._trial.compute.mode == "none" else taken - fewer,  # none repeats the first one's samples
+            state=state,
+        )
+
+    def _peer(self, node: int, other: int) -> Peer:
+        return replace(job_files.peer(plan(self._trial.network.topology), node, other), port=job_files.STATE_PORT)
+
+    def _nobody(self) -> WorkerError:
+        first, *others = self._deaths
+        more = f", and {len(others)} more" if others else ""
+        error = WorkerError(
+            f"no worker is left: {self._name(first.node)} {first.how}{more}", fix="see why they died, or kill fewer"
+        )
+        error.node = first.node
+        return error
+
+    def _unexplained(self, said: Mapping[int, Said]) -> WorkerError:
+        """Nobody died, and nothing was done since the last time that somebody lost a neighbour."""
+        node = min(said)
+        return WorkerError(
+            f"every process lives, and they cannot go on: {said[node].error}",
+            fix="see whether a link is down; or give a longer failover time, for computing takes part of it",
+        )
+
+
+def read_left(path: Path, iterations: int) -> Said:
+    """What a process wrote when it left, of a trial of so many iterations.
+
+    Raises:
+        UnfitError: it says something else.
+        OSError: it cannot be read.
+    """
+    found = foreign.read_object(path, path.parent)
+    completed, error = found.get("completed"), found.get("error")
+    if type(completed) is not int or not 0 <= completed <= iterations or not isinstance(error, str):
+        raise UnfitError(f"completed is {completed!r:.40} and error {error!r:.40}")
+    return Said(completed, error)

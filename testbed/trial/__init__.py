@@ -1,0 +1,1 @@
+"""One trial: what it is, and how it runs in a lab."""

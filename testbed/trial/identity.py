@@ -1,0 +1,62 @@
+"""Whether a trial that ran is one that is asked for now: a digest of everything that its result depends on.
+
+What is of no concern is left out, and everything else counts, so that a key that is new counts, too, and a scheme's
+forest counts as it reaches the workers, whatever it is made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.sync import codec
+
+if TYPE_CHECKING:
+    from testbed.trial.model import Trial
+
+PATIENCE = {"timeout_s", "start_timeout_s", "retries", "quiet_s"}
+"""How long is waited, and how often is measured again: settings on which no trial's result depends."""
+OF_NO_CONCERN = {"name", "where", "repeats", *PATIENCE}
+"""What of a spec changes no trial's result."""
+OF_SOME = {"arms", "perturb", "docker", "failover_s"}
+"""What is of concern to some of its trials, or not all of it."""
+
+
+def identity(trial: Trial) -> str:
+    """The digest, in hexadecimal; the same in every process, and for all repeats of a trial."""
+    topology, cost = trial.network.topology, trial.network.cost
+    digest = hashlib.sha256(json.dumps(_settings(trial), sort_keys=True).encode())
+    digest.update(repr((topology.nodes, topology.links, topology.panels)).encode())
+    arrays = codec.encode(trial.network.forest) | {"routes": cost.link_bytes}
+    if not trial.command and trial.stragglers is not None:
+        arrays |= vars(trial.stragglers)
+    for name, array in arrays.items():
+        _add(digest, name, array)
+    return digest.hexdigest()
+
+
+def _settings(trial: Trial) -> dict[str, Any]:
+    """What the spec says of this trial, what each worker does, and the files that it names."""
+    spec, arm = trial.spec, trial.network.arm
+    settings: dict[str, Any] = spec.model_dump(exclude=OF_NO_CONCERN | OF_SOME)
+    settings["arm"] = [arm.topology, arm.scheme]
+    settings["perturb"] = [one.model_dump() for one in trial.perturbations]
+    settings["docker"] = spec.docker.model_dump() if spec.lab == "docker" else None
+    settings["failover"] = spec.failover_s if trial.survives else None
+    settings["inputs"] = dict(trial.inputs)
+    if not trial.command:
+        settings["workload"] |= {"batch": trial.batch, "compute": vars(trial.compute)}
+        settings["training"] = asdict(trial.training)
+        settings["gradient"] = repr(trial.network.gradient)
+    return settings
+
+
+def _add(digest: hashlib._Hash, name: str, array: NDArray[np.generic]) -> None:
+    """A name, and an array with what tells it from another that has the same bytes."""
+    digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+    digest.update(array.tobytes())

@@ -1,0 +1,242 @@
+"""From a trial to one job file for each process: who talks to whom at which address and port, and what it trains."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from pathlib import Path
+
+from testbed.lab.base import Launch, LinkSettings
+from testbed.perturb import targets
+from testbed.trial.model import Network, Trial, link_settings
+from topologies.addressing import Addresses, plan
+from topologies.bursts import Burst
+from topologies.model import Topology
+from workloads.arrivals import SETTLE
+from workloads.job import Compute, Failover, Job, Meeting, Peer, Probe, StepJitter, Training
+from workloads.sync import codec, libraries
+from workloads.sync.flows import neighbours, pairs
+from workloads.sync.forest import Forest
+from workloads.sync.schemes import survives
+
+SYNC_PORT = 10_000
+"""A connection's port is this plus the index of the node that opens it: below Linux's ephemeral range (32768)."""
+PROBE_PORT = 9_000
+"""A NIC listens for its burst at this plus its port number on the host."""
+LIBRARY_PORT = 9_500
+"""Rank 0 of a library that needs a meeting place listens here."""
+STATE_PORT = 9_600
+"""Who gives weights to others, or takes them, after a node died, listens here."""
+PROBE_S = 1.0
+"""Long enough that a core taken away for a tick or two does not decide the rate, short beside a trial."""
+LEAST_PROBE_BITS = 5_000_000
+"""Of a burst over a slow link, which takes longer: its rate is taken in ten slices, and 42 packets are in each."""
+INITIAL_WINDOW_BITS = 10 * 1448 * 8
+"""What Linux sends before the first acknowledgement (RFC 6928)."""
+
+PACE = 1.1
+"""A burst whose way is slower than its NIC is sent this much faster than that way, which fills it. Unpaced, megabytes
+would queue before the slow link, and behind them the acknowledgements of the burst that comes the other way."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where one trial's files are while it runs; ``logs`` stays, ``work`` goes.
+
+    ``work`` is the harness's: processes on the nodes read there, and write each in its node's :meth:`own` folder.
+    """
+
+    work: Path
+    logs: Path
+
+    def own(self, name: str) -> Path:
+        """The folder of the process on a node, where it writes all that it writes."""
+        return self.work / name
+
+    def make(self, topology: Topology) -> None:
+        """Make the folders of processes, wherever there may be some, in ``work``, which is there."""
+        for node in topology.nodes:
+            if node.kind != "panel":
+                self.own(node.name).mkdir(0o700)
+
+    def samples(self, name: str) -> Path:
+        return self.own(name) / "samples.jsonl"
+
+    def weights(self, name: str) -> Path:
+        """The final weights, of rank 0."""
+        return self.own(name) / "weights.npy"
+
+    def log(self, name: str) -> Path:
+        return self.logs / f"{name}.log"
+
+    @property
+    def agent(self) -> Path:
+        """The program that runs a command on another host."""
+        return self.work / "agent.sh"
+
+    @property
+    def forest(self) -> Path:
+        return self.work / "forest.npz"
+
+    def generation(self, number: int) -> Path:
+        """The folder of one generation of a trial that survives deaths, see :mod:`testbed.recovery.failover`."""
+        return self.work / f"generation-{number}"
+
+
+def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[str] = ()) -> list[Launch]:
+    """Write the forest and every process's job into ``files.work``; what the lab is to launch.
+
+    ``agent`` is the lab's command that reaches another host; a library gets it as one program.
+    """
+    codec.save(trial.network.forest, files.forest)
+    files.generation(0).mkdir()
+    if agent:
+        files.agent.write_text(f'#!/bin/sh\nexec {shlex.join(agent)} "$@"\n')
+        files.agent.chmod(0o755)
+    torch = isinstance(trial.training, Training) or libraries.imports_torch(trial.network.forest.library)
+    launches = []
+    for job in jobs(trial, files, congestion_control):
+        path = files.work / f"{job.name}.json"
+        job.save(path)
+        launches.append(Launch(job.node, str(path), str(files.log(job.name)), torch=torch))
+    return launches
+
+
+def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
+    """One job for each worker, then for each node that only passes chunks on."""
+    topology, forest = trial.network.topology, trial.network.forest
+    addresses = plan(topology)
+    bursts = probes(topology, addresses, link_settings(trial.spec))
+    rank = {node: r for r, node in enumerate(forest.workers)}
+    for node in [*forest.workers, *(other for other in inner_nodes(forest) if other not in rank)]:
+        name = forest.nodes[node]
+        yield Job(
+            trial=trial.id,
+            node=node,
+            name=name,
+            rank=rank.get(node),
+            world=len(forest.workers),
+            forest=str(files.forest),
+            peers=() if forest.library else tuple(peer(addresses, node, p) for p in neighbours(forest, node)),
+            training=trial.training,
+            compute=_compute(trial, rank.get(node)),
+            overlap=trial.work.overlap,
+            buckets=trial.network.gradient.buckets,
+            priority=trial.work.priority == "layer",
+            chunk_bytes=trial.work.chunk_bytes,
+            congestion_control=congestion_control,
+            start_timeout_s=trial.spec.start_timeout_s,
+            timeout_s=trial.spec.timeout_s,
+            samples=str(files.samples(name)),
+            weights=str(files.weights(name)) if rank.get(node) == 0 else None,
+            probes=bursts.get(node, ()),
+            failover=Failover(0, str(files.generation(0)), trial.spec.silence_s) if trial.survives else None,
+            meeting=_meeting(forest, addresses, node, files) if forest.library else None,
+            jitter=_jitter(trial, node) if node in rank else None,
+        )
+
+
+def _compute(trial: Trial, rank: int | None) -> Compute:
+    """How long a worker's computing takes, its own slowdowns included."""
+    slow = trial.stragglers
+    if slow is None or rank is None:
+        return trial.compute
+    return replace(trial.compute, factor=tuple(slow.factor[rank]), extra_s=tuple(slow.extra_s[rank]))
+
+
+def _jitter(trial: Trial, node: int) -> StepJitter | None:
+    """Of several that a worker has, variances add up, as those of independent normal distributions do."""
+    topology = trial.network.topology
+    sigmas = [one.sigma_s for one in trial.jitter if node in targets.hosts(topology, one.workers)]
+    return StepJitter(math.hypot(*sigmas), (trial.spec.seed, node)) if sigmas else None
+
+
+def _meeting(forest: Forest, addresses: Addresses, node: int, files: Files) -> Meeting:
+    """Hosts have one NIC each, or the scheme would have been refused."""
+    return Meeting(
+        hosts=tuple(forest.nodes[worker] for worker in forest.workers),
+        local=addresses.of(node, 0),
+        first=addresses.of(forest.workers[0], 0),
+        port=LIBRARY_PORT,
+        agent=str(files.agent),
+    )
+
+
+def inner_nodes(forest: Forest) -> list[int]:
+    """The nodes that are part of some tree, in order."""
+    return sorted({node for pair in pairs(forest) for node in pair})
+
+
+def peer(addresses: Addresses, node: int, other: int) -> Peer:
+    """``node``'s side of its one connection with ``other``; the lower index opens it."""
+    local, remote = addresses.flow(node, other)
+    return Peer(node=other, local=local, remote=remote, port=SYNC_PORT + min(node, other))
+
+
+def host_pairs(network: Network, background: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
+    """(source, destination) of every flow of a trial, probes and ``background`` included: what the lab needs routes
+    for."""
+    everyone = _whoever_may_meet(network)
+    wanted = {*pairs(network.forest), *permutations(everyone, 2), *background}
+    wanted |= {(burst.src, burst.dst) for burst in network.topology.bursts}
+    return sorted(wanted | {(dst, src) for src, dst in wanted})
+
+
+def _whoever_may_meet(network: Network) -> Sequence[int]:
+    """Nodes any two of which may connect, whatever the forest says: of a library or a command, which connect whom they
+    like, and of a scheme that goes on with another forest when a node dies."""
+    forest, topology = network.forest, network.topology
+    if forest.library or not forest.classes:
+        return forest.workers
+    if survives(network.scheme_text):
+        return [*topology.hosts, *(switch for switch in topology.switches if topology.nodes[switch].ina)]
+    return ()
+
+
+def probes(topology: Topology, addresses: Addresses, settings: LinkSettings) -> dict[int, tuple[Probe, ...]]:
+    """For each host, its NICs' part in :attr:`Topology.bursts`: where to send, and where to expect whose burst."""
+    sends = {burst.src_link: burst for burst in topology.bursts}
+    receives = {burst.dst_link ^ 1: burst for burst in topology.bursts}
+    slowest_bps = min((burst.rate_bps(topology) for burst in topology.bursts), default=1)
+    slowest_start_s = max(
+        (slow_start_s(burst.rate_bps(topology), burst.round_trip_s(topology)) for burst in topology.bursts), default=0.0
+    )
+    found: dict[int, list[Probe]] = defaultdict(list)
+    for link in sorted(sends.keys() & receives.keys()):
+        out, back = sends[link], receives[link]
+        local, remote = addresses.flow(out.src, out.dst)
+        way_bps, nic_bps = out.rate_bps(topology), topology.links[link // 2].rate_bps
+        found[out.src].append(
+            Probe(
+                local=local,
+                remote=remote,
+                source=addresses.flow(back.src, back.dst)[0],
+                send_port=_probe_port(topology, out.dst_link ^ 1),
+                listen_port=_probe_port(topology, link),
+                rate_bps=round(back.rate_bps(topology) * back.arrives(topology, settings.loss)),
+                duration_s=max(PROBE_S, LEAST_PROBE_BITS / slowest_bps, slowest_start_s / SETTLE),
+                pace_bps=round(PACE * way_bps) if way_bps < nic_bps else None,
+                datagram_bytes=settings.datagram_bytes,
+            )
+        )
+    return {host: tuple(one) for host, one in found.items()}
+
+
+def slow_start_s(rate_bps: float, round_trip_s: float) -> float:
+    """How long TCP takes until as much is on its way as the way holds: it doubles with each round trip."""
+    return round_trip_s * (2 + math.log2(max(1.0, rate_bps * round_trip_s / INITIAL_WINDOW_BITS)))
+
+
+def burst_addresses(topology: Topology) -> list[tuple[Burst, str, str]]:
+    """Each burst with the addresses of the NICs that send and receive it."""
+    addresses = plan(topology)
+    return [(burst, *addresses.flow(burst.src, burst.dst)) for burst in topology.bursts]
+
+
+def _probe_port(topology: Topology, link: int) -> int:
+    """Where the NIC that ``link`` leaves from listens."""
+    return PROBE_PORT + topology.port_at_tail(link)

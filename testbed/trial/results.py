@@ -1,0 +1,212 @@
+"""What a finished trial says: metrics from its samples, its JSON, its Parquet table and its row in results.csv."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypedDict
+
+import numpy as np
+import pandas as pd
+
+from analysis import metrics
+from analysis.verdicts import NUMBERS, WITHOUT_CERTIFICATE, numbers_of, verdict_of
+from testbed import fidelity
+from testbed.evidence.bounds import Bounds
+from testbed.experiment.attempts import made
+from testbed.files.writing import write_bytes
+from testbed.lab.base import Counters
+from testbed.recovery.phases import Phase, contributions, gst_theory_s, link_bytes, wire_bytes
+from testbed.trial.model import Trial
+from workloads.sync.cost import goodput
+
+SCHEMA = 1
+COLUMNS = (
+    *("trial", "label", "topology", "scheme", "batch", "iterations", "world", "status"),
+    *("jct_s", "compute_s", "sync_s", "gst_median_s", "gst_p95_s", "gst_theory_s", "gst_ratio"),
+    *("throughput_sps", "wire_bytes", "test_accuracy", "weights_error", "fidelity", "reasons"),
+    *("kind", "model", "scale", "wrong_elements", "straggler_wait_s"),
+    *("staleness_median", "staleness_p95", "staleness_max", "repeat", "attempts", "iteration_median_s"),
+    *(f"{name}_{what}" for name in NUMBERS for what in ("verdict", "error")),
+    *(f"{name}_verdict" for name in WITHOUT_CERTIFICATE),
+)
+"""Of every run; after them come the fields that are swept, by their names."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a formula begins with."""
+SAMPLE_COLUMNS = {
+    "start": "start_s",
+    "ready": "ready_s",
+    "sum": "sum_s",
+    "end": "end_s",
+    "i": "iteration",
+}
+"""Names of the workers' fields in the table, where they differ."""
+
+
+def table(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row for each (rank, iteration), from the workers' ``iteration`` lines; times on the machine's clock."""
+    frame = pd.DataFrame(list(lines)).drop(columns="kind").rename(columns=SAMPLE_COLUMNS)
+    first = ["rank", "node", "iteration", "start_s", "ready_s", "sum_s", "end_s", "loss"]
+    frame["loss"] = frame["loss"].astype(float)  # of profiles it is None: nothing is trained
+    return frame[[*first, *(name for name in frame if name not in first)]].sort_values(
+        ["rank", "iteration"], ignore_index=True
+    )
+
+
+def save_samples(path: Path, samples: pd.DataFrame, folder: int | None = None) -> None:
+    """Write the table as Parquet, times relative to the trial's first start; ``folder`` as in :func:`write_bytes`.
+
+    Raises:
+        DiskFullError, OutputError: it cannot be written.
+    """
+    moments = ["start_s", "ready_s", "sum_s", "end_s"]
+    relative = samples.assign(**{name: samples[name] - samples["start_s"].min() for name in moments})
+    write_bytes(path, relative.to_parquet(index=False), folder=folder)
+
+
+def measure(
+    trial: Trial, samples: pd.DataFrame, phases: Sequence[Phase], bounds: Bounds | None, sent_bytes: float | None
+) -> dict[str, float | None]:
+    """The trial's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included, if known."""
+    gst = metrics.gst_s(samples, skip=trial.work.warmup)
+    median, size = float(gst.median()), trial.gradient_bytes
+    # Of an asynchronous scheme a worker may do more iterations than there are rounds.
+    theory = gst_theory_s(phases, trial.spec.links.mtu).reindex(gst.index, method="ffill")
+    return {
+        "jct_s": metrics.jct_s(samples),
+        "compute_s": metrics.compute_s(samples),
+        "sync_s": metrics.sync_s(samples),
+        "straggler_wait_s": float(np.nanmean(metrics.waits_s(samples, skip=trial.work.warmup))),
+        "gst_median_s": median,
+        "gst_p95_s": float(gst.quantile(0.95)),
+        "gst_theory_s": float(theory.median()),
+        "gst_ratio": _over_bound(gst, theory if bounds is None else bounds.gst_s),
+        "iteration_median_s": float(metrics.iterations_s(samples, skip=trial.work.warmup).median()),
+        "throughput_sps": metrics.throughput_sps(samples, trial.batch * contributions(phases)),
+        "wire_bytes": sent_bytes,
+        "wire_bytes_theory": wire_bytes(phases) if trial.knows_bytes else None,
+        "algbw_bps": None if trial.asynchronous else metrics.algbw_bps(size, median),
+        "busbw_bps": None if trial.asynchronous else metrics.busbw_bps(size, median, trial.network.world),
+        **staleness(metrics.staleness(samples, skip=trial.work.warmup)),
+    }
+
+
+def _over_bound(gst_s: pd.Series[float], bound_s: pd.Series[float]) -> float | None:
+    """Median GST over the median of the least that it can be; None where nothing bounds most iterations."""
+    least_s = float(bound_s.loc[gst_s.index].median())
+    return float(gst_s.median()) / least_s if least_s > 0 else None
+
+
+def staleness(updates: pd.Series[int] | None) -> dict[str, float | None]:
+    """How stale updates were; None in a synchronous scheme, which has none."""
+    if updates is None:
+        return dict.fromkeys(("staleness_median", "staleness_p95", "staleness_max"))
+    return {
+        "staleness_median": float(updates.median()),
+        "staleness_p95": float(updates.quantile(0.95)),
+        "staleness_max": float(updates.max()),
+    }
+
+
+def since(before: Iterable[Counters], after: Iterable[Counters]) -> list[Counters]:
+    """What the kernel counted between two readings."""
+    return [
+        replace(now, bytes=now.bytes - then.bytes, packets=now.packets - then.packets, drops=now.drops - then.drops)
+        for then, now in zip(before, after, strict=True)
+    ]
+
+
+def burst(line: Mapping[str, Any]) -> dict[str, Any]:
+    """What the trial's JSON keeps of a process's ``probe`` line."""
+    return {key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")}
+
+
+LinkRecord = TypedDict(
+    "LinkRecord",
+    {
+        "link": int,
+        "from": str,
+        "to": str,
+        "rate_bps": int,
+        "bytes": int | None,
+        "other_bytes": int,
+        "drops": int | None,
+        "theory_bytes": int | None,
+        "extra_bytes": int,
+    },
+)
+"""What a trial's JSON holds of a directed link: ``bytes`` and ``drops`` are None where the lab does not count it, and
+``theory_bytes`` where nobody knows them. ``other_bytes`` are those of bursts and background flows, which ``bytes`` has
+not, and ``extra_bytes`` what TCP may have added: acknowledgements, and what it sent again."""
+
+
+def links(
+    trial: Trial,
+    phases: Sequence[Phase],
+    counters: Iterable[Counters],
+    other_bytes: Mapping[int, float],
+    extra_bytes: Mapping[int, float],
+) -> list[LinkRecord]:
+    """For each directed link what the kernel counted during training and what theory expects, headers included.
+
+    ``other_bytes`` is the part of the count, by directed link, of bursts and of background flows, and ``extra_bytes``
+    what TCP may have added on that link: acknowledgements, and what it sent again.
+    """
+    topology = trial.network.topology
+    theory = link_bytes(phases) / goodput(trial.spec.links.mtu)
+    known = trial.knows_bytes
+    counted = {count.directed_link: count for count in counters}
+    found: list[LinkRecord] = []
+    for link in range(2 * len(topology.links)):
+        count, others = counted.get(link), other_bytes.get(link, 0.0)
+        found.append(
+            {
+                "link": link,
+                "from": topology.nodes[topology.tail(link)].name,
+                "to": topology.nodes[topology.head(link)].name,
+                "rate_bps": topology.links[link // 2].rate_bps,
+                "bytes": max(0, round(count.bytes - others)) if count else None,
+                "other_bytes": round(others),
+                "drops": count.drops if count else None,
+                "theory_bytes": round(theory[link]) if known else None,
+                "extra_bytes": round(extra_bytes.get(link, 0.0)),
+            }
+        )
+    return found
+
+
+def row(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A trial's JSON as its row in results.csv."""
+    flat = {**record, **(record["metrics"] or {}), **(record["accuracy"] or {}), **(record.get("sums") or {})}
+    judged = record["fidelity"] or {}
+    why = record["error"] if record["status"] == "failed" else fidelity.reasons(judged)
+    flat |= {"trial": record["id"], "fidelity": judged.get("verdict"), "reasons": why, "attempts": made(record)}
+    numbers = numbers_of(judged)
+    for name in (*NUMBERS, *WITHOUT_CERTIFICATE):
+        if number := verdict_of(numbers, name):
+            flat |= {f"{name}_verdict": number.verdict, f"{name}_error": number.error}
+    return {name: flat.get(name) for name in COLUMNS} | dict(record.get("point", {}))
+
+
+def _no_formula(value: object) -> object:
+    """Text that a spreadsheet would take for a formula, with an apostrophe before it, which makes it text there."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+
+
+def save_csv(path: Path, records: Iterable[Mapping[str, Any]], folder: int | None = None) -> None:
+    """Write results.csv: one row a trial, in the order given, and nothing in it that a spreadsheet would compute;
+    ``folder`` as in :func:`write_bytes`.
+
+    Raises:
+        DiskFullError, OutputError: it cannot be written.
+    """
+    rows = [row(record) for record in records]
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, dict.fromkeys(chain(COLUMNS, *rows)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _no_formula(value) for name, value in one.items()} for one in rows)
+    write_bytes(path, text.getvalue().encode(), folder=folder)

@@ -1,0 +1,248 @@
+"""Waiting for a trial's workers: until all are done, one of them dies, or nothing happens for too long."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from testbed.base.errors import TrialError, TrialTimeoutError, WorkerError
+from testbed.base.listing import shortened
+from testbed.base.printable import printable
+from testbed.files import foreign
+from testbed.files.following import Feed
+from testbed.files.foreign import UnfitError
+from testbed.lab.base import Exit, Lab, Launch
+from testbed.recovery.failover import Coordinator
+from testbed.trial.job_files import Files
+from testbed.trial.worker_lines import check_said, said
+
+POLL_S = 0.1
+GRACE_S = 5.0
+"""Workers give up on a silent neighbour after the spec's timeout and can say which; only then do we give up on them."""
+SETTLE_S = 1.0
+"""Workers that lose a neighbour, or wait for the same one in vain, end within this time of each other."""
+TAIL_LINES, TAIL_BYTES, LONGEST_SHOWN = 12, 2**16, 1000
+"""Of a log what is told of it; lines of more characters are cut."""
+MOST_NAMED = 5
+"""Of nodes that an error is about."""
+LARGEST_LOG_BYTES = 2**30
+"""Of a process; a disk that is full ends all other trials as well."""
+MOST_BYTES = 2**26
+"""Of a samples file of which nobody says how large it may be."""
+ITERATION = b'{"kind": "iteration"'
+"""How the line of each begins."""
+OUT_OF_MEMORY = "unless somebody did that, memory ran out: see dmesg, then take fewer workers or a smaller batch"
+
+
+def wait(
+    lab: Lab,
+    launches: Sequence[Launch],
+    names: Sequence[str],
+    files: Files,
+    timeout_s: float,
+    tick: Callable[[int], None],
+    start_timeout_s: float,
+    coordinator: Coordinator | None = None,
+) -> None:
+    """Return when every worker has ended well; ``tick`` is told how many iterations the first that runs has done.
+
+    ``names`` are those of all nodes, by index. A ``coordinator`` keeps a trial going when some are killed.
+
+    Raises:
+        WorkerError: a worker ended otherwise; the text has the end of its log.
+        TrialTimeoutError: no worker wrote anything for ``timeout_s`` and a grace on top; until each has written
+            something, which it does when it has met the others, ``start_timeout_s`` counts instead.
+        TrialError: a log is too large.
+    """
+    running = {launch.node for launch in launches}
+    samples = {launch.node: files.samples(names[launch.node]) for launch in launches}
+    feed = Feed(samples)
+    sizes, changed_s = [-1], time.monotonic()
+    while True:
+        exits = lab.exits()
+        failed = [exit for exit in exits if exit.status != 0]
+        running -= {exit.node for exit in exits}
+        if coordinator:
+            failed = coordinator.look(failed, running)
+        if failed:
+            raise died(*settle(lab, failed, running), names, files)
+        if not running:
+            return
+        now, found = time.monotonic(), [size_bytes(path) for path in samples.values()]
+        if found != sizes:
+            sizes, changed_s = found, now
+            tick(feed.count(min(running), ITERATION))  # the first may have died
+        limit_s, option = (timeout_s, "timeout") if all(sizes) else (start_timeout_s, "start_timeout")
+        if now - changed_s > limit_s + GRACE_S:
+            raise _stuck(lab, sorted(running), names, files, limit_s, option)
+        check_logs(files.log(names[node]) for node in running)
+        time.sleep(POLL_S)
+
+
+def check_logs(logs: Iterable[Path]) -> None:
+    """
+    Raises:
+        TrialError: a process has written so much that the disk would be full before long.
+    """
+    for log in logs:
+        if size_bytes(log) > LARGEST_LOG_BYTES:
+            raise TrialError(
+                f"{log} has more than {LARGEST_LOG_BYTES:,} bytes, which is as much as a log may have",
+                fix="print less, or write to a file of the process's own folder",
+            )
+
+
+def settle(lab: Lab, failed: list[Exit], running: set[int]) -> tuple[list[Exit], set[int]]:
+    """Give the others a moment to fail as well: all that failed, and who is still running, which may be who hangs."""
+    end = time.monotonic() + SETTLE_S
+    while running and time.monotonic() < end:
+        time.sleep(POLL_S)
+        exits = lab.exits()
+        failed = failed + [exit for exit in exits if exit.status != 0]
+        running = running - {exit.node for exit in exits}
+    return failed, running
+
+
+def died(
+    failed: Sequence[Exit],
+    running: Collection[int],
+    names: Sequence[str],
+    files: Files,
+    called: Callable[[int], str] | None = None,
+) -> WorkerError:
+    """The error about the worker that failed first, rather than those that then missed it: one that a signal ended, or
+    one that does not name a neighbour as the cause.
+
+    ``called`` is how to speak of the process on a node.
+    """
+    errors = {exit.node: _last_words(files.samples(names[exit.node])) for exit in failed}
+    first = min(failed, key=lambda exit: (exit.status >= 0, errors[exit.node].get("elsewhere", False)))
+    name, said = names[first.node], errors[first.node]
+    who = called(first.node) if called else f"the worker on {name}"
+    problem = f"{who} {ending(first.status)}" + (f": {said['error']}" if said else "")
+    if running:
+        problem += f"; still running a moment later: {shortened([names[node] for node in sorted(running)], MOST_NAMED)}"
+    fix = said.get("fix") or (OUT_OF_MEMORY if first.status == -signal.SIGKILL else "mend what the log tells")
+    error = WorkerError(f"{problem}\n{tail(files.log(name))}", fix=f"{fix}; all of its log: {files.log(name)}")
+    error.node, error.at_s, error.signalled = first.node, first.ended_s, first.status < 0
+    return error
+
+
+def ending(status: int) -> str:
+    """``was killed by SIGKILL`` for -9, ``ended with exit status 1`` for 1."""
+    if status >= 0:
+        return f"ended with exit status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"
+
+
+def tail(log: Path) -> str:
+    """The last lines of a worker's log, indented, with whatever could move a terminal's cursor written out."""
+    try:
+        lines = foreign.read_tail(log, TAIL_BYTES, log.parent).decode(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    except UnfitError as error:
+        lines = [f"(its log {error})"]
+    shown = lines[-TAIL_LINES:] or ["(its log is empty)"]
+    return "\n".join(f"    | {printable(line[:LONGEST_SHOWN])}" for line in shown)
+
+
+def read(path: Path, most_bytes: int = MOST_BYTES) -> list[dict[str, Any]]:
+    """The JSON lines of a samples file, none where there is no file; a last line cut short by its writer's death is
+    left out.
+
+    Raises:
+        TrialError: it is no file of at most ``most_bytes``, or a line in the middle is none that a worker writes.
+    """
+    try:
+        content = foreign.read_bytes(path, most_bytes, path.parent)
+    except UnfitError as error:
+        raise _not_samples(path, str(error)) from None
+    except OSError:
+        return []
+    lines = content.split(b"\n")[:-1]
+    try:
+        return [said(line) for line in lines]
+    except ValueError as error:
+        raise _not_samples(path, f"damaged, not JSON lines ({error})") from None
+
+
+def read_checked(path: Path, most_bytes: int) -> list[dict[str, Any]]:
+    """The same, each line with all that processes write of its kind.
+
+    Raises:
+        TrialError: as :func:`read`, or a line is not as processes write it.
+    """
+    lines = read(path, most_bytes)
+    try:
+        for line in lines:
+            check_said(line)
+    except ValueError as error:
+        raise _not_samples(path, f"damaged ({error})") from None
+    return lines
+
+
+def _last_words(path: Path) -> dict[str, Any]:
+    """The line in which a process said why it ended; nothing if it did not."""
+    try:
+        lines = foreign.read_tail(path, TAIL_BYTES, path.parent).split(b"\n")
+    except (OSError, UnfitError):
+        return {}
+    for line in reversed(lines):
+        with suppress(ValueError):
+            found = said(line)
+            if found["kind"] == "error":
+                check_said(found)
+                return found
+    return {}
+
+
+def _not_samples(path: Path, why: str) -> TrialError:
+    shown = Path(*path.parts[-2:])  # whichever of the two has the node's name
+    return TrialError(f"{shown}: {why}", fix="see what the process did to its file; then run the trial again")
+
+
+def size_bytes(path: Path) -> int:
+    """Of a file that a process writes; 0 where there is none yet.
+
+    Raises:
+        TrialError: it has put something else in its place.
+    """
+    try:
+        return foreign.size_bytes(path)
+    except UnfitError as error:
+        raise _not_samples(path, str(error)) from None
+
+
+def iterations(path: Path) -> int:
+    """How many iterations a worker has written."""
+    return Feed({0: path}).count(0, ITERATION)
+
+
+def _stuck(
+    lab: Lab, running: Sequence[int], names: Sequence[str], files: Files, limit_s: float, option: str
+) -> TrialTimeoutError:
+    """Names the workers that are furthest behind, which the others wait for, those that somebody stopped, and the
+    spec's ``option`` that sets the limit."""
+    done = {names[node]: iterations(files.samples(names[node])) for node in running}
+    least = min(done.values())
+    behind = [name for name, count in done.items() if count == least]
+    return TrialTimeoutError(
+        f"no worker got anything done for {limit_s:g} s; furthest behind, at iteration {least}: "
+        f"{shortened(behind, MOST_NAMED)}{stopped(lab, names)}\n"
+        f"{tail(files.log(behind[0]))}",
+        fix=f"read {files.log(behind[0])}, or give a longer {option}",
+    )
+
+
+def stopped(lab: Lab, names: Sequence[str]) -> str:
+    """``; stopped: h1`` where a signal stopped the worker on h1."""
+    found = [names[node] for node in lab.stopped()]
+    return f"; stopped: {shortened(found, MOST_NAMED)}" if found else ""

@@ -1,0 +1,77 @@
+"""Topologies and forests on paper."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import testbed as api
+from testbed.base.errors import SchemeError, SpecError, TopologyError, UsageError
+
+from ..conftest import Called
+
+
+def test_a_forest_says_what_the_command_line_says(testbed: Callable[..., Called]) -> None:
+    forest = api.forest("bml", api.topology("bcube(n=3,k=2)"))
+    said = json.loads(testbed("forest", "bml", "bcube(n=3,k=2)", "--json").out)
+    assert json.loads(json.dumps(forest.facts)) == said
+    assert forest.least_gst_s == said["cost"]["bound_s"]
+    assert forest.rounds == said["cost"]["rounds"]
+    assert forest.links["bytes"].sum() == pytest.approx(2 * forest.wire_bytes)  # up one link and down another
+    assert str(forest) + "\n" == testbed("forest", "bml", "bcube(n=3,k=2)").out
+
+
+def test_a_topology_has_names_and_facts() -> None:
+    network = api.topology("star(hosts=3)", rate="200 Mbit/s")
+    assert (network.hosts, network.nodes) == (("h0", "h1", "h2"), ("h0", "h1", "h2", "s0"))
+    assert network.facts["link_rates_bps"] == [200_000_000]
+    assert "h0..h2" in str(network) or "h0 h1 h2" in str(network)
+
+
+def test_pictures_are_shown_and_saved(tmp_path: Path) -> None:
+    forest = api.forest("bml", api.topology("bcube(n=3,k=2)"), size_bytes=4_000)
+    picture = forest.draw()
+    assert "class 0 of 18" in picture._repr_svg_()
+    assert "class 17 of 18" in forest.draw(17).svg
+    assert picture.save(tmp_path / "trees.svg").read_text() == picture.svg
+    assert forest.topology.draw().svg.startswith("<svg")
+    with pytest.raises(SchemeError, match="no class 18"):
+        forest.draw(18)
+
+
+def test_what_is_too_large_for_a_picture_shows_itself_as_text() -> None:
+    network = api.topology("star(hosts=500)")
+    with pytest.raises(TopologyError, match="at most 400"):
+        network.draw()
+    assert "<svg" not in network._repr_html_()
+    assert "at most 400" in network._repr_html_()
+    assert "at most 400" in api.forest("ring", network, size_bytes=4_000_000)._repr_html_()
+
+
+def test_mistakes_are_the_command_lines() -> None:
+    star = api.topology("star(hosts=3)")
+    with pytest.raises(SpecError, match="there is no scheme 'rings'"):
+        api.forest("rings", star)
+    with pytest.raises(SchemeError, match="not a BCube"):
+        api.forest("bml", star)
+    with pytest.raises(SpecError, match="is not a rate"):
+        api.topology("star(hosts=3)", rate="fast")
+    with pytest.raises(UsageError, match="exclude each other"):
+        api.forest("ring", star, model="vgg19", size_bytes=4)
+    with pytest.raises(UsageError, match="at least 4"):
+        api.forest("ring", star, size_bytes=0)
+
+
+def test_a_forest_whose_sums_are_wrong_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\nfrom workloads.sync.forest import ABSENT as A, ROOT as R, Forest\n"
+        "def mine(topology, tensor_sizes):\n"
+        "    names = tuple(node.name for node in topology.nodes)\n"
+        "    tree, short = np.array([[R, 0, 0, A]], np.int32), np.array([[R, 0, A, A]], np.int32)\n"
+        "    return Forest('mine', names, (0, 1, 2), np.array([1]), tree, short)\n"
+    )
+    with pytest.raises(SchemeError, match="h2"):
+        api.forest(f"{tmp_path}/mine.py:mine", api.topology("star(hosts=3)"))

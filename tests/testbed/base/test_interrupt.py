@@ -1,0 +1,55 @@
+"""One interruption counts; those that follow it do not break the ending off."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.base import interrupt
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in interrupt.ENDING}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", interrupt.ENDING)
+def test_the_first_raises_and_the_others_are_dropped(number: signal.Signals) -> None:
+    interrupt.raise_once()
+    assert not interrupt.told()
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), number)
+    assert interrupt.told()
+    for other in interrupt.ENDING:
+        os.kill(os.getpid(), other)
+
+
+def test_one_that_was_lost_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupt, "ENDING_S", 0.0)
+    interrupt.raise_once()
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_what_the_caller_ignores_stays_ignored() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    interrupt.raise_once()
+    os.kill(os.getpid(), signal.SIGHUP)
+    with interrupt.exit_at_once():
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_handlers_are_put_back_after_the_imports() -> None:
+    interrupt.raise_once()
+    before = signal.getsignal(signal.SIGINT)
+    with interrupt.exit_at_once():
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before

@@ -1,0 +1,212 @@
+"""What the commands that run nothing print."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ..conftest import PROFILE, Called
+
+CLI = Callable[..., Called]
+
+
+def test_help_imports_nothing_slow() -> None:
+    """A person does not notice a tenth of a second; pydantic alone would take two, PyTorch twenty."""
+    script = "import sys\nfrom testbed.cli import main\ntry:\n    main()\nfinally:\n    print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, text=True, check=True)
+    text, _, modules = done.stdout.rstrip().rpartition("\n")
+    assert not {"numpy", "pandas", "plotly", "pydantic", "sklearn", "torch", "yaml"} & set(modules.split())
+    for name in ("run", "plan", "topo", "forest", "schemes", "models", "up", "exec", "report", "doctor"):
+        assert f"\n  {name} " in text
+
+
+def test_the_harness_does_without_torch() -> None:
+    """Workers and the referee need it; in the process that a user waits for it would be most of the start. SciPy's
+    statistics are for comparisons."""
+    modules = "testbed.experiment.run, testbed.comparison.gate, testbed.comparison.reproduction, analysis.report"
+    script = f"import sys, {modules}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
+    assert "numpy" in imported
+    assert not {"torch", "sklearn", "scipy.stats"} & imported
+
+
+def test_a_worker_that_plays_a_profile_back_does_without_torch() -> None:
+    script = "import sys, workloads.worker\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    modules = set(done.stdout.split())
+    assert "workloads.replay" in modules
+    assert not {"torch", "pandas", "pydantic"} & modules
+
+
+def test_plan_predicts_and_touches_nothing(testbed: CLI, spec_file: Path) -> None:
+    called = testbed("plan", "spec.yaml", "--json")
+    assert called.code == 0
+    found = json.loads(called.out)
+    assert [trial["trial"] for trial in found["trials"]] == ["ps-star3-b2", "ring-star3-b2"]
+    first = found["trials"][0]
+    early_bytes = 25_000 + 65_536 / first["goodput"]  # a bucket of 1 ms, and the last packet
+    assert first["gst_theory_s"] == pytest.approx((4 / 3 * 13_098_536 / first["goodput"] - early_bytes) * 8 / 200e6)
+    assert first["jct_theory_s"] == pytest.approx(3 * first["gst_theory_s"])
+    assert first["builds"] == {
+        "namespaces": 4,
+        "hosts": 3,
+        "switches": 1,
+        "links": 3,
+        "processes": 3,
+        "rate_bps": 200_000_000,
+    }
+    assert [path.name for path in spec_file.parent.iterdir()] == ["spec.yaml"]
+    text = testbed("plan", "spec.yaml").out
+    assert text.startswith("small: 2 trials in lab netns, links at 200 Mbit/s, about ")
+    assert "ring-star3-b2" in text
+
+
+def test_topo_describes_and_draws(testbed: CLI, tmp_path: Path) -> None:
+    found = json.loads(testbed("topo", "bcube(n=3,k=2)", "--json").out)
+    assert (found["hosts"], found["switches"], found["links"]) == (9, 6, 18)
+    called = testbed("topo", "star(hosts=3)", "--draw", "net.svg")
+    assert called.code == 0
+    assert "\nlink rates         1 Gbit/s\nbisection          1 Gbit/s\n" in called.out
+    assert (tmp_path / "net.svg").read_text().startswith("<svg")
+
+
+def test_forest_lists_each_class_so_that_others_can_check_it(testbed: CLI) -> None:
+    found = json.loads(testbed("forest", "bml", "bcube(n=3,k=2)", "--rate", "200 Mbit/s", "--json").out)
+    assert found["verified"] is True
+    classes = found["forest"]["classes"]
+    assert len(classes) == 18  # k * N
+    for one in classes:
+        assert one["share"] == classes[0]["share"]
+        assert set(one["reduce"]) == set(one["broadcast"]) == {f"h{i}" for i in range(9)}
+        assert list(one["reduce"].values()).count(None) == 1
+    wire_bytes = 2 * 8 / (2 * 9) * 13_098_536 * 1514 / 1448
+    early_bytes = 25_000 + 65_536 * 1514 / 1448  # a bucket of 1 ms, and the last packet
+    assert found["cost"]["bound_s"] == pytest.approx((wire_bytes - early_bytes) * 8 / 200e6)
+    text = testbed("forest", "bml", "bcube(n=3,k=2)").out
+    assert "verified     yes" in text
+    assert "h0 -> s0.0" in text
+
+
+def test_forest_says_for_whom_workers_wait(testbed: CLI) -> None:
+    text = testbed("forest", "ssp(staleness=2)", "star(hosts=5)", "--bytes", "12500000").out
+    assert "workers wait for the slowest one when more than 2 iterations ahead of it" in text
+    assert "0.206 s for an update alone, there and back; 0.418 s for one of each worker, set by 2 of 10" in text
+    assert "workers wait for nobody" in testbed("forest", "async_ps", "star(hosts=5)").out
+    assert "updates" not in testbed("forest", "ps", "star(hosts=5)").out
+
+
+def test_forest_draws_its_trees(testbed: CLI, tmp_path: Path) -> None:
+    assert testbed("forest", "bml", "bcube(n=3,k=2)", "--draw", "bml.svg", "--class", "17").code == 0
+    assert "class 17 of 18" in (tmp_path / "bml.svg").read_text()
+    assert testbed("forest", "two_level(groups=[[0,2],[1,3]])", "star(hosts=4)", "--draw", "two.svg").code == 0
+    assert "class 3 of 4" in (tmp_path / "two.svg").read_text()
+    refused = testbed("forest", "ring", "star(hosts=12)", "--draw", "ring.svg")
+    assert refused.code == 2
+    assert "fix: choose one with --class, 0 to 11" in refused.err
+    assert not (tmp_path / "ring.svg").exists()
+    assert "fix: add --draw FILE.svg" in testbed("forest", "ring", "star(hosts=3)", "--class", "1").err
+
+
+def test_forest_says_why_a_forest_is_wrong(testbed: CLI, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\nfrom workloads.sync.forest import ABSENT as A, ROOT as R, Forest\n"
+        "def mine(topology, tensor_sizes):\n"
+        "    names = tuple(node.name for node in topology.nodes)\n"
+        "    tree, short = np.array([[R, 0, 0, A]], np.int32), np.array([[R, 0, A, A]], np.int32)\n"
+        "    return Forest('mine', names, (0, 1, 2), np.array([1]), tree, short)\n"
+    )
+    called = testbed("forest", "./mine.py:mine", "star(hosts=3)", "--json")
+    assert called.code == 2
+    found = json.loads(called.out)
+    assert (found["verified"], found["cost"]) == (False, None)
+    assert "h2" in found["problem"]
+
+
+def test_theory_lists_claims_and_shows_them(testbed: CLI) -> None:
+    listed = testbed("theory").out
+    assert listed.splitlines()[1].startswith("bml.fig5 ")
+    shown = testbed("theory", "rina.bom").out
+    assert shown.startswith("rina.bom: Rina section I and III-C")
+    assert "10 of 13   1/2" in shown
+    assert shown.endswith("The order is that of rina.fig11.\n")
+    found = json.loads(testbed("theory", "rina", "--json").out)
+    assert list(found) == ["rina.steps", "rina.chain", "rina.bom", "rina.fig11"]
+    assert found["rina.steps"]["rows"][0] == [
+        "spine_leaf(racks=2,hosts_per_rack=4,spines=1)",
+        "8",
+        "2",
+        "14",
+        "14",
+        "3",
+    ]
+
+
+def test_what_a_users_file_prints_does_not_end_up_in_the_json(testbed: CLI, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from workloads.sync.schemes.ring import ring\nprint('loaded')\n"
+        "def mine(topology, tensor_sizes):\n    print('called')\n    return ring(topology, tensor_sizes)\n"
+    )
+    called = testbed("forest", "./mine.py:mine", "star(hosts=3)", "--json")
+    assert json.loads(called.out)["verified"] is True
+    assert called.err == "loaded\ncalled\n"
+
+
+def test_schemes_are_listed(testbed: CLI) -> None:
+    found = json.loads(testbed("schemes", "--json").out)
+    assert {"ps", "ring", "bml", "two_level"} <= {one["name"] for one in found}
+    text = testbed("schemes").out
+    assert all(one["name"] in text and one["doc"] in text for one in found)
+
+
+def test_doctor_says_what_is_there(testbed: CLI) -> None:
+    found = json.loads(testbed("doctor", "--json").out)
+    assert found
+    assert all({"name", "ok", "detail", "fix", "needed"} == one.keys() for one in found)
+    text = testbed("doctor").out
+    assert all(one["name"] in text for one in found)
+
+
+def test_models_are_listed_with_their_sizes(testbed: Callable[..., Called]) -> None:
+    called = testbed("models")
+    assert called.code == 0
+    vgg19 = next(line for line in called.out.splitlines() if line.startswith("vgg19 "))
+    assert "143,667,240" in vgg19
+    assert "548.0" in vgg19
+    assert "32: 268 ms" in vgg19
+    found = {one["name"]: one for one in json.loads(testbed("models", "--json").out)}
+    assert found["lenet5"]["datasets"] == ["digits"]
+    assert found["vgg19"]["datasets"] == []
+    assert found["resnet50"]["parameters"] == 25_557_032
+
+
+def test_a_forest_is_shown_for_a_published_model(testbed: Callable[..., Called]) -> None:
+    called = testbed("forest", "ps(place=tensor)", "star(hosts=4)", "--model", "vgg19", "--json")
+    assert called.code == 0
+    assert json.loads(called.out)["verified"]
+
+
+def test_a_plan_says_what_scale_does(testbed: Callable[..., Called], spec_file: Path) -> None:
+    spec_file.write_text(PROFILE)
+    assert "links at 200 Mbit/s (scale 200: 40 Gbit/s, and gradients" in testbed("plan", "spec.yaml").out
+    (trial,) = json.loads(testbed("plan", "spec.yaml", "--json").out)["trials"]
+    assert trial["gradient_bytes"] == 4 * round(143_667_240 / 200)
+    assert trial["builds"]["rate_bps"] == 200_000_000
+    whole = json.loads(testbed("plan", "spec.yaml", "--set", "workload.scale=100", "--json").out)["trials"][0]
+    packet_s = 65_536 * 1514 / 1448 * 8 / 200e6  # packets keep their size, so of 200 times less it is twice the share
+    assert whole["gst_theory_s"] == pytest.approx(trial["gst_theory_s"] + packet_s / 2, rel=1e-4)
+    assert whole["jct_theory_s"] == pytest.approx(3 * (0.268 + whole["gst_theory_s"]), rel=1e-4)
+
+
+def test_an_error_is_json_for_programs_as_well_and_not_if_json_is_a_nodes_affair(testbed: CLI) -> None:
+    called = testbed("topo", "star(hosts=0)", "--json")
+    told = json.loads(called.out)["error"]
+    assert told["type"] == "TopologyError"
+    assert called.err == f"error: {told['problem']}\n  fix: {told['fix']}\n"
+    assert testbed("topo", "star(hosts=0)").out == ""
+    assert testbed("exec", "h0", "--", "ls", "--json").out == ""

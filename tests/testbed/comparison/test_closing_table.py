@@ -1,0 +1,197 @@
+"""Which columns of the closing table fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from analysis.verdicts import NUMBERS
+from testbed.comparison.closing_table import HEADER, fitting, notes, table
+
+ROWS = [
+    ["PS on fat-tree", "16", "0.983 s", "0.974 s", "1.009", "18.5 s", "109", "1.00x", "0.9 / 1.3 %", "89.7%", "VALID"],
+    [
+        "BML on BCube",
+        "16",
+        "0.496 s",
+        "0.487 s",
+        "1.018",
+        "11.5 s",
+        "175",
+        "1.60x",
+        "1.8 % / -",
+        "89.7%",
+        "GST VALID, JCT INVALID",
+    ],
+]
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out"),
+    [
+        (200, set()),
+        (100, {"theory"}),
+        (80, {"theory", "error at most", "accuracy"}),
+        (60, {"theory", "error at most", "accuracy", "samples/s", "speed-up"}),
+        (10, {"theory", "error at most", "accuracy", "samples/s", "speed-up", "JCT", "ratio"}),
+    ],
+)
+def test_a_narrow_terminal_goes_without_the_least_needed(width: int, left_out: set[str]) -> None:
+    shown = [HEADER[i] for i in fitting(HEADER, ROWS, width)]
+    assert shown == [name for name in HEADER if name not in left_out]
+
+
+def test_what_is_shown_fits() -> None:
+    for width in range(40, 100):
+        shown = fitting(HEADER, ROWS, width)
+        most = {0: 12, len(HEADER) - 1: 12}
+        widths = [min(most.get(i, 80), max(len(row[i]) for row in [HEADER, *ROWS])) for i in shown]
+        assert sum(widths) + len(widths) <= width
+
+
+def test_columns_that_come_with_sweeps_and_repeats_go_in_turn() -> None:
+    header = [*HEADER[:2], "at", HEADER[2], "±", *HEADER[3:]]
+    rows = [[*row[:2], "rate=100 Mbit/s", row[2], "0.5%", *row[3:]] for row in ROWS]
+    shown = [header[i] for i in fitting(header, rows, 70)]
+    assert "at" in shown
+    assert "±" not in shown
+    assert shown[-1] == "verdict"
+
+
+def record(label: str, repeat: int, **metrics: float) -> dict[str, Any]:
+    """A finished trial's."""
+    known = {"jct_s": 2.0, "gst_median_s": 0.1, "gst_theory_s": 0.1, "gst_ratio": 1.0, "throughput_sps": 10.0}
+    rest = {"batch": 4, "repeat": repeat, "status": "done", "kind": "train", "accuracy": None}
+    return {"label": label, "metrics": known | metrics, "fidelity": {"verdict": "VALID"}, **rest}
+
+
+def test_staleness_has_a_column_where_an_arm_has_any() -> None:
+    synchronous = [record("PS", repeat) for repeat in range(2)]
+    assert "staleness" not in table(synchronous, "PS")[0]
+    stale = [record("async", i, staleness_median=2.0 + i, staleness_max=7.0 + i) for i in range(2)]
+    header, rows = table([*synchronous, *stale], "PS")
+    at = header.index("staleness")
+    assert [row[at] for row in rows] == ["-", "2.5, max 8"]
+    assert [header[i] for i in fitting(header, rows, 60)][-1] == "verdict"
+
+
+def judged(label: str, jct_s: float, *verdicts: str) -> list[dict[str, Any]]:
+    """A trial a repeat."""
+    made = [record(label, repeat, jct_s=jct_s) for repeat in range(len(verdicts))]
+    return [one | {"fidelity": {"verdict": verdict}} for one, verdict in zip(made, verdicts, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "shown"),
+    [
+        (["VALID", "INVALID"], ["VALID", "VALID"], ["1.00x", "2.00x"]),
+        (["INVALID", "VALID"], ["VALID", "INVALID"], ["1.00x", "-"]),
+        (["INVALID", "INVALID"], ["VALID", "INVALID"], ["1.00x", "-"]),
+        (["VALID", "INVALID"], ["INVALID", "INVALID"], ["1.00x", "2.00x"]),
+        (["INVALID", "INVALID"], ["INVALID", "INVALID"], ["1.00x", "2.00x"]),
+    ],
+)
+def test_a_speed_up_is_of_trials_that_the_numbers_beside_it_are_from(
+    first: list[str], other: list[str], shown: list[str]
+) -> None:
+    header, rows = table([*judged("PS", 4.0, *first), *judged("ring", 2.0, *other)], "PS")
+    assert [row[header.index("speed-up")] for row in rows] == shown
+
+
+def fidelity(errors: dict[str, float], **verdicts: str) -> dict[str, Any]:
+    """What a record has: every number VALID but those given."""
+    numbers = {
+        name: {"verdict": verdicts.get(name, "VALID"), "error": errors.get(name), "spoilt_by": []} for name in NUMBERS
+    }
+    valid = all(number["verdict"] == "VALID" for number in numbers.values())
+    return {"verdict": "VALID" if valid else "INVALID", "numbers": numbers, "checks": []}
+
+
+JOB = dict.fromkeys(("jct", "throughput", "iterations", "waiting"), "INVALID")
+
+
+def rows_of(records: list[dict[str, Any]]) -> list[dict[str, str]]:
+    header, rows = table(records, "PS")
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def test_each_number_is_from_the_trials_in_which_it_is_valid() -> None:
+    """A trial that is INVALID in JCT alone counts for GST."""
+    good, late = fidelity({"gst": 0.016, "jct": 0.027}), fidelity({"gst": 0.021, "jct": 0.4}, **JOB)
+    (row,) = rows_of(
+        [
+            record("PS", 0, gst_median_s=0.1, jct_s=2.0, throughput_sps=10.0) | {"fidelity": good},
+            record("PS", 1, gst_median_s=0.2, jct_s=8.0, throughput_sps=2.0) | {"fidelity": late},
+            record("PS", 2, gst_median_s=0.3, jct_s=4.0, throughput_sps=6.0) | {"fidelity": good},
+        ]
+    )
+    assert (row["GST"], row["JCT"], row["samples/s"]) == ("0.200 s", "3.00 s", "8")
+    assert row["error at most"] == "2.1 / 2.7 %"
+    assert row["verdict"] == "GST 3, JCT 2 of 3 VALID"
+
+
+def test_a_speed_up_is_of_trials_that_are_valid_in_jct() -> None:
+    fast = [record("ring", i, jct_s=1.0) | {"fidelity": fidelity({})} for i in range(2)]
+    slow = [
+        record("PS", 0, jct_s=2.0) | {"fidelity": fidelity({})},
+        record("PS", 1, jct_s=90.0) | {"fidelity": fidelity({}, **JOB)},
+    ]
+    assert [row["speed-up"] for row in rows_of([*slow, *fast])] == ["1.00x", "2.00x"]
+
+
+@pytest.mark.parametrize(
+    ("judged", "shown"),
+    [
+        ([fidelity({})], "VALID"),
+        ([fidelity({}, gst="INVALID", **JOB)], "INVALID"),
+        ([fidelity({}, **JOB)], "GST VALID, JCT INVALID"),
+        ([fidelity({}, iterations="INVALID", waiting="INVALID")], "VALID but for iteration times"),
+        (
+            [fidelity({}, gst="INVALID", **JOB | {"iterations": "VALID", "waiting": "VALID"})],
+            "INVALID but for iteration times",
+        ),
+        ([fidelity({}, **JOB | {"throughput": "VALID"})], "GST VALID, JCT INVALID"),
+        ([fidelity({}), fidelity({}, iterations="INVALID")], "VALID (iteration times 1)"),
+        ([fidelity({}), fidelity({}, gst="INVALID", **JOB)], "1 of 2 VALID"),
+        ([fidelity({}), fidelity({}, **JOB), None], "GST 2, JCT 1 of 3 VALID"),
+        ([None], "FAILED"),
+        ([fidelity({}, gst="INVALID", **JOB), None], "INVALID"),
+    ],
+)
+def test_the_verdict_says_which_numbers_are_invalid(judged: list[dict[str, Any] | None], shown: str) -> None:
+    made = [
+        record("PS", i) | ({"fidelity": one} if one else {"status": "failed", "fidelity": None, "metrics": None})
+        for i, one in enumerate(judged)
+    ]
+    assert rows_of(made)[0]["verdict"] == shown
+
+
+@pytest.mark.parametrize(
+    ("errors", "shown"),
+    [
+        ({"gst": 0.0161, "jct": 0.027}, "1.6 / 2.7 %"),
+        ({"gst": 0.016}, "1.6 % / -"),
+        ({"jct": 0.1}, "- / 10.0 %"),
+        ({}, "-"),
+    ],
+)
+def test_the_error_is_what_is_known_of_it(errors: dict[str, float], shown: str) -> None:
+    assert rows_of([record("PS", 0) | {"fidelity": fidelity(errors)}])[0]["error at most"] == shown
+
+
+def test_an_error_that_one_trial_does_not_know_is_not_known_of_all() -> None:
+    made = [record("PS", i) | {"fidelity": fidelity({"gst": 0.01} if i else {})} for i in range(2)]
+    assert rows_of(made)[0]["error at most"] == "-"
+
+
+def test_what_the_ratio_and_the_error_mean_is_said_once() -> None:
+    made = [record("PS", i) for i in range(2)]
+    (note,) = notes(made, "PS")
+    assert note.startswith("ratio: GST over the least time for what was still to be sent")
+    assert notes([one | {"kind": "command"} for one in made], "PS") == []
+
+
+def test_without_a_bound_there_is_no_ratio() -> None:
+    made = [record("PS", 0, gst_ratio=None)]  # type: ignore[arg-type]
+    assert rows_of(made)[0]["ratio"] == "-"

@@ -1,0 +1,51 @@
+"""The gate in a real lab."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from analysis.verdicts import NUMBERS
+from testbed import fidelity
+from testbed.base import exits
+
+from ..conftest import PROFILE, Called
+
+RING = PROFILE.replace("{topology: star(hosts=5), ", "{label: ring, topology: star(hosts=3), ")
+RING = RING.replace("scale: 200}", "scale: 200, compute: none}")  # nothing is asked but GST
+
+
+@pytest.mark.lab
+def test_a_run_is_held_against_its_baseline(
+    testbed: Callable[..., Called], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against a made-up past in which GST was a tenth: slower, and measured twice. How busy this machine is must not
+    decide, so every trial is VALID here."""
+    monkeypatch.setattr(fidelity, "judge", lambda _seen: fidelity.verdicts([], NUMBERS, {}, 0.03))
+    (tmp_path / "spec.yaml").write_text(RING)
+    assert testbed("run", "spec.yaml", "--out", "first").code == exits.OK
+    made = testbed("baseline", "first", "--out", "past.json")
+    assert (made.code, made.err) == (exits.OK, "")
+    assert "1 of 1 cells have fewer than the 6 VALID trials that a decision needs" in made.out
+    past = json.loads((tmp_path / "past.json").read_text())
+    (one,) = past["cells"][0]["trials"]
+    past["cells"][0]["trials"] = [
+        {**one, "id": f"then-{i}", "repeat": i, "gst": one["gst"] * (0.1 + i / 1000)} for i in range(5)
+    ]
+    (tmp_path / "past.json").write_text(json.dumps(past))
+    slower = testbed(
+        *("run", "spec.yaml", "--out", "second", "--set", "repeats=5", "--baseline", "past.json", "--metric", "gst")
+    )
+    assert (slower.code, slower.err) == (exits.REGRESSION, "")
+    assert "suspicious cells are measured once more" in slower.out
+    assert slower.out.splitlines()[-1] == "1 worse: second against past.json, and past 3 % matters"
+    assert len(list((tmp_path / "second" / "rerun" / "trials").iterdir())) == 5
+    found = json.loads((tmp_path / "second" / "comparison.json").read_text())
+    assert found["measured_again"] == ["ring, batch 32"]
+    assert testbed("compare", "past.json", "second", "--metric", "gst").code == exits.REGRESSION
+    refused = testbed("run", "spec.yaml", "--out", "third", "--baseline", "past.json", "--set", "links.rate=20 Gbit/s")
+    assert refused.code == exits.UNDECIDED
+    assert not (tmp_path / "third").exists()

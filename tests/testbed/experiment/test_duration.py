@@ -1,0 +1,51 @@
+"""Guesses at how long trials take, and what is learnt from those that have run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from testbed.experiment.duration import OVERHEAD_S, PER_LINK_S, START_S, UNKNOWN_COMPUTE_S, Estimate, expected_s
+from testbed.experiment.expand import trials
+from testbed.spec import Source, read
+from testbed.trial.model import Trial
+
+from ..conftest import SPEC
+
+
+def test_a_guess_is_the_theory_and_some_overhead(trial: Trial) -> None:
+    assert trial.jct_theory_s is not None
+    assert expected_s(trial) == pytest.approx(trial.jct_theory_s + OVERHEAD_S + 3 * PER_LINK_S)
+
+
+def test_of_computing_that_takes_what_it_takes_there_is_a_guess(source: Source) -> None:
+    real = trials(read(SPEC, "spec.yaml", source.folder, ["workload.compute=real"]))[0]
+    assert expected_s(real) == pytest.approx(3 * (UNKNOWN_COMPUTE_S + real.gst_theory_s) + OVERHEAD_S + 3 * PER_LINK_S)
+
+
+def test_the_first_trial_starts_the_lab(trial: Trial) -> None:
+    estimate = Estimate()
+    assert estimate.left_s([trial, trial]) == pytest.approx(2 * expected_s(trial) + START_S)
+    assert estimate.left_s([]) == 0.0
+    estimate.learn(trial, expected_s(trial) + START_S)
+    assert estimate.left_s([trial, trial]) == pytest.approx(2 * expected_s(trial))
+
+
+def test_a_cell_that_has_run_takes_as_long_again(source: Source) -> None:
+    ps, ring = trials(source)
+    estimate = Estimate()
+    estimate.learn(ps, 10.0 + START_S)
+    estimate.learn(ps, 14.0)
+    assert estimate.of(replace(ps, repeat=5)) == pytest.approx(12.0)
+    assert estimate.of(ring) == pytest.approx(expected_s(ring) * 12.0 / expected_s(ps))
+
+
+def test_points_of_a_sweep_are_learnt_apart(source: Source) -> None:
+    slow, fast = trials(read(SPEC, "spec.yaml", source.folder, ["links.rate=[50 Mbit/s, 1 Gbit/s]"]))[::2]
+    estimate = Estimate()
+    estimate.learn(slow, 2 * expected_s(slow) + START_S)
+    assert estimate.of(slow) == pytest.approx(2 * expected_s(slow))
+    assert estimate.of(fast) == pytest.approx(2 * expected_s(fast))
+    estimate.learn(fast, 1.0)
+    assert estimate.of(fast) == pytest.approx(1.0)

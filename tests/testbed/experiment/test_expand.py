@@ -1,0 +1,135 @@
+"""When two trials are the same, so that one need not run again; and what is built for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from testbed.base.errors import SpecError
+from testbed.experiment import expand as planning
+from testbed.experiment.expand import trials
+from testbed.spec import read
+from testbed.trial.model import Trial
+from workloads.sync.forest import ABSENT, ROOT, Asynchronous, FixedPoint, Forest, Library
+
+from ..conftest import SPEC
+
+TWO_WAYS = """
+from topologies.model import Link, Node, Topology
+from topologies.shortest import ShortestPaths
+
+def two_ways(rate_bps, delay_s):
+    nodes = [Node("h0", "host", 0), Node("h1", "host", 0), *(Node(f"s{i}", "switch", 1) for i in range(4))]
+    ends = [(0, 2), (2, 3), (3, 5), (2, 4), (4, 5), (5, 1)]
+    used = [0] * 6
+    links = []
+    for a, b in ends:
+        links.append(Link(a, used[a], b, used[b], rate_bps, delay_s))
+        used[a], used[b] = used[a] + 1, used[b] + 1
+    return Topology("two_ways", {}, tuple(nodes), tuple(links), ShortestPaths(ecmp=False))
+"""
+
+
+def identity(folder: Path, *overrides: str) -> str:
+    arms = "arms=[{topology: ./net.py:two_ways, scheme: ring}]"
+    return trials(read(SPEC, "spec.yaml", folder, [arms, *overrides]))[0].identity
+
+
+def test_other_routes_make_another_trial(tmp_path: Path) -> None:
+    """A user's router is code: nodes and links stay the same when it changes."""
+    (tmp_path / "net.py").write_text(TWO_WAYS)
+    before = identity(tmp_path)
+    assert identity(tmp_path) == before
+    assert identity(tmp_path, "name=other", "timeout=30 s") == before
+    assert identity(tmp_path, "seed=2") != before
+    (tmp_path / "net.py").write_text(TWO_WAYS.replace("ecmp=False", "ecmp=True"))
+    assert identity(tmp_path) != before
+
+
+FIELDS: dict[str, Any] = {
+    "scheme": "another",
+    "nodes": ("h0", "h1", "h2", "s1"),
+    "workers": (0, 2, 1),
+    "share": np.array([2]),
+    "reduce": np.array([[ROOT, 0, 1, ABSENT]], np.int32),
+    "broadcast": np.array([[ROOT, 0, 1, ABSENT]], np.int32),
+    "aligned": True,
+    "fixed": FixedPoint(1e6, 4),
+    "window": 3,
+    "library": Library("gloo", "ring", 0, exact=True, polls=False),
+    "asynchronous": Asynchronous(staleness=2),
+}
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(Forest)])
+def test_whatever_workers_get_of_a_forest_makes_another_trial(trial: Trial, name: str) -> None:
+    """A scheme of one's own may change any of it."""
+    changed = replace(trial.network.forest, **{name: FIELDS[name]})
+    assert replace(trial, network=replace(trial.network, forest=changed)).identity != trial.identity
+    assert replace(trial, repeat=3).identity == trial.identity
+
+
+def test_whatever_workers_get_besides_makes_another_trial(trial: Trial) -> None:
+    """What is drawn of stragglers, and how the gradient is cut, follow from code, too."""
+    slow = "perturb=[{kind: jitter, sigma: 20 ms}]"
+    (drawn, _) = trials(read(SPEC, "spec.yaml", Path(), [slow, "workload.compute=real"]))
+    before = drawn.identity
+    again = replace(drawn)
+    assert again.stragglers is not None
+    again.stragglers.extra_s[1, 1] += 0.001
+    assert again.identity != before
+    cut = replace(trial.network, gradient=replace(trial.network.gradient, buckets=((0, 4), (4, 8))))
+    assert replace(trial, network=cut).identity != trial.identity
+
+
+def test_a_network_is_built_once_however_many_trials_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: Counter[str] = Counter()
+
+    def counted(name: str) -> None:
+        original = getattr(planning, name)
+
+        def build(expression: str, *arguments: Any, **settings: Any) -> Any:
+            built[f"{name} {expression}"] += 1
+            return original(expression, *arguments, **settings)
+
+        monkeypatch.setattr(planning, name, build)
+
+    counted("build_topology")
+    counted("build_forest")
+    overrides = ["seed=1..3", "workload.chunk=[32 KiB, 1 MiB]", "workload.batch=[2, 4]", "repeats=3"]
+    found = trials(read(SPEC, "spec.yaml", Path(), overrides))
+    assert len(found) == 2 * 3 * 2 * 2 * 3
+    assert built == {"build_topology star(hosts=3)": 1, "build_forest ps": 1, "build_forest ring": 1}
+    built.clear()
+    trials(
+        read(SPEC, "spec.yaml", Path(), ["links.rate=[100 Mbit/s, 200 Mbit/s]", "arms.1.topology=star(hosts=[3,4])"])
+    )
+    assert built == {
+        "build_topology star(hosts=3)": 2,
+        "build_topology star(hosts=4)": 2,
+        "build_forest ps": 2,
+        "build_forest ring": 4,
+    }
+
+
+def test_points_that_read_alike_have_ids_of_their_own() -> None:
+    paces = ", ".join(f"{{mode: paced, pace: {{2: {pace} s}}}}" for pace in (0.1, 0.2))
+    overrides = [f"workload.compute=[{paces}]", "timeout=1..2 min"]
+    found = trials(read(SPEC, "spec.yaml", Path(), overrides))
+    assert len({trial.id for trial in found}) == len(found) == 8
+    assert len({trial.name for trial in found}) == 4
+    assert len({trial.identity for trial in found}) == 4  # a timeout changes no result
+    assert all(len(trial.id) < 200 for trial in found)
+
+
+def test_open_mpi_on_machines_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
+    """Its daemons would have to reach each other by ssh."""
+    arms = "arms=[{topology: star(hosts=3), scheme: openmpi}]"
+    assert trials(read(SPEC, "spec.yaml", tmp_path, [arms]))
+    with pytest.raises(SpecError, match=r"arms.0: scheme openmpi: mpirun reaches the other hosts by ssh"):
+        trials(read(SPEC, "spec.yaml", tmp_path, [arms, "lab=baremetal"]))

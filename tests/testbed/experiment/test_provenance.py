@@ -1,0 +1,45 @@
+"""What is said about the source tree that ran."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from testbed.experiment.provenance import PACKAGES, git
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A committed tree with a file in each package."""
+    for name in PACKAGES:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "code.py").write_text("x = 1\n")
+    for command in (
+        ["init", "-q"],
+        ["add", "."],
+        ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "all"],
+    ):
+        subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_change_in_any_package_is_told(tree: Path, package: str) -> None:
+    found = git(tree)
+    assert found is not None
+    assert (len(found["commit"]), found["dirty"]) == (40, False)
+    (tree / "notes.txt").write_text("not code")
+    assert git(tree) == found
+    (tree / package / "code.py").write_text("x = 2\n")
+    assert git(tree) == found | {"dirty": True}
+
+
+def test_somebody_elses_tree_is_not_ours(tree: Path) -> None:
+    """As when we are installed into a virtual environment that lies in a user's own repository."""
+    inside = tree / ".venv" / "site-packages"
+    for name in PACKAGES:
+        (inside / name).mkdir(parents=True)
+        (inside / name / "code.py").write_text("x = 1\n")
+    assert git(inside) is None

@@ -1,0 +1,38 @@
+"""CPU counters."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from testbed.machine.monitor import Monitor, read_cpu
+
+STAT = """\
+cpu  201 20 100 1600 80 10 30 40 14 6
+cpu0 100 10 50 800 40 5 15 20 7 3
+cpu1 101 10 50 800 40 5 15 20 7 3
+cpu10 9 9 9 9 9 9 9 9 9 9
+intr 12345 1 2 3
+"""
+
+
+def test_proc_stat_is_read_as_the_manual_says() -> None:
+    idle_s, steal_s, total_s = read_cpu(STAT, {0})
+    assert idle_s == pytest.approx(8.4)  # idle and iowait
+    assert steal_s == pytest.approx(0.2)
+    assert total_s == pytest.approx(10.4)  # without guest, which is part of user
+    both = read_cpu(STAT, {0, 1})
+    assert both == pytest.approx((16.8, 0.4, 20.81))
+
+
+def test_readings_cover_the_time_inside_with() -> None:
+    before = time.monotonic()
+    with Monitor() as monitor:
+        time.sleep(0.5)
+    log = monitor.log
+    assert len(log.at_s) >= 3
+    assert before <= log.at_s[0] <= before + 0.3
+    assert log.at_s == sorted(log.at_s)
+    assert all(later >= earlier for earlier, later in zip(log.total_s, log.total_s[1:], strict=False))
+    assert len(log.at_s) == len(log.idle_s) == len(log.steal_s) == len(log.total_s)

@@ -1,0 +1,34 @@
+"""Room on the disk, and trials that failed for want of it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from testbed.base.errors import DiskFullError
+from testbed.machine.room import blame_full_disk, check_room, needed_bytes
+from testbed.trial.model import Trial
+
+
+@pytest.mark.parametrize(("free", "is_full"), [(12_000, True), (50 * 2**20, False)])
+def test_a_full_disk_is_blamed_for_what_failed(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch, free: int, is_full: bool
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    if not is_full:
+        blame_full_disk(trial, Path("run"))
+        return
+    with pytest.raises(DiskFullError, match=r"^run: the disk is full, and so ps-star3-b2 failed"):
+        blame_full_disk(trial, Path("run"))
+
+
+def test_a_trial_for_which_there_is_no_room_is_not_begun(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = needed_bytes(trial)
+    assert needed > 4 * trial.network.floats
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=needed - 1))
+    with pytest.raises(DiskFullError, match=r"^run: .* are left on the disk, the next trial needs "):
+        check_room(Path("run"), needed)
+    check_room(Path("run"), needed - 1)

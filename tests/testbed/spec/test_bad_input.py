@@ -1,0 +1,467 @@
+"""What a user reads after a mistake, word for word: each case's text and exit code are in golden/NAME.txt.
+
+Set GOLDEN=write to write them anew, and read the difference before keeping it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ..conftest import PROFILE, SPEC, Called
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+TRAIN = """\
+  model: lenet5
+  dataset: digits
+  batch: [2]
+  iterations: 3
+  compute: none
+"""
+CHANGES: dict[str, tuple[str, str]] = {
+    "unknown_key": ("iterations: 3", "iteratons: 3"),
+    "unknown_key_far_from_all": ("iterations: 3", "iterations: 3\n  zzz: 1"),
+    "kind_unknown": ("model: lenet5", "kind: profil\n  model: lenet5"),
+    "kind_that_is_a_list": ("model: lenet5", "kind: [train]\n  model: lenet5"),
+    "key_of_another_kind": ("model: lenet5", "kind: profile\n  model: vgg19"),
+    "number_for_the_workload": ("workload:\n", "workload: 7\nworkload_was:\n"),
+    "missing_key": ("  iterations: 3\n", ""),
+    "missing_links": ("links: {rate: 200 Mbit/s}\n", ""),
+    "wrong_type": ("iterations: 3", "iterations: many"),
+    "text_for_a_group": ("links: {rate: 200 Mbit/s}", "links: fast"),
+    "number_for_a_list_entry": ("  - {label: PS", "  - 7\n  - {label: PS"),
+    "true_for_a_number": ("iterations: 3", "iterations: true"),
+    "iterations_0": ("iterations: 3", "iterations: 0"),
+    "batch_0": ("batch: [2]", "batch: [2, 0]"),
+    "batch_empty": ("batch: [2]", "batch: []"),
+    "batch_twice": ("batch: [2]", "batch: [2, 2]"),
+    "warmup_of_all": ("iterations: 3", "iterations: 3\n  warmup: 3"),
+    "learning_rate_negative": ("compute: none", "compute: none\n  learning_rate: -0.1"),
+    "learning_rate_nan": ("compute: none", "compute: none\n  learning_rate: .nan"),
+    "momentum_1": ("compute: none", "compute: none\n  momentum: 1"),
+    "rate_without_unit": ("200 Mbit/s", "200"),
+    "rate_negative": ("200 Mbit/s", "-200 Mbit/s"),
+    "rate_above_the_emulated": ("200 Mbit/s", "40 Gbit/s"),
+    "rate_below_the_emulated": ("200 Mbit/s", "9 kbit/s"),
+    "uplink_above_the_emulated": (
+        "rate: 200 Mbit/s}",
+        "rate: 20 Gbit/s}  # an uplink must carry four hosts",
+    ),
+    "delay_negative": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, delay: -1 ms"),
+    "delay_long": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, delay: 11 s"),
+    "jitter_without_unit": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, jitter: 2"),
+    "loss_over_1": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, loss: 1.5"),
+    "loss_negative": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, loss: -1 %"),
+    "reorder_without_a_delay": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, reorder: 1 %"),
+    "queue_smaller_than_a_packet": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, queue: 1 kB"),
+    "mtu_tiny": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, mtu: 60"),
+    "congestion_control_unknown": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, congestion_control: cubik"),
+    "lab_unknown": ("seed: 1", "seed: 1\nlab: netsn"),
+    "docker_without_cpus": ("seed: 1", "seed: 1\ndocker: {cpus: 0}"),
+    "docker_with_little_memory": ("seed: 1", "seed: 1\ndocker: {memory: 1 MiB}"),
+    "docker_memory_without_unit": ("seed: 1", "seed: 1\ndocker: {memory: 1}"),
+    "docker_unknown_key": ("seed: 1", "seed: 1\ndocker: {cpu: 2}"),
+    "docker_for_text": ("seed: 1", "seed: 1\ndocker: mine"),
+    "seed_negative": ("seed: 1", "seed: -1"),
+    "name_is_a_path": ("name: small", "name: ../small"),
+    "timeout_0": ("timeout: 20 s", "timeout: 0 s"),
+    "failover_0": ("timeout: 20 s", "timeout: 20 s\nfailover: 0 s"),
+    "failover_above_the_timeout": ("scheme: ring}\ntimeout: 20 s", "scheme: rina}\ntimeout: 20 s\nfailover: 30 s"),
+    "failover_in_an_iteration": ("scheme: ring}\ntimeout: 20 s", "scheme: rina}\ntimeout: 20 s\nfailover: 30 ms"),
+    "failover_that_no_scheme_takes": ("timeout: 20 s", "timeout: 20 s\nfailover: 3 s"),
+    "chunk_cuts_a_float": ("compute: none", "compute: none\n  chunk: 1002 B"),
+    "compute_unknown": ("compute: none", "compute: pased"),
+    "scale_for_training": ("compute: none", "compute: none\n  scale: 10"),
+    "overlap_both_for_training": ("compute: none", "compute: none\n  overlap: both"),
+    "real_with_a_pace": ("compute: none", "compute: {mode: real, pace: {2: 0.1 s}}"),
+    "paced_without_a_pace": ("compute: none", "compute: paced"),
+    "pace_missing_for_a_batch": (
+        "batch: [2]\n  iterations: 3\n  compute: none",
+        "batch: [2, 4]\n  iterations: 3\n  compute: {mode: paced, pace: {2: 0.1 s}}",
+    ),
+    "synchronisation_above_the_timeout": ("200 Mbit/s", "1 Mbit/s"),
+    "one_worker": ("hosts=3), scheme: ring", "hosts=1), scheme: ring"),
+    "pace_above_the_timeout": ("compute: none", "compute: {mode: paced, pace: {2: 30 s}}"),
+    "model_unknown": ("model: lenet5", "model: lenet"),
+    "dataset_unknown": ("dataset: digits", "dataset: digit"),
+    "dataset_of_another_model": ("model: lenet5", "model: bert_tiny"),
+    "topology_unreadable": ("topology: star(hosts=3), scheme: ps", "topology: star(3), scheme: ps"),
+    "topology_unknown": ("topology: star(hosts=3), scheme: ps", "topology: stra(hosts=3), scheme: ps"),
+    "bcube_k_0": ("topology: star(hosts=3), scheme: ps", 'topology: "bcube(n=3,k=0)", scheme: ps'),
+    "scheme_unknown": ("scheme: ring", "scheme: rign"),
+    "scheme_unknown_parameter": ("scheme: ring", "scheme: ring(depth=2)"),
+    "library_with_an_unknown_algorithm": ("scheme: ring", "scheme: openmpi(algorithm=rign)"),
+    "library_on_hosts_with_several_nics": ("star(hosts=3), scheme: ring", '"bcube(n=3,k=2)", scheme: gloo'),
+    "segmented_ring_without_segments": ("scheme: ring", "scheme: openmpi(algorithm=segmented_ring)"),
+    "asynchronous_that_computes_once": ("scheme: ring", "scheme: async_ps"),
+    "asynchronous_steps": (
+        "compute: none\narms:",
+        "compute: real\nperturb: [{kind: jitter, of: step, sigma: 1 ms}]\narms:\n"
+        "  - {topology: star(hosts=3), scheme: ssp}",
+    ),
+    "asynchronous_circuits": (
+        "compute: none\narms:",
+        "compute: real\narms:\n  - {topology: 'patch_panel(servers=4,degree=2)', scheme: async_ps, "
+        "perturb: [{kind: circuits, at: 1 s, rings: [3]}]}",
+    ),
+    "asynchronous_failover": ("timeout: 20 s", "timeout: 20 s\nfailover: 3 s"),
+    "asynchronous_command": (TRAIN, "  kind: command\n  command: python train.py\n"),
+    "ssp_staleness_negative": ("scheme: ring", "scheme: ssp(staleness=-1)"),
+    "arm_without_scheme": ("star(hosts=3), scheme: ring", "star(hosts=3)"),
+    "command_not_found": (TRAIN, "  kind: command\n  command: pyhton train.py\n"),
+    "command_not_in_the_directory": (TRAIN, "  kind: command\n  command: ./train.sh\n"),
+    "command_empty": (TRAIN, "  kind: command\n  command: ''\n"),
+    "command_without_an_end": (TRAIN, "  kind: command\n  command: python -c 'print(1)\n"),
+    "command_is_a_number": (TRAIN, "  kind: command\n  command: 7\n"),
+    "command_on_hosts_with_several_nics": (
+        TRAIN,
+        "  kind: command\n  command: python train.py\n",
+    ),
+    "command_with_a_scheme": (TRAIN, "  kind: command\n  command: python train.py\n"),
+    "command_inputs_not_there": (
+        TRAIN,
+        "  kind: command\n  command: python train.py\n  inputs: [wrong.py, modle.py]\n",
+    ),
+    "command_inputs_like_none": (TRAIN, "  kind: command\n  command: python train.py\n  inputs: 'lib/**/*.py'\n"),
+    "command_inputs_without_a_name": (TRAIN, "  kind: command\n  command: python train.py\n  inputs: ['']\n"),
+    "command_with_a_batch": (TRAIN, "  kind: command\n  command: python train.py\n  batch: 16\n"),
+    "scheme_on_a_wrong_topology": ("scheme: ring", "scheme: bml"),
+    "scheme_file_missing": ("scheme: ring", "scheme: ./mine.py:my_scheme"),
+    "scheme_that_is_wrong": ("scheme: ring", "scheme: ./wrong.py:forgets_one"),
+    "more_classes_than_floats": ("scheme: ring", "scheme: ./wrong.py:too_many"),
+    "arms_the_same": ("{label: ring, topology: star(hosts=3), scheme: ring}", "{topology: star(hosts=3), scheme: ps}"),
+    "label_of_two_lines": ("label: ring", 'label: "ring\\nPS"'),
+    "label_with_an_escape": ("label: ring", 'label: "\\e[31mring\\a"'),
+    "label_that_turns_what_follows": ("label: ring", 'label: "\\u202egnir"'),
+    "scheme_with_an_escape": ("scheme: ring", 'scheme: "\\e[31mring"'),
+    "labels_the_same": ("label: ring", "label: PS"),
+    "several_arms_wrong": ("star(hosts=3)", "star(hosts=0)"),
+    "key_twice": ("seed: 1", "seed: 1\nseed: 2"),
+    **{
+        f"panel_{name}": (
+            "topology: star(hosts=3), scheme: ring",
+            f'topology: "patch_panel({network})", scheme: ring{more}',
+        )
+        for name, network, more in (
+            ("ring_without_ports", "servers=6,degree=2,rings=[1,[0,2,4,1,3,5]]", ""),
+            ("port_used_twice", "servers=4,degree=1,circuits=[[0-1,1-2]]", ""),
+            ("server_unreachable", "servers=4,degree=1,circuits=[[0-1,2-3]]", ""),
+            ("moved_apart", "servers=4,degree=2", ", perturb: [{kind: circuits, at: 1 s, circuits: [[0-1, 2-3]]}]"),
+            ("flip_into_the_dark", "servers=4,degree=2,look_ahead=true", ", perturb: [{kind: circuits, flip: all}]"),
+            ("flip_without_look_ahead", "servers=4,degree=2", ", perturb: [{kind: circuits, flip: all}]"),
+            ("moved_nowhere", "servers=4,degree=2", ", perturb: [{kind: circuits, at: 1 s}]"),
+            ("moved_to_no_ring", "servers=4,degree=2", ", perturb: [{kind: circuits, rings: [2]}]"),
+        )
+    },
+    "panel_on_a_star": ("seed: 1", "seed: 1\nperturb: [{kind: circuits, rings: [1]}]"),
+    **{
+        f"sweep_{name}": ("200 Mbit/s", given)
+        for name, given in {
+            "value_without_unit": "[100 Mbit/s, 200]",
+            "nothing": "[]",
+            "value_twice": "[1 Gbit/s, 1000 Mbit/s]",
+            "list_in_a_list": "[[1 Mbit/s]]",
+            "range_backwards": "200..100 Mbit/s",
+            "range_unreadable": "100 Mbit/s..200 Mbit/s",
+            "range_that_never_ends": "1..1000000 Mbit/s",
+            "range_of_other_units": "1..3 MB",
+            "rate_that_cannot_be": "[200 Mbit/s, 99 Gbit/s]",
+        }.items()
+    },
+    **{
+        f"sweep_{name}": ("star(hosts=3), scheme: ring", given)
+        for name, given in {
+            "hosts_twice": "'star(hosts=[2,2])', scheme: ring",
+            "hosts_too_few": "'star(hosts=1..2)', scheme: ring",
+            "unknown_parameter": "star(hosts=3), scheme: 'ring(depth=[1,2])'",
+        }.items()
+    },
+    **{
+        f"where_{name}": ("200 Mbit/s}", f"[100 Mbit/s, 200 Mbit/s]}}\nwhere: {given}")
+        for name, given in {
+            "unknown_name": "rat > 100 Mbit/s",
+            "unreadable": "[rate > , rate < 3]",
+            "code": "__import__('os').system('id') == 0",
+            "text_without_quotes": "label == ring",
+            "of_other_types": "rate > 'fast'",
+            "leaves_nothing": "rate > 1 Gbit/s",
+            "is_a_number": "3",
+        }.items()
+    },
+    **{
+        f"until_{name}": ("seed: 1", f"seed: 1\nrepeats: {given}")
+        for name, given in {
+            "without_a_limit": "{most: 5}",
+            "0": "{until: 0 %}",
+            "least_above_most": "{until: 3 %, least: 9, most: 4}",
+            "unknown_key": "{until: 3 %, mots: 5}",
+            "text": "until 3 %",
+        }.items()
+    },
+    "sweep_of_names": ("name: small", "name: [a, b]"),
+    "sweep_of_labs": ("seed: 1", "seed: 1\nlab: [netns, mininet]"),
+    "sweep_too_large": ("seed: 1", "seed: 1..1000\nrepeats: 9"),
+    "sweep_far_too_large": ("seed: 1", "seed: 1..1000\nstart_timeout: 20..99 s"),
+    "alias": ("seed: 1", "seed: &s 1\nrepeats: *s"),
+    "python_tag": ("seed: 1", "seed: !!python/object/apply:os.getpid []"),
+    "month_13": ("name: small", "name: 2024-13-45"),
+    "empty_group": ("links: {rate: 200 Mbit/s}", "links:"),
+    "empty_value": ("200 Mbit/s", ""),
+    "many_mistakes": ("name: small", "\n".join(f"user{i}: x" for i in range(20))),
+    "batch_huge": ("batch: [2]", "batch: [10000000]"),
+    "not_yaml": ("links: {rate", "links: {{rate"),
+    **{
+        f"perturb_{name}": ("seed: 1", f"seed: 1\nperturb: [{given}]")
+        for name, given in {
+            "unknown_name": "C4",
+            "name_with_a_tab": '{kind: freeze, hosts: h0, name: "to\\tfreeze"}',
+            "unknown_kind": "{kind: stragle, probability: 10 %}",
+            "without_kind": "{probability: 10 %}",
+            "missing_key": "{kind: rates}",
+            "key_of_another": "{kind: down, links: h0, probability: 10 %}",
+            "share_above_the_whole": "{kind: straggle, probability: 120 %, slowdown: 2}",
+            "slowdown_below_1": "{kind: slow, workers: h0, slowdown: 0.5}",
+            "slow_where_nothing_takes_time": "C1",
+            "unknown_host": "{kind: freeze, hosts: h9}",
+            "unknown_nic": "{kind: down, links: 'h0:eth7'}",
+            "switch_for_a_host": "{kind: hog, hosts: s0}",
+            "ends_before_it_begins": "{kind: down, links: h0, at: 3 s, until: 2 s}",
+            "moment_unreadable": "{kind: kill, nodes: h0, at: soon}",
+            "iteration_that_never_comes": "{kind: kill, nodes: h0, at: iteration 9}",
+            "rate_above_the_links": "{kind: rate, links: h0, rate: 1 Gbit/s}",
+            "rate_and_share": "{kind: rate, links: h0, rate: 1 Mbit/s, share: 10 %}",
+            "chances_that_miss_1": "{kind: rates, shares: {10 %: 0.5, 100 %: 0.4}}",
+            "impairs_nothing": "{kind: impair, links: h0}",
+            "reorder_without_delay": "{kind: impair, links: h0, reorder: 1 %}",
+            "flow_to_itself": "{kind: background, from: h0, to: h0}",
+        }.items()
+    },
+}
+"""What is replaced in a spec that is right, and by what."""
+
+PROFILE_CHANGES: dict[str, tuple[str, str]] = {
+    "profile_model_unknown": ("vgg19", "vg19"),
+    "profile_model_that_only_trains": ("vgg19", "resnet8"),
+    "profile_without_any_time": ("vgg19", "vgg16"),
+    "profile_without_a_time_for_the_batch": ("batch: 32", "batch: [32, 64]"),
+    "profile_computed_for_real": ("scale: 200", "scale: 200, compute: real"),
+    "profile_with_a_learning_rate": ("scale: 200", "scale: 200, learning_rate: 0.1"),
+    "scale_below_1": ("scale: 200", "scale: 0.5"),
+    "scale_with_a_unit": ("scale: 200", "scale: 200 x"),
+    "scale_too_small_for_the_rate": ("scale: 200", "scale: 1"),
+    "scale_too_large_for_the_rate": ("40 Gbit/s", "1 Mbit/s"),
+    "scale_that_leaves_fewer_floats_than_classes": (
+        "40 Gbit/s}\nworkload: {kind: profile, model: vgg19, batch: 32, iterations: 3, scale: 200}",
+        "40 Gbit/s}\nworkload: {kind: profile, model: lenet5, batch: 32, iterations: 3, scale: 1e+6, compute: none}",
+    ),
+    "bucket_bytes_without_overlap": ("scale: 200", "scale: 200, bucket_bytes: 25 MB"),
+    "bucket_bytes_without_unit": ("scale: 200", "scale: 200, overlap: layer, bucket_bytes: 25"),
+    "priority_without_overlap": ("scale: 200", "scale: 200, priority: layer"),
+    "priority_where_switches_add": (
+        "scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
+        "scale: 200, overlap: layer, priority: layer}\narms:\n"
+        "  - {topology: 'star(hosts=5,ina=all)', scheme: switchml}",
+    ),
+    "overlap_both_where_a_library_sends": (
+        "scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
+        "scale: 200, overlap: both}\narms:\n  - {topology: star(hosts=5), scheme: gloo}",
+    ),
+    "scale_too_coarse": (
+        "{topology: star(hosts=5), scheme: ring}",
+        "{topology: 'star(hosts=5,ina=all)', scheme: rina(scale=0.01)}",
+    ),
+    "scale_too_fine": (
+        "{topology: star(hosts=5), scheme: ring}",
+        "{topology: 'star(hosts=5,ina=all)', scheme: atp(scale=1e9)}",
+    ),
+    "asynchronous_overlap": (
+        "scale: 200}\narms:",
+        "scale: 200, overlap: layer}\narms:\n  - {topology: star(hosts=5), scheme: ssp}",
+    ),
+    "asynchronous_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: async_ps"),
+    "asynchronous_beyond_exact_sums": (
+        "iterations: 3, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
+        "iterations: 600000, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: async_ps}",
+    ),
+    "profile_overlap_unknown": ("scale: 200", "scale: 200, overlap: forward"),
+}
+"""The same for a profile."""
+
+WRONG = """
+import dataclasses
+import numpy as np
+from workloads.sync.forest import ABSENT, ROOT, Forest
+
+def forest(topology, share, trees):
+    names = tuple(node.name for node in topology.nodes)
+    return Forest("mine", names, tuple(topology.hosts), np.array(share), np.array(trees, np.int32),
+                  np.array([[ROOT, 0, 0, ABSENT]] * len(share), np.int32))
+
+def forgets_one(topology, tensor_sizes):
+    return forest(topology, [1], [[ROOT, 0, ABSENT, ABSENT]])
+
+def other_nodes(topology, tensor_sizes):
+    return dataclasses.replace(forgets_one(topology, tensor_sizes), nodes=("a", "b"))
+
+def too_many(topology, tensor_sizes):
+    classes = sum(tensor_sizes) + 1
+    one = forest(topology, [1], [[ROOT, 0, 0, ABSENT]])
+    trees = np.broadcast_to(one.reduce, (classes, 4))
+    return dataclasses.replace(one, share=np.ones(classes, np.int64), reduce=trees, broadcast=trees)
+"""
+
+
+def check(name: str, called: Called) -> None:
+    """Compare with the golden text; programs may read nothing on standard output but an error."""
+    text = f"{called.err}exit code {called.code}\n".replace(str(Path.cwd()), "HERE")
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+    assert called.out == "" or list(json.loads(called.out)) == ["error"]
+    assert "Traceback" not in called.err
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_spec_with_a_mistake(name: str, testbed: Callable[..., Called], spec_file: Path) -> None:
+    old, new = CHANGES[name]
+    assert old in SPEC
+    text = SPEC.replace(old, new, 1 if name != "several_arms_wrong" else -1)
+    if name in ("asynchronous_failover", "asynchronous_command"):
+        text = text.replace("scheme: ps", "scheme: async_ps").replace("scheme: ring", "scheme: ssp")
+    if name.startswith("command") and name != "command_with_a_scheme":
+        text = text.replace(", scheme: ps", "").replace("star(hosts=3), scheme: ring", "star(hosts=4)")
+    if name == "command_on_hosts_with_several_nics":
+        text = text.replace("star(hosts=3)", '"bcube(n=3,k=2)"')
+    if name == "uplink_above_the_emulated":
+        text = text.replace("star(hosts=3)", '"spine_leaf(racks=2,hosts_per_rack=4,spines=1)"')
+    spec_file.write_text(text)
+    (spec_file.parent / "wrong.py").write_text(WRONG)
+    called = testbed("plan", "spec.yaml")
+    check(name, called)
+    assert called.code == 2
+
+
+@pytest.mark.parametrize("name", PROFILE_CHANGES)
+def test_a_profile_with_a_mistake(name: str, testbed: Callable[..., Called], spec_file: Path) -> None:
+    old, new = PROFILE_CHANGES[name]
+    assert old in PROFILE
+    spec_file.write_text(PROFILE.replace(old, new))
+    called = testbed("plan", "spec.yaml")
+    check(name, called)
+    assert called.code == 2
+
+
+def test_the_profile_without_a_mistake_is_fine(testbed: Callable[..., Called], spec_file: Path) -> None:
+    spec_file.write_text(PROFILE)
+    assert testbed("plan", "spec.yaml").code == 0
+
+
+CALLS: dict[str, list[str]] = {
+    "set_without_value": ["plan", "spec.yaml", "--set", "seed"],
+    "set_unknown_key": ["plan", "spec.yaml", "--set", "workload.iteratons=3"],
+    "set_beyond_a_list": ["plan", "spec.yaml", "--set", "arms.5.scheme=ring"],
+    "set_through_a_value": ["plan", "spec.yaml", "--set", "seed.x=3"],
+    "set_sweep_with_a_mistake": ["plan", "spec.yaml", "--set", "links.rate=[1 Mbit/s, fast]"],
+    "part_of_nothing": ["run", "spec.yaml", "--part", "3/2"],
+    "part_that_is_none": ["run", "spec.yaml", "--part", "half"],
+    "part_that_would_be_empty": ["run", "spec.yaml", "--part", "2/2"],
+    "merge_of_no_run": ["merge", "nowhere", "--out", "all"],
+    "set_two_mistakes": ["plan", "spec.yaml", "--set", "seed=x", "--set", "links.rate=fast"],
+    "no_such_file": ["plan", "absent.yaml"],
+    "a_directory": ["plan", "."],
+    "run_without_spec": ["run"],
+    "run_out_and_resume": ["run", "spec.yaml", "--out", "a", "--resume", "b"],
+    "run_set_and_resume": ["run", "--set", "seed=2", "--resume", "b"],
+    "resume_no_run": ["run", "spec.yaml", "--resume", "."],
+    "report_no_run": ["report", "."],
+    "report_unknown_format": ["report", ".", "--format", "pdf"],
+    "report_of_two_nowhere": ["report", "a", "b", "--format", "md"],
+    "report_and_json_on_one_output": ["report", ".", "--out", "-", "--json"],
+    "forest_two_sizes": ["forest", "ring", "star(hosts=3)", "--model", "lenet5", "--bytes", "400"],
+    "forest_bml_on_a_star": ["forest", "bml", "star(hosts=9)"],
+    "forest_over_other_nodes": ["forest", "./wrong.py:other_nodes", "star(hosts=3)"],
+    "theory_unknown_claim": ["theory", "plink.table4.2"],
+    "reproduce_no_paper": ["reproduce"],
+    "reproduce_unknown_paper": ["reproduce", "bmll"],
+    "reproduce_unknown_claim": ["reproduce", "bml", "lenet"],
+    "reproduce_claim_of_another_paper": ["reproduce", "bml", "rina.chain"],
+    "reproduce_into_a_file": ["reproduce", "rina.bom", "--out", "spec.yaml"],
+    "reproduce_where_others_are": ["reproduce", "rina.bom", "--out", "."],
+    "topo_prices_missing": ["topo", "star(hosts=3)", "--prices", "absent.yaml"],
+    "topo_prices_of_a_spec": ["topo", "star(hosts=3)", "--prices", "spec.yaml"],
+    "topo_too_many_groups": ["topo", "dragonfly(a=4,g=10,h=2)"],
+    "topo_rate_without_unit": ["topo", "star(hosts=3)", "--rate", "5"],
+    "topo_draw_into_nowhere": ["topo", "star(hosts=3)", "--draw", "absent/net.svg"],
+    "exec_with_nothing_up": ["exec", "h0", "--", "true"],
+    "up_cli_and_json": ["up", "spec.yaml", "--cli", "--json"],
+    "up_unknown_arm": ["up", "spec.yaml", "--arm", "rnig"],
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_command_line_with_a_mistake(name: str, testbed: Callable[..., Called], spec_file: Path) -> None:
+    (spec_file.parent / "wrong.py").write_text(WRONG)
+    called = testbed(*CALLS[name])
+    check(name, called)
+    assert called.code == 2
+
+
+def test_every_golden_text_belongs_to_a_case() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == CHANGES.keys() | PROFILE_CHANGES.keys() | CALLS.keys()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["plan"], ["run", "--nope"], ["nope"], ["forest", "ring"], ["topo", "star(hosts=3)", "extra"]]
+)
+def test_a_malformed_command_line_ends_with_usage_and_2(arguments: list[str], testbed: Callable[..., Called]) -> None:
+    called = testbed(*arguments)
+    assert called.code == 2
+    assert "Usage: testbed" in called.err
+    assert "Traceback" not in called.err
+
+
+def test_a_huge_file_is_not_read(testbed: Callable[..., Called], spec_file: Path) -> None:
+    spec_file.write_text("#" * (1 << 21))
+    called = testbed("plan", "spec.yaml")
+    assert called.code == 2
+    assert called.err == "error: spec.yaml: a spec has at most 65,536 bytes\n  fix: give the spec's file\n"
+
+
+def test_a_file_without_end_is_not_read_to_it(testbed: Callable[..., Called]) -> None:
+    called = testbed("plan", "/dev/zero")
+    assert called.code == 2
+    assert called.err == "error: /dev/zero: a spec has at most 65,536 bytes\n  fix: give the spec's file\n"
+
+
+def test_deep_nesting_is_refused(testbed: Callable[..., Called], spec_file: Path) -> None:
+    spec_file.write_text("a: " + "[" * 5000)
+    called = testbed("plan", "spec.yaml")
+    assert called.code == 2
+    assert called.err.startswith("error: spec.yaml")
+
+
+def test_an_unreadable_byte_is_named(testbed: Callable[..., Called], spec_file: Path) -> None:
+    spec_file.write_bytes(b"name: \xff\xfe")
+    called = testbed("plan", "spec.yaml")
+    assert (called.code, called.err) == (
+        2,
+        "error: spec.yaml: not a text file (invalid start byte at byte 6)\n  fix: save it as UTF-8\n",
+    )
+
+
+def test_an_out_directory_with_something_in_it_is_left_alone(testbed: Callable[..., Called], spec_file: Path) -> None:
+    out = spec_file.parent / "full"
+    out.mkdir()
+    (out / "mine.txt").write_text("keep")
+    called = testbed("run", "spec.yaml", "--out", "full")
+    assert called.code == 2
+    assert called.err == (
+        "error: full: is not empty\n  fix: name another with --out, or go on with it: testbed run --resume full\n"
+    )
+    assert [path.name for path in out.iterdir()] == ["mine.txt"]

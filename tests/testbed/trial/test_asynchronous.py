@@ -1,0 +1,120 @@
+"""Asynchronous parameter servers in a real lab: stragglers, what is recorded, and what happens when one dies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from ..bench import Bench
+from ..experiment.test_run import call
+from ..records import carried_what_the_forest_says, check
+
+pytestmark = pytest.mark.lab
+
+TRAINED = """
+name: asynchronous
+links: {rate: 200 Mbit/s}
+workload:
+  model: resnet8
+  dataset: digits
+  batch: 4
+  iterations: 8
+  learning_rate: 0.05
+  momentum: 0.5
+  compute: {mode: paced, pace: {4: 0.1 s}}
+perturb: [{kind: slow, workers: [h0], slowdown: 4}]
+arms:
+  - {label: PS, topology: star(hosts=4), scheme: ps(colocated=false)}
+  - {label: SSP, topology: star(hosts=4), scheme: ssp(staleness=1)}
+  - {label: async, topology: star(hosts=4), scheme: async_ps}
+timeout: 20 s
+retries: 0
+quiet: 0 s
+"""
+PLAYED = """
+name: played
+links: {rate: 40 Gbit/s}
+workload:
+  {kind: profile, model: resnet50, batch: 32, iterations: 4, scale: 200, compute: {mode: paced, pace: {32: 0.1 s}}}
+perturb: [{kind: jitter, sigma: 50 ms}]
+arms:
+  - {label: async, topology: star(hosts=4), scheme: async_ps}
+retries: 0
+quiet: 0 s
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("asynchronous")
+    (folder / "spec.yaml").write_text(TRAINED)
+    done = call(folder, "run", "spec.yaml", "--out", "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    header = next(line for line in done.stdout.splitlines() if line.startswith("arm"))
+    assert "staleness" in header
+    return folder / "out"
+
+
+def records(run: Path) -> dict[str, dict[str, Any]]:
+    found = [json.loads(path.read_text()) for path in (run / "trials").iterdir()]
+    return {record["label"]: record for record in found}
+
+
+def test_a_straggler_holds_up_least_where_nobody_waits_for_it(trained: Path) -> None:
+    jct_s = {label: record["metrics"]["jct_s"] for label, record in records(trained).items()}
+    assert jct_s["async"] < 0.8 * jct_s["SSP"]
+    assert jct_s["async"] < 0.6 * jct_s["PS"]
+
+
+@pytest.mark.parametrize(("label", "most"), [("SSP", 6), ("async", 23)])
+def test_weights_are_those_of_the_same_updates_in_one_process(trained: Path, label: str, most: int) -> None:
+    record = records(trained)[label]
+    assert (record["status"], record["error"]) == ("done", None)
+    accuracy = record["accuracy"]
+    assert accuracy["reference"] == "a single process that makes the server's updates in their order"
+    assert accuracy["weights_equal"] is True
+    assert accuracy["weights_error"] < 1e-6
+    assert [iteration for iteration, _ in accuracy["curve"]] == list(range(8))
+    metrics = record["metrics"]
+    assert 0 < metrics["staleness_median"] <= metrics["staleness_p95"] <= metrics["staleness_max"] <= most
+    assert check(record, "staleness")["limit"] == most
+    assert metrics["throughput_sps"] == pytest.approx(3 * 8 * 4 / metrics["jct_s"])
+
+
+def test_the_bytes_of_each_link_are_those_of_its_workers_updates(trained: Path) -> None:
+    for record in records(trained).values():
+        carried_what_the_forest_says(record)
+        assert check(record, "bytes on the wire")["ok"]
+    links = {(link["from"], link["to"]): link["theory_bytes"] for link in records(trained)["async"]["links"]}
+    assert links["h0", "s0"] < links["h1", "s0"]  # the slow one made fewer updates
+
+
+def test_samples_tell_of_every_update(trained: Path) -> None:
+    samples = pd.read_parquet(next((trained / "samples").glob("ssp*"))).sort_values("update")
+    assert samples["update"].tolist() == list(range(24))
+    assert (samples["staleness"] == samples["update"] - samples["version"]).all()
+    assert (samples["sum_s"] - samples["ready_s"] - samples["held_s"] > 0).all()
+    assert samples.groupby("rank")["held_s"].max()[1:].min() > 0.1  # those that are ahead of rank 0
+    synchronous = pd.read_parquet(next((trained / "samples").glob("ps*")))
+    assert "staleness" not in synchronous
+
+
+def test_a_profiles_sums_are_checked_by_every_worker(bench: Bench, tmp_path: Path) -> None:
+    (outcome,) = bench.run(PLAYED, tmp_path)
+    record = outcome.record
+    assert record["status"] == "done", record["error"]
+    assert record["sums"]["wrong_elements"] == 0
+    assert record["sums"]["checked_elements"] == 12 * record["metrics"]["wire_bytes_theory"] / (2 * 12 * 4)
+
+
+@pytest.mark.parametrize("node", ["h1", "h3"])
+def test_a_worker_or_the_server_that_dies_fails_the_trial_by_name(bench: Bench, tmp_path: Path, node: str) -> None:
+    dying = TRAINED.replace("slow, workers: [h0], slowdown: 4", f"kill, nodes: {node}, at: 0.3 s")
+    dying = "\n".join(line for line in dying.splitlines() if "label: PS" not in line and "label: SSP" not in line)
+    (outcome,) = bench.run(dying, tmp_path)
+    assert outcome.record["status"] == "failed"
+    assert f"{node} was killed by SIGKILL" in outcome.record["error"]

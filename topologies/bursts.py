@@ -1,0 +1,69 @@
+"""Which NICs measure each other: bursts that together use every NIC once each way."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from topologies.model import Topology
+
+
+@dataclass(frozen=True)
+class Burst:
+    """Traffic from one NIC to another: directed links out of ``src`` and into ``dst``."""
+
+    src: int
+    src_link: int
+    dst: int
+    dst_link: int
+
+    def rate_bps(self, topology: Topology) -> int:
+        """What the slowest link on its way lets through: one between switches may be slower than the NICs."""
+        paths = topology.paths(self.src, self.dst)
+        return min(topology.links[link // 2].rate_bps for path in paths for link in path.links)
+
+    def arrives(self, topology: Topology, loss: float) -> float:
+        """The share of its packets that arrive when each link loses this share."""
+        return (1 - loss) ** max(len(path.links) for path in topology.paths(self.src, self.dst))
+
+    def round_trip_s(self, topology: Topology) -> float:
+        """The longest that a packet and its acknowledgement are on their way through empty queues."""
+        pairs = (self.src, self.dst), (self.dst, self.src)
+        return sum(
+            max(sum(topology.links[link // 2].delay_s for link in path.links) for path in topology.paths(*pair))
+            for pair in pairs
+        )
+
+
+def bursts_of(topology: Topology) -> tuple[Burst, ...]:
+    """A burst from every NIC to another such that every NIC also receives one and no link carries two.
+
+    Hosts with one NIC each send to the next host. Hosts with several send, through each, to the next host on the same
+    switch; behind patch panels, the two ends of a circuit to each other. NICs that reach no others this way (alone on
+    a switch, all of one host, or routed around it) have no burst.
+    """
+    groups: dict[int | frozenset[int], list[tuple[int, int]]] = defaultdict(list)
+    for host in topology.hosts:
+        for link in topology.ports[host]:
+            if topology.nodes[topology.head(link)].kind != "panel":
+                single = len(topology.ports[host]) == 1
+                groups[-1 if single else topology.head(link)].append((host, link))
+            elif link in topology.circuits:
+                groups[frozenset({link, topology.circuits[link] ^ 1})].append((host, link))
+    found: list[Burst] = []
+    for members in groups.values():
+        ring = [
+            Burst(src, src_link, dst, dst_link ^ 1)
+            for (src, src_link), (dst, dst_link) in zip(members, members[1:] + members[:1], strict=True)
+        ]
+        if all(burst.src != burst.dst and _takes(topology, burst) for burst in ring):
+            found += ring
+    return tuple(found)
+
+
+def _takes(topology: Topology, burst: Burst) -> bool:
+    """Whether traffic from src to dst leaves by the burst's first link and arrives by its last."""
+    paths = topology.paths(burst.src, burst.dst)
+    return all(path.links[0] == burst.src_link and path.links[-1] == burst.dst_link for path in paths)
