@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
 from statistics import quantiles
+from typing import Any
 
 import pytest
 
@@ -158,6 +159,19 @@ def test_the_same_seed_loses_the_same_packets(lab: NetnsLab) -> None:
     assert lost[0] == lost[1] != lost[2]
 
 
+def iperf3(lab: NetnsLab, *options: str) -> dict[str, Any]:
+    """What one flow from host 0 to host 1 has measured. -D returns before the server listens, so the client asks again."""
+    started = lab.execute(1, ["sh", "-c", "iperf3 -s -1 -D >/dev/null"], 10)
+    assert started.status == 0, started.stderr
+
+    def measured() -> dict[str, Any]:
+        said = json.loads(lab.execute(0, ["iperf3", "-c", "h1", *options, "-J"], 60).stdout)
+        assert "refused" in said.get("error", "refused"), said["error"]
+        return dict(said["end"])
+
+    return until(measured)
+
+
 def test_reordered_packets_overtake(lab: NetnsLab) -> None:
     up(lab, "star(hosts=2)")
     lab.impair({0: Impairment(0.02, reorder=0.2)})
@@ -172,10 +186,7 @@ def test_reordered_packets_overtake(lab: NetnsLab) -> None:
 def test_every_segment_of_a_large_packet_can_be_lost(lab: NetnsLab) -> None:
     """TCP's large packets are one until they are cut; a loss of 1 % of those would lose 1 % of 64 KiB at once."""
     up(lab, "star(hosts=2)", settings=LinkSettings(loss=0.01, mtu=1500))
-    lab.execute(1, ["sh", "-c", "iperf3 -s -1 -D >/dev/null"], 10)
-    said = lab.execute(0, ["iperf3", "-c", "h1", "-n", "10M", "-J"], 60)
-    assert said.status == 0, said.stdout
-    again = json.loads(said.stdout)["end"]["sum_sent"]["retransmits"]
+    again = iperf3(lab, "-n", "10M")["sum_sent"]["retransmits"]
     # 7,241 segments cross two links: 144 lost, standard deviation 12; reno may send a few more anew than were lost.
     assert 90 < again < 400
 
@@ -193,10 +204,7 @@ def test_links_keep_their_rate_when_they_are_delayed(lab: NetnsLab) -> None:
     up(lab, "star(hosts=2)", 0.005)
 
     def enough() -> bool:
-        lab.execute(1, ["sh", "-c", "iperf3 -s -1 -D >/dev/null"], 10)
-        said = lab.execute(0, ["iperf3", "-c", "h1", "-t", "2", "-O", "1", "-C", "reno", "-J"], 60)
-        assert said.status == 0, said.stdout
-        carried_bps: float = json.loads(said.stdout)["end"]["sum_received"]["bits_per_second"]
+        carried_bps: float = iperf3(lab, "-t", "2", "-O", "1", "-C", "reno")["sum_received"]["bits_per_second"]
         share = carried_bps / (RATE_BPS * 1448 / 1514)
         assert share < 1.03
         return share > 0.8
