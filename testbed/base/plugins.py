@@ -1,0 +1,65 @@
+"""What other packages add to testbed: entry points of installed distributions.
+
+A package that adds a kind of trial, for example, writes in its ``pyproject.toml``::
+
+    [project.entry-points."testbed.kinds"]
+    gossip = "my_package.gossip:KIND"
+
+Its processes on the nodes find it the same way, so it must be installed where they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TypeVar
+
+from testbed.base.errors import MissingToolError, UsageError
+
+T = TypeVar("T")
+
+
+@cache
+def plugged(group: str) -> Mapping[str, object]:
+    """What installed packages add to ``testbed.<group>``, by name.
+
+    Raises:
+        MissingToolError: one cannot be imported.
+        UsageError: two have the same name.
+    """
+    found: dict[str, object] = {}
+    for one in sorted(entry_points(group=f"testbed.{group}"), key=lambda one: one.name):
+        if one.name in found:
+            raise _taken(group, one.name)
+        found[one.name] = _loaded(one)
+    return found
+
+
+def with_plugged(group: str, built_in: Mapping[str, T]) -> dict[str, T]:
+    """What comes with testbed, in its order, and then what installed packages add.
+
+    Raises:
+        MissingToolError, UsageError: as :func:`plugged`; or a package takes the name of one that comes with testbed.
+    """
+    added = plugged(group)
+    for name in added:
+        if name in built_in:
+            raise _taken(group, name)
+    return {**built_in, **added}  # type: ignore[dict-item]  # what a package registers is taken at its word
+
+
+def _loaded(one: EntryPoint) -> object:
+    try:
+        return one.load()
+    except (ImportError, AttributeError) as error:
+        raise MissingToolError(
+            f"the entry point {one.name} of {one.group} is {one.value}, which cannot be imported: {error}",
+            fix="install or repair the package that adds it, or uninstall that package",
+        ) from error
+
+
+def _taken(group: str, name: str) -> UsageError:
+    return UsageError(
+        f"two packages add {name!r} to testbed.{group}", fix="uninstall one of them, or rename its entry point"
+    )
