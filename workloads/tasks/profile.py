@@ -20,7 +20,7 @@ TASK = Replay
 
 def take_part(job: Job, rank: int, kind: Kind) -> Replayer:
     """A worker with the values of its rank."""
-    return Replayer(kind.values(job, rank))
+    return Replayer(job, rank, kind)
 
 
 def served(job: Job) -> tuple[Floats, Callable[[Floats], None]]:
@@ -36,13 +36,23 @@ def served(job: Job) -> tuple[Floats, Callable[[Floats], None]]:
 class Replayer(Participant):
     """A worker that plays a profile back."""
 
-    def __init__(self, values: Values) -> None:
-        self._values, self._sums = values, Checked()
-        self.gradient = values.gradient
+    def __init__(self, job: Job, rank: int, kind: Kind) -> None:
+        self._kind, self._sums = kind, Checked()
+        self._values: Values = kind.values(job, rank)
+
+    @property
+    def gradient(self) -> Floats:  # type: ignore[override]
+        return self._values.gradient
 
     @property
     def weights(self) -> Floats:  # type: ignore[override]
         return self._values.received
+
+    def join(self, job: Job, completed: int, names: Sequence[str]) -> None:  # noqa: ARG002
+        """Ranks, and what sums must be, are others after a death."""
+        if job.failover and job.failover.generation:
+            assert job.rank is not None
+            self._values = self._kind.values(job, job.rank)
 
     def learn(self, updates: Sequence[tuple[int, int]]) -> None:
         self._values.learn(updates)
