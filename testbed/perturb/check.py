@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from testbed.base.errors import SpecError
 from testbed.lab.base import LinkSettings
-from testbed.perturb import circuits
+from testbed.perturb.kinds.base import CIRCUITS, COMPUTING, STEPS, Perturbation
 from testbed.perturb.schedule import background_pairs, schedule
 from testbed.perturb.stragglers import draw
 from testbed.spec import Arm, Spec
 from testbed.spec.model import Command
-from testbed.spec.perturb import Circuits, Jitter, Moment, Perturbation, Slow, Straggle, Trace
 from topologies.model import Topology
 from workloads.sync.cost import cost
 from workloads.sync.forest import Forest
@@ -26,8 +25,8 @@ def check(arm: Arm, spec: Spec, topology: Topology, forest: Forest, folder: Path
     now = topology
     for where, one in _placed(arm, spec):
         try:
-            if isinstance(one, Circuits):
-                now = circuits.moved(now, one)
+            if one.moves_circuits:
+                now = one.moved(now)
                 cost(forest, now, 1.0)  # a worker that cannot be reached
             _check_fit(one, spec, forest)
             background_pairs([one], topology)
@@ -46,34 +45,43 @@ def _placed(arm: Arm, spec: Spec) -> Iterator[tuple[str, Perturbation]]:
 
 
 def _check_fit(one: Perturbation, spec: Spec, forest: Forest) -> None:
-    work, moments = spec.workload, _moments(one)
+    work = spec.workload
     if isinstance(work, Command):
-        if isinstance(one, Straggle | Slow | Jitter | Trace):
-            raise SpecError("a command computes by itself", fix="slow its host down with kind: hog")
-        if any(moment.iteration is not None for moment in moments):
-            raise SpecError("a command's iterations are not known", fix="write a time, such as at: 3 s")
+        _check_command(one)
         return
-    if isinstance(one, Straggle | Slow | Trace) and work.compute.mode == "none":
+    if one.multiplies_computing and work.compute.mode == "none":
         fix = "give a pace: compute: {mode: paced, ...}"
         raise SpecError("compute none takes no time, so nobody can be slow", fix=fix)
-    if isinstance(one, Jitter) and one.of == "step" and forest.library:
-        fix = "leave the scheme out of this experiment, or write of: iteration"
-        raise SpecError(f"{forest.library.name} makes its steps by itself", fix=fix)
+    if forest.library:
+        _check_library(one, forest.library.name)
     if forest.asynchronous is not None:
         _check_asynchronous(one)
-    late = [moment for moment in moments if (moment.iteration or 0) > work.iterations]
-    if late:
-        raise SpecError(f"{late[0]} never comes: there are {work.iterations}", fix="give an earlier one")
+    _check_moments(one, work.iterations)
+
+
+def _check_command(one: Perturbation) -> None:
+    if one.effects & {COMPUTING, STEPS}:
+        raise SpecError("a command computes by itself", fix="slow its host down with kind: hog")
+    if any(moment.iteration is not None for moment in one.moments):
+        raise SpecError("a command's iterations are not known", fix="write a time, such as at: 3 s")
+
+
+def _check_library(one: Perturbation, name: str) -> None:
+    if STEPS in one.effects:
+        fix = "leave the scheme out of this experiment, or write of: iteration"
+        raise SpecError(f"{name} makes its steps by itself", fix=fix)
 
 
 def _check_asynchronous(one: Perturbation) -> None:
     fix = "leave the scheme out of this experiment"
-    if isinstance(one, Jitter) and one.of == "step":
+    if STEPS in one.effects:
         problem = "nobody waits for a sum, so a synchronisation has no steps"
         raise SpecError(problem, fix=f"{fix}, or write of: iteration")
-    if isinstance(one, Circuits):
+    if CIRCUITS in one.effects:
         raise SpecError("nobody waits for a sum, so which updates meet which circuits cannot be told", fix=fix)
 
 
-def _moments(one: Perturbation) -> Sequence[Moment]:
-    return [moment for moment in (getattr(one, "at", None), getattr(one, "until", None)) if moment is not None]
+def _check_moments(one: Perturbation, iterations: int) -> None:
+    late = [moment for moment in one.moments if (moment.iteration or 0) > iterations]
+    if late:
+        raise SpecError(f"{late[0]} never comes: there are {iterations}", fix="give an earlier one")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from testbed.base.errors import SpecError
+from testbed.base.groups import Group, tag
 from testbed.base.listing import shortened
-from testbed.spec.base import Group, tag
+from testbed.base.nearest import nearest
+from testbed.perturb.registry import PERTURBATIONS
 from testbed.spec.model import KINDS, REPEATS, Spec
-from testbed.spec.perturb import PERTURBATIONS
 
 Path = tuple[str | int, ...]
 
@@ -31,7 +31,7 @@ _EXPECTED = {
 """What a value should have been, by pydantic's type of error."""
 
 
-_UNIONS: dict[str, dict[str, type[Group]]] = {"workload": KINDS, "perturb": PERTURBATIONS, "repeats": REPEATS}
+_UNIONS: dict[str, Mapping[str, type[Group]]] = {"workload": KINDS, "perturb": PERTURBATIONS, "repeats": REPEATS}
 """By key, the groups that may be there and the word that each one's ``kind`` has."""
 _TAGS = {tag(kind): group for union in _UNIONS.values() for kind, group in union.items()}
 """What pydantic puts into a mistake's path after such a key: the kind by which the rest is to be read."""
@@ -110,7 +110,7 @@ def _unknown_key(path: Path) -> tuple[str, str]:
     return "unknown key", nearest(str(key), known_keys(tuple(group)))
 
 
-def _union(path: Path) -> dict[str, type[Group]]:
+def _union(path: Path) -> Mapping[str, type[Group]]:
     """The kinds that are possible at ``path``."""
     return next((_UNIONS[key] for key in reversed(path) if isinstance(key, str) and key in _UNIONS), {})
 
@@ -122,12 +122,6 @@ _LIMITS = {
     "less_than_equal": ("at most", "le"),
     "string_too_long": ("text of at most as many letters as", "max_length"),
 }
-
-
-def nearest(word: str, known: Sequence[str]) -> str:
-    """``did you mean 'iterations'?``, or the list of what there is where nothing is near."""
-    near = difflib.get_close_matches(word.lower(), known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"use one of: {', '.join(known)}"
 
 
 def known_keys(path: Path) -> list[str]:
