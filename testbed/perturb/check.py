@@ -30,6 +30,7 @@ def check(arm: Arm, spec: Spec, topology: Topology, forest: Forest, folder: Path
                 cost(forest, now, 1.0)  # a worker that cannot be reached
             _check_fit(one, spec, forest)
             background_pairs([one], topology)
+            one.step_sigma_s(topology)
             scale = 1.0 if isinstance(spec.workload, Command) else spec.workload.scale
             schedule([one], topology, spec.seed, scale, LinkSettings())
             if not isinstance(spec.workload, Command):
