@@ -24,8 +24,9 @@ import numpy as np
 from testbed.lab.base import Completed, LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.perturb.conductor import Conductor, Record
+from testbed.perturb.kinds.base import Perturbation
+from testbed.perturb.kinds.rate import Step
 from testbed.perturb.schedule import schedule
-from testbed.spec.perturb import Perturbation, Step
 from topologies.build import build
 
 RATES_MBPS = (100, 20, 100, 50, 10) * 5

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import statistics
-import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+
+from testbed.base.repeating import Repeating
 
 PERIOD_S = 0.02
 """Some samples in every synchronisation; fifty a second take 0.2 % of a core (benchmarks/monitoring_cost.py)."""
@@ -58,8 +59,7 @@ class Vitals:
         self.entered = False
         self._late_s: list[float] = []
         self._stalled_s, self._halted_s, self._due_s = 0.0, 0.0, math.inf
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, name="vitals", daemon=True)
+        self._thread = Repeating("vitals", self._sample())
 
     def __enter__(self) -> Vitals:
         self.entered = True
@@ -73,8 +73,8 @@ class Vitals:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._watched:
-            self._stop.set()
-            self._thread.join()
+            self._thread.close()
+            self._due_s = math.inf
 
     def report(self) -> Report:
         """Until now."""
@@ -96,9 +96,10 @@ class Vitals:
     def _segments(self) -> tuple[int, int]:
         return segments(self._snmp.read_text())
 
-    def _sample(self) -> None:
+    def _sample(self) -> Generator[float, None, None]:
+        """It sleeps by itself, as the worker does, so it never asks to wait."""
         waited_s = _waited_s()
-        while not self._stop.is_set():
+        while True:
             self._due_s = time.monotonic() + PERIOD_S
             time.sleep(PERIOD_S)
             late_s = time.monotonic() - self._due_s
@@ -106,7 +107,7 @@ class Vitals:
             self._late_s.append(late_s)
             self._stalled_s += _above(STALL_S, late_s)
             self._halted_s += _above(HALT_S, late_s - (waited_s - before_s))
-        self._due_s = math.inf
+            yield 0.0
 
 
 def _waited_s() -> float:

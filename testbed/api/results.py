@@ -126,7 +126,7 @@ class Run:
 
     def __getitem__(self, trial: str) -> Trial:
         if trial not in self.trials:
-            from testbed.spec.explain import nearest
+            from testbed.base.nearest import nearest
 
             raise UsageError(f"{self.recorded.name} has no trial {trial!r}", fix=nearest(str(trial), list(self.trials)))
         return self.trials[trial]

@@ -75,7 +75,7 @@ def in_all_bps(network: Network) -> float:
 def _jitter_s(trial: Trial) -> float:
     """By how much steps that jitter make a synchronisation longer on average, at least: those that follow each other
     each by the mean of a normal distribution's positive half. Links rest meanwhile."""
-    sigma_s = math.hypot(*(one.sigma_s for one in trial.jitter))
+    sigma_s = math.hypot(*(max(by_host.values()) for by_host in trial.jitter))
     return trial.network.cost.rounds * sigma_s / math.sqrt(2 * math.pi)
 
 

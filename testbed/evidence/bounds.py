@@ -20,9 +20,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from testbed.perturb.capacity import Capacity, capacity
+from testbed.perturb.registry import PERTURBATIONS
 from testbed.recovery.phases import Phase
-from testbed.spec.base import kind_of
-from testbed.spec.perturb import Circuits
 from testbed.trial.model import Trial, shaper
 from topologies.sharing import groups
 from workloads.sync.cost import Releases, Shaper
@@ -30,6 +29,9 @@ from workloads.sync.cost import Releases, Shaper
 MOST_MOMENTS = 16
 """From each of so many workers' moments on, what cannot have left before is added up; with more workers, evenly
 spread."""
+
+MOVING = frozenset(name for name, kind in PERTURBATIONS.items() if kind.moves_circuits)
+"""Kinds of events that move circuits."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def bounds(trial: Trial, samples: pd.DataFrame, phases: Sequence[Phase], events:
     moves = [
         (one["begun_s"], math.inf if one["done_s"] is None else one["done_s"])
         for one in events
-        if one["kind"] == kind_of(Circuits) and one["begun_s"] is not None
+        if one["kind"] in MOVING and one["begun_s"] is not None
     ]
     for i in sorted(of):
         rows = by.get_group(i)

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 import random
-import threading
 import time
 from collections import defaultdict
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from types import TracebackType
 
 from testbed.base.errors import LabError
 from testbed.base.listing import shortened
+from testbed.base.repeating import Repeating
 from testbed.lab.base import Lab
 
 LEAST_S, MOST_S = 0.1, 1.0
@@ -93,8 +94,7 @@ class SpotChecks:
         self.readings = Readings()
         self._error: LabError | None = None
         self._random = random.SystemRandom()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="spot-checks", daemon=True)
+        self._thread = Repeating("spot-checks", self._run())
 
     def __enter__(self) -> SpotChecks:
         self._thread.start()
@@ -103,16 +103,17 @@ class SpotChecks:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._thread.close()
         if self._error is not None and error is None:
             raise self._error
 
     # The thread.
 
-    def _run(self) -> None:
+    def _run(self) -> Generator[float, None, None]:
+        """Yields how long to wait."""
         period_s = mean_s(0.0, self._trial_s)
-        while not self._stop.wait(period_s * self._random.uniform(1 - SPREAD, 1 + SPREAD)):
+        while True:
+            yield period_s * self._random.uniform(1 - SPREAD, 1 + SPREAD)
             try:
                 period_s = mean_s(self._read(), self._trial_s)
             except Exception as error:  # whatever it is, nobody looks any more

@@ -187,7 +187,7 @@ def _check_rate(arm: Arm, rate_bps: int) -> None:
 
 def _check_timeout(network: Network, spec: Spec) -> None:
     """A worker writes something at the end of each iteration, which must come before it is taken for one that hangs."""
-    slowest = max((getattr(one, "slowdown", 1.0) for one in (*spec.perturb, *network.arm.perturb)), default=1.0)
+    slowest = max((one.most_slowdown for one in (*spec.perturb, *network.arm.perturb)), default=1.0)
     pace_s = max(work_of(spec).compute.pace_s.values(), default=0.0)
     least_s = network.cost.bound_s(shaper(spec.links.mtu)) + slowest * pace_s
     if least_s >= spec.timeout_s:

@@ -7,6 +7,7 @@ from typing import Any
 
 from testbed.base.check import About, Check
 from testbed.fidelity.seen import Seen
+from testbed.perturb.registry import PERTURBATIONS
 from testbed.trial.model import link_settings
 
 ABOUT = About(
@@ -14,7 +15,7 @@ ABOUT = About(
     sees="packets dropped because a queue was full, by the kernel's count at every egress",
     misses="drops inside another machine",
 )
-DROPPING = frozenset({"queue", "impair", "down", "freeze", "circuits"})
+DROPPING = frozenset(name for name, kind in PERTURBATIONS.items() if kind.drops_packets)
 """Kinds of events after which links drop packets."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from testbed.base.check import About, Check
 from testbed.fidelity import drops
 from testbed.fidelity.seen import Seen
+from testbed.perturb.registry import PERTURBATIONS
 
 ABOUT = About(
     "retransmissions",
@@ -16,7 +17,7 @@ ABOUT = About(
 RESENT = 0.002
 """Most of a host's TCP segments that were sent again: 0 to 0.1 % in good trials (late acknowledgements), 2.5 % after a
 link was cut for 0.2 s."""
-DISTURBING = frozenset({"rates", "rate", "queue", "impair", "down", "freeze", "kill", "background", "circuits"})
+DISTURBING = frozenset(name for name, kind in PERTURBATIONS.items() if kind.disturbs_tcp)
 """Kinds of events that change links or fill them: TCP then has to send again, as it would on such a network."""
 
 

@@ -10,7 +10,6 @@ import pandas as pd
 from analysis import metrics
 from testbed.base.check import WHOLE_JOB, About, Check
 from testbed.fidelity.seen import Seen
-from testbed.spec.perturb import Freeze
 
 ABOUT = About(
     "timers",
@@ -46,7 +45,7 @@ def checks(seen: Seen) -> Iterator[Check]:
         return
     yield judge({line["name"]: line["late_s"] for line in seen.done})
     stalled_s = {line["name"]: line.get("stalled_s") for line in seen.done}
-    frozen = {host for one in seen.trial.perturbations if isinstance(one, Freeze) for host in one.hosts}
+    frozen = {host for one in seen.trial.perturbations for host in one.stops}
     stalled_s = {name: value for name, value in stalled_s.items() if name not in frozen}
     yield stalls(stalled_s, seen.window[1] - seen.window[0])
     if seen.samples is not None and "sync_halted_s" in seen.every and seen.every["sync_halted_s"].notna().all():

@@ -11,11 +11,11 @@ from itertools import permutations
 from typing import Any
 
 from testbed.base.errors import LabError, UsageError
+from testbed.base.nearest import nearest
 from testbed.experiment.expand import first_trials
 from testbed.interactive import reach
 from testbed.lab.choice import opener
 from testbed.spec import Source, Spec
-from testbed.spec.explain import nearest
 from testbed.trial.job_files import host_pairs
 from testbed.trial.model import Network, link_settings
 from topologies.model import Topology

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, runtime_checkable
+
+from testbed.base.repeating import Repeating
 
 PERIOD_S = 0.05
 """The kernel counts in ticks of 10 ms, so a shorter period would not see more."""
@@ -81,8 +82,7 @@ class Monitor:
 
     def __init__(self) -> None:
         self._log = CpuLog()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="cpu-monitor", daemon=True)
+        self._thread = Repeating("cpu-monitor", self._run())
 
     @property
     def log(self) -> CpuLog:
@@ -96,14 +96,13 @@ class Monitor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._thread.close()
 
-    def _run(self) -> None:
+    def _run(self) -> Generator[float, None, None]:
+        """Yields how long to wait."""
         cores, ticks_per_s = os.sched_getaffinity(0), os.sysconf("SC_CLK_TCK")
         with Path("/proc/stat").open() as file:
             while True:
                 file.seek(0)
                 self._log.add(time.monotonic(), *read_cpu(file.read(), cores, ticks_per_s))
-                if self._stop.wait(PERIOD_S):
-                    return
+                yield PERIOD_S

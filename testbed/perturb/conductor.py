@@ -10,22 +10,22 @@ from __future__ import annotations
 import math
 import signal
 import sys
-import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from testbed.base.errors import TestbedError, TrialError, WorkerError
+from testbed.base.repeating import Repeating
 from testbed.files import foreign
 from testbed.files.following import Feed
 from testbed.files.shape import is_number
 from testbed.lab.base import Lab, LinkChange, Program, Running
-from testbed.perturb.schedule import Event, Helper, Schedule
-from testbed.spec.base import kind_of
-from testbed.spec.perturb import Circuits, Freeze, Moment
+from testbed.perturb.events import Event, Helper, Move
+from testbed.perturb.moments import Moment
+from testbed.perturb.schedule import Schedule
 
 if TYPE_CHECKING:
     from testbed.perturb.patching import Patching
@@ -47,6 +47,7 @@ class Record:
         free_s: when the move before it was done and this one worked out, if that was after ``planned_s``: it could not
             begin before. What a process asks for in band cannot be worked out ahead.
         links: what it was to change of links.
+        stops: nodes that it was to let stand still.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Record:
     takes_s: float = 0.0
     free_s: float | None = None
     links: tuple[LinkChange, ...] = ()
+    stops: tuple[int, ...] = ()
 
 
 class Progress:
@@ -116,11 +118,10 @@ class Conductor:
         self.kills: dict[int, Record] = {}
         self.halted: dict[str, tuple[Record, float]] = {}
         self._patching = patching
-        self._streams = list(schedule.streams)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="conductor", daemon=True)
+        self._pending = [(event, stream) for stream in schedule.streams if (event := next(stream, None))]
+        self._thread = Repeating("conductor", self._run())
         self._helpers = {helper.name: self._start(helper) for helper in schedule.helpers}
-        self._sources = [helper.name for helper in schedule.helpers if helper.kind == "source"]
+        self._sources = [helper.name for helper in schedule.helpers if helper.tells_sent]
 
     def begin(self) -> None:
         """The trial begins now."""
@@ -132,16 +133,15 @@ class Conductor:
 
     def __enter__(self) -> Conductor:
         self._await_helpers()
-        if self._streams:
+        if self._pending:
             self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        if self._streams:
-            self._thread.join()
+        self._thread.close()
+        self.records += [Record(event.kind, event.what) for event, _ in self._pending if not event.optional]
 
     def blamed(
         self, error: TrialError, names: Sequence[str], *, goes_on: bool = False, instead: str = ""
@@ -155,7 +155,7 @@ class Conductor:
         """
         failed_s = time.monotonic() if error.at_s is None else error.at_s
         halted = {
-            what: record.kind
+            what: record
             for what, (record, to_s) in list(self.halted.items())
             if (record.begun_s or 0.0) <= failed_s <= to_s
         }
@@ -167,7 +167,7 @@ class Conductor:
             told.by_perturb = error.node in self.kills or not goes_on
         elif halted:
             if not error.signalled:
-                instead = instead if set(halted.values()) == {kind_of(Freeze)} else ""
+                instead = instead if all(record.stops for record in halted.values()) else ""
                 others = f"; if that is not why, {fix}" if isinstance(error, WorkerError) else ""
                 fix = f"let that end sooner (until), or give a longer timeout{instead}{others}"
             told = type(error)(f"while perturb had {' and '.join(halted)}: {error.problem}", fix=fix)
@@ -220,11 +220,12 @@ class Conductor:
 
     # The thread.
 
-    def _run(self) -> None:
-        pending = [(event, stream) for stream in self._streams if (event := next(stream, None))]
-        expected: Circuits | None = None
-        while pending and not self._stop.is_set():
-            move = next((event.circuits for event, _ in pending if event.circuits), None)
+    def _run(self) -> Generator[float, None, None]:
+        """Yields how long to wait."""
+        pending = self._pending
+        expected: Move | None = None
+        while pending:
+            move = next((event.move for event, _ in pending if event.move is not None), None)
             if move is not None and move is not expected and self._patching is not None:
                 self._patching.expect(move)
                 expected = move
@@ -238,10 +239,10 @@ class Conductor:
                 self._carry_out(event, first[0])
                 if (later := next(stream, None)) is not None:
                     pending.append((later, stream))
+                yield 0.0
                 continue
             looking = LOOK_S if len(known) < len(pending) else math.inf
-            self._stop.wait(min([looking, *(moment - now for moment, _ in known)]))
-        self.records += [Record(event.kind, event.what) for event, _ in pending if not event.optional]
+            yield min([looking, *(moment - now for moment, _ in known)])
 
     def _planned_s(self, at: Moment) -> float | None:
         """When the moment is or was; None while that is not known."""
@@ -253,11 +254,11 @@ class Conductor:
         return self._progress.ended_s(at.iteration - 1) if at.iteration else begun_s
 
     def _carry_out(self, event: Event, planned_s: float) -> None:
-        record = Record(event.kind, event.what, planned_s, time.monotonic(), links=event.links)
+        record = Record(event.kind, event.what, planned_s, time.monotonic(), links=event.links, stops=event.stops)
         self.records.append(record)
         self.kills |= dict.fromkeys(event.kills, record)
-        if event.circuits and self._patching is not None:
-            self._patching.put(event.circuits, record)
+        if event.move is not None and self._patching is not None:
+            self._patching.put(event.move, record)
             return
         try:
             if event.links:

@@ -20,11 +20,10 @@ from pydantic import ValidationError
 from testbed.base.errors import TestbedError
 from testbed.files.following import Feed
 from testbed.lab.base import Lab
-from testbed.perturb import circuits
 from testbed.perturb.circuits import State
 from testbed.perturb.conductor import LOOK_S, Record
-from testbed.spec.base import kind_of
-from testbed.spec.perturb import Circuits
+from testbed.perturb.events import Move
+from testbed.perturb.registry import ASKED_IN_BAND, requested
 from topologies.model import Topology
 
 REQUEST = b'"request"'
@@ -44,8 +43,8 @@ class Patching:
         self.records: list[Record] = []
         self.history: list[State] = [State(topology)]
         self._asking = Feed(dict(enumerate(asking)))
-        self._wanted: queue.SimpleQueue[tuple[Circuits, Record | None] | None] = queue.SimpleQueue()
-        self._planned: tuple[Circuits, Topology] | None = None
+        self._wanted: queue.SimpleQueue[tuple[Move, Record | None] | None] = queue.SimpleQueue()
+        self._planned: tuple[Move, Topology] | None = None
         self._free_s = 0.0  # since when nothing has been under way, and the next move is worked out if it is known
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=one, daemon=True) for one in (self._work, self._listen)]
@@ -62,11 +61,11 @@ class Patching:
         self._stop.set()
         self._wanted.put(None)
 
-    def expect(self, move: Circuits) -> None:
+    def expect(self, move: Move) -> None:
         """Work a move out that will be the next."""
         self._wanted.put((move, None))
 
-    def put(self, move: Circuits, record: Record) -> None:
+    def put(self, move: Move, record: Record) -> None:
         """Have a move carried out when those before it are done; ``record`` is told when that was, how long the move is
         meant to take, and when it begins and is done."""
         self._wanted.put((move, record))
@@ -76,14 +75,14 @@ class Patching:
     def _listen(self) -> None:
         while not self._stop.wait(LOOK_S):
             for line in (line for line in self._asking.said(REQUEST) if line["kind"] == "request"):
-                record = Record(kind_of(Circuits), "asked for in band", planned_s=time.monotonic())
+                record = Record(ASKED_IN_BAND, "asked for in band", planned_s=time.monotonic())
                 self.records.append(record)
                 try:
-                    move = Circuits.model_validate({**line, "kind": kind_of(Circuits)})
+                    move = requested(line)
                 except ValidationError as error:
                     record.error = f"request {json.dumps(line)}: {error.errors()[0]['msg']}"
                     continue
-                record.what = f"{circuits.words(move)}, asked for in band"
+                record.what = f"{move.words}, asked for in band"
                 self.put(move, record)
 
     def _work(self) -> None:
@@ -100,17 +99,17 @@ class Patching:
             if record is not None:
                 self._free_s = time.monotonic()
 
-    def _plan(self, move: Circuits) -> Topology:
+    def _plan(self, move: Move) -> Topology:
         if self._planned is None or self._planned[0] is not move:
-            target = circuits.moved(self._topology, move)
+            target = move.moved(self._topology)
             if not move.look_ahead:
                 self._lab.plan_patch(target)
             self._planned = move, target
             self._free_s = time.monotonic()
         return self._planned[1]
 
-    def _carry_out(self, move: Circuits, record: Record) -> None:
-        record.takes_s = dark_s = circuits.dark_s(self._topology, move)
+    def _carry_out(self, move: Move, record: Record) -> None:
+        record.takes_s = dark_s = move.dark_s(self._topology)
         target = self._plan(move)
         self._planned = None
         record.free_s = self._free_s if self._free_s > (record.planned_s or 0.0) else None

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from testbed.base.errors import SpecError
-from testbed.spec.explain import nearest
+from testbed.base.listing import shortened
+from testbed.base.nearest import nearest
 from topologies.model import Topology
 
 Direction = Literal["both", "out", "in"]
@@ -60,6 +61,16 @@ def label(topology: Topology, link: int) -> str:
     """``h0:eth0 -> s0`` for a reader."""
     tail, head = topology.nodes[topology.tail(link)].name, topology.nodes[topology.head(link)].name
     return f"{tail}:eth{topology.port_at_tail(link)} -> {head}"
+
+
+def labels(topology: Topology, links: Sequence[int]) -> str:
+    """The first of them, and how many more there are."""
+    return shortened([label(topology, link) for link in links], 3)
+
+
+def rate_bps(topology: Topology, link: int) -> int:
+    """What a directed link was built with."""
+    return topology.links[link // 2].rate_bps
 
 
 def _away(topology: Topology, name: str) -> list[int]:

@@ -10,7 +10,6 @@ import pandas as pd
 
 from analysis import metrics
 from testbed.recovery.phases import Phase
-from testbed.spec.perturb import Freeze, Kill
 from testbed.trial.model import Network, Trial
 from workloads.sync.cost import goodput
 
@@ -83,9 +82,7 @@ def spoilt_bytes(trial: Trial, course: Course) -> float:
 
 def unasked(trial: Trial, course: Course) -> int:
     """How many have died that no perturbation of the spec kills, or freezes."""
-    asked: set[str] = set()
-    for one in trial.perturbations:
-        asked |= set(one.nodes if isinstance(one, Kill) else one.hosts if isinstance(one, Freeze) else ())
+    asked = {name for one in trial.perturbations for name in (*one.kills, *one.stops)}
     return sum(trial.network.topology.nodes[death.node].name not in asked for death in course.deaths)
 
 

@@ -18,8 +18,8 @@ from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
 from pydantic import ValidationError, create_model
 
 from testbed.base.errors import SpecError
+from testbed.base.groups import Group, kind_of, tag
 from testbed.spec import ranges
-from testbed.spec.base import Group, kind_of, tag
 from testbed.spec.explain import Path, explain, field_of, place
 from testbed.spec.model import Spec
 from topologies import build as topologies

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from testbed.base.errors import SpecError
+from testbed.base.groups import Group, tag
 from testbed.base.listing import shortened
-from testbed.spec.base import Group, tag
+from testbed.base.nearest import nearest
+from testbed.perturb.registry import PERTURBATIONS
 from testbed.spec.model import KINDS, REPEATS, Spec
-from testbed.spec.perturb import PERTURBATIONS
 
 Path = tuple[str | int, ...]
 
@@ -122,12 +122,6 @@ _LIMITS = {
     "less_than_equal": ("at most", "le"),
     "string_too_long": ("text of at most as many letters as", "max_length"),
 }
-
-
-def nearest(word: str, known: Sequence[str]) -> str:
-    """``did you mean 'iterations'?``, or the list of what there is where nothing is near."""
-    near = difflib.get_close_matches(word.lower(), known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"use one of: {', '.join(known)}"
 
 
 def known_keys(path: Path) -> list[str]:

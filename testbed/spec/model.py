@@ -11,12 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from pydantic_core import PydanticCustomError
 
 from testbed.base.errors import SpecError
-from testbed.base.plugins import with_plugged
-from testbed.base.units import time_text
-from testbed.lab.base import Impairment, LinkSettings
-from testbed.lab.choice import LabName
-from testbed.lab.docker.limits import Containers
-from testbed.spec.base import (
+from testbed.base.groups import (
     Group,
     Line,
     Number,
@@ -32,6 +27,11 @@ from testbed.spec.base import (
     tag,
     tagged,
 )
+from testbed.base.plugins import with_plugged
+from testbed.base.units import time_text
+from testbed.lab.base import Impairment, LinkSettings
+from testbed.lab.choice import LabName
+from testbed.lab.docker.limits import Containers
 from testbed.spec.perturb import Perturbations
 from topologies.call import parse
 from workloads.buckets import Gradient, shares

@@ -21,7 +21,6 @@ from testbed.base.errors import ChangedError, SpecError
 from testbed.base.listing import shortened
 from testbed.spec import Arm, Spec
 from testbed.spec.model import Program
-from testbed.spec.perturb import Trace
 from topologies.call import parse
 from topologies.load import is_in_file
 
@@ -74,7 +73,7 @@ class Inputs:
         Raises:
             SpecError: one is not there or cannot be read, or they are too many or too large.
         """
-        found = self._named(one.file for one in (*spec.perturb, *arm.perturb) if isinstance(one, Trace))
+        found = self._named(name for one in (*spec.perturb, *arm.perturb) for name in one.inputs)
         program = spec.workload.program
         return found | self.of_program(program) if program else found
 

@@ -11,7 +11,6 @@ from itertools import permutations
 from pathlib import Path
 
 from testbed.lab.base import Launch, LinkSettings
-from testbed.perturb import targets
 from testbed.trial.model import Network, Trial, link_settings
 from topologies.addressing import Addresses, plan
 from topologies.bursts import Burst
@@ -147,9 +146,8 @@ def _compute(trial: Trial, rank: int | None) -> Compute:
 
 def _jitter(trial: Trial, node: int) -> StepJitter | None:
     """Of several that a worker has, variances add up, as those of independent normal distributions do."""
-    topology = trial.network.topology
-    sigmas = [one.sigma_s for one in trial.jitter if node in targets.hosts(topology, one.workers)]
-    return StepJitter(math.hypot(*sigmas), (trial.spec.seed, node)) if sigmas else None
+    sigmas_s = [sigma_s[node] for sigma_s in trial.jitter if node in sigma_s]
+    return StepJitter(math.hypot(*sigmas_s), (trial.spec.seed, node)) if sigmas_s else None
 
 
 def _meeting(forest: Forest, addresses: Addresses, node: int, files: Files, port: int) -> Meeting:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from analysis.cell import Cell
 from testbed.lab.base import BUCKET_PACKETS, BUCKET_S, LARGEST_PACKET_BYTES, LinkSettings
+from testbed.perturb.kinds.base import Perturbation
 from testbed.perturb.schedule import Schedule, background_pairs
 from testbed.perturb.schedule import schedule as schedule_of
 from testbed.perturb.stragglers import Stragglers, draw
 from testbed.spec import Arm, Spec
 from testbed.spec.axes import Plain
 from testbed.spec.model import Synchronised
-from testbed.spec.perturb import Impair, Jitter, Perturbation
 from testbed.trial.identity import identity
 from topologies.model import Topology
 from workloads import kinds
@@ -147,9 +147,10 @@ class Trial:
         return draw(self.perturbations, topology, workers, self.iterations, self.spec.seed, self.folder)
 
     @property
-    def jitter(self) -> list[Jitter]:
-        """What is added to the steps of a synchronisation."""
-        return [one for one in self.perturbations if isinstance(one, Jitter) and one.of == "step"]
+    def jitter(self) -> list[Mapping[int, float]]:
+        """By host, the standard deviations (s) of what is added to the steps of a synchronisation."""
+        topology = self.network.topology
+        return [sigma_s for one in self.perturbations if (sigma_s := one.step_sigma_s(topology))]
 
     def schedule(self) -> Schedule:
         """What is to happen in the lab, from its beginning."""
@@ -160,7 +161,7 @@ class Trial:
     def settings_met(self) -> list[LinkSettings]:
         """How its links are to be emulated: at first, and while each of its perturbations lasts."""
         first = link_settings(self.spec)
-        asked = [one.impairment for one in self.perturbations if isinstance(one, Impair)]
+        asked = [impairment for one in self.perturbations if (impairment := one.impairment)]
         # A lab that can have a delay vary can have one: settings have no delay of their own, for links have.
         met = (replace(first, jitter_s=one.delay_s + one.jitter_s, loss=one.loss, reorder=one.reorder) for one in asked)
         return [first, *met]

@@ -15,11 +15,11 @@ from pydantic import ValidationError
 from testbed.base.errors import SpecError
 from testbed.lab.base import Launch, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
-from testbed.perturb.circuits import State, dark_s, moved, moved_cost, words
-from testbed.perturb.conductor import Conductor, Record
+from testbed.perturb.circuits import State, moved_cost
+from testbed.perturb.conductor import Conductor
+from testbed.perturb.kinds.circuits import Circuits
 from testbed.perturb.patching import Patching
 from testbed.perturb.schedule import schedule
-from testbed.spec.perturb import Circuits
 from tests.patience import until
 from topologies.addressing import plan
 from topologies.build import build
@@ -54,7 +54,7 @@ def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path)
     ):
         conductor.begin()
         until(lambda: [record.done_s is None for record in conductor.records] == [False] * 3)
-    assert [record.what for record in conductor.records] == [words(move) for move in moves]
+    assert [record.what for record in conductor.records] == [move.words for move in moves]
     first, second, third = conductor.records
     assert first.planned_s <= first.begun_s <= first.done_s - 0.1
     assert first.done_s <= second.begun_s, "moves take turns"
@@ -64,13 +64,13 @@ def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path)
     # The first was worked out when it was due or before, and the third was due when the second may have been done.
     assert first.free_s is None or first.planned_s <= first.free_s <= first.begun_s
     assert third.free_s is None or second.done_s <= third.free_s <= third.begun_s
-    expected = moved(moved(topology, moves[0]), moves[1])
+    expected = moves[1].moved(moves[0].moved(topology))
     assert [note.name for note in lab.notes] == ["plan_patch", "patch", "plan_patch", "patch"]
     assert lab.notes[1].argument.panels == expected.panels
     assert [state.topology.panels for state in patching.history] == [
         topology.panels,
         expected.panels,
-        moved(expected, moves[2]).panels,
+        moves[2].moved(expected).panels,
     ]
 
 
@@ -116,17 +116,15 @@ def test_a_request_that_cannot_be_is_recorded(tmp_path: Path, line: dict[str, An
 
 def test_what_moves_is_dark_for_the_panels_time_unless_said_otherwise() -> None:
     topology = panels("servers=6,degree=2,technology=mems_3d,look_ahead=true")
-    assert dark_s(topology, circuits(rings=[1])) == 0.01
-    assert dark_s(topology, circuits(rings=[1], reconfiguration="2 s")) == 2
-    assert (dark_s(topology, circuits(flip="all")), dark_s(topology, circuits(flip="h0", reconfiguration="1 ms"))) == (
-        0,
-        0.001,
-    )
+    assert circuits(rings=[1]).dark_s(topology) == 0.01
+    assert circuits(rings=[1], reconfiguration="2 s").dark_s(topology) == 2
+    assert circuits(flip="all").dark_s(topology) == 0
+    assert circuits(flip="h0", reconfiguration="1 ms").dark_s(topology) == 0.001
 
 
 def test_costs_are_shared_out_by_time_and_the_bound_is_the_best() -> None:
     before = panels("servers=6,degree=2,rings=[[0,2,4,1,3,5]]")
-    after = moved(before, circuits(rings=[1]))
+    after = circuits(rings=[1]).moved(before)
     forest = build_forest("ring", before, [600])
     history = [State(before), State(after, 2.25, 2.75)]
     found = moved_cost(forest, history, [(1.0, 2.0), (2.0, 3.0), (3.0, 4.0)], 1e6)
@@ -146,7 +144,7 @@ def test_costs_are_shared_out_by_time_and_the_bound_is_the_best() -> None:
 )
 def test_nothing_is_sent_over_circuits_while_they_are_dark(window: tuple[float, float], share: float) -> None:
     before = panels("servers=6,degree=2,rings=[[0,2,4,1,3,5]]")
-    after = moved(before, circuits(rings=[1]))
+    after = circuits(rings=[1]).moved(before)
     forest = build_forest("ring", before, [600])
     found = moved_cost(forest, [State(before), State(after, 2.0, 3.0)], [window], 1e6)
     first, second = cost(forest, before, 1e6), cost(forest, after, 1e6)
@@ -171,7 +169,7 @@ def test_moves_need_panels_and_flips_need_look_ahead(read: Callable[..., list[An
     with pytest.raises(SpecError, match=r"star\(hosts=3\) has no patch panels"):
         schedule([move], build("star(hosts=3)", rate_bps=10**8), 1, 1.0, LinkSettings())
     with pytest.raises(SpecError, match="these patch panels have no look-ahead ports"):
-        moved(panels("servers=6,degree=2"), circuits(flip="all"))
+        circuits(flip="all").moved(panels("servers=6,degree=2"))
     with pytest.raises(SpecError, match="has no node 'h9'"):
-        moved(panels(), circuits(flip=["h9"]))
-    assert Record("circuits", words(circuits(flip=["h0", "h1"]))).what == "flip of h0, h1"
+        circuits(flip=["h9"]).moved(panels())
+    assert circuits(flip=["h0", "h1"]).words == "flip of h0, h1"

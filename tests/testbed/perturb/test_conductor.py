@@ -11,8 +11,9 @@ import pytest
 from testbed.base.errors import TrialTimeoutError, WorkerError
 from testbed.lab.base import LinkChange
 from testbed.perturb.conductor import Conductor, Record, timeline
-from testbed.perturb.schedule import Event, Helper, Schedule
-from testbed.spec.perturb import Moment
+from testbed.perturb.events import Event, Helper
+from testbed.perturb.moments import Moment
+from testbed.perturb.schedule import Schedule
 from tests.patience import until
 
 from ..fake_lab import FakeLab
@@ -136,7 +137,8 @@ def test_a_scheme_that_goes_on_fails_of_something_else_than_a_kill(tmp_path: Pat
 
 def halted(until_s: float | None, kind: str = "freeze") -> Schedule:
     """h2 stands still from the beginning on."""
-    events = [Event(Moment(time_s=0.0), kind, "h2 frozen", halts="h2 frozen")]
+    stops = (2,) if kind == "freeze" else ()
+    events = [Event(Moment(time_s=0.0), kind, "h2 frozen", stops=stops, halts="h2 frozen")]
     if until_s is not None:
         events.append(Event(Moment(time_s=until_s), kind, "no longer", resumes="h2 frozen", optional=True))
     return Schedule((iter(events),))
@@ -199,7 +201,7 @@ def test_when_rank_0_is_killed_the_next_one_is_followed(tmp_path: Path) -> None:
 
 
 def test_only_a_source_says_what_it_sent_whatever_others_are_called(tmp_path: Path) -> None:
-    helper = Helper("hog", "source-of-trouble", 0, "workloads.hog")
+    helper = Helper("source-of-trouble", 0, "workloads.hog")
     with Conductor(Schedule(helpers=(helper,)), FakeLab(), {}, tmp_path) as conductor:
         pass
     assert conductor.finish() == []

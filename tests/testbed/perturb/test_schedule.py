@@ -10,7 +10,8 @@ import pytest
 
 from testbed.base.errors import SpecError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
-from testbed.perturb.schedule import START_SIGNAL, STOP_SIGNAL, Event, schedule
+from testbed.perturb.events import START_SIGNAL, STOP_SIGNAL, Event
+from testbed.perturb.schedule import schedule
 from testbed.perturb.targets import links
 from topologies.build import build
 
@@ -63,6 +64,7 @@ def test_a_cut_cable_and_a_frozen_host(read) -> None:
     frozen, again = events(read({"kind": "freeze", "hosts": "h0", "at": "1 s", "until": "2 s"}))
     assert {change.directed_link for change in frozen.links} == {OUT, IN}
     assert [one.number for one in (*frozen.signals, *again.signals)] == [signal.SIGSTOP, signal.SIGCONT]
+    assert (down.stops, frozen.stops, again.stops) == ((), (0,), ())
 
 
 def test_an_impaired_link_gets_back_what_it_had(read) -> None:
@@ -86,7 +88,7 @@ def test_hogs_and_flows_wait_as_helpers_until_they_are_wanted(read) -> None:
     found = schedule(read(flow, hog), STAR, 1, 10, LinkSettings())
     sink, source, *hogs = found.helpers
     assert (sink.node, source.node, source.arguments[-2:]) == (2, 0, ("3", "1000000"))
-    assert [one.kind for one in found.helpers] == ["sink", "source", *4 * ["hog"]]
+    assert [one.tells_sent for one in found.helpers] == [False, True, *4 * [False]]
     assert [one.name for one in hogs] == ["hog1-h0-0", "hog1-h0-1", "hog1-h1-0", "hog1-h1-1"]
     begin, end, busy = (event for stream in found.streams for event in stream)
     assert [one.number for one in (*begin.signals, *end.signals)] == [START_SIGNAL, STOP_SIGNAL]

@@ -1,19 +1,21 @@
-"""Kinds of perturbations are listed once."""
+"""What the list ``perturb`` may hold."""
 
 from __future__ import annotations
 
 from pydantic import TypeAdapter
 
-from testbed.spec import perturb
-from testbed.spec.base import Group
-from testbed.spec.perturb import PERTURBATIONS, Perturbations
-
-
-def test_every_group_with_a_kind_can_be_asked_for() -> None:
-    groups = [one for one in vars(perturb).values() if isinstance(one, type) and issubclass(one, Group)]
-    assert list(PERTURBATIONS.values()) == [one for one in groups if "kind" in one.model_fields]
+from testbed.perturb.registry import PERTURBATIONS
+from testbed.spec.perturb import NAMED, Perturbations
 
 
 def test_the_kind_says_which_group_is_read() -> None:
-    (found,) = TypeAdapter(Perturbations).validate_python({"kind": "rate", "share": "50 %"})
-    assert type(found) is PERTURBATIONS["rate"] is perturb.Step
+    for kind in ("rate", "rates"):
+        given = {"kind": kind} | ({"share": "50 %"} if kind == "rate" else {"shares": {"50 %": 1.0}})
+        (found,) = TypeAdapter(Perturbations).validate_python(given)
+        assert type(found) is PERTURBATIONS[kind]
+
+
+def test_a_name_stands_for_a_group_and_is_its_title() -> None:
+    found = TypeAdapter(Perturbations).validate_python(list(NAMED))
+    assert [one.title for one in found] == list(NAMED)
+    assert [one.kind for one in found] == [group["kind"] for group in NAMED.values()]

@@ -1,0 +1,100 @@
+"""What the conductor carries out while a trial runs, as data: events, and the processes that wait for them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from testbed.lab.base import Impairment, LinkChange
+from testbed.perturb.moments import Moment
+from topologies.model import Topology
+
+START_SIGNAL, STOP_SIGNAL = signal.SIGUSR1, signal.SIGUSR2
+"""What a helper begins and ends its work at, again and again."""
+
+
+@dataclass(frozen=True)
+class Helper:
+    """A process that waits beside the workers until a perturbation wants it: ``python -m MODULE ARGUMENTS...``.
+
+    One that ``tells_sent`` says at its end how many bytes it sent.
+    """
+
+    name: str
+    node: int
+    module: str
+    arguments: tuple[str, ...] = ()
+    tells_sent: bool = False
+
+
+@dataclass(frozen=True)
+class Signals:
+    """A signal to everything on a node, or to one helper by name."""
+
+    number: signal.Signals
+    node: int | None = None
+    helper: str | None = None
+
+
+class Move(Protocol):
+    """A move of circuits."""
+
+    @property
+    def words(self) -> str:
+        """What moves, to a reader."""
+
+    @property
+    def look_ahead(self) -> bool:
+        """Only panels that look ahead are patched, and nothing that carries light is touched."""
+
+    def moved(self, topology: Topology) -> Topology:
+        """The network after it."""
+
+    def dark_s(self, topology: Topology) -> float:
+        """For how long what moves is dark."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Changes that belong together, at one moment; ``what`` says it to a reader."""
+
+    at: Moment
+    kind: str
+    what: str
+    links: tuple[LinkChange, ...] = ()
+    impairments: Mapping[int, Impairment] = field(default_factory=dict)
+    """By directed link."""
+    signals: tuple[Signals, ...] = ()
+    move: Move | None = None
+    kills: tuple[int, ...] = ()
+    """Nodes that do not live on."""
+    stops: tuple[int, ...] = ()
+    """Nodes that stand still."""
+    halts: str = ""
+    """What stands still from then on, and lets the others wait: ``h2 frozen``."""
+    resumes: str = ""
+    """What of that goes on again."""
+    optional: bool = False
+    """Nothing is missed if the trial ends first."""
+
+
+def halting(events: Sequence[Event]) -> list[Event]:
+    """The same of which the first makes something stand still, until the second, if there is one."""
+    begin, *end = events
+    return [replace(begin, halts=begin.what), *(replace(event, resumes=begin.what) for event in end)]
+
+
+def helped(events: Sequence[Event], helpers: Sequence[Helper]) -> list[Event]:
+    """The same of which the first makes helpers begin their work, and the second, if there is one, end it."""
+    begin, *end = events
+    start, stop = (
+        tuple(Signals(number, helper=helper.name) for helper in helpers) for number in (START_SIGNAL, STOP_SIGNAL)
+    )
+    return [replace(begin, signals=start), *(replace(event, signals=stop) for event in end)]
+
+
+def blocking(links: Sequence[int], blocked: bool) -> list[LinkChange]:
+    """Let directed links carry nothing, or carry again."""
+    return [LinkChange(link, blocked=blocked) for link in links]

@@ -1,0 +1,53 @@
+"""``background``: flows that compete with the trial's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from testbed.base.errors import SpecError
+from testbed.base.groups import Rate, Whole
+from testbed.perturb import targets
+from testbed.perturb.events import Event, Helper, helped
+from testbed.perturb.kinds.base import Context, Timed
+from topologies.model import Topology
+
+BACKGROUND_PORT = 8_000
+"""The n-th perturbation's sink listens at this plus n."""
+
+
+class Background(Timed):
+    """TCP flows from one host to another that compete with the trial's."""
+
+    kind: Literal["background"]
+    source: str = Field(alias="from", examples=["h0"])
+    sink: str = Field(alias="to", examples=["h1"])
+    flows: Whole = Field(1, ge=1, le=100)
+    rate_bps: Rate | None = Field(None, alias="rate", examples=["50 Mbit/s"])
+    """Each flow's; None sends as fast as TCP lets it. The workload's scale divides it."""
+
+    disturbs_tcp: ClassVar[bool] = True
+
+    def pairs(self, topology: Topology) -> Sequence[tuple[int, int]]:
+        source, sink = targets.hosts(topology, [self.source, self.sink])
+        if source == sink:
+            raise SpecError(f"background traffic from {self.source} to itself", fix="name two hosts")
+        return [(source, sink)]
+
+    def helpers(self, context: Context) -> list[Helper]:
+        """The sink, then the source."""
+        number, module = context.number, "workloads.background"
+        source, sink = targets.hosts(context.topology, [self.source, self.sink])
+        place = (context.addresses.flow(source, sink)[1], str(BACKGROUND_PORT + number))
+        flows, rate_bps = str(self.flows), str(round((self.rate_bps or 0) / context.scale))
+        sending = ("source", *place, flows, rate_bps)
+        return [
+            Helper(f"sink{number}", sink, module, ("sink", *place, flows)),
+            Helper(f"source{number}", source, module, sending, tells_sent=True),
+        ]
+
+    def events(self, context: Context) -> Sequence[Event]:
+        _, source = self.helpers(context)
+        return helped(self.window(f"{self.flows} from {self.source} to {self.sink}"), [source])

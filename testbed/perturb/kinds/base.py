@@ -1,0 +1,218 @@
+"""What all kinds of perturbations have in common: keys in a spec, and what they say about themselves.
+
+A kind says nothing of what it does not do: everything here is "no" or "nothing" until a kind says otherwise. This
+module must not import :mod:`testbed.spec`, which imports every kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from testbed.base.groups import Group, Line, kind_of, listed, refuse
+from testbed.lab.base import Impairment, LinkChange, LinkSettings
+from testbed.perturb import targets
+from testbed.perturb.events import Event, Helper
+from testbed.perturb.moments import START, Moment, When
+from topologies.addressing import Addresses
+from topologies.model import Topology
+
+if TYPE_CHECKING:
+    from testbed.perturb.stragglers import Stragglers, Workers
+
+Names = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed), Field(min_length=1)]
+
+COMPUTING = "computing"
+"""An effect: workers compute for longer."""
+STEPS = "steps"
+"""An effect: steps of a synchronisation are held up."""
+CIRCUITS = "circuits"
+"""An effect: circuits move."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a perturbation happens to.
+
+    Attributes:
+        scale: the workload's, which divides rates.
+        links: what links are beyond their rate and delay, for an event that ends to put back.
+        number: of the perturbation in its trial.
+    """
+
+    topology: Topology
+    addresses: Addresses
+    scale: float
+    links: LinkSettings
+    seed: int
+    number: int
+
+    def random(self) -> np.random.Generator:
+        """Random numbers of this perturbation's own, so that adding another one leaves them as they were."""
+        return np.random.default_rng([self.seed, self.number])
+
+
+class Perturbation(Group):
+    """What a spec may do to a trial while it runs. A kind adds the key ``kind`` and keys of its own."""
+
+    name: Line = Field("", max_length=40)
+    """How the report calls it."""
+
+    multiplies_computing: ClassVar[bool] = False
+    """It multiplies the time of computing, so that must take some."""
+    drops_packets: ClassVar[bool] = False
+    """Links drop packets after it has begun."""
+    disturbs_tcp: ClassVar[bool] = False
+    """It changes links or fills them: TCP then has to send again, as it would on such a network."""
+    moves_circuits: ClassVar[bool] = False
+    asked_in_band: ClassVar[bool] = False
+    """Processes of a trial may ask for it while they run. It is then a :class:`testbed.perturb.events.Move`."""
+
+    @property
+    def title(self) -> str:
+        """The name, or what it is."""
+        return self.name or kind_of(type(self))
+
+    @property
+    def effects(self) -> frozenset[str]:
+        """What a kind of trial may not be able to have: of :data:`COMPUTING`, :data:`STEPS` and :data:`CIRCUITS`."""
+        return frozenset({CIRCUITS}) if self.moves_circuits else frozenset()
+
+    @property
+    def moments(self) -> Sequence[Moment]:
+        """When it begins and ends, as far as the spec says."""
+        return ()
+
+    @property
+    def inputs(self) -> Sequence[str]:
+        """Files that it reads, by their names from the spec's directory."""
+        return ()
+
+    @property
+    def most_slowdown(self) -> float:
+        """The most that it multiplies the time of an iteration's computing by, as far as the spec says."""
+        return 1.0
+
+    @property
+    def stops(self) -> Sequence[str]:
+        """Nodes that it lets stand still."""
+        return ()
+
+    @property
+    def kills(self) -> Sequence[str]:
+        """Nodes whose processes it kills."""
+        return ()
+
+    @property
+    def impairment(self) -> Impairment | None:
+        """How links treat packets while it lasts; the lab must be able to have that."""
+        return None
+
+    def pairs(self, topology: Topology) -> Sequence[tuple[int, int]]:
+        """(source, sink) of each flow that it adds: the lab needs routes for them.
+
+        Raises:
+            SpecError: there is no such host, or a host is to send to itself.
+        """
+        del topology
+        return ()
+
+    def step_sigma_s(self, topology: Topology) -> Mapping[int, float]:
+        """By host, the standard deviation (s) of what is added to each step of a synchronisation.
+
+        Raises:
+            SpecError: there is no such host.
+        """
+        del topology
+        return {}
+
+    def lengthen(self, drawn: Stragglers, workers: Workers, random: np.random.Generator) -> None:
+        """Let workers compute for longer, in place; asked of those with the effect :data:`COMPUTING`.
+
+        Raises:
+            SpecError: there is no such worker, or a file cannot be read.
+        """
+
+    def moved(self, topology: Topology) -> Topology:
+        """The network once circuits have moved.
+
+        Raises:
+            SpecError: they cannot.
+        """
+        return topology
+
+    def helpers(self, context: Context) -> Sequence[Helper]:
+        """Processes that wait beside the workers until its events want them.
+
+        Raises:
+            SpecError: there is no such host.
+        """
+        del context
+        return ()
+
+    def events(self, context: Context) -> Iterable[Event]:
+        """What is to be changed in the lab, in the order of time; an iterator if that has no end.
+
+        Raises:
+            SpecError: something is named that there is not, or cannot be.
+        """
+        del context
+        return ()
+
+
+class OfWorkers(Perturbation):
+    """What happens to workers."""
+
+    workers: Names | None = Field(None, examples=["[h0, h3]"])
+    """Hosts whose workers it happens to; None for all."""
+
+
+class Timed(Perturbation):
+    """What begins at a moment and may end at another."""
+
+    at: When = Field(START, examples=["3 s"])
+    until: When | None = Field(None, examples=["9 s"])
+    """None: to the end of the trial."""
+
+    @property
+    def moments(self) -> Sequence[Moment]:
+        return (self.at,) if self.until is None else (self.at, self.until)
+
+    def window(self, what: str, changes: Sequence[LinkChange] = (), back: Sequence[LinkChange] = ()) -> list[Event]:
+        """An event at the beginning and, where there is an end, one there that puts links ``back``."""
+        kind = kind_of(type(self))
+        begin = Event(self.at, kind, what, tuple(changes))
+        if self.until is None:
+            return [begin]
+        return [begin, Event(self.until, kind, f"no longer: {what}", tuple(back), optional=True)]
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.until is None:
+            return self
+        pairs = ((self.at.time_s, self.until.time_s), (self.at.iteration, self.until.iteration))
+        if any(begin is not None and end is not None and end <= begin for begin, end in pairs):
+            raise refuse(f"it ends at {self.until} and begins at {self.at}", "let it end after it begins")
+        return self
+
+
+class OfLinks(Perturbation):
+    """What happens to links."""
+
+    links: Names | None = Field(None, examples=["[h0]"])
+    """``h0`` (each link of that node), ``h0:eth1`` (one NIC's) or ``h0-s0`` (those between two); None for every NIC of
+    every host."""
+    direction: Literal["both", "out", "in"] = "both"
+    """``out`` is away from the node that is named, or named first; without names, away from the host."""
+
+    def directed(self, topology: Topology) -> list[int]:
+        """The directed links, each once, in order.
+
+        Raises:
+            SpecError: there is no such link.
+        """
+        return targets.links(topology, self.links, self.direction)

@@ -1,0 +1,117 @@
+"""``circuits``: circuits of patch panels that move, or 1x2 switches that flip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from testbed.base.errors import SpecError
+from testbed.base.groups import Time, listed, refuse
+from testbed.perturb import targets
+from testbed.perturb.events import Event
+from testbed.perturb.kinds.base import Context, Perturbation
+from testbed.perturb.moments import START, Moment, When
+from topologies.call import as_text
+from topologies.circuits import matchings, paths
+from topologies.model import Topology
+from topologies.panels import Panels
+from topologies.patch_panel import repatched
+
+
+def _tuples(value: object) -> object:
+    """Lists as the expressions of topologies have them."""
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+Tuples = Annotated[tuple[Any, ...], BeforeValidator(_tuples)]
+
+
+def _flip(value: object) -> object:
+    """``all``, or names."""
+    if value is None or value == "all":
+        return value
+    names = listed(value)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise refuse(f"{value!r} names no servers", "write flip: all, or flip: [h0, h3]")
+    return names
+
+
+class Circuits(Perturbation):
+    """Circuits of patch panels move, or 1x2 switches flip to the panels that looked ahead (TopoOpt section 4)."""
+
+    kind: Literal["circuits"]
+    at: When = Field(START, examples=["3 s"])
+    rings: Tuples = Field((), examples=["[1, 3]"])
+    circuits: Tuples = Field((), examples=["[[0-1, 2-3], [1-2, 3-0]]"])
+    """With the rings, all circuits there are afterwards, as ``patch_panel`` takes them."""
+    routes: Tuples = Field((), examples=["[0-1-2]"])
+    look_ahead: bool = Field(False, strict=True)
+    """Patch the panels that look ahead; what carries light is not touched."""
+    flip: Annotated[Literal["all"] | list[str] | None, BeforeValidator(_flip)] = Field(None, examples=["all"])
+    """Turn the 1x2 switches of all servers, or of those that are named, to their other panels."""
+    reconfiguration_s: Time | None = Field(None, alias="reconfiguration", examples=["10 ms"])
+    """For how long circuits that move are dark; None takes the panels' own time, and of a flip none."""
+
+    drops_packets: ClassVar[bool] = True
+    disturbs_tcp: ClassVar[bool] = True
+    moves_circuits: ClassVar[bool] = True
+    asked_in_band: ClassVar[bool] = True
+
+    @model_validator(mode="after")
+    def _moves_or_flips(self) -> Self:
+        if bool(self.rings or self.circuits) == (self.flip is not None):
+            raise refuse("circuits takes either rings and circuits, or flip", "write rings: [1, 3], or flip: all")
+        if self.look_ahead and (self.flip is not None or self.routes):
+            raise refuse("panels that look ahead carry no traffic yet", "give routes with flip, in a group of its own")
+        return self
+
+    @property
+    def moments(self) -> Sequence[Moment]:
+        return (self.at,)
+
+    @property
+    def words(self) -> str:
+        """``to rings=[1,3]``, ``flip of h0, h1``, ``look-ahead to rings=[3]``."""
+        if self.flip is not None:
+            return f"flip of {self.flip if self.flip == 'all' else ', '.join(self.flip)}"
+        given = {"rings": self.rings, "circuits": self.circuits}
+        to = ",".join(f"{name}={as_text(value)}" for name, value in given.items() if value)
+        return f"{'look-ahead ' * self.look_ahead}to {to}"
+
+    def events(self, context: Context) -> Sequence[Event]:
+        _panels(context.topology)
+        return [Event(self.at, self.kind, self.words, move=self)]
+
+    def moved(self, topology: Topology) -> Topology:
+        """The network after the move.
+
+        Raises:
+            SpecError: it has no patch panels or look-ahead, or the circuits or routes are none.
+        """
+        panels = _panels(topology)
+        if self.flip is not None:
+            panels = panels.flip(() if self.flip == "all" else targets.hosts(topology, self.flip))
+        else:
+            found = matchings(panels.servers, panels.degree, self.rings, self.circuits)
+            panels = panels.patch(found, look_ahead=self.look_ahead)
+        if self.routes:
+            panels = replace(panels, routes=paths(panels.servers, self.routes))
+        return repatched(topology, panels)
+
+    def dark_s(self, topology: Topology) -> float:
+        """For how long what moves is dark. TopoOpt gives no time for 1x2 switches: they "immediately" flip (section
+        4)."""
+        if self.reconfiguration_s is not None:
+            return self.reconfiguration_s
+        return 0.0 if self.flip is not None else _panels(topology).reconfiguration_s
+
+
+def _panels(topology: Topology) -> Panels:
+    if topology.panels is None:
+        raise SpecError(
+            f"{topology.expression} has no patch panels", fix="write it at the arm that has them, in its own perturb"
+        )
+    return topology.panels

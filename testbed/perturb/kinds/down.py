@@ -1,0 +1,27 @@
+"""``down``: links that carry nothing for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from testbed.perturb import targets
+from testbed.perturb.events import Event, blocking, halting
+from testbed.perturb.kinds.base import Context, Names, OfLinks, Timed
+
+
+class Down(Timed, OfLinks):
+    """Links carry nothing for a while, and nobody is told: what is sent is lost."""
+
+    kind: Literal["down"]
+    links: Names = Field(examples=["[h0]"])
+
+    drops_packets: ClassVar[bool] = True
+    disturbs_tcp: ClassVar[bool] = True
+
+    def events(self, context: Context) -> Sequence[Event]:
+        links = self.directed(context.topology)
+        what = f"{targets.labels(context.topology, links)} down"
+        return halting(self.window(what, blocking(links, True), blocking(links, False)))
