@@ -162,14 +162,13 @@ def plan(
 
     Its trials, their least GST and duration, and what would be built; nothing is touched.
     """
-    from testbed.experiment import planning
-    from testbed.spec import load
+    from testbed.api.plan import plan as predicted
 
-    found = planning.plan(load(spec, with_backend(overrides, backend)))
+    found = predicted(spec, with_backend(overrides, backend))
     if as_json:
-        print_json(found)
+        print_json(found.facts)
     else:
-        print(planning.text(found))
+        print(found)
 
 
 def report(
@@ -184,9 +183,8 @@ def report(
 
     Several runs stand side by side, with what their specs and environments differ in.
     """
-    from analysis.report import text
+    from analysis.report import text, write
     from testbed.base.errors import UsageError
-    from testbed.experiment.run import write_report
 
     if len(runs) > 1 and out is None:
         raise UsageError("a report of several runs belongs to none of them", fix="say where it goes: --out FILE")
@@ -195,7 +193,7 @@ def report(
             raise UsageError("--out - and --json both write to standard output", fix="leave one of the two out")
         print(text(runs, form), end="")
         return
-    page = write_report(runs, out, form)
+    page = write(runs, out, form)
     if as_json:
         print_json({"runs": [str(run) for run in runs], "report": str(page)})
     else:
@@ -289,10 +287,9 @@ def merge(
 
     Parts are made with testbed run SPEC --part 1/2. What no part has run, testbed run --resume DIR runs.
     """
-    from testbed.comparison.merge import merged
+    from testbed.api.merge import merge as merged
 
-    done = merged(runs, out, run_code)
-    page = _report(done.run)
+    done, page = merged(runs, out, run_code)
     if as_json:
         print_json({"run": str(out), "report": str(page), "missing": done.missing, "kept": done.kept})
         return
