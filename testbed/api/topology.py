@@ -14,7 +14,6 @@ from testbed.base.units import rate_bps
 from testbed.files.writing import write_bytes
 from topologies import draw
 from topologies.build import build
-from topologies.describe import describe
 from topologies.model import Topology as TopologyModel
 from topologies.prices import TOPOOPT, describe_cost
 
@@ -59,6 +58,8 @@ class Topology:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """What ``testbed topo`` says: counts of switches, ports and links, rates, the bisection."""
+        from topologies.describe import describe  # here, for it loads SciPy
+
         return describe(self.model)
 
     def cost(self, prices: str | os.PathLike[str] | None = None) -> dict[str, Any]:
