@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -18,6 +18,7 @@ from testbed.base import exits, interrupt
 from testbed.base.columns import columns
 from testbed.cli.compare import AcceptFailures, AcceptInconclusive, Allow, Metrics, Thresholds
 from testbed.cli.output import AsJson, print_json, rich_table
+from testbed.lab import BUILT_IN
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from testbed.experiment.progress import Lines
     from testbed.experiment.run import Experiment, Run
     from testbed.lab.base import Lab
+    from testbed.lab.place import Opening
+    from testbed.spec import Spec
     from testbed.trial.model import Trial
 
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")]
@@ -34,10 +37,11 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: workload.iterations=5, arms.0.scheme=ring."),
 ]
 
+*_FIRST, _LAST = BUILT_IN  # packages may add others, and looking for them takes time
 Backend = Annotated[
     str | None,
     typer.Option(
-        metavar="LAB", help="netns, mininet, docker or baremetal, in place of the spec's lab.", show_default=False
+        metavar="LAB", help=f"{', '.join(_FIRST)} or {_LAST}, in place of the spec's lab.", show_default=False
     ),
 ]
 
@@ -60,7 +64,7 @@ Quiet = Annotated[
 ]
 STANDARD_OUTPUT = Path("-")
 Inventory = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Ansible inventory of the lab baremetal.", show_default=False)
+    Path | None, typer.Option(metavar="FILE", help="Ansible inventory of the machines to use.", show_default=False)
 ]
 AllowMissing = Annotated[bool, typer.Option("--allow-missing", help="Leave out hosts that cannot be reached.")]
 
@@ -111,7 +115,8 @@ def run(
         import_module("testbed.experiment.run")  # half a second; those that need it take it from there
     console = Console(stderr=as_json)
     interrupt.raise_once()
-    open_lab = machines(inventory, allow_missing, backend)
+    opening = machines(inventory, allow_missing)
+    lab = lab_named(backend, inventory)
     repeated = _words(
         {
             "--inventory": inventory,
@@ -124,15 +129,12 @@ def run(
             "--accept-failures": accept_failures,
         }
     )
-    backend = "baremetal" if inventory and spec else backend
-    overrides = with_backend(overrides, backend)
+    overrides = with_backend(overrides, lab if spec else backend)
     patient = patience(retries, quiet)
     gate = _gate(baseline, thresholds, metrics, allow, accept_inconclusive, accept_failures)
     if gate and spec:
         overrides = gate.prepared(spec, overrides)
-    with _experiment(spec, overrides, out, resume, open_lab, part, gate, patient) as experiment:
-        if inventory and experiment.source.spec.lab != "baremetal":
-            refuse_inventory(experiment.source.spec.lab)
+    with _experiment(spec, overrides, out, resume, opening, part, gate, patient) as experiment:
         go_on = shlex.join(["testbed", "run", "--resume", str(experiment.directory.path), *repeated])
         try:
             done = experiment.go(lambda left: reporter(left, console))
@@ -145,6 +147,7 @@ def run(
         print(f"\nreport: {page}")
     ended = exits.TRIAL_FAILED if done.failed else exits.OK
     if gate:
+        open_lab = _opener(opening, experiment.source.spec)
         found, ended = _gated(gate, accept_inconclusive, done, experiment, open_lab, console, go_on)
         told["comparison"] = found
     if as_json:
@@ -202,32 +205,45 @@ def report(
         print(f"report: {page}")
 
 
-def machines(inventory: Path | None, allow_missing: bool, backend: str | None) -> Callable[[], Lab] | None:
-    """What opens the lab of an inventory, if one is given."""
-    from testbed.base.errors import UsageError
+def machines(inventory: Path | None, allow_missing: bool) -> Opening:
+    """How a lab is opened, as far as the command line says.
 
-    if inventory is None:
-        if allow_missing:
-            raise UsageError("--allow-missing is about hosts of an inventory", fix="add --inventory FILE")
-        return None
-    if backend not in (None, "baremetal"):
-        refuse_inventory(backend)
-    from testbed.lab.baremetal.lab import BaremetalLab
+    Raises:
+        UsageError: hosts may be missing of no inventory.
+    """
+    from testbed.base.errors import UsageError
+    from testbed.lab.place import Opening
+
+    if allow_missing and inventory is None:
+        raise UsageError("--allow-missing is about hosts of an inventory", fix="add --inventory FILE")
 
     def tell(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    return partial(BaremetalLab, inventory, allow_missing=allow_missing, tell=tell)
+    return Opening(inventory=inventory, allow_missing=allow_missing, tell=tell)
 
 
-def refuse_inventory(lab: str) -> NoReturn:
-    """
+def lab_named(backend: str | None, inventory: Path | None) -> str | None:
+    """The lab that ``--backend`` names, or that an inventory is for; None leaves the spec's.
+
     Raises:
-        UsageError: always.
+        UsageError: the lab takes no inventory.
     """
-    from testbed.base.errors import UsageError
+    from testbed.lab.choice import of_inventory
 
-    raise UsageError(f"--inventory is for the lab baremetal, not {lab}", fix="leave one of the two out")
+    return of_inventory(backend).name if inventory else backend
+
+
+def _opener(opening: Opening, spec: Spec) -> Callable[[], Lab]:
+    """What opens a spec's lab.
+
+    Raises:
+        UsageError: there is an inventory, and the lab takes none.
+    """
+    from testbed.lab.choice import opener
+
+    lab_named(spec.lab, opening.inventory)
+    return opener(spec.lab, replace(opening, options=spec.lab_options))
 
 
 def _experiment(
@@ -235,7 +251,7 @@ def _experiment(
     overrides: list[str],
     out: Path | None,
     resume: Path | None,
-    open_lab: Callable[[], Lab] | None = None,
+    opening: Opening,
     part: str | None = None,
     gate: Gate | None = None,
     patient: Sequence[str] = (),
@@ -256,10 +272,13 @@ def _experiment(
     lacking = gate.lacking if gate else None
     if resume:
         source = load(spec, overrides) if spec else source_of(resume, patient) if patient else None
+        open_lab = _opener(opening, (source or source_of(resume)).spec) if opening.inventory else None
         return Experiment.resumed(resume, source, open_lab, lacking=lacking)
     if not spec:
         raise UsageError("no SPEC is given", fix="testbed run experiments/quickstart.yaml")
-    return Experiment.new(load(spec, overrides), out, open_lab, _part(part) if part else None, lacking=lacking)
+    source = load(spec, overrides)
+    open_lab = _opener(opening, source.spec)
+    return Experiment.new(source, out, open_lab, _part(part) if part else None, lacking=lacking)
 
 
 def _part(text: str) -> tuple[int, int]:
@@ -371,7 +390,7 @@ def _gated(
     accept_inconclusive: bool,
     done: Run,
     experiment: Experiment,
-    open_lab: Callable[[], Lab] | None,
+    open_lab: Callable[[], Lab],
     console: Console,
     go_on: str,
 ) -> tuple[dict[str, Any], int]:

@@ -13,8 +13,8 @@ from testbed.cli.experiment import (
     Inventory,
     Overrides,
     SpecFile,
+    lab_named,
     machines,
-    refuse_inventory,
     with_backend,
 )
 
@@ -24,7 +24,7 @@ def up(
     overrides: Overrides = [],  # noqa: B006  # typer wants the default's type; never changed
     arm: Annotated[str | None, typer.Option(help="Label or number of the arm whose network is built.")] = None,
     backend: Backend = None,
-    cli: Annotated[bool, typer.Option("--cli", help="Mininet's own command line, here; only with mininet.")] = False,
+    cli: Annotated[bool, typer.Option("--cli", help="The lab's own command line, here, if it has one.")] = False,
     inventory: Inventory = None,
     allow_missing: AllowMissing = False,
     as_json: Annotated[
@@ -42,14 +42,13 @@ def up(
 
     if cli and as_json:
         raise UsageError("--cli and --json exclude each other", fix="give one of them")
-    open_lab = machines(inventory, allow_missing, backend)
-    source = fit(load(spec, with_backend(overrides, "baremetal" if inventory else backend)))
-    if inventory and source.spec.lab != "baremetal":
-        refuse_inventory(source.spec.lab)
+    opening = machines(inventory, allow_missing)
+    source = fit(load(spec, with_backend(overrides, lab_named(backend, inventory))))
+    lab_named(source.spec.lab, inventory)
     network = hold.pick(source, arm)
     interrupt.raise_once()
     try:
-        hold.hold(network, source.spec, open_lab, command_line=cli, for_program=as_json)
+        hold.hold(network, source.spec, opening, command_line=cli, for_program=as_json)
     except KeyboardInterrupt:
         if not as_json:
             print("\nthe lab is gone")
