@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ from testbed.spec import load
 if TYPE_CHECKING:
     from analysis.compare import Comparison
     from testbed.comparison.gate import Gate
-    from testbed.lab.base import Lab
+    from testbed.lab.place import Opening
 
 
 @dataclass(frozen=True)
@@ -98,18 +98,14 @@ class Running:
         Raises:
             TestbedError: options make no sense together, or as :class:`testbed.experiment.run.Experiment`.
         """
-        self._open_lab = labs.machines(asked.inventory, asked.allow_missing, asked.backend)
-        backend = "baremetal" if asked.inventory and asked.spec else asked.backend
-        overrides = labs.with_backend(asked.overrides, backend)
+        self._opening = labs.machines(asked.inventory, asked.allow_missing)
+        lab = labs.lab_named(asked.backend, asked.inventory)
+        overrides = labs.with_backend(asked.overrides, lab if asked.spec else asked.backend)
         self._gate = _gate(against)
         self._accept_inconclusive = against.accept_inconclusive
         if self._gate and asked.spec:
             overrides = self._gate.prepared(asked.spec, overrides)
-        self._experiment = _experiment(asked, overrides, self._open_lab, self._gate)
-        lab = self._experiment.source.spec.lab
-        if asked.inventory and lab != "baremetal":
-            self._experiment.close()
-            labs.refuse_inventory(lab)
+        self._experiment = _experiment(asked, overrides, self._opening, self._gate)
 
     def __enter__(self) -> Running:
         return self
@@ -154,8 +150,9 @@ class Running:
 
         gate = self._gate
         assert gate is not None  # is_compared
+        source = self._experiment.source
         try:
-            found, failed = gate.settle(done.path, self._experiment.source, self._open_lab, announce)
+            found, failed = gate.settle(done.path, source, labs.opener(self._opening, source.spec), announce)
         except MeasuringAgainInterrupted as cut:
             raise self._interrupted(f", and {cut.done} of {cut.planned} of the second measurement,") from None
         except KeyboardInterrupt:
@@ -169,9 +166,7 @@ class Running:
         return Interrupted(f"{planned - len(self._experiment.left)} of {planned} trials{more}")
 
 
-def _experiment(
-    asked: Asked, overrides: Sequence[str], open_lab: Callable[[], Lab] | None, gate: Gate | None
-) -> Experiment:
+def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: Gate | None) -> Experiment:
     """
     Raises:
         UsageError: options exclude each other.
@@ -188,10 +183,13 @@ def _experiment(
     lacking = gate.lacking if gate else None
     if resume:
         source = load(spec, overrides) if spec else source_of(resume, asked.patience) if asked.patience else None
+        open_lab = labs.opener(opening, (source or source_of(resume)).spec) if opening.inventory else None
         return Experiment.resumed(resume, source, open_lab, lacking=lacking)
     if not spec:
         raise UsageError("no SPEC is given", fix="testbed run experiments/quickstart.yaml")
-    return Experiment.new(load(spec, overrides), asked.out, open_lab, _part(part) if part else None, lacking=lacking)
+    source = load(spec, overrides)
+    open_lab = labs.opener(opening, source.spec)
+    return Experiment.new(source, asked.out, open_lab, _part(part) if part else None, lacking=lacking)
 
 
 def _part(text: str) -> tuple[int, int]:

@@ -5,32 +5,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from testbed.api import labs
 from testbed.capacity.fit import fit
 from testbed.interactive import hold
+from testbed.lab.place import Opening
 from testbed.spec import Source, load
 from testbed.trial.model import Network
-
-if TYPE_CHECKING:
-    from testbed.lab.base import Lab
 
 
 @dataclass(frozen=True)
 class Held:
-    """A network to hold, and what opens another lab for it than its spec's."""
+    """A network to hold, and how its lab is opened."""
 
     network: Network
     source: Source
-    open_lab: Callable[[], Lab] | None
+    opening: Opening
 
     def hold(self, *, command_line: bool = False, for_program: bool = False) -> None:
         """Build it, and answer ``testbed exec`` (:func:`testbed.interactive.hold.hold`)."""
-        hold.hold(self.network, self.source.spec, self.open_lab, command_line=command_line, for_program=for_program)
+        hold.hold(self.network, self.source.spec, self.opening, command_line=command_line, for_program=for_program)
 
 
 def chosen(
@@ -47,8 +44,7 @@ def chosen(
         SpecError: the spec makes no sense.
         UsageError: there is no such arm, or options exclude each other.
     """
-    open_lab = labs.machines(inventory, allow_missing, backend)
-    source = fit(load(spec, labs.with_backend(overrides, "baremetal" if inventory else backend)))
-    if inventory and source.spec.lab != "baremetal":
-        labs.refuse_inventory(source.spec.lab)
-    return Held(hold.pick(source, arm), source, open_lab)
+    opening = labs.machines(inventory, allow_missing)
+    source = fit(load(spec, labs.with_backend(overrides, labs.lab_named(backend, inventory))))
+    labs.lab_named(source.spec.lab, inventory)
+    return Held(hold.pick(source, arm), source, opening)

@@ -93,8 +93,8 @@ def chunks_of(trial: Trial) -> int:
 
 def not_known(trial: Trial) -> str | None:
     """Why nothing is predicted of a trial; None where something is."""
-    if trial.spec.lab == "baremetal":
-        return "the lab baremetal has machines of its own"
+    if not trial.spec.place.is_here:
+        return f"the lab {trial.spec.lab} has machines of its own"
     if trial.command:
         return "what a command sends is its own affair"
     if trial.network.forest.library:

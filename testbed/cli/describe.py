@@ -14,7 +14,7 @@ from testbed.base.columns import columns
 from testbed.cli.output import AsJson, print_json
 
 if TYPE_CHECKING:
-    from testbed.machine.doctor import Prerequisite
+    from testbed.lab.place import Prerequisite
     from workloads.catalogue import Entry
 
 TopologyText = Annotated[

@@ -15,6 +15,7 @@ from testbed.base import exits, interrupt
 from testbed.base.columns import columns
 from testbed.cli.compare import AcceptFailures, AcceptInconclusive, Allow, Metrics, Thresholds
 from testbed.cli.output import AsJson, print_json, rich_table
+from testbed.lab import BUILT_IN
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,10 +30,11 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: workload.iterations=5, arms.0.scheme=ring."),
 ]
 
+*_FIRST, _LAST = BUILT_IN  # packages may add others, and looking for them takes time
 Backend = Annotated[
     str | None,
     typer.Option(
-        metavar="LAB", help="netns, mininet, docker or baremetal, in place of the spec's lab.", show_default=False
+        metavar="LAB", help=f"{', '.join(_FIRST)} or {_LAST}, in place of the spec's lab.", show_default=False
     ),
 ]
 
@@ -55,7 +57,7 @@ Quiet = Annotated[
 ]
 STANDARD_OUTPUT = Path("-")
 Inventory = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Ansible inventory of the lab baremetal.", show_default=False)
+    Path | None, typer.Option(metavar="FILE", help="Ansible inventory of the machines to use.", show_default=False)
 ]
 AllowMissing = Annotated[bool, typer.Option("--allow-missing", help="Leave out hosts that cannot be reached.")]
 

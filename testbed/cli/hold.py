@@ -15,7 +15,7 @@ def up(
     overrides: Overrides = [],  # noqa: B006  # typer wants the default's type; never changed
     arm: Annotated[str | None, typer.Option(help="Label or number of the arm whose network is built.")] = None,
     backend: Backend = None,
-    cli: Annotated[bool, typer.Option("--cli", help="Mininet's own command line, here; only with mininet.")] = False,
+    cli: Annotated[bool, typer.Option("--cli", help="The lab's own command line, here, if it has one.")] = False,
     inventory: Inventory = None,
     allow_missing: AllowMissing = False,
     as_json: Annotated[

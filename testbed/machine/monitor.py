@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 PERIOD_S = 0.05
 """The kernel counts in ticks of 10 ms, so a shorter period would not see more."""
@@ -61,19 +61,6 @@ class Watch(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
-
-
-@runtime_checkable
-class Elsewhere(Protocol):
-    """A lab whose workers do not run on this machine."""
-
-    def monitor(self) -> Watch:
-        """What watches the CPUs that they do run on."""
-
-
-def monitor_of(lab: object) -> Watch:
-    """What watches the CPUs that a lab's workers run on."""
-    return lab.monitor() if isinstance(lab, Elsewhere) else Monitor()
 
 
 class Monitor:

@@ -132,7 +132,7 @@ def test_what_goes_on_after_ctrl_c_is_the_gate(
     from testbed.api import labs
     from testbed.experiment import run as running
 
-    monkeypatch.setattr(labs, "machines", lambda *_: FakeLab)
+    monkeypatch.setattr(labs, "opener", lambda *_: FakeLab)
     (tmp_path / "spec.yaml").write_text(SIX)
     assert testbed("run", "spec.yaml", "--out", "first").code == exits.OK
     assert testbed("baseline", "first", "--out", "past one.json").code == exits.OK
@@ -255,7 +255,7 @@ def test_trials_that_fail_are_a_regression_unless_that_is_accepted(
     """Four of ten, of an arm whose others are as fast as ever; what is accepted still shows."""
     from testbed.api import labs
 
-    monkeypatch.setattr(labs, "machines", lambda *_: FakeLab)
+    monkeypatch.setattr(labs, "opener", lambda *_: FakeLab)
     (tmp_path / "spec.yaml").write_text(SPEC + "repeats: 10\n")
     assert testbed("run", "spec.yaml", "--out", "first").code == exits.OK
     made_up["ring"] = dict.fromkeys((1, 4, 5, 8), "FAILED")
@@ -276,7 +276,7 @@ def test_a_cell_with_too_few_valid_trials_is_topped_up_and_one_without_any_does_
 ) -> None:
     from testbed.api import labs
 
-    monkeypatch.setattr(labs, "machines", lambda *_: FakeLab)
+    monkeypatch.setattr(labs, "opener", lambda *_: FakeLab)
     (tmp_path / "spec.yaml").write_text(SIX)
     assert testbed("run", "spec.yaml", "--out", "first").code == exits.OK
     made_up["ring"] = dict.fromkeys(range(3), "INVALID")

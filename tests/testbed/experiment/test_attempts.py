@@ -168,7 +168,7 @@ def test_options_of_the_command_line(
 ) -> None:
     from testbed.api import labs
 
-    monkeypatch.setattr(labs, "machines", lambda *_: FakeLab)
+    monkeypatch.setattr(labs, "opener", lambda *_: FakeLab)
     (tmp_path / "spec.yaml").write_text(SPEC)
     machine = Machine(ring_star3_b2=9)
     made_up(machine)
