@@ -44,7 +44,7 @@ WITHOUT_EFFECT = ("net.ipv4.tcp_available_congestion_control", "net.ipv4.tcp_all
 """Sysctls that say what could be; what was used is ``congestion_control``."""
 SPEC = ("lab", "links", "workload", "perturb", "seed")
 HOST = ("host", "kernel", "python", "cores")
-"""What is known of each machine of the lab baremetal."""
+"""What is known of each machine where hosts are machines of their own."""
 ARM = ("topology", "perturb")
 """What an arm's numbers depend on besides its scheme, which is what may have changed."""
 SWEPT = "swept"
@@ -189,8 +189,9 @@ def conditions(environment: Mapping[str, Any], resolved: Mapping[str, Any]) -> C
     found["schema"] = resolved.get("schema")
     if isinstance(found.get("workload"), dict):
         found["workload"] = {key: value for key, value in found["workload"].items() if key != "batch"}
-    if found.get("lab") == "docker":
-        found["docker"] = resolved.get("docker")
+    settings_of_lab = resolved.get(str(found.get("lab")))
+    if isinstance(settings_of_lab, Mapping):
+        found[found["lab"]] = settings_of_lab
     found |= _of_labs([lab for lab in (environment.get("lab") or {}).values() if lab])
     swept = resolved.get("sweep") or {}
     return {name: SWEPT if plain(name) in swept else value for name, value in sorted(_flat(found))}

@@ -31,7 +31,7 @@ from testbed.lab.base import Lab, Launch, LinkSettings, Program
 from testbed.lab.docker import image
 from testbed.lab.docker.daemon import Daemon
 from testbed.lab.docker.lab import DockerLab
-from testbed.lab.mininet import MininetLab
+from testbed.lab.mininet.lab import MininetLab
 from testbed.lab.netns import NetnsLab
 from testbed.trial import supervise
 from tests.testbed.lab.attack import CONTAINERS, MACHINES, NAMESPACES, Ground, attack

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from rich.console import Console
 
@@ -28,11 +28,12 @@ from testbed.base.errors import MissingToolError, PrivilegeError
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
 from testbed.fidelity import reasons
+from testbed.lab import BUILT_IN
 from testbed.lab.baremetal.hosts import play_on_all
 from testbed.lab.baremetal.lab import BaremetalLab
 from testbed.lab.baremetal.rehearsal import Rehearsal
 from testbed.lab.base import Lab
-from testbed.lab.choice import LabName, opener
+from testbed.lab.choice import opener
 from testbed.lab.docker import image
 from testbed.lab.docker.daemon import Daemon
 from testbed.spec import load
@@ -44,7 +45,7 @@ REFERENCE = "netns"
 REACH = 0.05
 
 
-def opening(lab: LabName, stack: ExitStack) -> Callable[[], Lab]:
+def opening(lab: str, stack: ExitStack) -> Callable[[], Lab]:
     """What opens a lab; images and machines that it needs are made first.
 
     Raises:
@@ -62,7 +63,7 @@ def opening(lab: LabName, stack: ExitStack) -> Callable[[], Lab]:
     return partial(BaremetalLab, inventory)
 
 
-def measure(lab: LabName, iterations: int, open_lab: Callable[[], Lab]) -> list[dict[str, Any]]:
+def measure(lab: str, iterations: int, open_lab: Callable[[], Lab]) -> list[dict[str, Any]]:
     """The records of one run in a lab."""
     changes = [f"lab={lab}", f"workload.batch={BATCH}", f"workload.iterations={iterations}"]
     source = load(SPEC, [*changes, "retries=0", "quiet=0"])
@@ -74,11 +75,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--iterations", type=int, default=14)
-    parser.add_argument("--lab", choices=get_args(LabName), action="append")
+    parser.add_argument("--lab", choices=BUILT_IN, action="append")
     asked = parser.parse_args()
     with ExitStack() as stack:
-        opened: dict[LabName, Callable[[], Lab]] = {}
-        for lab in dict.fromkeys([REFERENCE, *(asked.lab or get_args(LabName))]):
+        opened: dict[str, Callable[[], Lab]] = {}
+        for lab in dict.fromkeys([REFERENCE, *(asked.lab or BUILT_IN)]):
             try:
                 opened[lab] = opening(lab, stack)
             except (MissingToolError, PrivilegeError) as error:
@@ -86,7 +87,7 @@ def main() -> int:
         return compare(opened, asked.rounds, asked.iterations)
 
 
-def compare(labs: Mapping[LabName, Callable[[], Lab]], rounds: int, iterations: int) -> int:
+def compare(labs: Mapping[str, Callable[[], Lab]], rounds: int, iterations: int) -> int:
     """Print GST of each arm in each lab beside the reference's; 0 if they are near enough."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for _ in range(rounds):

@@ -21,17 +21,19 @@ from testbed import errors as errors
 
 if TYPE_CHECKING:
     from testbed.api.comparison import Comparison, compare
+    from testbed.api.forest import Forest, forest
     from testbed.api.lab import Lab, up
-    from testbed.api.network import Forest, Topology, forest, topology
     from testbed.api.results import Run, Trial, load
     from testbed.api.run import run
+    from testbed.api.topology import Topology, topology
 else:
     _MODULES = {
         "comparison": ("Comparison", "compare"),
+        "forest": ("Forest", "forest"),
         "lab": ("Lab", "up"),
-        "network": ("Forest", "Topology", "forest", "topology"),
         "results": ("Run", "Trial", "load"),
         "run": ("run",),
+        "topology": ("Topology", "topology"),
     }
 
     def __getattr__(name: str) -> object:

@@ -1,9 +1,10 @@
-"""``testbed.compare()``: whether a run is slower than an earlier one."""
+"""``testbed.compare()``: whether a run is slower than an earlier one; and baselines of runs, for later comparisons."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,12 +16,22 @@ from analysis.measured import Side, read
 from testbed.api import html
 from testbed.api.results import Run
 from testbed.base import exits
-from testbed.comparison.options import exit_code, wanted
+from testbed.comparison.options import exit_code, pairs, wanted
+from testbed.files.writing import write_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Measured: TypeAlias = Run | str | os.PathLike[str]
+FORMATS: Mapping[str, Callable[[Found], str]] = {
+    "text": compare_output.text,
+    "md": compare_output.markdown,
+    "json": lambda found: (
+        json.dumps(compare_output.as_json(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    ),
+    "junit": compare_output.junit,
+}
+"""What a comparison can be written as."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -39,6 +50,22 @@ class Comparison:
         """Whether nothing is worse and something is inconclusive: exit code 4."""
         return exit_code(self.found) == exits.UNDECIDED
 
+    def exit_code(self, accept_inconclusive: bool = False) -> int:
+        """That of ``testbed compare``; with ``accept_inconclusive``, what is inconclusive counts as the same."""
+        return exit_code(self.found, accept_inconclusive)
+
+    def text(self, form: str = "text") -> str:
+        """All of it in one of :data:`FORMATS`."""
+        return FORMATS[form](self.found)
+
+    def save(self, path: str | os.PathLike[str], form: str = "text") -> None:
+        """Write that into a file.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        write_bytes(Path(path), self.text(form).encode())
+
     @property
     def notes(self) -> list[str]:
         """Why something is inconclusive, which trials do not count, and which conditions differ."""
@@ -52,7 +79,7 @@ class Comparison:
         return pd.DataFrame([_flat(one) for one in compare_output.as_json(self.found)["judged"]])
 
     def __str__(self) -> str:
-        return compare_output.text(self.found)
+        return self.text()
 
     def __repr__(self) -> str:
         return f"<Comparison {compare_output.summary(self.found)}>"
@@ -66,34 +93,58 @@ def compare(
     base: Measured,
     new: Measured,
     *,
-    threshold: str | Mapping[str, str] | None = None,
+    threshold: str | Mapping[str, str] | Sequence[str] | None = None,
     metrics: Sequence[str] = (),
     allow: Sequence[str] = (),
-    arms: Mapping[str, str] | None = None,
+    arms: Mapping[str, str] | Sequence[str] | None = None,
+    accept_failures: bool = False,
 ) -> Comparison:
     """Say of each arm, batch and metric whether NEW is better or worse than BASE, or the same.
 
     Args:
         base, new: runs, their directories, or files of baselines.
-        threshold: the change that matters, such as ``"5%"`` or ``{"gst": "5%"}``; 3 % by default.
+        threshold: the change that matters, such as ``"5%"``, ``{"gst": "5%"}`` or ``["gst=5%"]``; 3 % by default.
         metrics: only these of ``gst``, ``jct`` and ``throughput``.
         allow: conditions that may differ, such as ``kernel`` or ``links.rate``.
-        arms: label in BASE to label in NEW; of one run, which of its arms to compare.
+        arms: label in BASE to label in NEW, or texts ``BASE=NEW``; of one run, which of its arms to compare.
+        accept_failures: do not take it for worse that more trials failed than did in BASE.
 
     Raises:
         IncomparableError: the two were measured under different conditions, or have nothing in common.
         UsageError: there is no such metric, arm or condition.
         OutputError: one of them cannot be read.
     """
-    asked = [threshold] if isinstance(threshold, str) else [f"{k}={value}" for k, value in (threshold or {}).items()]
+    thresholds = wanted(_texts(threshold), metrics)
+    sides = _side(base), _side(new)
     found = judge(
-        _side(base),
-        _side(new),
-        thresholds=wanted(asked, metrics),
+        *sides,
+        thresholds=thresholds,
         allowed=allow,
-        arms=list(arms.items()) if arms else None,
+        arms=(list(arms.items()) or None) if isinstance(arms, Mapping) else pairs(arms or (), *sides),
+        accept_failures=accept_failures,
     )
     return Comparison(found)
+
+
+def baseline(run: Path, out: Path) -> dict[str, Any]:
+    """Make a baseline of a run, a small file that later runs are compared with, and say what it holds.
+
+    Raises:
+        IncomparableError: the run has no VALID trial.
+        OutputError: it is damaged, or ``out`` cannot be written.
+    """
+    from testbed.comparison.gate import make_baseline  # here, for it takes half a second
+
+    return make_baseline(run, out)
+
+
+def _texts(threshold: str | Mapping[str, str] | Sequence[str] | None) -> Sequence[str]:
+    """As after ``--threshold``."""
+    if threshold is None:
+        return ()
+    if isinstance(threshold, Mapping):
+        return [f"{name}={value}" for name, value in threshold.items()]
+    return [threshold] if isinstance(threshold, str) else threshold
 
 
 def _side(of: Measured) -> Side:

@@ -10,12 +10,12 @@ from typing import Any
 from testbed.base.units import rate_text
 from testbed.capacity.cache import Known
 from testbed.capacity.load import Load, load_of, not_known
+from testbed.lab.choice import DEFAULT
 from testbed.spec.model import Profile
 from testbed.trial.model import Trial
 
 MEASURE = "testbed doctor --capacity"
 UNMEASURED = f"whether this machine carries it is not known: {MEASURE} measures that in half a minute"
-SAME_KERNEL = ("mininet", "docker")
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _text(asked: Sequence[Asked]) -> str:
     worst = min(asked, key=lambda one: one.room)
     load, trial = worst.load, worst.trial
     which = f" ({trial.label})" if len({one.trial.label for one in asked}) > 1 else ""
-    alike = f" (as in the lab netns, whose kernel {trial.spec.lab} shares)" if trial.spec.lab in SAME_KERNEL else ""
+    alike = f" (as in the lab {DEFAULT}, whose kernel {trial.spec.lab} shares)" if trial.spec.lab != DEFAULT else ""
     text = f"{links_text(load)}{which} carry {rate_text(round_down(load.in_all_bps, 3))} in all"
     carried = load.in_all_bps * worst.room
     if worst.carried:

@@ -17,7 +17,6 @@ from testbed.capacity.cache import Known, known
 from testbed.capacity.load import chunks_of, load_of, not_known
 from testbed.capacity.model import Capacity
 from testbed.experiment.expand import first_trials, gradient_of
-from testbed.lab.base import FASTEST_BPS
 from testbed.spec import Source
 from testbed.spec.model import Profile
 from testbed.trial.model import Trial
@@ -79,7 +78,7 @@ def _found(source: Source, capacity: Capacity, at_least: float) -> float:
         SpecError: there is none.
     """
     fastest_bps = max(cell.spec.links.rate_bps for cell in source.grid.cells)
-    least = max(at_least, fastest_bps / FASTEST_BPS)
+    least = max(at_least, fastest_bps / source.spec.place.limits.fastest_bps)
     scale = max(least, fastest_bps / FIRST_BPS)
     for _ in range(TURNS):
         trials = _at(source, scale)

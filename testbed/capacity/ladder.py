@@ -1,9 +1,9 @@
 """Measuring what this machine carries: short trials of a few networks at rising rates, until GST is not certified.
 
-A step is a real trial: a profile in the lab ``netns``, scaled so that the links need ``GST_S`` for a GST. The first
+A step is a real trial: a profile in the default lab, scaled so that the links need ``GST_S`` for a GST. The first
 network begins at a guess and every other one where that before ended; each climbs until it is lost, or descends until
-it holds. Whoever else is busy on the machine would be taken for its limit, so a step waits for a calm
-moment, and one that was lost by little is tried again.
+it holds. Whoever else is busy on the machine would be taken for its limit, so a step waits for a calm moment, and one
+that was lost by little is tried again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from testbed.evidence.referee import Referee
 from testbed.experiment.expand import trials
 from testbed.experiment.provenance import congestion_control
 from testbed.lab.base import Lab
-from testbed.lab.netns import NetnsLab
+from testbed.lab.choice import DEFAULT, opener
 from testbed.machine.calm import Lookout
 from testbed.spec import read
 from testbed.trial.execute import execute
@@ -90,7 +90,11 @@ def climb(tell: Callable[[Step], None], rungs: Sequence[Rung] = RUNGS) -> list[S
     """
     steps: list[Step] = []
     guess_bps = GUESS_BPS_PER_CORE * len(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory(prefix="testbed-capacity-") as folder, NetnsLab() as lab, Referee() as referee:
+    with (
+        tempfile.TemporaryDirectory(prefix="testbed-capacity-") as folder,
+        opener(DEFAULT)() as lab,
+        Referee() as referee,
+    ):
         for rung in rungs:
 
             def held(wanted_bps: float, rung: Rung = rung) -> bool:

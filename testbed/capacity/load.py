@@ -86,8 +86,8 @@ def chunks_of(trial: Trial) -> int:
 
 def not_known(trial: Trial) -> str | None:
     """Why nothing is predicted of a trial; None where something is."""
-    if trial.spec.lab == "baremetal":
-        return "the lab baremetal has machines of its own"
+    if not trial.spec.place.is_here:
+        return f"the lab {trial.spec.lab} has machines of its own"
     if unknown := trial.kind.unknown_load(trial.network.forest):
         return unknown
     if any(link.delay_s for link in trial.network.topology.links) or any(map(_impaired, trial.settings_met)):

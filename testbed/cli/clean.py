@@ -23,7 +23,7 @@ def clean(
 ) -> None:
     """List what killed runs have left on this machine or on bare-metal hosts, and with --yes remove it.
 
-    Only what carries testbed's own mark, of a run that is over. The labs netns and mininet leave nothing.
+    Only what carries testbed's own mark, of a run that is over. Labs in namespaces leave nothing.
     """
     if inventory is None:
         _here(yes, as_json)
@@ -49,9 +49,9 @@ def _here(yes: bool, as_json: bool) -> None:
 
 
 def _there(inventory: Path, yes: bool, allow_missing: bool, as_json: bool) -> None:
-    from testbed.lab.baremetal.hosts import left_on_all
+    from testbed.lab.choice import of_inventory
 
-    found = left_on_all(inventory, remove=yes, allow_missing=allow_missing)
+    found = of_inventory(None).leftovers_on_machines(inventory, remove=yes, allow_missing=allow_missing)
     if as_json:
         print_json({"removed": yes, "left": found})
         return

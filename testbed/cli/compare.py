@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from testbed.cli.output import AsJson, print_json
-
-if TYPE_CHECKING:
-    from analysis.compare import Comparison
 
 Thresholds = Annotated[
     list[str],
@@ -73,27 +69,23 @@ def compare(
     Exit code 3 where something is worse or more trials failed, 4 where nothing can be compared or something is
     inconclusive.
     """
-    from analysis.compare import compare as judge
-    from analysis.measured import read
-    from testbed.comparison.options import exit_code, pairs, wanted
-    from testbed.files.writing import write_bytes
+    from testbed.api.comparison import compare as judge
 
-    limits = wanted(thresholds, metrics)
-    old, measured = read(base), read(new)
     found = judge(
-        old,
-        measured,
-        thresholds=limits,
-        allowed=allow,
-        arms=pairs(arms, old, measured),
+        base,
+        new,
+        threshold=thresholds,
+        metrics=metrics,
+        allow=allow,
+        arms=arms,
         accept_failures=accept_failures,
     )
     if out:
-        write_bytes(out, _text(found, form).encode())
-    print(_text(found, Format.TEXT if out else form).rstrip("\n"))
+        found.save(out, form)
+    print(found.text(Format.TEXT if out else form).rstrip("\n"))
     if out:
         print(f"\n{form.value}: {out}")
-    raise typer.Exit(exit_code(found, accept_inconclusive))
+    raise typer.Exit(found.exit_code(accept_inconclusive))
 
 
 def baseline(
@@ -102,9 +94,9 @@ def baseline(
     as_json: AsJson = False,
 ) -> None:
     """Make a baseline of a run: a small file to commit, which later runs are compared with."""
-    from testbed.comparison.gate import make_baseline
+    from testbed.api.comparison import baseline as make
 
-    told = make_baseline(run, out)
+    told = make(run, out)
     if as_json:
         print_json({"baseline": str(out), **told})
     else:
@@ -123,32 +115,14 @@ def history(
 
     Only a report: exit codes come from compare.
     """
-    from analysis.history import page, text
-    from analysis.history.series import collect, series
-    from testbed.base.printable import printable
-    from testbed.comparison.options import known_metric
+    from testbed.api.history import history as over_time
 
-    known_metric("--metric", metric)
-    sides, unread = collect(folder)
-    found = series(sides, metric)
+    found = over_time(folder, metric)
     if out:
-        page.write(found, unread, out)
+        found.page(out)
     if as_json:
-        print_json(text.as_json(found, unread))
+        print_json(found.as_json())
     else:
-        print(printable(text.text(found, unread)) or f"no VALID trial in {folder} has this metric")
+        print(str(found) or f"no VALID trial in {folder} has this metric")
     if out and not as_json:
         print(f"\npage: {out}")
-
-
-def _text(found: Comparison, form: Format) -> str:
-    from analysis import compare_output
-
-    if form is Format.JSON:
-        return json.dumps(compare_output.as_json(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write = {
-        Format.TEXT: compare_output.text,
-        Format.MD: compare_output.markdown,
-        Format.JUNIT: compare_output.junit,
-    }
-    return write[form](found)

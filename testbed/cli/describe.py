@@ -14,7 +14,7 @@ from testbed.base.columns import columns
 from testbed.cli.output import AsJson, print_json
 
 if TYPE_CHECKING:
-    from testbed.machine.doctor import Prerequisite
+    from testbed.lab.place import Prerequisite
     from workloads.catalogue import Entry
 
 TopologyText = Annotated[
@@ -41,19 +41,12 @@ def topo(
 
     Switches, ports, links, bisection; NICs, switch ports, transceivers and cables by price.
     """
-    from testbed.base.units import rate_bps
-    from testbed.files.writing import write_bytes
-    from testbed.spec import prices as price_tables
-    from topologies import draw as drawing
-    from topologies.build import build
-    from topologies.describe import describe
-    from topologies.prices import TOPOOPT, describe_cost
+    from testbed.api.topology import topology as build
 
-    built = build(topology, rate_bps=rate_bps(rate))
-    cost = describe_cost(built, price_tables.load(prices) if prices else TOPOOPT)
-    found = describe(built)
+    network = build(topology, rate)
+    cost, found = network.cost(prices), network.facts
     if draw:
-        write_bytes(draw, drawing.svg(built).encode())
+        network.draw().save(draw)
     if as_json:
         print_json({**found, "cost": cost})
         return
@@ -62,7 +55,7 @@ def topo(
     width = max(len(name) for name, _ in rows)
     print("\n".join(f"{name.ljust(width)}  {cell}" for name, cell in rows))
     print()
-    print(drawing.text(built))
+    print(network)
     print()
     print(_cost(cost))
 
@@ -93,29 +86,22 @@ def forest(
 
     Classes, rounds, bytes, the load of each link, the least GST, and whether its sums are right.
     """
-    from testbed.api.inspection import inspect, text
+    from testbed.api.forest import proposed
+    from testbed.api.topology import topology as build
     from testbed.base.errors import UsageError
-    from testbed.base.units import rate_bps
-    from testbed.files.writing import write_bytes
-    from topologies.build import build
-    from workloads.catalogue import tensor_sizes
-    from workloads.sync import draw as drawing
-    from workloads.sync import schemes
 
     if model and size:
         raise UsageError("--model and --bytes exclude each other", fix="give one of them")
-    floats = [size // 4] if size else [count for _, count in tensor_sizes(model or "lenet5")]
     if klass is not None and draw is None:
         raise UsageError("--class says what to draw, and --draw is missing", fix="add --draw FILE.svg")
-    network = build(topology, rate_bps=rate_bps(rate))
-    made = schemes.build(scheme, network, floats)
-    found = inspect(made, network, 4 * sum(floats), mtu)
+    made = proposed(scheme, build(topology, rate), model, size, mtu)
+    found = made.facts
     if draw and found["verified"]:
-        write_bytes(draw, drawing.svg(made, klass).encode())
+        made.picture(klass).save(draw)
     if as_json:
         print_json(found)
     else:
-        print(text(found, made))
+        print(made)
     raise typer.Exit(exits.OK if found["verified"] else exits.BAD_SPEC_OR_USAGE)
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -18,14 +15,13 @@ from testbed.base import exits, interrupt
 from testbed.base.columns import columns
 from testbed.cli.compare import AcceptFailures, AcceptInconclusive, Allow, Metrics, Thresholds
 from testbed.cli.output import AsJson, print_json, rich_table
+from testbed.lab import BUILT_IN
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from testbed.comparison.gate import Gate
     from testbed.experiment.progress import Lines
-    from testbed.experiment.run import Experiment, Run
-    from testbed.lab.base import Lab
+    from testbed.experiment.run import Run
     from testbed.trial.model import Trial
 
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")]
@@ -34,10 +30,11 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: workload.iterations=5, arms.0.scheme=ring."),
 ]
 
+*_FIRST, _LAST = BUILT_IN  # packages may add others, and looking for them takes time
 Backend = Annotated[
     str | None,
     typer.Option(
-        metavar="LAB", help="netns, mininet, docker or baremetal, in place of the spec's lab.", show_default=False
+        metavar="LAB", help=f"{', '.join(_FIRST)} or {_LAST}, in place of the spec's lab.", show_default=False
     ),
 ]
 
@@ -60,14 +57,9 @@ Quiet = Annotated[
 ]
 STANDARD_OUTPUT = Path("-")
 Inventory = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Ansible inventory of the lab baremetal.", show_default=False)
+    Path | None, typer.Option(metavar="FILE", help="Ansible inventory of the machines to use.", show_default=False)
 ]
 AllowMissing = Annotated[bool, typer.Option("--allow-missing", help="Leave out hosts that cannot be reached.")]
-
-
-def with_backend(overrides: list[str], backend: str | None) -> list[str]:
-    """``--backend`` is short for ``--set lab=``."""
-    return overrides if backend is None else [*overrides, f"lab={backend}"]
 
 
 def patience(retries: int | None, quiet: str | None) -> list[str]:
@@ -106,12 +98,10 @@ def run(
     with interrupt.exit_at_once():
         from rich.console import Console
 
+        from testbed.api import experiment  # half a second
         from testbed.experiment.progress import reporter
-
-        import_module("testbed.experiment.run")  # half a second; those that need it take it from there
     console = Console(stderr=as_json)
     interrupt.raise_once()
-    open_lab = machines(inventory, allow_missing, backend)
     repeated = _words(
         {
             "--inventory": inventory,
@@ -124,29 +114,33 @@ def run(
             "--accept-failures": accept_failures,
         }
     )
-    backend = "baremetal" if inventory and spec else backend
-    overrides = with_backend(overrides, backend)
-    patient = patience(retries, quiet)
-    gate = _gate(baseline, thresholds, metrics, allow, accept_inconclusive, accept_failures)
-    if gate and spec:
-        overrides = gate.prepared(spec, overrides)
-    with _experiment(spec, overrides, out, resume, open_lab, part, gate, patient) as experiment:
-        if inventory and experiment.source.spec.lab != "baremetal":
-            refuse_inventory(experiment.source.spec.lab)
-        go_on = shlex.join(["testbed", "run", "--resume", str(experiment.directory.path), *repeated])
+    asked = experiment.Asked(
+        spec, overrides, out, resume, backend, inventory, allow_missing, part, patience(retries, quiet)
+    )
+    against = experiment.Against(baseline, thresholds, metrics, allow, accept_inconclusive, accept_failures)
+
+    def again(left: Sequence[Trial]) -> Lines:
+        console.print("\nsuspicious cells are measured once more:", highlight=False)
+        return reporter(left, console)
+
+    with experiment.Running(asked, against) as running:
+        go_on = shlex.join(["testbed", "run", "--resume", str(running.path), *repeated])
         try:
-            done = experiment.go(lambda left: reporter(left, console))
-            page = _report(done)
-        except KeyboardInterrupt:
-            _interrupted(experiment, go_on)
+            done, page = running.go(lambda left: reporter(left, console))
+        except experiment.Interrupted as cut:
+            _interrupted(cut.kept, running.path, go_on)
     told: dict[str, Any] = {"run": str(done.path), "report": str(page), "trials": done.records}
     if not as_json:
         _print_comparison(done, console, go_on)
         print(f"\nreport: {page}")
     ended = exits.TRIAL_FAILED if done.failed else exits.OK
-    if gate:
-        found, ended = _gated(gate, accept_inconclusive, done, experiment, open_lab, console, go_on)
-        told["comparison"] = found
+    if running.is_compared:
+        try:
+            judged = running.judge(done, again)
+        except experiment.Interrupted as cut:
+            _interrupted(cut.kept, running.path, go_on)
+        console.print(f"\n{judged}", markup=False, highlight=False, soft_wrap=True)
+        told["comparison"], ended = judged.as_json(), judged.exit_code
     if as_json:
         print_json(told)
     raise typer.Exit(ended)
@@ -162,14 +156,14 @@ def plan(
 
     Its trials, their least GST and duration, and what would be built; nothing is touched.
     """
-    from testbed.experiment import planning
-    from testbed.spec import load
+    from testbed.api.labs import with_backend
+    from testbed.api.plan import plan as predicted
 
-    found = planning.plan(load(spec, with_backend(overrides, backend)))
+    found = predicted(spec, with_backend(overrides, backend))
     if as_json:
-        print_json(found)
+        print_json(found.facts)
     else:
-        print(planning.text(found))
+        print(found)
 
 
 def report(
@@ -184,9 +178,8 @@ def report(
 
     Several runs stand side by side, with what their specs and environments differ in.
     """
-    from analysis.report import text
+    from analysis.report import text, write
     from testbed.base.errors import UsageError
-    from testbed.experiment.run import write_report
 
     if len(runs) > 1 and out is None:
         raise UsageError("a report of several runs belongs to none of them", fix="say where it goes: --out FILE")
@@ -195,86 +188,11 @@ def report(
             raise UsageError("--out - and --json both write to standard output", fix="leave one of the two out")
         print(text(runs, form), end="")
         return
-    page = write_report(runs, out, form)
+    page = write(runs, out, form)
     if as_json:
         print_json({"runs": [str(run) for run in runs], "report": str(page)})
     else:
         print(f"report: {page}")
-
-
-def machines(inventory: Path | None, allow_missing: bool, backend: str | None) -> Callable[[], Lab] | None:
-    """What opens the lab of an inventory, if one is given."""
-    from testbed.base.errors import UsageError
-
-    if inventory is None:
-        if allow_missing:
-            raise UsageError("--allow-missing is about hosts of an inventory", fix="add --inventory FILE")
-        return None
-    if backend not in (None, "baremetal"):
-        refuse_inventory(backend)
-    from testbed.lab.baremetal.lab import BaremetalLab
-
-    def tell(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    return partial(BaremetalLab, inventory, allow_missing=allow_missing, tell=tell)
-
-
-def refuse_inventory(lab: str) -> NoReturn:
-    """
-    Raises:
-        UsageError: always.
-    """
-    from testbed.base.errors import UsageError
-
-    raise UsageError(f"--inventory is for the lab baremetal, not {lab}", fix="leave one of the two out")
-
-
-def _experiment(
-    spec: Path | None,
-    overrides: list[str],
-    out: Path | None,
-    resume: Path | None,
-    open_lab: Callable[[], Lab] | None = None,
-    part: str | None = None,
-    gate: Gate | None = None,
-    patient: Sequence[str] = (),
-) -> Experiment:
-    """``patient`` are overrides that a run may also go on with that has its own spec."""
-    from testbed.base.errors import UsageError
-    from testbed.experiment.directory import source_of
-    from testbed.experiment.run import Experiment
-    from testbed.spec import load
-
-    if resume and out:
-        raise UsageError("--out and --resume exclude each other", fix="a resumed run stays in its directory")
-    if resume and overrides and not spec:
-        raise UsageError("--set and --backend need the SPEC that they change", fix="name it, or resume without them")
-    if resume and part:
-        raise UsageError("--part and --resume exclude each other", fix="a resumed run stays the part that it was")
-    overrides = [*overrides, *patient]
-    lacking = gate.lacking if gate else None
-    if resume:
-        source = load(spec, overrides) if spec else source_of(resume, patient) if patient else None
-        return Experiment.resumed(resume, source, open_lab, lacking=lacking)
-    if not spec:
-        raise UsageError("no SPEC is given", fix="testbed run experiments/quickstart.yaml")
-    return Experiment.new(load(spec, overrides), out, open_lab, _part(part) if part else None, lacking=lacking)
-
-
-def _part(text: str) -> tuple[int, int]:
-    """``2/3`` as its numbers.
-
-    Raises:
-        UsageError: it is none, or there is no such part.
-    """
-    from testbed.base.errors import UsageError
-
-    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
-    number, count = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not 1 <= number <= count:
-        raise UsageError(f"--part {text}: not a part", fix="write it as 2/3, for the second of three")
-    return number, count
 
 
 def merge(
@@ -289,10 +207,9 @@ def merge(
 
     Parts are made with testbed run SPEC --part 1/2. What no part has run, testbed run --resume DIR runs.
     """
-    from testbed.comparison.merge import merged
+    from testbed.api.merge import merge as merged
 
-    done = merged(runs, out, run_code)
-    page = _report(done.run)
+    done, page = merged(runs, out, run_code)
     if as_json:
         print_json({"run": str(out), "report": str(page), "missing": done.missing, "kept": done.kept})
         return
@@ -302,12 +219,6 @@ def merge(
     if done.missing:
         print(f"{len(done.missing)} trials are missing; run them: testbed run --resume {shlex.quote(str(out))}")
     print(f"report: {page}")
-
-
-def _report(done: Run) -> Path:
-    from testbed.experiment.run import write_report
-
-    return write_report([done.path])
 
 
 def _words(given: Mapping[str, object]) -> list[str]:
@@ -341,68 +252,8 @@ def _print_comparison(done: Run, console: Console, go_on: str) -> None:
         print(f"\n{len(failed) - asked} of {len(done.records)} trials failed; run them again: {go_on}")
 
 
-def _gate(
-    baseline: Path | None,
-    thresholds: list[str],
-    metrics: list[str],
-    allow: list[str],
-    accept_inconclusive: bool,
-    accept_failures: bool,
-) -> Gate | None:
-    """What a run is held against, if anything; read first, so that nothing runs in vain."""
-    from testbed.base.errors import UsageError
-
-    if baseline is None:
-        if thresholds or metrics or allow or accept_inconclusive or accept_failures:
-            raise UsageError(
-                "--threshold, --metric, --allow, --accept-inconclusive and --accept-failures are about a comparison",
-                fix="add --baseline FILE",
-            )
-        return None
-    from analysis.measured import read
-    from testbed.comparison.gate import Gate
-    from testbed.comparison.options import wanted
-
-    return Gate(read(baseline), wanted(thresholds, metrics), allow, accept_failures)
-
-
-def _gated(
-    gate: Gate,
-    accept_inconclusive: bool,
-    done: Run,
-    experiment: Experiment,
-    open_lab: Callable[[], Lab] | None,
-    console: Console,
-    go_on: str,
-) -> tuple[dict[str, Any], int]:
-    """Hold a run against its baseline and say what came out; the comparison as JSON, and the exit code."""
-    from analysis.compare_output import as_json, text
-    from testbed.comparison.gate import MeasuringAgainInterrupted
-    from testbed.comparison.options import exit_code
-    from testbed.experiment.progress import reporter
-
-    def again(left: Sequence[Trial]) -> Lines:
-        console.print("\nsuspicious cells are measured once more:", highlight=False)
-        return reporter(left, console)
-
-    try:
-        found, failed = gate.settle(done.path, experiment.source, open_lab, again)
-    except MeasuringAgainInterrupted as cut:
-        _interrupted(experiment, go_on, f", and {cut.done} of {cut.planned} of the second measurement,")
-    except KeyboardInterrupt:
-        _interrupted(experiment, go_on)
-    console.print(f"\n{text(found)}", markup=False, highlight=False, soft_wrap=True)
-    code = exit_code(found, accept_inconclusive)
-    failed = (done.failed or failed) and not gate.accept_failures
-    return as_json(found), exits.TRIAL_FAILED if code != exits.REGRESSION and failed else code
-
-
-def _interrupted(experiment: Experiment, go_on: str, more: str = "") -> NoReturn:
+def _interrupted(kept: str, path: Path, go_on: str) -> NoReturn:
     """Say what is kept, and how to go on."""
-    kept = f"{len(experiment.planned) - len(experiment.left)} of {len(experiment.planned)} trials{more}"
     with suppress(OSError):  # the terminal may be gone
-        print(
-            f"interrupted: {kept} are finished and kept in {experiment.directory.path}\n  go on with: {go_on}",
-            file=sys.stderr,
-        )
+        print(f"interrupted: {kept} are finished and kept in {path}\n  go on with: {go_on}", file=sys.stderr)
     sys.exit(exits.INTERRUPTED)

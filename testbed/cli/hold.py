@@ -7,16 +7,7 @@ from typing import Annotated
 import typer
 
 from testbed.base import interrupt
-from testbed.cli.experiment import (
-    AllowMissing,
-    Backend,
-    Inventory,
-    Overrides,
-    SpecFile,
-    machines,
-    refuse_inventory,
-    with_backend,
-)
+from testbed.cli.experiment import AllowMissing, Backend, Inventory, Overrides, SpecFile
 
 
 def up(
@@ -24,7 +15,7 @@ def up(
     overrides: Overrides = [],  # noqa: B006  # typer wants the default's type; never changed
     arm: Annotated[str | None, typer.Option(help="Label or number of the arm whose network is built.")] = None,
     backend: Backend = None,
-    cli: Annotated[bool, typer.Option("--cli", help="Mininet's own command line, here; only with mininet.")] = False,
+    cli: Annotated[bool, typer.Option("--cli", help="The lab's own command line, here, if it has one.")] = False,
     inventory: Inventory = None,
     allow_missing: AllowMissing = False,
     as_json: Annotated[
@@ -35,21 +26,15 @@ def up(
 
     The first arm, unless --arm says another; until Ctrl-C. Reach its nodes with testbed exec.
     """
+    from testbed.api.held import chosen
     from testbed.base.errors import UsageError
-    from testbed.capacity.fit import fit
-    from testbed.interactive import hold
-    from testbed.spec import load
 
     if cli and as_json:
         raise UsageError("--cli and --json exclude each other", fix="give one of them")
-    open_lab = machines(inventory, allow_missing, backend)
-    source = fit(load(spec, with_backend(overrides, "baremetal" if inventory else backend)))
-    if inventory and source.spec.lab != "baremetal":
-        refuse_inventory(source.spec.lab)
-    network = hold.pick(source, arm)
+    held = chosen(spec, overrides, arm, backend, inventory, allow_missing)
     interrupt.raise_once()
     try:
-        hold.hold(network, source.spec, open_lab, command_line=cli, for_program=as_json)
+        held.hold(command_line=cli, for_program=as_json)
     except KeyboardInterrupt:
         if not as_json:
             print("\nthe lab is gone")

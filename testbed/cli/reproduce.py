@@ -6,7 +6,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -18,9 +18,7 @@ from testbed.cli.experiment import Quiet, Retries, patience
 from testbed.cli.output import AsJson, print_json
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from analysis.papers.claim import Claim, Paper
+    from analysis.papers.claim import Claim
     from testbed.comparison.reproduction import Decided
 
 PaperName = Annotated[str | None, typer.Argument(metavar="PAPER", help="Such as bml.", show_default=False)]
@@ -51,90 +49,47 @@ def reproduce(
     with interrupt.exit_at_once():
         from rich.console import Console
 
-        import_module("testbed.comparison.reproduction")  # a second
+        from testbed.api import reproduction  # a second
+        from testbed.experiment.progress import reporter
     if listed:
         _list(paper, claim, as_json)
         return
-    chosen, claims = _choose(paper, claim)
+    chosen, claims = reproduction.choose(paper, claim)
     interrupt.raise_once()
     place = out or Path("runs") / f"reproduce-{chosen.name}"
-    _refuse_others(place)
+    reproduction.refuse_others(place)
     try:
         console = Console(stderr=as_json)
-        _know_capacity(claims, full, console)
-        all_ran = _measure(claims, place, full, console, patience(retries, quiet))
-        decided, page = _decide(chosen, claims, place, full)
+        tell = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+        if note := reproduction.know_capacity(claims, full, tell):
+            console.print(note, markup=False, highlight=False)
+        all_ran = reproduction.measure(
+            claims, place, full, lambda left: reporter(left, console), patience(retries, quiet), tell
+        )
+        decided, page = reproduction.decide(chosen, claims, place, full)
     except KeyboardInterrupt:
         _interrupted(place)
     if as_json:
-        from testbed.comparison.reproduction import as_json as told
-
-        print_json({"paper": chosen.name, "full": full, "page": str(page), "claims": [told(one) for one in decided]})
+        told = [reproduction.as_json(one) for one in decided]
+        print_json({"paper": chosen.name, "full": full, "page": str(page), "claims": told})
     else:
         _print(decided, detailed=claim is not None)
         print(f"\npage: {page}")
-    from testbed.comparison.reproduction import exit_code
-
-    raise typer.Exit(exit_code(decided, all_ran))
-
-
-def _choose(paper: str | None, claim: str | None) -> tuple[Paper, Sequence[Claim]]:
-    """The paper and its claims that were asked for; a claim may leave out the paper's name."""
-    from analysis.papers import PAPERS
-    from testbed.base.errors import UsageError
-    from topologies.parameters import did_you_mean
-
-    if paper is None:
-        raise UsageError("no PAPER is given", fix=f"name one: {', '.join(PAPERS)}; testbed reproduce --list")
-    name, dot, rest = paper.partition(".")
-    if dot and claim is None:  # testbed reproduce bml.gst
-        paper, claim = name, rest
-    if paper not in PAPERS:
-        raise UsageError(f"there is no paper {paper!r}{did_you_mean(paper, PAPERS)}", fix=f"use {', '.join(PAPERS)}")
-    chosen = PAPERS[paper]
-    if claim is None:
-        return chosen, chosen.claims
-    known = {one.name: one for one in chosen.claims}
-    full_name = claim if claim in known else f"{paper}.{claim}"
-    if full_name not in known:
-        short = [one.partition(".")[2] for one in known]
-        raise UsageError(
-            f"{paper} has no claim {claim!r}{did_you_mean(claim, [*known, *short])}", fix=f"use {', '.join(known)}"
-        )
-    return chosen, [known[full_name]]
-
-
-def _refuse_others(place: Path) -> None:
-    """
-    Raises:
-        OutputError: something else is there.
-    """
-    from analysis.papers import PAPERS
-    from testbed.comparison.reproduction import refuse_others
-
-    refuse_others(place, PAPERS.values())
+    raise typer.Exit(reproduction.exit_code(decided, all_ran))
 
 
 def _list(paper: str | None, claim: str | None, as_json: bool) -> None:
-    from analysis.papers import PAPERS
+    from testbed.api import reproduction
     from testbed.base.units import time_text
-    from testbed.comparison.reproduction import expected_s
 
-    chosen = [_choose(paper, claim)] if paper else [(one, one.claims) for one in PAPERS.values()]
+    chosen = reproduction.listed(paper, claim)
     listed = [one for _, claims in chosen for one in claims]
     if as_json:
-        keys = ("name", "says", "where")
-        print_json(
-            [
-                {key: getattr(one, key) for key in keys}
-                | {"quick_s": expected_s([one], False), "full_s": expected_s([one], True)}
-                for one in listed
-            ]
-        )
+        print_json(reproduction.listing(listed))
         return
 
     def about(claims: Sequence[Claim], full: bool) -> str:
-        seconds = expected_s(claims, full)
+        seconds = reproduction.expected_s(claims, full)
         return time_text(round(seconds)) if seconds else "-"
 
     rows = [(one.name, one.where, about([one], False), about([one], True)) for one in listed]
@@ -143,54 +98,8 @@ def _list(paper: str | None, claim: str | None, as_json: bool) -> None:
     print(columns(("claim", "where", "quick", "full"), rows, left=2))
 
 
-def _know_capacity(claims: Sequence[Claim], full: bool, console: Console) -> None:
-    """Measure what this machine carries, where that is not known, and something is to run: scales follow from it."""
-    from testbed.capacity import cache
-    from testbed.capacity.model import NothingCarriedError
-    from testbed.cli.capacity import measure
-    from testbed.comparison.reproduction import experiments
-
-    if not experiments(claims, full) or cache.known().capacity is not None:
-        return
-    try:
-        measure(lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
-    except NothingCarriedError as error:
-        console.print(f"{error.problem}: scales stay as they are written", markup=False, highlight=False)
-
-
-def _measure(claims: Sequence[Claim], out: Path, full: bool, console: Console, overrides: Sequence[str]) -> bool:
-    """Run what is missing; whether all trials could be run."""
-    from testbed.comparison.reproduction import experiments, measure, scales
-    from testbed.experiment.progress import reporter
-
-    needed = experiments(claims, full)
-    all_ran = True
-    for n, experiment in enumerate(needed, 1):
-        console.print(f"{experiment.spec} ({n} of {len(needed)})", markup=False, highlight=False)
-        all_ran &= measure(experiment, out, full, lambda left: reporter(left, console), overrides)
-    for spec, text in scales(claims, out, full).items():
-        console.print(f"{spec}: {text}", markup=False, highlight=False, soft_wrap=True)
-    return all_ran
-
-
-def _decide(paper: Paper, claims: Sequence[Claim], out: Path, full: bool) -> tuple[list[Decided], Path]:
-    """The findings, and the page that has them."""
-    from analysis.papers.page import render
-    from testbed.comparison.reproduction import MODES, decide, folder, runs, scales
-    from testbed.files.writing import named_errors, write_bytes
-
-    decided = decide(claims, runs(claims, out, full))
-    page = out / f"{paper.name if len(claims) == len(paper.claims) else claims[0].name}.html"
-    with named_errors(page):
-        out.mkdir(parents=True, exist_ok=True)
-    reports = {one.spec: folder(out, one, full).name for claim in claims for one in claim.experiments}
-    text = render(paper, [(one.claim, one.finding) for one in decided], MODES[full], reports, scales(claims, out, full))
-    write_bytes(page, text.encode())
-    return decided, page
-
-
 def _print(decided: Sequence[Decided], detailed: bool) -> None:
-    from testbed.comparison.reproduction import HEADER, LEFT, summary, texts
+    from testbed.api.reproduction import HEADER, LEFT, summary, texts
 
     print()
     if detailed:
@@ -209,7 +118,7 @@ def _print(decided: Sequence[Decided], detailed: bool) -> None:
 
 def _print_checks(one: Decided, every: bool) -> None:
     """What a verdict is made of; in a table of many, only what does not hold."""
-    from analysis.papers.claim import Verdict
+    from testbed.api.reproduction import Verdict
 
     shown = [check for check in one.finding.checks if every or check.verdict != Verdict.HOLDS]
     if shown and not every:

@@ -19,21 +19,13 @@ Claim = Annotated[str | None, typer.Argument(metavar="[PAPER[.CLAIM]]", help="Su
 
 def theory(claim: Claim = None, as_json: AsJson = False) -> None:
     """Compute what papers claim and put it beside their own figures; without an argument, list the claims."""
-    from analysis.papers import TABLES
-    from testbed.base.errors import UsageError
-    from topologies.parameters import did_you_mean
+    from testbed.api.theory import claims
+    from testbed.api.theory import tables as computed
 
-    chosen = [name for name in TABLES if claim is None or name == claim or name.startswith(f"{claim}.")]
-    if not chosen:
-        papers = dict.fromkeys(name.partition(".")[0] for name in TABLES)
-        raise UsageError(
-            f"there is no claim {claim!r}{did_you_mean(claim or '', [*papers, *TABLES])}",
-            fix=f"name a paper ({', '.join(papers)}) or one of {', '.join(TABLES)}",
-        )
     if claim is None and not as_json:
-        print(columns(("claim", "what"), [(name, (TABLES[name].__doc__ or "").strip()) for name in chosen], left=2))
+        print(columns(("claim", "what"), list(claims().items()), left=2))
         return
-    tables = {name: TABLES[name]() for name in chosen}
+    tables = computed(claim)
     if as_json:
         print_json({name: asdict(table) for name, table in tables.items()})
     else:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from testbed.base.errors import LabError
 from testbed.lab.base import Burst, Lab, LinkSettings, Way
@@ -59,21 +59,13 @@ class Calibrated:
     rates: list[dict[str, Any]]
 
 
-@runtime_checkable
-class RealSwitches(Protocol):
-    """A lab in whose switches nothing can run, for they are those of a network that is there."""
-
-    def between_racks(self) -> list[dict[str, Any]]:
-        """What links between switches carry, as :attr:`Calibrated.rates` has it. Raises LabError."""
-
-
 def measure(topology: Topology, lab: Lab, settings: LinkSettings) -> Calibrated:
     """Calibrate a lab in which ``topology`` is up and nothing uses it.
 
     Raises:
         LabError: it could not be measured.
     """
-    wanted = plan_of(topology, settings, at_switches=not isinstance(lab, RealSwitches))
+    wanted = plan_of(topology, settings, at_switches=not lab.real_switches)
     names = [node.name for node in topology.nodes]
     found = lab.calibrate([ping.way for ping in wanted.pings], wanted.bursts)
     trips = [
@@ -90,7 +82,7 @@ def measure(topology: Topology, lab: Lab, settings: LinkSettings) -> Calibrated:
         }
         for burst, rate_bps in zip(wanted.bursts, found.rates_bps, strict=True)
     ]
-    return Calibrated(trips, [*rates, *(lab.between_racks() if isinstance(lab, RealSwitches) else ())])
+    return Calibrated(trips, [*rates, *lab.between_racks()])
 
 
 def differs(lab: Lab) -> str | None:

@@ -553,8 +553,9 @@ def resolved(
 
     What is swept has its first value there, and all of them under ``sweep``.
     """
-    settings = source.spec.model_dump(exclude=None if source.spec.where else {"where"})
-    settings["arms"] = [arm.model_dump() | {"label": arm.title} for arm in source.spec.arms]
+    spec = source.spec
+    settings = spec.model_dump(exclude=spec.of_other_labs | (set() if spec.where else {"where"}))
+    settings["arms"] = [arm.model_dump() | {"label": arm.title} for arm in spec.arms]
     return {
         "schema": SCHEMA,
         **settings,

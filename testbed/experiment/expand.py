@@ -15,7 +15,6 @@ from typing import TypeVar
 from testbed.base.errors import SpecError
 from testbed.base.units import time_text
 from testbed.experiment.order import Block, blocks, in_order
-from testbed.lab.base import check_rate, check_size
 from testbed.perturb.check import check as check_perturbations
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.axes import EXPRESSIONS
@@ -98,7 +97,7 @@ class Built:
         key = _links_key(text, spec)
         if key not in self._topologies:
             found = build_topology(text, rate_bps=lab_rate_bps(spec), delay_s=spec.links.delay_s)
-            check_size(found)
+            spec.place.limits.check_size(found)
             self._topologies[key] = found
         return self._topologies[key]
 
@@ -122,7 +121,7 @@ def _topology(arm: Arm, spec: Spec, folder: Path, built: Built) -> tuple[str, To
     text = locate(arm.topology, folder)
     topology = built.topology(text, spec)
     for rate_bps in {link.rate_bps for link in topology.links}:
-        _check_rate(arm, rate_bps)
+        _check_rate(arm, spec, rate_bps)
     return text, topology
 
 
@@ -165,7 +164,8 @@ def _asked(spec: Spec) -> Asked:
         mode=work.compute.mode,
         iterations=work.iterations,
         is_trained=work.is_trained,
-        has_agent=spec.lab != "baremetal",
+        has_agent=spec.place.has_agent,
+        lab=spec.lab,
     )
 
 
@@ -178,9 +178,9 @@ def _check_samples(arm: Arm, topology: Topology, iterations: int) -> None:
         )
 
 
-def _check_rate(arm: Arm, rate_bps: int) -> None:
+def _check_rate(arm: Arm, spec: Spec, rate_bps: int) -> None:
     try:
-        check_rate(rate_bps)
+        spec.place.limits.check_rate(rate_bps)
     except SpecError as error:
         raise SpecError(f"{arm.topology}: a link of {error.problem}", fix=error.fix) from None
 
@@ -239,7 +239,7 @@ class _Cells:
         """The trials of cells that share a spec."""
         spec, at = group[0].spec, point_text(self._shared(group))
         before = len(self._problems)
-        self._said("links.rate", at, partial(check_rate, lab_rate_bps(spec)))
+        self._said("links.rate", at, partial(spec.place.limits.check_rate, lab_rate_bps(spec)))
         if spec.failover_s is not None:
             self._said("failover", "", self._check_survivor)
         folder, program, sent = self._source.folder, spec.workload.program, None

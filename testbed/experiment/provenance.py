@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import SpecError
+from testbed.lab.base import PREFERRED_CONTROLS
 from testbed.spec import Spec
 from testbed.trial.results import SCHEMA
 
@@ -24,9 +25,6 @@ SYSCTLS = (
 """Read outside the lab, whose namespaces start from the kernel's defaults or these."""
 PACKAGES = ("testbed", "topologies", "workloads", "analysis")
 """What runs."""
-PREFERRED = ("reno", "cubic")
-"""Loss-based, and in every kernel. Reno first: flows that share a short link for only 0.2 s end up with more equal
-windows under it, so a GST scatters less (PS on star(9) up to 1.05 of theory with cubic, 1.01 with reno)."""
 
 
 def describe(spec: Spec, congestion_control: str) -> dict[str, Any]:
@@ -89,7 +87,7 @@ def congestion_control(spec: Spec) -> str:
     available = (sysctl("net.ipv4.tcp_available_congestion_control") or "reno").split()
     wanted = spec.links.congestion_control
     if wanted is None:
-        return next((name for name in PREFERRED if name in available), available[0])
+        return next((name for name in PREFERRED_CONTROLS if name in available), available[0])
     if wanted not in available:
         raise SpecError(
             f"links.congestion_control: {wanted!r} is not in this kernel, which has {', '.join(available)}",

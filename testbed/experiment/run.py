@@ -18,8 +18,8 @@ from testbed.experiment.progress import Lines
 from testbed.experiment.repeats import Lacking, Loose, Part, Planned, Record, topped_up
 from testbed.lab.base import Lab
 from testbed.lab.choice import opener
+from testbed.lab.place import Opening
 from testbed.machine.calm import Lookout
-from testbed.machine.monitor import Elsewhere
 from testbed.spec import Source
 from testbed.trial.execute import execute
 from testbed.trial.model import Trial
@@ -75,7 +75,7 @@ class Experiment:
         self.congestion_controls = list(
             dict.fromkeys(provenance.congestion_control(trial.spec) for trial in self._plan.firsts)
         )
-        self._open_lab = open_lab or opener(source.spec.lab, source.spec.docker.containers())
+        self._open_lab = open_lab or opener(source.spec.lab, Opening(source.spec.lab_options))
         self._lab = self._open_lab()
         self._lab_is_spent = False
         try:
@@ -204,7 +204,7 @@ class Experiment:
         self.directory.save_environment(surroundings)
         self.directory.save_table(self._in_order())
         left = self.left
-        lookout = Lookout(0.0 if isinstance(self._lab, Elsewhere) else self.source.spec.quiet_s)
+        lookout = Lookout(self.source.spec.quiet_s if self.source.spec.place.is_here else 0.0)
         lookout.begin()
         with Referee() as referee, announce(left) as reporter:
             one = partial(self._one, referee=referee, reporter=reporter, surroundings=surroundings, lookout=lookout)

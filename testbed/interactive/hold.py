@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from contextlib import closing
-from functools import partial
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -14,7 +13,8 @@ from testbed.base.errors import LabError, UsageError
 from testbed.base.nearest import nearest
 from testbed.experiment.expand import first_trials
 from testbed.interactive import reach
-from testbed.lab.choice import opener
+from testbed.lab.choice import places
+from testbed.lab.place import Opening
 from testbed.spec import Source, Spec
 from testbed.trial.job_files import host_pairs
 from testbed.trial.model import Network, link_settings
@@ -46,13 +46,13 @@ def pick(source: Source, arm: str | None) -> Network:
 def hold(
     network: Network,
     spec: Spec,
-    open_lab: Callable[[], Any] | None = None,
+    opening: Opening,
     *,
     command_line: bool = False,
     for_program: bool = False,
 ) -> None:
     """Build the network and answer ``testbed exec`` until interrupted, or until the user leaves the lab's command line.
-    ``open_lab`` is for another lab than the spec's. A program that holds a lab (``for_program``) is told of it in JSON,
+    ``opening`` has what the spec does not say. A program that holds a lab (``for_program``) is told of it in JSON,
     and the lab goes when standard input ends, as it does with that program.
 
     Raises:
@@ -62,20 +62,23 @@ def hold(
     topology = network.topology
     few = topology.host_count <= ALL_PAIRS_HOSTS
     pairs = list(permutations(topology.hosts, 2)) if few else host_pairs(network)
-    if command_line and spec.lab != "mininet":
+    place = spec.place
+    if command_line and not place.has_command_line:
+        having = [one.option for one in places().values() if one.has_command_line]
         problem = f"--cli: the lab {spec.lab} has no command line"
-        raise UsageError(problem, fix="take --backend mininet, or testbed exec")
+        raise UsageError(problem, fix=f"take {', '.join([*having, 'or testbed exec'])}")
     settings = link_settings(spec)
-    if open_lab:  # whose hosts do not forward
+    if not place.forwards:
         pairs = [pair for pair in pairs if _direct(topology, *pair)]
-    else:
-        open_lab = partial(opener(spec.lab, spec.docker.containers()), every_address=few)
-    with open_lab() as lab, closing(reach.Doorway(lab, topology)) as doorway:
+    with (
+        place.open(replace(opening, options=spec.lab_options, every_address=few)) as lab,
+        closing(reach.Doorway(lab, topology)) as doorway,
+    ):
         lab.require(topology, settings)
         lab.up(topology, settings, pairs)
         print(json.dumps(_described(network)) if for_program else _summary(network), flush=True)
         if command_line:
-            lab.command_line((0, 1, 2)).wait()
+            place.command_line(lab)
         else:
             try:
                 doorway.serve(until=sys.stdin.fileno() if for_program else None)

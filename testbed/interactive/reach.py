@@ -22,12 +22,15 @@ import threading
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from testbed.base.errors import LabError, PrivilegeError, TestbedError, UsageError
 from testbed.base.listing import shortened
 from testbed.files import private
 from topologies.model import Topology
+
+if TYPE_CHECKING:
+    from testbed.lab.base import Command
 
 NAME_VARIABLE = "TESTBED_UP"
 RUNTIME_VARIABLE = "XDG_RUNTIME_DIR"
@@ -37,14 +40,6 @@ TERMINAL = (0, 1, 2)
 """Standard input, output and error of this process."""
 _OTHER_VERSION = "use the same testbed for up and exec"
 _NOT_UP = "start one in another terminal: testbed up experiments/quickstart.yaml"
-
-
-class Command(Protocol):
-    """A command running on a node; readable for select() when it ends."""
-
-    def signal(self, number: int) -> object: ...
-    def fileno(self) -> int: ...
-    def wait(self) -> int: ...
 
 
 class Attachable(Protocol):

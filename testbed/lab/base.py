@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from testbed.base.errors import SpecError
-from testbed.base.units import rate_text
+from testbed.lab.limits import HTB
 from topologies.model import Topology
+
+if TYPE_CHECKING:
+    from testbed.machine.monitor import Watch
 
 BUCKET_S = 0.001
 """Depth of a shaper's bucket in time at the link's rate: no 10 ms carry more than 10 % above the rate.
@@ -21,43 +25,12 @@ BUCKET_PACKETS = 2
 """The least depth in full packets, for slow links."""
 LARGEST_PACKET_BYTES = 65_536
 """What the kernel hands down at once before it is cut (GSO), without the headers of what it is cut into."""
-
-
-SLOWEST_BPS = 10_000
-"""HTB forgets what a class owes for longer than a minute (``mbuffer`` in the kernel's net/sched/sch_htb.c), so a slower
-link could exceed its rate: a segment of 64 KiB takes 52 s at this one."""
-FASTEST_BPS = 34_000_000_000
-"""HTB's rate reaches the kernel through a 32-bit field of bytes per second, which ends at 34.36 Gbit/s."""
-MOST_HOSTS, MOST_LINKS = 1024, 8192
-"""BCube(4,5), a fat-tree of k=16: larger networks have never been tried on one machine, and forests over them take
-minutes and gigabytes to verify."""
-
-
-def check_size(topology: Topology) -> None:
-    """
-    Raises:
-        SpecError: no lab can hold this network.
-    """
-    for what, count, most in (("hosts", topology.host_count, MOST_HOSTS), ("links", len(topology.links), MOST_LINKS)):
-        if count > most:
-            raise SpecError(
-                f"{topology.expression} has {count:,} {what}; a lab holds at most {most:,}", fix="make it smaller"
-            )
-
-
-def check_rate(rate_bps: float) -> None:
-    """
-    Raises:
-        SpecError: no link can be emulated at this rate.
-    """
-    if not SLOWEST_BPS <= rate_bps <= FASTEST_BPS:
-        raise SpecError(
-            f"{rate_text(rate_bps)} cannot be emulated; the kernel's HTB does {rate_text(SLOWEST_BPS)} to "
-            f"{rate_text(FASTEST_BPS)}",
-            fix="scale rates and bytes alike: times stay the same",
-        )
-
-
+check_rate = HTB.check_rate
+"""Of links that the kernel's HTB shapes. Raises SpecError: no link can be emulated at this rate."""
+PREFERRED_CONTROLS = ("reno", "cubic")
+"""The TCP congestion controls that workers take, the best first, where a spec names none. They react to losses, and
+every kernel has them. Reno first: flows that share a short link for only 0.2 s end up with more equal windows under it,
+so a GST scatters less (PS on star(9) up to 1.05 of theory with cubic, 1.01 with reno)."""
 LONGEST_DELAY_S = 10.0
 """Far beyond a round trip to a satellite (0.6 s); a packet that waits longer was mistyped."""
 
@@ -288,8 +261,27 @@ class Running(Protocol):
         """
 
 
+class Command(Protocol):
+    """A command that a person runs on a node; readable for select() when it ends."""
+
+    def signal(self, number: int) -> object:
+        """Send a signal to it and to the processes that it started."""
+
+    def fileno(self) -> int: ...
+
+    def wait(self) -> int:
+        """Wait for its end; the exit status, or minus the signal that ended it."""
+
+
 class Lab(Protocol):
-    """Bring a network up, run processes on it, read what happened, take it down. One network at a time."""
+    """Bring a network up, run processes on it, read what happened, take it down. One network at a time.
+
+    These are all the methods that the rest of testbed calls. It is told of a lab that is not open by its
+    :class:`testbed.lab.place.Place`.
+    """
+
+    real_switches: bool
+    """Whether its switches are machines of their own, on which nothing of ours runs."""
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         """Look whether this place can emulate such links, before anything is built.
@@ -404,5 +396,30 @@ class Lab(Protocol):
     def down(self) -> None:
         """Remove the network; the lab can come up again."""
 
+    def between_racks(self) -> list[dict[str, Any]]:
+        """What links between switches carry, as :attr:`testbed.evidence.calibration.Calibrated.rates` has it, where no
+        process on a switch can measure it (:attr:`real_switches`); else empty.
+
+        Raises:
+            LabError: it could not be measured.
+        """
+
+    def monitor(self) -> Watch:
+        """What watches the CPUs that processes on the nodes run on."""
+
+    def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Command:
+        """Start a command on a node with these files, such as a person's terminal, as its standard input, output and
+        error; the caller keeps them."""
+
+    def fileno(self) -> int:
+        """For select(): readable when the lab has ended."""
+
     def close(self) -> None:
         """End the lab and everything in it."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """As :meth:`close`."""

@@ -1,39 +1,77 @@
-"""Which labs there are, and how each is opened; none is imported before it is wanted."""
+"""Which labs there are: a folder each beside this module, and what installed packages add (group ``testbed.labs``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from testbed.base.errors import UsageError
-from testbed.lab.docker.limits import Containers
+from testbed.base.plugins import with_plugged
+from testbed.lab import BUILT_IN
+from testbed.lab.place import Opening, Place
 
 if TYPE_CHECKING:
-    from testbed.lab.netns import NetnsLab
+    from testbed.lab.base import Lab
 
-LabName = Literal["netns", "mininet", "docker", "baremetal"]
-"""What a spec's ``lab`` and ``--backend`` can say."""
+DEFAULT = "netns"
+"""A spec's lab where it names none. What this machine carries is measured in it, too."""
 
 
-def opener(name: LabName, containers: Containers | None = None) -> Callable[..., NetnsLab]:
-    """What opens a lab of that name; ``containers`` are those of the lab docker.
+@cache
+def built_in() -> Mapping[str, Place]:
+    """The labs that come with testbed, by name; importing them imports none of what they are made of."""
+    return {name: import_module(f"testbed.lab.{name}.place").PLACE for name in BUILT_IN}
+
+
+def places() -> dict[str, Place]:
+    """All labs by name.
 
     Raises:
-        MissingToolError: what it needs is not installed; so does the opening itself.
-        UsageError: it has no meaning without an inventory.
-        PrivilegeError: when it is called, if the kernel does not let this user have such a lab.
+        MissingToolError, UsageError: an installed package adds one that cannot be had, see
+            :func:`testbed.base.plugins.plugged`; or its name is not that of its entry point.
     """
-    if name == "mininet":
-        from testbed.lab.mininet import MininetLab
+    found = with_plugged("labs", built_in())
+    for name, place in found.items():
+        if not isinstance(place, Place) or place.name != name:
+            raise UsageError(
+                f"the entry point {name} of testbed.labs is {place!r:.80}, not a Place of that name",
+                fix="repair the package that adds it, or uninstall that package",
+            )
+    return found
 
-        return MininetLab
-    if name == "docker":
-        from testbed.lab.docker.lab import DockerLab
 
-        return partial(DockerLab, containers=containers)
-    if name == "baremetal":
-        raise UsageError("the lab baremetal needs to know its hosts", fix="name them: --inventory FILE")
-    from testbed.lab.netns import NetnsLab
+def place_of(name: str) -> Place:
+    """The lab of that name.
 
-    return NetnsLab
+    Raises:
+        UsageError: there is none.
+    """
+    known = places()
+    if name not in known:
+        raise UsageError(f"there is no lab {name!r}", fix=f"use one of: {', '.join(known)}")
+    return known[name]
+
+
+def opener(name: str, opening: Opening = Opening()) -> Callable[[], Lab]:  # noqa: B008  # frozen
+    """What opens the lab of that name.
+
+    Raises:
+        UsageError: there is none. When it is called, what :meth:`testbed.lab.place.Place.open` raises.
+    """
+    return partial(place_of(name).open, opening)
+
+
+def of_inventory(name: str | None) -> Place:
+    """The lab that an inventory is for: that of this name, or the first that takes one.
+
+    Raises:
+        UsageError: that one takes none.
+    """
+    taking = [place for place in places().values() if place.takes_inventory]
+    for place in taking:
+        if name in (None, place.name):
+            return place
+    labs = " or ".join(place.name for place in taking)
+    raise UsageError(f"--inventory is for the lab {labs}, not {name}", fix="leave one of the two out")

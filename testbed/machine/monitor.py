@@ -8,7 +8,7 @@ from collections.abc import Collection, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from testbed.base.repeating import Repeating
 
@@ -62,19 +62,6 @@ class Watch(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
-
-
-@runtime_checkable
-class Elsewhere(Protocol):
-    """A lab whose workers do not run on this machine."""
-
-    def monitor(self) -> Watch:
-        """What watches the CPUs that they do run on."""
-
-
-def monitor_of(lab: object) -> Watch:
-    """What watches the CPUs that a lab's workers run on."""
-    return lab.monitor() if isinstance(lab, Elsewhere) else Monitor()
 
 
 class Monitor:

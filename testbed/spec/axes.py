@@ -21,14 +21,14 @@ from testbed.base.errors import SpecError
 from testbed.base.groups import Group, kind_of, tag
 from testbed.spec import ranges
 from testbed.spec.explain import Path, explain, field_of, place
-from testbed.spec.model import Spec
+from testbed.spec.model import LAB_OPTIONS, Spec
 from topologies import build as topologies
 from topologies import call
 from topologies.load import is_in_file
 from workloads.sync import schemes
 
 Plain: TypeAlias = int | float | str | bool | None
-FIXED = frozenset({"name", "kind", "label", "lab", "docker", "repeats", "retries", "quiet", "where", "warmup"})
+FIXED = frozenset({"name", "kind", "label", "lab", *LAB_OPTIONS, "repeats", "retries", "quiet", "where", "warmup"})
 """What names things, what one run has one of, what says how to sweep, and how to evaluate."""
 PERTURB = "perturb"
 EXPRESSIONS: dict[str, Callable[[str], Sequence[Any]]] = {

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
-from testbed.base.errors import SpecError
+from testbed.base.errors import SpecError, UsageError
 from testbed.base.groups import (
     Group,
     Line,
@@ -29,9 +29,10 @@ from testbed.base.groups import (
 )
 from testbed.base.plugins import with_plugged
 from testbed.base.units import time_text
+from testbed.lab import BUILT_IN, choice
 from testbed.lab.base import Impairment, LinkSettings
-from testbed.lab.choice import LabName
-from testbed.lab.docker.limits import Containers
+from testbed.lab.place import Place
+from testbed.spec.options import LabOptions, group_of
 from testbed.spec.perturb import Perturbations
 from topologies.call import parse
 from workloads.buckets import Gradient, shares
@@ -69,7 +70,7 @@ class Links(Group):
     """Room at each egress, beside what is delayed; what does not fit is dropped."""
     mtu: Whole = Field(1500, ge=576, le=9000)
     congestion_control: Literal["cubic", "reno", "bbr"] | None = None
-    """None takes reno, see :data:`testbed.experiment.provenance.PREFERRED`; which one ran is recorded."""
+    """None takes reno, see :data:`testbed.lab.base.PREFERRED_CONTROLS`; which one ran is recorded."""
 
     @model_validator(mode="after")
     def _can_be(self) -> Links:
@@ -375,25 +376,6 @@ class Arm(Group):
         return self.label or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology) + under
 
 
-class Docker(Group):
-    """Every host's container in the lab ``docker``, see :class:`testbed.lab.docker.limits.Containers`."""
-
-    image: str | None = Field(default=None, min_length=1, examples=["testbed-worker"])
-    cpus: Number = 1.0
-    memory_bytes: Size = Field(default=2**30, alias="memory")
-
-    @model_validator(mode="after")
-    def _can_be(self) -> Docker:
-        try:
-            self.containers()
-        except SpecError as error:
-            raise refuse(error.problem, error.fix or "") from None
-        return self
-
-    def containers(self) -> Containers:
-        return Containers(self.image, self.cpus, self.memory_bytes)
-
-
 class Until(Group):
     """Repeat until what is measured is known well enough."""
 
@@ -424,15 +406,37 @@ def _nothing(value: object) -> object:
     return "0 s" if not isinstance(value, bool) and value in (0, "0") else value
 
 
-class Spec(Group):
-    """One experiment: every arm runs with every batch size, ``repeats`` times; at every point of a sweep, if there is
-    one (:mod:`testbed.spec.axes`), and then this is one point."""
+LABS = choice.places()
+LAB_OPTIONS: dict[str, type[LabOptions]] = {
+    name: group_of(place.options) for name, place in LABS.items() if place.options is not None
+}
+"""The settings of each lab that has some, a key of a spec by its name; where a spec's lab is another, they mean
+nothing."""
+OF_BUILT_IN = frozenset(LAB_OPTIONS) & frozenset(BUILT_IN)
+if TYPE_CHECKING:
+    LabName = str
+else:
+    LabName = Literal[tuple(LABS)]
+
+
+class _Head(Group):
+    """What comes before a lab's settings."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60, examples=["quickstart"])
     seed: Whole = Field(1, ge=0, lt=2**31)
-    lab: LabName = "netns"
-    docker: Docker = Docker()
-    """Where the lab is another, it means nothing."""
+    lab: LabName = choice.DEFAULT
+
+
+if TYPE_CHECKING:
+    _WithLabs = _Head
+else:
+    _WithLabs = create_model("_WithLabs", __base__=_Head, **{name: (one, one()) for name, one in LAB_OPTIONS.items()})
+
+
+class Spec(_WithLabs):
+    """One experiment: every arm runs with every batch size, ``repeats`` times; at every point of a sweep, if there is
+    one (:mod:`testbed.spec.axes`), and then this is one point."""
+
     links: Links = Field(examples=["{rate: 200 Mbit/s}"])
     workload: AnyWorkload = Field(examples=["{model: lenet5, dataset: digits, batch: 16, iterations: 20}"])
     arms: list[Arm] = Field(
@@ -446,7 +450,7 @@ class Spec(Group):
     (:mod:`testbed.experiment.attempts`)."""
     quiet_s: Annotated[Time, BeforeValidator(_nothing)] = Field(30.0, alias="quiet")
     """For how long at most each trial waits until the host and other programs leave the machine's cores
-    (:mod:`testbed.machine.calm`); 0 does not look. Not in the lab ``baremetal``, whose workers run elsewhere."""
+    (:mod:`testbed.machine.calm`); 0 does not look. Not in labs whose workers run elsewhere."""
     where: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed)] = Field(
         [], max_length=MOST_CONDITIONS, examples=["[servers <= hosts]"]
     )
@@ -473,6 +477,26 @@ class Spec(Group):
             if not brings and not arm.scheme:
                 raise refuse(f"arms.{i} has no scheme", "add it, such as scheme: ring")
         return self
+
+    @property
+    def place(self) -> Place:
+        """Its lab."""
+        return LABS[self.lab]
+
+    @property
+    def lab_settings(self) -> LabOptions | None:
+        """Those of its lab; None where such a lab has none."""
+        return getattr(self, self.lab) if self.lab in LAB_OPTIONS else None
+
+    @property
+    def lab_options(self) -> Any:
+        """The same as the lab takes them (:attr:`testbed.lab.place.Opening.options`)."""
+        return self.lab_settings and self.lab_settings.made()
+
+    @property
+    def of_other_labs(self) -> set[str]:
+        """Keys that only other labs have, which installed packages add: the spec means the same without them."""
+        return set(LAB_OPTIONS) - OF_BUILT_IN - {self.lab}
 
     @property
     def least_repeats(self) -> int:
@@ -512,3 +536,18 @@ class Spec(Group):
                         "remove one; use repeats to run an arm more than once",
                     )
         return self
+
+
+def _check_names() -> None:
+    """
+    Raises:
+        UsageError: a lab's settings have the name of another key.
+    """
+    for name, one in LAB_OPTIONS.items():
+        if Spec.model_fields[name].annotation is not one or name in _Head.model_fields:
+            raise UsageError(
+                f"the lab {name} has settings, and a spec has a key {name} already", fix="give the lab another name"
+            )
+
+
+_check_names()

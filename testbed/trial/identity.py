@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from testbed.spec.model import LAB_OPTIONS, OF_BUILT_IN
+
 if TYPE_CHECKING:
     from testbed.trial.model import Trial
 
@@ -21,7 +23,7 @@ PATIENCE = {"timeout_s", "start_timeout_s", "retries", "quiet_s"}
 """How long is waited, and how often is measured again: settings on which no trial's result depends."""
 OF_NO_CONCERN = {"name", "where", "repeats", *PATIENCE}
 """What of a spec changes no trial's result."""
-OF_SOME = {"arms", "perturb", "docker", "failover_s"}
+OF_SOME = {"arms", "perturb", "failover_s", *LAB_OPTIONS}
 """What is of concern to some of its trials, or not all of it."""
 
 
@@ -44,7 +46,9 @@ def _settings(trial: Trial) -> dict[str, Any]:
     settings: dict[str, Any] = spec.model_dump(exclude=OF_NO_CONCERN | OF_SOME)
     settings["arm"] = [arm.topology, arm.scheme]
     settings["perturb"] = [one.model_dump() for one in trial.perturbations]
-    settings["docker"] = spec.docker.model_dump() if spec.lab == "docker" else None
+    settings |= dict.fromkeys(OF_BUILT_IN)  # not of labs that packages add, or installing one would change digests
+    if spec.lab_settings is not None:
+        settings[spec.lab] = spec.lab_settings.model_dump()
     settings["failover"] = spec.failover_s if trial.survives else None
     settings["inputs"] = dict(trial.inputs)
     if trial.kind.writes_samples:

@@ -13,7 +13,7 @@ from testbed.base.errors import TrialError
 from testbed.evidence import calibration
 from testbed.evidence.spot_checks import Readings, SpotChecks
 from testbed.lab.base import Counters, Lab
-from testbed.machine.monitor import CpuLog, monitor_of
+from testbed.machine.monitor import CpuLog
 from testbed.perturb.circuits import History
 from testbed.perturb.conductor import Conductor, Record
 from testbed.perturb.patching import Patching
@@ -64,7 +64,7 @@ def observe(
     with (
         Patching(lab, topology, asking) as patching,
         Conductor(trial.schedule(), lab, samples, files.logs, patching) as conductor,
-        monitor_of(lab) as monitor,
+        lab.monitor() as monitor,
         SpotChecks(lab, trial.jct_theory_s or math.inf) as checks,
     ):
         try:

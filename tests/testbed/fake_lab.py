@@ -34,6 +34,7 @@ from testbed.lab.base import (
     Way,
 )
 from testbed.lab.netns.processes import is_stopped
+from testbed.machine.monitor import Monitor
 from topologies.model import Topology
 from workloads.sync.cost import goodput
 
@@ -91,6 +92,8 @@ class FakeLab:
     Attributes:
         odd: what spot checks find from now on.
     """
+
+    real_switches = False
 
     def __init__(self, *looks: list[Exit], stopped: Sequence[int] = (), refuses: bool = False) -> None:
         self._looks, self._stopped, self._refuses = list(looks), list(stopped), refuses
@@ -180,6 +183,12 @@ class FakeLab:
     def spot_check(self) -> Reading:
         self._note("spot_check", None)
         return Reading(2 * len(self._up().links), 1e-4, self.odd)
+
+    def between_racks(self) -> list[dict[str, Any]]:
+        return []
+
+    def monitor(self) -> Monitor:
+        return Monitor()
 
     def counters(self) -> list[Counters]:
         return [Counters(directed, 0, 0, 0) for directed in range(2 * len(self._up().links))]

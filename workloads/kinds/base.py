@@ -47,6 +47,7 @@ class Asked:
         iterations: of each worker.
         is_trained: whether weights depend on the sums; otherwise values of a profile are played back.
         has_agent: whether the lab lets a process on one host start programs on another.
+        lab: its name, for people.
     """
 
     overlap: str
@@ -55,6 +56,7 @@ class Asked:
     iterations: int
     is_trained: bool
     has_agent: bool
+    lab: str
 
 
 @dataclass(frozen=True)

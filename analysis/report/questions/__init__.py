@@ -1,33 +1,68 @@
-"""What a report answers, a module for each kind of question. A question without data is not asked."""
+"""What a report answers, a module for each kind of question. A question without data is not asked.
+
+Installed packages add questions by entry points of the group ``testbed.questions``, each an :class:`Asks`;
+``docs/extend/question.md`` has an example. They come after those that are listed here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Protocol
 
 from analysis.recorded import Run
 from analysis.report.cells import Study, study
 from analysis.report.question import Question
 from analysis.report.questions import completion, learning, links, staleness, sync, timeline, waiting, workers
+from testbed.base.errors import UsageError
+from testbed.base.plugins import with_plugged
 
-QUESTIONS: tuple[Callable[[Study], Question | None], ...] = (
-    completion.jct,
-    completion.speed_up,
-    sync.against_theory,
-    workers.against_workers,
-    learning.accuracy,
-    learning.loss,
-    waiting.waits,
-    staleness.distribution,
-    timeline.iterations,
-    timeline.gantt,
-    links.bytes_per_link,
-)
-"""In the order of the page. Each gives None where the run has no data for it."""
+
+class Asks(Protocol):
+    """A function that answers one question about a run, or gives None where the run has no data for it.
+
+    It takes the run as a :class:`Study`: cells (an arm at a setting, with its repeats) in groups that are drawn
+    together. It only reads: it changes neither the run nor a file, and gives the same for the same run each time. The
+    answer's ``name`` is the name that the function is registered by.
+    """
+
+    def __call__(self, study: Study, /) -> Question | None: ...
+
+
+BUILT_IN: Mapping[str, Asks] = {
+    "jct": completion.jct,
+    "speed-up": completion.speed_up,
+    "gst": sync.against_theory,
+    "gst-workers": workers.against_workers,
+    "accuracy": learning.accuracy,
+    "loss": learning.loss,
+    "waits": waiting.waits,
+    "staleness": staleness.distribution,
+    "events": timeline.iterations,
+    "gantt": timeline.gantt,
+    "links": links.bytes_per_link,
+}
+"""In the order of the page."""
 
 
 def answered(run: Run) -> tuple[Question, ...]:
-    """The questions that the run has data for."""
+    """The questions that the run has data for.
+
+    Raises:
+        MissingToolError: an installed package adds a question that cannot be imported.
+        UsageError: it adds one by a name that is taken, or that is not the answer's.
+    """
     if not run.finished:
         return ()
     seen = study(run)
-    return tuple(question for ask in QUESTIONS if (question := ask(seen)) is not None)
+    answers = {name: ask(seen) for name, ask in with_plugged("questions", BUILT_IN).items()}
+    return tuple(_of_that_name(name, question) for name, question in answers.items() if question is not None)
+
+
+def _of_that_name(name: str, question: Question) -> Question:
+    """The question, whose name is what a page tells it from others by."""
+    if question.name != name:
+        raise UsageError(
+            f"the entry point {name} of testbed.questions gives a question whose name is {question.name!r}",
+            fix=f"name the question {name!r}, or rename the entry point",
+        )
+    return question

@@ -15,10 +15,10 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from testbed.base.errors import HostError, LabError
-from testbed.lab.baremetal import answers, crossings, measuring, place
+from testbed.lab.baremetal import answers, crossings, measuring, shipping
 from testbed.lab.baremetal import inventory as inventories
 from testbed.lab.baremetal import network as networks
 from testbed.lab.baremetal.answers import Event
@@ -71,6 +71,8 @@ class BaremetalLab:
         HostError: a host cannot be used, is not prepared, or cannot be reached.
         MissingToolError: Ansible or its playbooks are not installed.
     """
+
+    real_switches = True
 
     def __init__(self, inventory: Path, *, allow_missing: bool = False, tell: Tell = quiet) -> None:
         self.inventory = inventories.load(inventory)
@@ -203,7 +205,7 @@ class BaremetalLab:
             fleet.ask("prepare", START_TIMEOUT_S, torch=need_torch(workers))  # so that all start together
         requests: list[dict[str, Any] | None] = [None] * len(fleet.connections)
         for worker in workers:
-            request, files, followed = place.request(worker, self._site(worker.node))
+            request, files, followed = shipping.request(worker, self._site(worker.node))
             for name, path in followed.items():
                 fleet.follow(worker.node, name, path)
             Path(worker.log).touch()
@@ -214,8 +216,8 @@ class BaremetalLab:
             connection.end(answer)
         fleet.ask_each("launch", requests, START_TIMEOUT_S)
 
-    def _site(self, node: int) -> place.Site:
-        return place.Site(self._plan().hosts[node], self._plan().physical, self._ups, self._token)
+    def _site(self, node: int) -> shipping.Site:
+        return shipping.Site(self._plan().hosts[node], self._plan().physical, self._ups, self._token)
 
     def exits(self) -> list[Exit]:
         return self._up().exits()
@@ -240,7 +242,7 @@ class BaremetalLab:
         name = site.log(log)
         fleet.follow(node, name, Path(log))
         Path(log).touch()
-        asked = place.program(program, site, place.Place(site, None)) | {"folder": site.host.home}
+        asked = shipping.program(program, site, shipping.Shipment(site, None)) | {"folder": site.host.home}
         return _Started(fleet, node, fleet.connections[node].ask("start", log=name, **asked))
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
@@ -273,7 +275,6 @@ class BaremetalLab:
         return measuring.calibrate(self._up(), pings, bursts, self._plan().physical)
 
     def between_racks(self) -> list[dict[str, Any]]:
-        """What links between switches carry, see :class:`testbed.evidence.calibration.RealSwitches`."""
         assert self._topology is not None
         return measuring.between_racks(self._up(), self._plan(), self._topology)
 
@@ -361,7 +362,6 @@ class BaremetalLab:
         return {**self._description, "clock_uncertainty_s": self._clock_uncertainty_s(), "hosts": clocked}
 
     def monitor(self) -> FleetMonitor:
-        """Watches the CPUs of the hosts in use, see :class:`testbed.machine.monitor.Elsewhere`."""
         return FleetMonitor(self._up())
 
     def _clock_uncertainty_s(self) -> float:
@@ -405,7 +405,7 @@ class BaremetalLab:
             raise LabError("no network is up", fix="call up() first")
         return self._network
 
-    def __enter__(self) -> BaremetalLab:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

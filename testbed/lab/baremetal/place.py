@@ -1,95 +1,37 @@
-"""What a host is told of a worker or a program: the words, paths and files of here as they are there."""
+"""The lab ``baremetal``, as the rest of testbed knows it."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from testbed.lab.baremetal.inventory import Host
-from testbed.lab.base import Launch, Program
+from testbed.base.errors import UsageError
+from testbed.lab.place import Opening, Place
 
-INTERFACES = "eth"
-"""How a topology's ports are called in what workers are told, see :func:`testbed.trial.command.launches`."""
-Files = dict[str, tuple[bytes, int]]
-"""By name there, content and mode."""
+if TYPE_CHECKING:
+    from testbed.lab.base import Lab
 
 
-@dataclass(frozen=True)
-class Site:
-    """A host while a network is up: ``physical`` has for each address of the topology's plan the one in use, ``number``
-    and ``token`` tell the lab's networks, and labs, apart."""
+class BaremetalPlace(Place):
+    """Hosts are the machines of an Ansible inventory."""
 
-    host: Host
-    physical: Mapping[str, str]
-    number: int
-    token: str
+    def open(self, opening: Opening) -> Lab:
+        if opening.inventory is None:
+            raise UsageError(f"the lab {self.name} needs to know its hosts", fix=f"name them: {self.option}")
+        from testbed.lab.baremetal.lab import BaremetalLab
 
-    def log(self, path: str) -> str:
-        """Name there of a log."""
-        return f"{self.number}/logs/{Path(path).name}"
+        return BaremetalLab(opening.inventory, allow_missing=opening.allow_missing, tell=opening.tell)
 
+    def check(self) -> str:
+        from testbed.lab.baremetal.installed import check_installed
 
-class Place:
-    """Where a trial's files are on a host: names there of paths here, and which of them are to be sent."""
+        check_installed()
+        return "whether its hosts are, testbed hosts prepare says"
 
-    def __init__(self, site: Site, work: Path | None) -> None:
-        self._site, self._work = site, work
-        self.words: dict[str, str] = dict(site.physical)
-        self.files: Files = {}
+    def leftovers_on_machines(self, inventory: Path, *, remove: bool, allow_missing: bool) -> list[dict[str, str]]:
+        from testbed.lab.baremetal.hosts import left_on_all
 
-    def name(self, path: str) -> str:
-        """Of a file of the trial's working directory, relative to the agent's."""
-        assert self._work is not None
-        return f"{self._site.number}/work/{Path(path).absolute().relative_to(self._work)}"
-
-    def mapped(self, value: Any) -> Any:
-        """The same with paths and words as they are there; files that are here already are to be sent."""
-        if isinstance(value, dict):
-            return {key: self.mapped(one) for key, one in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self.mapped(one) for one in value]
-        if not isinstance(value, str):
-            return value
-        if self._work is not None and (value == str(self._work) or value.startswith(f"{self._work}{os.sep}")):
-            name, path = self.name(value), Path(value)
-            if path.is_file() and name not in self.files:
-                self.files[name] = path.read_bytes(), path.stat().st_mode & 0o777
-            return f"{self._site.host.home}/work/{self._site.token}/{name}"
-        return self.words.get(value, value)
+        return left_on_all(inventory, remove=remove, allow_missing=allow_missing)
 
 
-def request(worker: Launch, site: Site) -> tuple[dict[str, Any], Files, dict[str, Path]]:
-    """What an agent is told of a worker, the files that it needs, and, by name there, those here that grow as they
-    do."""
-    place = Place(site, Path(worker.job).parent.absolute() if worker.job else None)
-    log = site.log(worker.log)
-    followed = {log: Path(worker.log)}
-    found: dict[str, Any] = {"node": worker.node, "job": "", "log": log, "samples": None, "outputs": []}
-    if worker.job:
-        job = json.loads(Path(worker.job).read_text())
-        samples, outputs = place.name(job["samples"]), [job["weights"]] if job.get("weights") else []
-        followed |= {samples: Path(job["samples"]), **{place.name(path): Path(path) for path in outputs}}
-        found |= {"samples": samples, "outputs": [place.name(path) for path in outputs], "job": place.name(worker.job)}
-        place.files[found["job"]] = json.dumps(place.mapped(job)).encode(), 0o644
-    if worker.program:
-        found |= program(worker.program, site, place)
-    return found, place.files, followed
-
-
-def program(wanted: Program, site: Site, place: Place) -> dict[str, Any]:
-    """A program's words, environment and directory as they are there."""
-    home = site.host.home
-    place.words |= {sys.executable: f"{home}/venv/bin/python"}
-    place.words |= {f"{INTERFACES}{port}": nic.name for port, nic in enumerate(site.host.nics)}
-    environment = {name: place.mapped(value) for name, value in wanted.environment.items() if name != "PATH"}
-    environment["PATH"] = f"{home}/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-    return {
-        "words": [place.mapped(word) for word in wanted.words],
-        "environment": environment,
-        "folder": place.mapped(wanted.folder),
-    }
+PLACE = BaremetalPlace("baremetal", is_here=False, forwards=False, has_agent=False, takes_inventory=True)

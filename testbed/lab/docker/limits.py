@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed.base.errors import SpecError
@@ -19,13 +19,13 @@ QUOTA_V2, MEMORY_V2 = "cpu.max", "memory.max"
 
 @dataclass(frozen=True)
 class Containers:
-    """Every host's container alike.
+    """Every host's container alike; a spec has these settings under ``docker``.
 
     Raises:
         SpecError: limits that no container can have.
     """
 
-    image: str | None = None
+    image: str | None = field(default=None, metadata={"example": "testbed-worker"})
     """None takes the one that ``testbed image`` makes from this machine."""
     cpus: float = 1.0
     memory_bytes: int = 2**30

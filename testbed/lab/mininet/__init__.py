@@ -1,3 +1,1 @@
 """The ``mininet`` lab: Mininet's hosts, switches and links, in the sandbox of the ``netns`` lab."""
-
-from testbed.lab.mininet.lab import MininetLab as MininetLab

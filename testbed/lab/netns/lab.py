@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import testbed
 from testbed.base.errors import LabError, SpecError
@@ -41,6 +41,7 @@ from testbed.lab.netns.blueprint import Blueprint, Builder, StaticRoute, bluepri
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.impairing import NETEM
 from testbed.lab.netns.kernel import SIGNALLED
+from testbed.machine.monitor import Monitor
 from topologies import addressing
 from topologies.model import Topology
 
@@ -77,6 +78,7 @@ class NetnsLab:
     """
 
     builder: Builder = "netns"
+    real_switches = False
 
     def __init__(self, *, every_address: bool = False) -> None:
         self._every_address = every_address
@@ -280,6 +282,13 @@ class NetnsLab:
             raise LabError(f"the network could not be measured: {done.stderr}", fix="see what the program said")
         return calibration.answer(done.stdout)
 
+    def between_racks(self) -> list[dict[str, Any]]:
+        """Nothing: processes on switches measure it."""
+        return []
+
+    def monitor(self) -> Monitor:
+        return Monitor()
+
     def counters(self) -> list[Counters]:
         return cast(list[Counters], self._ask("counters"))
 
@@ -359,7 +368,7 @@ class NetnsLab:
         os.close(self._ending)
         self._ending = -1
 
-    def __enter__(self) -> NetnsLab:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

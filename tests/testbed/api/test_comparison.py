@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import testbed
+from testbed.base import exits
 from testbed.base.errors import IncomparableError, OutputError, UsageError
 from tests.analysis.conftest import write_run
 
@@ -69,3 +70,21 @@ def test_a_page_of_a_comparison_has_no_markup_from_files(sides: tuple[Path, Path
 def test_what_cannot_be_read_is_refused(sides: tuple[Path, Path], tmp_path: Path) -> None:
     with pytest.raises(OutputError):
         testbed.compare(sides[0], tmp_path / "nothing.json")
+
+
+def test_it_is_written_in_every_format_and_has_the_command_lines_exit_code(
+    sides: tuple[Path, Path], tmp_path: Path
+) -> None:
+    found = testbed.compare(*sides)
+    found.save(tmp_path / "found.json", "json")
+    assert json.loads((tmp_path / "found.json").read_text())["judged"][0]["verdict"] == "worse"
+    assert found.text("junit").startswith("<?xml")
+    assert found.text() == str(found)
+    assert found.exit_code() == exits.REGRESSION
+
+
+def test_thresholds_and_arms_may_be_words_of_the_command_line(sides: tuple[Path, Path]) -> None:
+    assert not testbed.compare(*sides, threshold=["gst=50%"], metrics=["gst"]).is_worse
+    assert testbed.compare(*sides, arms=["ring=ring"]).is_worse
+    with pytest.raises(UsageError, match="is not two labels"):
+        testbed.compare(*sides, arms=["ring"])

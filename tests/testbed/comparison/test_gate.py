@@ -129,10 +129,10 @@ def test_what_goes_on_after_ctrl_c_is_the_gate(
     testbed: Callable[..., Called], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int, kept: str
 ) -> None:
     """PS took a tenth of the time then; somebody ends the first measurement or the second."""
-    from testbed.cli import experiment as cli
+    from testbed.api import labs
     from testbed.experiment import run as running
 
-    monkeypatch.setattr(cli, "machines", lambda *_: FakeLab)
+    monkeypatch.setattr(labs, "opener", lambda *_: FakeLab)
     (tmp_path / "spec.yaml").write_text(SIX)
     assert testbed("run", "spec.yaml", "--out", "first").code == exits.OK
     assert testbed("baseline", "first", "--out", "past one.json").code == exits.OK
@@ -253,9 +253,9 @@ def test_trials_that_fail_are_a_regression_unless_that_is_accepted(
     testbed: Callable[..., Called], tmp_path: Path, made_up: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Four of ten, of an arm whose others are as fast as ever; what is accepted still shows."""
-    from testbed.cli import experiment as cli
+    from testbed.api import labs
 
-    monkeypatch.setattr(cli, "machines", lambda *_: FakeLab)
+    monkeypatch.setattr(labs, "opener", lambda *_: FakeLab)
     (tmp_path / "spec.yaml").write_text(SPEC + "repeats: 10\n")
     assert testbed("run", "spec.yaml", "--out", "first").code == exits.OK
     made_up["ring"] = dict.fromkeys((1, 4, 5, 8), "FAILED")
@@ -274,9 +274,9 @@ def test_trials_that_fail_are_a_regression_unless_that_is_accepted(
 def test_a_cell_with_too_few_valid_trials_is_topped_up_and_one_without_any_does_not_pass_as_inconclusive(
     testbed: Callable[..., Called], tmp_path: Path, made_up: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from testbed.cli import experiment as cli
+    from testbed.api import labs
 
-    monkeypatch.setattr(cli, "machines", lambda *_: FakeLab)
+    monkeypatch.setattr(labs, "opener", lambda *_: FakeLab)
     (tmp_path / "spec.yaml").write_text(SIX)
     assert testbed("run", "spec.yaml", "--out", "first").code == exits.OK
     made_up["ring"] = dict.fromkeys(range(3), "INVALID")

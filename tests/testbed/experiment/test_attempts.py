@@ -166,9 +166,9 @@ def test_more_may_be_allowed_later(made_up: Made, tmp_path: Path) -> None:
 def test_options_of_the_command_line(
     made_up: Made, testbed: Callable[..., Called], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from testbed.cli import experiment as cli
+    from testbed.api import labs
 
-    monkeypatch.setattr(cli, "machines", lambda *_: FakeLab)
+    monkeypatch.setattr(labs, "opener", lambda *_: FakeLab)
     (tmp_path / "spec.yaml").write_text(SPEC)
     machine = Machine(ring_star3_b2=9)
     made_up(machine)

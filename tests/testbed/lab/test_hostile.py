@@ -19,7 +19,7 @@ import pytest
 
 from testbed.base.errors import MissingToolError
 from testbed.lab.base import Launch, LinkSettings, Program
-from testbed.lab.mininet import MininetLab
+from testbed.lab.mininet.lab import MininetLab
 from testbed.lab.netns import NetnsLab, kernel
 from testbed.trial import supervise
 from tests.patience import until

@@ -9,8 +9,8 @@ import pytest
 
 from testbed.base.errors import LabError, MissingToolError, SpecError
 from testbed.lab.base import Impairment, LinkSettings
-from testbed.lab.mininet import MininetLab
 from testbed.lab.mininet import lab as own
+from testbed.lab.mininet.lab import MininetLab
 from testbed.lab.netns.impairing import NETEM
 from topologies.build import build
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.lab.base import FASTEST_BPS, SLOWEST_BPS, Impairment, LinkSettings
+from testbed.lab.base import Impairment, LinkSettings
+from testbed.lab.limits import HTB
 from testbed.lab.netns import netem, shaping
 from testbed.lab.netns.netem import Netem
 from testbed.lab.netns.netlink import attributes
@@ -23,7 +24,7 @@ def test_bucket_holds_a_millisecond_at_the_rate() -> None:
 
 
 @pytest.mark.parametrize("mtu", [576, 9000, 65535])
-@pytest.mark.parametrize("rate_bps", [SLOWEST_BPS, FASTEST_BPS])
+@pytest.mark.parametrize("rate_bps", [HTB.slowest_bps, HTB.fastest_bps])
 def test_every_rate_fits_the_kernels_fields(rate_bps: int, mtu: int) -> None:
     shape = shaping.shape(rate_bps, LinkSettings(mtu=mtu))
     assert len(shaping.install(5, shape, "h0 -> s0")) == 3  # packing would have refused a number that is too large

@@ -12,7 +12,6 @@ from testbed.experiment import progress
 from testbed.experiment import run as running
 from testbed.experiment.run import Experiment
 from testbed.machine.calm import GLANCE_S, LOOK_S, Look, Lookout, Reading, between, read_machine, sentence, used_ticks
-from testbed.machine.monitor import Monitor
 
 from ..conftest import SPEC
 from ..experiment.test_progress import record
@@ -164,12 +163,8 @@ def test_each_attempt_waits_and_its_record_says_so(made_up: Made, busy: Callable
 def test_a_lab_whose_workers_run_elsewhere_does_not_wait(
     made_up: Made, busy: Callable[[], Machine], tmp_path: Path
 ) -> None:
-    class Elsewhere(FakeLab):
-        def monitor(self) -> Monitor:
-            return Monitor()
-
     machine = busy()
     made_up()
-    go(Experiment.new(source(SPEC, "quiet=20 s"), tmp_path / "run", Elsewhere))
+    go(Experiment.new(source(SPEC, "quiet=20 s", "lab=baremetal"), tmp_path / "run", FakeLab))
     assert [one["waited"] for one in records(tmp_path / "run").values()] == [None, None]
     assert machine.now_s == 0.0

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from testbed.base.errors import MissingToolError, PrivilegeError
+from testbed.lab.netns import checks as netns
 from testbed.machine import doctor
 from tests.patience import until
 
@@ -61,7 +62,7 @@ def test_what_delays_need_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def lacks(*_: object) -> None:
         raise MissingToolError("a link with delay 1 ms needs netem, ...", fix="sudo apt-get install iptables")
 
-    monkeypatch.setattr(doctor.NetnsLab, "require", lacks)
+    monkeypatch.setattr(netns.NetnsLab, "require", lacks)
     check = next(check for check in doctor.checks() if check.name == "delays")
     assert (check.ok, check.needed, check.fix) == (False, False, "sudo apt-get install iptables")
     assert check.detail.startswith("delay, jitter, loss and reordering of links: a link with delay 1 ms needs netem")
@@ -79,16 +80,16 @@ def test_refused_namespaces_are_told_with_the_way_out(monkeypatch: pytest.Monkey
     def refuse() -> None:
         raise PrivilegeError("the kernel does not let us make namespaces", fix="run as root")
 
-    monkeypatch.setattr(doctor, "NetnsLab", refuse)
-    (check,) = doctor._lab()
+    monkeypatch.setattr(netns, "NetnsLab", refuse)
+    (check,) = netns.checks()
     assert (check.ok, check.needed, check.fix) == (False, True, "run as root")
 
 
 def test_missing_congestion_control_is_told() -> None:
-    check = doctor._congestion_control(["bbr", "cubic"])
+    check = netns._congestion_control(["bbr", "cubic"])
     fix = 'sudo sysctl -w net.ipv4.tcp_allowed_congestion_control="bbr cubic reno"'
     assert (check.ok, check.detail, check.fix) == (False, "workers may choose bbr, cubic", fix)
-    assert doctor._congestion_control(["reno"]).ok
+    assert netns._congestion_control(["reno"]).ok
 
 
 def test_small_receive_buffers_are_told() -> None:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from testbed.base.errors import SpecError
 from testbed.spec import read
 from testbed.spec.explain import explain
-from testbed.spec.model import KINDS, ComputeTime, Docker, Links, Spec
+from testbed.spec.model import KINDS, LAB_OPTIONS, ComputeTime, Links, Spec
 from testbed.spec.perturb import PERTURBATIONS
 
 BASE: dict[str, Any] = {
@@ -36,7 +36,7 @@ def specs(wrong: object) -> Iterator[dict[str, Any]]:
     """The base with this value in each place of the schema."""
     yield from ({**BASE, key: wrong} for key in keys(Spec))
     yield from ({**BASE, "links": {**BASE["links"], key: wrong}} for key in keys(Links))
-    yield from ({**BASE, "docker": {key: wrong}} for key in keys(Docker))
+    yield from ({**BASE, lab: {key: wrong}} for lab, group in LAB_OPTIONS.items() for key in keys(group))
     yield from ({**BASE, "repeats": {"until": "3 %", key: wrong}} for key in ("until", "most", "least"))
     yield from ({**BASE, "arms": [{**BASE["arms"][0], key: wrong}]} for key in ("label", "scheme", "perturb"))
     for kind, group in KINDS.items():

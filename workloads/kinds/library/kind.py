@@ -38,7 +38,7 @@ class LibraryKind(ForestKind):
         if self.needs_agent(plan) and not asked.has_agent:
             raise SpecError(
                 f"scheme {library_of(plan).name}: mpirun reaches the other hosts by ssh from the first one, and the "
-                "lab baremetal has connections from the controller only",
+                f"lab {asked.lab} has connections from the controller only",
                 fix="take gloo or a scheme of testbed's on machines, or the lab netns or docker for openmpi",
             )
 

@@ -1,4 +1,4 @@
-"""Topologies and forests on paper."""
+"""What schemes do, on paper."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import testbed as api
+from testbed.api.forest import proposed
 from testbed.base.errors import SchemeError, SpecError, TopologyError, UsageError
 
 from ..conftest import Called
@@ -22,13 +23,6 @@ def test_a_forest_says_what_the_command_line_says(testbed: Callable[..., Called]
     assert forest.rounds == said["cost"]["rounds"]
     assert forest.links["bytes"].sum() == pytest.approx(2 * forest.wire_bytes)  # up one link and down another
     assert str(forest) + "\n" == testbed("forest", "bml", "bcube(n=3,k=2)").out
-
-
-def test_a_topology_has_names_and_facts() -> None:
-    network = api.topology("star(hosts=3)", rate="200 Mbit/s")
-    assert (network.hosts, network.nodes) == (("h0", "h1", "h2"), ("h0", "h1", "h2", "s0"))
-    assert network.facts["link_rates_bps"] == [200_000_000]
-    assert "h0..h2" in str(network) or "h0 h1 h2" in str(network)
 
 
 def test_pictures_are_shown_and_saved(tmp_path: Path) -> None:
@@ -65,7 +59,9 @@ def test_mistakes_are_the_command_lines() -> None:
         api.forest("ring", star, size_bytes=0)
 
 
-def test_a_forest_whose_sums_are_wrong_is_refused(tmp_path: Path) -> None:
+@pytest.fixture
+def wrong(tmp_path: Path) -> str:
+    """A scheme that leaves out h2 on the way back."""
     (tmp_path / "mine.py").write_text(
         "import numpy as np\nfrom workloads.sync.forest import ABSENT as A, ROOT as R, Forest\n"
         "def mine(topology, tensor_sizes):\n"
@@ -73,5 +69,17 @@ def test_a_forest_whose_sums_are_wrong_is_refused(tmp_path: Path) -> None:
         "    tree, short = np.array([[R, 0, 0, A]], np.int32), np.array([[R, 0, A, A]], np.int32)\n"
         "    return Forest('mine', names, (0, 1, 2), np.array([1]), tree, short)\n"
     )
+    return f"{tmp_path}/mine.py:mine"
+
+
+def test_a_forest_whose_sums_are_wrong_is_refused(wrong: str) -> None:
     with pytest.raises(SchemeError, match="h2"):
-        api.forest(f"{tmp_path}/mine.py:mine", api.topology("star(hosts=3)"))
+        api.forest(wrong, api.topology("star(hosts=3)"))
+
+
+def test_one_whose_sums_are_wrong_can_be_looked_at(wrong: str) -> None:
+    """As testbed forest does, which says why."""
+    made = proposed(wrong, api.topology("star(hosts=3)"), None, 4_000, 1500)
+    assert (made.facts["verified"], made.facts["cost"]) == (False, None)
+    assert "h2" in made.facts["problem"]
+    assert made.facts["problem"] in str(made)

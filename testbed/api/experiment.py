@@ -1,0 +1,228 @@
+"""An experiment in this process, from what was asked for to the exit code: what ``testbed run`` does and tells of.
+
+``testbed.run()`` starts that command in a process of its own. Errors name the command's options.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from testbed.api import labs
+from testbed.base import exits
+from testbed.base.errors import UsageError
+from testbed.experiment.directory import source_of
+from testbed.experiment.run import Announce, Experiment, Run, write_report
+from testbed.spec import load
+
+if TYPE_CHECKING:
+    from analysis.compare import Comparison
+    from testbed.comparison.gate import Gate
+    from testbed.lab.place import Opening
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to run, and where.
+
+    Attributes:
+        spec: the spec's file; None where a run goes on with its own.
+        overrides: settings as after ``--set``.
+        out: the new run directory; None takes one in ``runs/``.
+        resume: the directory of a run to go on with.
+        backend: a lab in place of the spec's.
+        inventory: an Ansible inventory, of which with ``allow_missing`` hosts may be missing.
+        part: ``2/3`` for the second of three parts.
+        patience: more settings, which a run may also go on with that has its own spec.
+    """
+
+    spec: Path | None
+    overrides: Sequence[str] = ()
+    out: Path | None = None
+    resume: Path | None = None
+    backend: str | None = None
+    inventory: Path | None = None
+    allow_missing: bool = False
+    part: str | None = None
+    patience: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Against:
+    """What the run is compared with, if anything, and how strictly; as after the options of ``testbed compare``."""
+
+    baseline: Path | None = None
+    thresholds: Sequence[str] = ()
+    metrics: Sequence[str] = ()
+    allow: Sequence[str] = ()
+    accept_inconclusive: bool = False
+    accept_failures: bool = False
+
+
+class Interrupted(KeyboardInterrupt):
+    """Somebody ended the run; ``kept`` says which trials are finished, and kept."""
+
+    def __init__(self, kept: str) -> None:
+        super().__init__()
+        self.kept = kept
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a run's comparison with its baseline came to."""
+
+    found: Comparison
+    exit_code: int
+
+    def as_json(self) -> dict[str, Any]:
+        from analysis.compare_output import as_json
+
+        return as_json(self.found)
+
+    def __str__(self) -> str:
+        from analysis.compare_output import text
+
+        return text(self.found)
+
+
+class Running:
+    """An experiment that was checked, and has its lab and its directory. Use in ``with``, and call :meth:`go` there;
+    :meth:`judge` is for when the lab has ended."""
+
+    def __init__(self, asked: Asked, against: Against) -> None:
+        """
+        Raises:
+            TestbedError: options make no sense together, or as :class:`testbed.experiment.run.Experiment`.
+        """
+        self._opening = labs.machines(asked.inventory, asked.allow_missing)
+        lab = labs.lab_named(asked.backend, asked.inventory)
+        overrides = labs.with_backend(asked.overrides, lab if asked.spec else asked.backend)
+        self._gate = _gate(against)
+        self._accept_inconclusive = against.accept_inconclusive
+        if self._gate and asked.spec:
+            overrides = self._gate.prepared(asked.spec, overrides)
+        self._experiment = _experiment(asked, overrides, self._opening, self._gate)
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._experiment.close()
+
+    @property
+    def path(self) -> Path:
+        """The run directory."""
+        return self._experiment.directory.path
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether there is a baseline, so that :meth:`judge` can be called."""
+        return self._gate is not None
+
+    def go(self, announce: Announce) -> tuple[Run, Path]:
+        """Run what is left; what it came to, and its report.
+
+        Raises:
+            Interrupted: somebody ended it.
+            TestbedError: no trial can go on.
+        """
+        try:
+            done = self._experiment.go(announce)
+            return done, write_report([done.path])
+        except KeyboardInterrupt:
+            raise self._interrupted() from None
+
+    def judge(self, done: Run, announce: Announce) -> Judged:
+        """Hold the run against its baseline, and measure once more what is suspicious.
+
+        Raises:
+            Interrupted: somebody ended the second measurement.
+            TestbedError: as :meth:`testbed.comparison.gate.Gate.settle`.
+        """
+        from testbed.comparison.gate import MeasuringAgainInterrupted
+        from testbed.comparison.options import exit_code
+
+        gate = self._gate
+        assert gate is not None  # is_compared
+        source = self._experiment.source
+        try:
+            found, failed = gate.settle(done.path, source, labs.opener(self._opening, source.spec), announce)
+        except MeasuringAgainInterrupted as cut:
+            raise self._interrupted(f", and {cut.done} of {cut.planned} of the second measurement,") from None
+        except KeyboardInterrupt:
+            raise self._interrupted() from None
+        code = exit_code(found, self._accept_inconclusive)
+        failed = (done.failed or failed) and not gate.accept_failures
+        return Judged(found, exits.TRIAL_FAILED if code != exits.REGRESSION and failed else code)
+
+    def _interrupted(self, more: str = "") -> Interrupted:
+        planned = len(self._experiment.planned)
+        return Interrupted(f"{planned - len(self._experiment.left)} of {planned} trials{more}")
+
+
+def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: Gate | None) -> Experiment:
+    """
+    Raises:
+        UsageError: options exclude each other.
+        TestbedError: as :class:`testbed.experiment.run.Experiment`.
+    """
+    spec, resume, part = asked.spec, asked.resume, asked.part
+    if resume and asked.out:
+        raise UsageError("--out and --resume exclude each other", fix="a resumed run stays in its directory")
+    if resume and overrides and not spec:
+        raise UsageError("--set and --backend need the SPEC that they change", fix="name it, or resume without them")
+    if resume and part:
+        raise UsageError("--part and --resume exclude each other", fix="a resumed run stays the part that it was")
+    overrides = [*overrides, *asked.patience]
+    lacking = gate.lacking if gate else None
+    if resume:
+        source = load(spec, overrides) if spec else source_of(resume, asked.patience) if asked.patience else None
+        open_lab = labs.opener(opening, (source or source_of(resume)).spec) if opening.inventory else None
+        return Experiment.resumed(resume, source, open_lab, lacking=lacking)
+    if not spec:
+        raise UsageError("no SPEC is given", fix="testbed run experiments/quickstart.yaml")
+    source = load(spec, overrides)
+    open_lab = labs.opener(opening, source.spec)
+    return Experiment.new(source, asked.out, open_lab, _part(part) if part else None, lacking=lacking)
+
+
+def _part(text: str) -> tuple[int, int]:
+    """``2/3`` as its numbers.
+
+    Raises:
+        UsageError: it is none, or there is no such part.
+    """
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    number, count = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= number <= count:
+        raise UsageError(f"--part {text}: not a part", fix="write it as 2/3, for the second of three")
+    return number, count
+
+
+def _gate(against: Against) -> Gate | None:
+    """What a run is held against, if anything; read first, so that nothing runs in vain.
+
+    Raises:
+        UsageError: something is said of a comparison, and there is none.
+        OutputError: the baseline cannot be read.
+    """
+    if against.baseline is None:
+        accepted = against.accept_inconclusive or against.accept_failures
+        if against.thresholds or against.metrics or against.allow or accepted:
+            raise UsageError(
+                "--threshold, --metric, --allow, --accept-inconclusive and --accept-failures are about a comparison",
+                fix="add --baseline FILE",
+            )
+        return None
+    from analysis.measured import read
+    from testbed.comparison.gate import Gate
+    from testbed.comparison.options import wanted
+
+    limits = read(against.baseline), wanted(against.thresholds, against.metrics)
+    return Gate(*limits, against.allow, against.accept_failures)

@@ -1,0 +1,50 @@
+"""The network of one arm, held in this process: what ``testbed up`` does.
+
+``testbed.up()`` starts that command in a process of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.api import labs
+from testbed.capacity.fit import fit
+from testbed.interactive import hold
+from testbed.lab.place import Opening
+from testbed.spec import Source, load
+from testbed.trial.model import Network
+
+
+@dataclass(frozen=True)
+class Held:
+    """A network to hold, and how its lab is opened."""
+
+    network: Network
+    source: Source
+    opening: Opening
+
+    def hold(self, *, command_line: bool = False, for_program: bool = False) -> None:
+        """Build it, and answer ``testbed exec`` (:func:`testbed.interactive.hold.hold`)."""
+        hold.hold(self.network, self.source.spec, self.opening, command_line=command_line, for_program=for_program)
+
+
+def chosen(
+    spec: Path,
+    overrides: Sequence[str],
+    arm: str | None,
+    backend: str | None,
+    inventory: Path | None,
+    allow_missing: bool,
+) -> Held:
+    """The network of one arm of a spec, as the command line's options ask for it.
+
+    Raises:
+        SpecError: the spec makes no sense.
+        UsageError: there is no such arm, or options exclude each other.
+    """
+    opening = labs.machines(inventory, allow_missing)
+    source = fit(load(spec, labs.with_backend(overrides, labs.lab_named(backend, inventory))))
+    labs.lab_named(source.spec.lab, inventory)
+    return Held(hold.pick(source, arm), source, opening)

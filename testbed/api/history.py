@@ -1,0 +1,49 @@
+"""A metric over many runs and baselines, in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.history import text
+from analysis.history.series import Series, collect, series
+from testbed.base.printable import printable
+from testbed.comparison.options import known_metric
+
+
+@dataclass(frozen=True)
+class History:
+    """A series for each cell, and why files were left out."""
+
+    found: Sequence[Series]
+    unread: Sequence[str]
+
+    def as_json(self) -> dict[str, Any]:
+        return text.as_json(self.found, self.unread)
+
+    def page(self, out: Path) -> None:
+        """Draw it.
+
+        Raises:
+            OutputError: the page cannot be written.
+        """
+        from analysis.history import page  # here, for it loads plotly
+
+        page.write(self.found, self.unread, out)
+
+    def __str__(self) -> str:
+        return printable(text.text(self.found, self.unread))
+
+
+def history(folder: Path, metric: str = "gst") -> History:
+    """That of the runs and baselines in a folder, at any depth.
+
+    Raises:
+        UsageError: there is no such metric.
+        OutputError: there is no such folder.
+    """
+    known_metric("--metric", metric)
+    sides, unread = collect(folder)
+    return History(series(sides, metric), unread)

@@ -1,0 +1,61 @@
+"""The lab that is asked for beside the spec: ``--backend``, ``--inventory`` and ``--allow-missing``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from testbed.lab.base import Lab
+    from testbed.lab.place import Opening
+    from testbed.spec import Spec
+
+
+def with_backend(overrides: Sequence[str], backend: str | None) -> list[str]:
+    """``--backend`` is short for ``--set lab=``."""
+    return [*overrides] if backend is None else [*overrides, f"lab={backend}"]
+
+
+def machines(inventory: Path | None, allow_missing: bool) -> Opening:
+    """How a lab is opened, as far as the command line says.
+
+    Raises:
+        UsageError: hosts may be missing of no inventory.
+    """
+    from testbed.lab.place import Opening
+
+    if allow_missing and inventory is None:
+        raise UsageError("--allow-missing is about hosts of an inventory", fix="add --inventory FILE")
+
+    def tell(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    return Opening(inventory=inventory, allow_missing=allow_missing, tell=tell)
+
+
+def lab_named(backend: str | None, inventory: Path | None) -> str | None:
+    """The lab that ``--backend`` names, or that an inventory is for; None leaves the spec's.
+
+    Raises:
+        UsageError: the lab takes no inventory.
+    """
+    from testbed.lab.choice import of_inventory
+
+    return of_inventory(backend).name if inventory else backend
+
+
+def opener(opening: Opening, spec: Spec) -> Callable[[], Lab]:
+    """What opens a spec's lab.
+
+    Raises:
+        UsageError: there is an inventory, and the lab takes none.
+    """
+    from testbed.lab import choice
+
+    lab_named(spec.lab, opening.inventory)
+    return choice.opener(spec.lab, replace(opening, options=spec.lab_options))

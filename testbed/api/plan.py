@@ -1,0 +1,32 @@
+"""What an experiment would do, without doing it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.experiment import planning
+from testbed.spec import load
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``facts`` are what ``testbed plan --json`` says."""
+
+    facts: dict[str, Any]
+
+    def __str__(self) -> str:
+        return planning.text(self.facts)
+
+
+def plan(spec: Path, overrides: Sequence[str] = ()) -> Plan:
+    """Check an experiment, with settings changed as after ``--set``, and predict; nothing is touched.
+
+    Raises:
+        SpecError: the spec makes no sense.
+        OutputError: it cannot be read.
+        UsageError: an override is not ``key=value``.
+    """
+    return Plan(planning.plan(load(spec, overrides)))

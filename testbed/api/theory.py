@@ -1,0 +1,29 @@
+"""What papers claim beside what forests and topologies say; nothing runs."""
+
+from __future__ import annotations
+
+from analysis.papers import TABLES
+from analysis.papers.table import Table
+from testbed.base.errors import UsageError
+from topologies.parameters import did_you_mean
+
+
+def claims() -> dict[str, str]:
+    """A line about each claim that has a table."""
+    return {name: (table.__doc__ or "").strip() for name, table in TABLES.items()}
+
+
+def tables(claim: str | None = None) -> dict[str, Table]:
+    """Compute the tables of a claim (``rina.bom``), of a paper (``rina``), or all.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    chosen = [name for name in TABLES if claim is None or name == claim or name.startswith(f"{claim}.")]
+    if not chosen:
+        papers = dict.fromkeys(name.partition(".")[0] for name in TABLES)
+        raise UsageError(
+            f"there is no claim {claim!r}{did_you_mean(claim or '', [*papers, *TABLES])}",
+            fix=f"name a paper ({', '.join(papers)}) or one of {', '.join(TABLES)}",
+        )
+    return {name: TABLES[name]() for name in chosen}

@@ -1,0 +1,115 @@
+"""``testbed.topology()``: a network; nothing runs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from testbed.api import html
+from testbed.base.errors import SpecError
+from testbed.base.units import rate_bps
+from testbed.files.writing import write_bytes
+from topologies import draw
+from topologies.build import build
+from topologies.model import Topology as TopologyModel
+from topologies.prices import TOPOOPT, describe_cost
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An SVG that a notebook shows."""
+
+    svg: str
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it into a file.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        write_bytes(Path(path), self.svg.encode())
+        return Path(path)
+
+    def __repr__(self) -> str:
+        return f"<Picture of {len(self.svg):,} characters>"
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Topology:
+    """A network. ``model`` is what the project's own code works with."""
+
+    model: TopologyModel
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names, hosts first."""
+        return tuple(node.name for node in self.model.nodes)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return self.nodes[: self.model.host_count]
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What ``testbed topo`` says: counts of switches, ports and links, rates, the bisection."""
+        from topologies.describe import describe  # here, for it loads SciPy
+
+        return describe(self.model)
+
+    def cost(self, prices: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+        """NICs, switch ports, transceivers and cables by price: TopoOpt's Table 3, or a YAML file of your own prices.
+
+        Raises:
+            SpecError: the file makes no sense.
+            OutputError: it cannot be read.
+        """
+        if prices is None:
+            return describe_cost(self.model, TOPOOPT)
+        from testbed.spec.prices import load  # here, for it takes half a second
+
+        return describe_cost(self.model, load(Path(prices)))
+
+    def draw(self) -> Picture:
+        """
+        Raises:
+            TopologyError: it has too many nodes for a picture.
+        """
+        return Picture(draw.svg(self.model))
+
+    def __str__(self) -> str:
+        return draw.text(self.model)
+
+    def __repr__(self) -> str:
+        return f"<Topology {self.model.expression}>"
+
+    def _repr_html_(self) -> str:
+        return html.paragraph(self.model.expression, strong=True) + shown(self)
+
+
+def topology(expression: str, rate: str = "1 Gbit/s") -> Topology:
+    """Build a network such as ``bcube(n=3,k=2)``, or one of your own: ``./mine.py:my_net(racks=2)``.
+
+    Raises:
+        SpecError: the expression or the rate makes no sense.
+    """
+    return Topology(build(expression, rate_bps=rate_bps(rate)))
+
+
+class Drawable(Protocol):
+    """What a notebook shows as a picture."""
+
+    def draw(self) -> Picture: ...
+
+
+def shown(of: Drawable, text: str | None = None) -> str:
+    """The picture, or, of what is too large for one, text."""
+    try:
+        return of.draw().svg
+    except SpecError as error:
+        return html.plain(str(of) if text is None else text) + html.paragraph(error.problem)

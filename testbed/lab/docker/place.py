@@ -1,0 +1,38 @@
+"""The lab ``docker``, as the rest of testbed knows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from testbed.lab.docker.limits import Containers
+from testbed.lab.place import Leftover, Opening, Place
+
+if TYPE_CHECKING:
+    from testbed.lab.base import Lab
+
+
+class DockerPlace(Place):
+    """Hosts are containers of this machine's Docker daemon."""
+
+    def open(self, opening: Opening) -> Lab:
+        from testbed.lab.docker.lab import DockerLab
+
+        return DockerLab(every_address=opening.every_address, containers=opening.options)
+
+    def check(self) -> None:
+        from testbed.lab.docker.lab import check_ready
+
+        check_ready()
+
+    def leftovers(self) -> tuple[list[Leftover], list[str]]:
+        from testbed.lab.docker.leftovers import find
+
+        return find(self.name)
+
+    def remove(self, leftover: Leftover) -> None:
+        from testbed.lab.docker.leftovers import remove
+
+        remove(leftover)
+
+
+PLACE = DockerPlace("docker", options=Containers)

@@ -1,0 +1,146 @@
+"""What the rest of testbed knows of a lab without opening it: a :class:`Place`, which each lab's folder declares.
+
+``testbed/lab/NAME/place.py`` has ``PLACE``, an instance of a subclass. That module is imported whenever a spec is read,
+so it imports what it needs for opening only when it opens. :mod:`testbed.lab.choice` finds all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.base.errors import TestbedError
+from testbed.lab.limits import HTB, Limits
+
+if TYPE_CHECKING:
+    from testbed.lab.base import Lab
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a lab may need to know when it is opened; each takes what concerns it.
+
+    Attributes:
+        options: what the spec says under the lab's name, an instance of :attr:`Place.options`; None takes defaults.
+        every_address: whether hosts should reach each other at all their addresses, for people who try things.
+        inventory: the Ansible inventory, for a lab that takes one.
+        allow_missing: leave out machines that cannot be reached, rather than refuse.
+        tell: takes a line of progress.
+    """
+
+    options: Any = None
+    every_address: bool = False
+    inventory: Path | None = None
+    allow_missing: bool = False
+    tell: Callable[[str], None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class Prerequisite:
+    """One thing that ``testbed doctor`` looked at: whether it is as wished, what was found, and what to do if it is
+    not. Without a thing that is ``needed`` no experiment runs."""
+
+    name: str
+    ok: bool
+    detail: str
+    fix: str | None = None
+    needed: bool = False
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """One thing that a run has made on this machine, and whose process is gone. ``id`` is for the lab that made it."""
+
+    lab: str
+    name: str
+    state: str
+    owner_pid: int
+    id: str | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A lab, as its folder declares it; what does not fit a lab, its subclass overrides.
+
+    Attributes:
+        name: what a spec's ``lab`` and ``--backend`` say.
+        options: a frozen dataclass of the lab's own settings, which a spec has under the lab's name; see
+            :mod:`testbed.spec.options`. None if there are none.
+        limits: the networks that it can hold.
+        is_here: whether its processes run on this machine, with its cores and its kernel.
+        forwards: whether its hosts pass on what is meant for others.
+        has_agent: whether a process on one host can start others on other hosts (:meth:`testbed.lab.base.Lab.agent`).
+        has_command_line: whether it has a command line of its own (:meth:`command_line`).
+        takes_inventory: whether its hosts are the machines of an Ansible inventory.
+    """
+
+    name: str
+    options: type[Any] | None = None
+    limits: Limits = HTB
+    is_here: bool = True
+    forwards: bool = True
+    has_agent: bool = True
+    has_command_line: bool = False
+    takes_inventory: bool = False
+
+    @property
+    def option(self) -> str:
+        """The option of the command line that chooses it."""
+        return "--inventory FILE" if self.takes_inventory else f"--backend {self.name}"
+
+    def open(self, opening: Opening) -> Lab:
+        """Make the lab, with no network yet.
+
+        Raises:
+            MissingToolError: what it needs is not installed.
+            PrivilegeError: this user may not have such a lab.
+            UsageError: something that it must know is missing.
+        """
+        raise NotImplementedError
+
+    def check(self) -> str | None:
+        """Look whether this machine can have the lab; more to say where it can.
+
+        Raises:
+            TestbedError: it cannot.
+        """
+        return None
+
+    def checks(self) -> Iterable[Prerequisite]:
+        """What ``testbed doctor`` says of the lab."""
+        try:
+            more = self.check()
+        except TestbedError as error:
+            return [Prerequisite(f"lab {self.name}", False, f"{self.option}: {error.problem}", error.fix)]
+        return [Prerequisite(f"lab {self.name}", True, f"{self.option}: ready{f'; {more}' if more else ''}")]
+
+    def command_line(self, lab: Any) -> None:
+        """Run the lab's own command line on this terminal, until the user leaves it; ``lab`` is what :meth:`open`
+        made."""
+        raise NotImplementedError
+
+    def leftovers(self) -> tuple[list[Leftover], list[str]]:
+        """What killed runs have left of it on this machine, and why something could not be looked at.
+
+        Raises:
+            LabError: what has to be asked answers with an error.
+        """
+        return [], []
+
+    def remove(self, leftover: Leftover) -> None:
+        """Remove one of :meth:`leftovers`.
+
+        Raises:
+            LabError: it cannot be removed.
+        """
+        raise NotImplementedError
+
+    def leftovers_on_machines(self, inventory: Path, *, remove: bool, allow_missing: bool) -> list[dict[str, str]]:
+        """What killed runs have left on the machines of an inventory: ``host``, ``what``, ``owner``, ``since``.
+
+        Raises:
+            TestbedError: the inventory makes no sense, or a machine cannot be looked at.
+        """
+        raise NotImplementedError

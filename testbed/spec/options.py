@@ -1,0 +1,74 @@
+"""A lab's own settings as a group of a spec's keys, made from the frozen dataclass that the lab declares.
+
+A field is a key, without the unit that ends its name: ``memory_bytes`` is written ``memory: 1 GiB``. Metadata of a
+field may hold an ``example``, which errors show. What the dataclass refuses with a SpecError, the spec refuses.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+
+from pydantic import Field, create_model, model_validator
+
+from testbed.base.errors import SpecError
+from testbed.base.groups import Group, Number, Rate, Size, Time, Whole, refuse
+
+QUANTITIES = {"_bytes": Size, "_bps": Rate, "_s": Time}
+"""By the end of a field's name."""
+PLAIN = {
+    str: Annotated[str, Field(min_length=1)],
+    int: Whole,
+    float: Number,
+    bool: Annotated[bool, Field(strict=True)],
+}
+
+
+class LabOptions(Group):
+    """The keys of one lab's settings."""
+
+    made_of: ClassVar[type[Any]]
+    """The lab's dataclass."""
+
+    def made(self) -> Any:
+        """The settings as the lab takes them."""
+        return self.made_of(**dict(self))
+
+    @model_validator(mode="after")
+    def _can_be(self) -> Self:
+        try:
+            self.made()
+        except SpecError as error:
+            raise refuse(error.problem, error.fix or "") from None
+        return self
+
+
+def group_of(options: type[Any]) -> type[LabOptions]:
+    """The group of keys for a lab's dataclass."""
+    types = get_type_hints(options)
+    fields = {field.name: _field(field, types[field.name]) for field in dataclasses.fields(options)}
+    made: type[LabOptions] = create_model(options.__name__, __base__=LabOptions, **fields)  # type: ignore[call-overload]
+    made.made_of = options
+    return made
+
+
+def _field(field: dataclasses.Field[Any], kind: Any) -> tuple[Any, Any]:
+    """A field's type and default, as pydantic takes them."""
+    unit = next((end for end in QUANTITIES if field.name.endswith(end)), "")
+    example = field.metadata.get("example")
+    about = Field(
+        default=field.default,
+        alias=field.name.removesuffix(unit) if unit else None,
+        examples=None if example is None else [example],
+    )
+    return _type(kind, unit), about
+
+
+def _type(kind: Any, unit: str) -> Any:
+    """The spec's own type for a type of Python's; what it does not know, pydantic may."""
+    if get_origin(kind) in (Union, UnionType):
+        return Union[tuple(_type(one, unit) for one in get_args(kind))]  # noqa: UP007
+    if unit and kind is not NoneType:
+        return QUANTITIES[unit]
+    return PLAIN.get(kind, kind)

@@ -1,0 +1,84 @@
+"""What the command line prints for programs stays the same, byte for byte, whatever its parts are rewritten into.
+
+``same_bytes.txt`` has a line for each command: the SHA-256 of its output and its words, to which ``--json`` is added.
+Left out of a plan is what depends on the machine: ``capacity`` and ``advice``, which say what this one carries. Left
+out of the list is ``theory bml.fig5``, which takes seven seconds.
+
+``python -m tests.testbed.cli.test_same_bytes --show WORDS`` prints what is compared, to hold it against that of another
+commit. ``--write`` writes the digests anew, of the commands that the file lists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shlex
+import sys
+from contextlib import chdir, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+FILE = Path(__file__).with_name("same_bytes.txt")
+MODULE = "tests.testbed.cli.test_same_bytes"
+OF_THE_MACHINE = ("capacity", "advice")
+"""What a plan says of the machine that it is made on."""
+
+
+def listed() -> dict[str, str]:
+    """The digest that each command's output has, by its words."""
+    return {words: digest for digest, words in (line.split(maxsplit=1) for line in FILE.read_text().splitlines())}
+
+
+def printed(words: str) -> str:
+    """What a command prints with ``--json``, without what depends on the machine."""
+    from testbed.cli import app
+
+    with chdir(ROOT), redirect_stdout(io.StringIO()) as out:
+        app([*shlex.split(words), "--json"], standalone_mode=False)
+    text = out.getvalue()
+    return _of_any_machine(text) if words.startswith("plan ") else text
+
+
+def _of_any_machine(plan: str) -> str:
+    found = json.loads(plan)
+    return json.dumps({key: value for key, value in found.items() if key not in OF_THE_MACHINE}, indent=2) + "\n"
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("words", listed())
+def test_a_command_prints_what_it_did(words: str) -> None:
+    text = printed(words)
+    assert str(ROOT) not in text
+    assert digest(text) == listed()[words], (
+        f"`testbed {words} --json` prints something else than when {FILE.name} was written. To see what, run\n"
+        f"  python -m {MODULE} --show {shlex.quote(words)} > after.json\n"
+        f"here, and into before.json in a checkout of the commit that this names:\n"
+        f"  git log -1 --format=%h -- {FILE.relative_to(ROOT)}\n"
+        f"Then diff the two. If the change is meant: python -m {MODULE} --write"
+    )
+
+
+def test_every_experiment_is_listed() -> None:
+    plans = {f"plan {path.relative_to(ROOT)}" for path in (ROOT / "experiments").rglob("*.yaml")}
+    assert plans <= set(listed()), f"add lines for the new ones to {FILE.name}, and write the digests"
+
+
+def main() -> None:
+    """``--show WORDS`` or ``--write``."""
+    match sys.argv[1:]:
+        case ["--show", words]:
+            sys.stdout.write(printed(words))
+        case ["--write"]:
+            FILE.write_text("".join(f"{digest(printed(words))}  {words}\n" for words in listed()))
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
