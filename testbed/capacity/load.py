@@ -14,8 +14,8 @@ import numpy as np
 
 from testbed.experiment.expand import lab_rate_bps
 from testbed.lab.base import LinkSettings
-from testbed.trial.job_files import inner_nodes
 from testbed.trial.model import Network, Trial
+from testbed.trial.processes import processes
 from workloads.sync.chunks import cut
 from workloads.sync.cost import goodput
 
@@ -64,7 +64,7 @@ def load_of(trial: Trial) -> Load | None:
         link_bytes_s=link_bytes_s,
         packets_s=link_bytes_s / (mtu - HEADER_BYTES),
         chunks_s=chunks_of(trial) / least_s,
-        processes=len(inner_nodes(network.forest)),
+        processes=len(processes(network.forest)),
         links=len(network.topology.links),
         rate_bps=lab_rate_bps(trial.spec),
         in_all_bps=8 * link_bytes_s / goodput(mtu) / 2,

@@ -13,8 +13,8 @@ from testbed.capacity.fit import fit
 from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import lab_rate_bps, trials
 from testbed.spec import Source
-from testbed.trial.job_files import inner_nodes
 from testbed.trial.model import Trial
+from testbed.trial.processes import processes
 from workloads.sync.cost import goodput
 
 
@@ -75,7 +75,7 @@ def predict(trial: Trial) -> dict[str, Any]:
             "hosts": topology.host_count,
             "switches": len(topology.switches),
             "links": len(topology.links),
-            "processes": network.world if trial.command else len(inner_nodes(network.forest)),
+            "processes": network.world if trial.command else len(processes(network.forest)),
             "rate_bps": lab_rate_bps(trial.spec),
         },
     }

@@ -13,6 +13,7 @@ from testbed.perturb.stragglers import draw
 from testbed.spec import Arm, Spec
 from testbed.spec.model import Command
 from testbed.spec.perturb import Circuits, Jitter, Moment, Perturbation, Slow, Straggle, Trace
+from testbed.trial.processes import processes
 from topologies.model import Topology
 from workloads.sync.cost import cost
 from workloads.sync.forest import Forest
@@ -23,7 +24,7 @@ def check(arm: Arm, spec: Spec, topology: Topology, forest: Forest, folder: Path
     Raises:
         SpecError: one names what there is not, cannot happen to this workload or scheme, or would come too late.
     """
-    now = topology
+    now, known = topology, processes(forest)
     for where, one in _placed(arm, spec):
         try:
             if isinstance(one, Circuits):
@@ -32,7 +33,7 @@ def check(arm: Arm, spec: Spec, topology: Topology, forest: Forest, folder: Path
             _check_fit(one, spec, forest)
             background_pairs([one], topology)
             scale = 1.0 if isinstance(spec.workload, Command) else spec.workload.scale
-            schedule([one], topology, spec.seed, scale, LinkSettings())
+            schedule([one], topology, spec.seed, scale, LinkSettings(), known)
             if not isinstance(spec.workload, Command):
                 draw([one], topology, forest.workers, spec.workload.iterations, spec.seed, folder)
         except SpecError as error:

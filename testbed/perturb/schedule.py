@@ -41,10 +41,10 @@ class Helper:
 
 @dataclass(frozen=True)
 class Signals:
-    """A signal to everything on a node, or to one helper by name."""
+    """A signal to a node (everything on it) or a process, or to one helper; each by its name."""
 
     number: signal.Signals
-    node: int | None = None
+    target: str | None = None
     helper: str | None = None
 
 
@@ -60,8 +60,8 @@ class Event:
     """By directed link."""
     signals: tuple[Signals, ...] = ()
     circuits: Circuits | None = None
-    kills: tuple[int, ...] = ()
-    """Nodes that do not live on."""
+    kills: tuple[str, ...] = ()
+    """Nodes and processes that do not live on."""
     halts: str = ""
     """What stands still from then on, and lets the others wait: ``h2 frozen``."""
     resumes: str = ""
@@ -91,6 +91,7 @@ def schedule(
     seed: int,
     scale: float,
     settings: LinkSettings,
+    processes: Mapping[str, int],
 ) -> Schedule:
     """What is to happen to a trial.
 
@@ -99,6 +100,7 @@ def schedule(
         seed: of all that happens by chance; each perturbation has numbers of its own.
         scale: the workload's, which divides rates.
         settings: what links are beyond their rate and delay, for an event that ends to put back.
+        processes: the node of each process of the trial, by the process's name.
 
     Raises:
         SpecError: something is named that there is not, or a rate is above the link's own.
@@ -120,9 +122,9 @@ def schedule(
             case Down():
                 streams.append(iter(_down(one, topology)))
             case Freeze():
-                streams.append(iter(_freeze(one, topology)))
+                streams.append(iter(_freeze(one, topology, processes)))
             case Kill():
-                streams.append(iter(_kill(one, topology)))
+                streams.append(iter(_kill(one, topology, processes)))
             case Circuits():
                 circuits.panels_of(topology)
                 streams.append(iter([Event(one.at, one.kind, circuits.words(one), circuits=one)]))
@@ -223,19 +225,21 @@ def _down(one: Down, topology: Topology) -> list[Event]:
     return _halting(_window(one, f"{_all(topology, links)} down", *_blocked(links)))
 
 
-def _freeze(one: Freeze, topology: Topology) -> list[Event]:
-    """A machine that stands still takes no packet either, so its links are blocked both ways."""
-    frozen = targets.hosts(topology, one.hosts)
-    links = targets.links(topology, one.hosts, "both")
+def _freeze(one: Freeze, topology: Topology, processes: Mapping[str, int]) -> list[Event]:
+    """A machine that stands still takes no packet either, so its links are blocked both ways. Where one of its
+    processes stands still, the machine does not."""
+    hosts = [name for name in one.hosts if name in topology.index or name not in processes]
+    targets.hosts(topology, hosts)
+    links = targets.links(topology, hosts, "both")
     begin, *end = _halting(_window(one, f"{', '.join(one.hosts)} frozen", *_blocked(links)))
-    stop, go = (tuple(Signals(number, node=host) for host in frozen) for number in (signal.SIGSTOP, signal.SIGCONT))
+    stop, go = (tuple(Signals(number, name) for name in one.hosts) for number in (signal.SIGSTOP, signal.SIGCONT))
     return [replace(begin, signals=stop), *(replace(event, signals=go) for event in end)]
 
 
-def _kill(one: Kill, topology: Topology) -> list[Event]:
-    nodes = tuple(targets.node(topology, name) for name in one.nodes)
-    signals = tuple(Signals(signal.SIGKILL, node=node) for node in nodes)
-    return [Event(one.at, one.kind, f"{', '.join(one.nodes)} killed", signals=signals, kills=nodes)]
+def _kill(one: Kill, topology: Topology, processes: Mapping[str, int]) -> list[Event]:
+    ended = [process for name in one.nodes for process in targets.reached(topology, processes, name)]
+    signals = tuple(Signals(signal.SIGKILL, target=name) for name in one.nodes)
+    return [Event(one.at, one.kind, f"{', '.join(one.nodes)} killed", signals=signals, kills=tuple(ended))]
 
 
 def _hogs(one: Hog, topology: Topology, number: int) -> list[Helper]:

@@ -20,6 +20,7 @@ from workloads.sync.flows import pairs
 class Death:
     """``at_s`` is when the process ended, on the clock of samples; ``how`` goes after its name."""
 
+    process: str
     node: int
     at_s: float
     how: str
@@ -87,22 +88,23 @@ def unasked(trial: Trial, course: Course) -> int:
     asked: set[str] = set()
     for one in trial.perturbations:
         asked |= set(one.nodes if isinstance(one, Kill) else one.hosts if isinstance(one, Freeze) else ())
-    return sum(trial.network.topology.nodes[death.node].name not in asked for death in course.deaths)
+    nodes = trial.network.topology.nodes
+    return sum(asked.isdisjoint({death.process, nodes[death.node].name}) for death in course.deaths)
 
 
-def sentence(trial: Trial, course: Course) -> str:
+def sentence(course: Course) -> str:
     """Who died, and who went on with what."""
     told = []
     for recovery in course.recoveries:
         if recovery.deaths:
             told.append(
-                f"{_who(trial, recovery.deaths)}; from iteration {recovery.first} on {recovery.network.world} workers "
+                f"{_who(recovery.deaths)}; from iteration {recovery.first} on {recovery.network.world} workers "
                 f"with {goes_on_as(recovery.network)}"
             )
         else:
             told.append(f"from iteration {recovery.first} on all again, after nobody had moved")
     if course.late:
-        told.append(f"{_who(trial, course.late)} when all was done")
+        told.append(f"{_who(course.late)} when all was done")
     return "; ".join(told)
 
 
@@ -126,12 +128,11 @@ def record(trial: Trial, course: Course, samples: pd.DataFrame) -> dict[str, Any
     names = [node.name for node in trial.network.topology.nodes]
     return {
         "deaths": [
-            {"name": names[death.node], "how": death.how, "at_s": round(death.at_s - start_s, 6)}
-            for death in course.deaths
+            {"name": death.process, "how": death.how, "at_s": round(death.at_s - start_s, 6)} for death in course.deaths
         ],
         "recoveries": [
             {
-                "without": [names[death.node] for death in one.deaths],
+                "without": [death.process for death in one.deaths],
                 "first": one.first,
                 "world": one.network.world,
                 "scheme": goes_on_as(one.network),
@@ -169,5 +170,5 @@ def _phase(trial: Trial, phase: Phase, samples: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _who(trial: Trial, deaths: Sequence[Death]) -> str:
-    return ", ".join(f"{trial.network.topology.nodes[death.node].name} {death.how}" for death in deaths)
+def _who(deaths: Sequence[Death]) -> str:
+    return ", ".join(f"{death.process} {death.how}" for death in deaths)

@@ -20,6 +20,7 @@ from testbed.spec.axes import Plain
 from testbed.spec.model import Command, Profile, Train
 from testbed.spec.perturb import Impair, Jitter, Perturbation
 from testbed.trial.identity import identity
+from testbed.trial.processes import processes
 from topologies.model import Topology
 from workloads.buckets import Gradient, shares
 from workloads.job import LARGEST, Compute, Replay, Training
@@ -158,10 +159,15 @@ class Trial:
         """What is added to the steps of a synchronisation."""
         return [one for one in self.perturbations if isinstance(one, Jitter) and one.of == "step"]
 
+    @cached_property
+    def processes(self) -> dict[str, int]:
+        """The node of each of its processes, by the process's name."""
+        return processes(self.network.forest)
+
     def schedule(self) -> Schedule:
         """What is to happen in the lab, from its beginning."""
-        settings = link_settings(self.spec)
-        return schedule_of(self.perturbations, self.network.topology, self.spec.seed, self.scale, settings)
+        topology, settings = self.network.topology, link_settings(self.spec)
+        return schedule_of(self.perturbations, topology, self.spec.seed, self.scale, settings, self.processes)
 
     @property
     def settings_met(self) -> list[LinkSettings]:

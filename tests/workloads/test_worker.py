@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from testbed.evidence.sum_check import Checked, checked
-from testbed.trial.job_files import inner_nodes
+from testbed.trial.processes import processes
 from tests import ports
 from tests.patience import until
 from topologies.addressing import plan
@@ -60,7 +60,7 @@ class Cluster:
             local, remote = ("127" + address.removeprefix("10") for address in flow(node, other))
             return Peer(other, local, remote, first + min(node, other))
 
-        nodes = [*forest.workers, *(node for node in inner_nodes(forest) if node not in forest.workers)]
+        nodes = list(processes(forest).values())
         peers = {node: tuple(peer(node, other) for other in neighbours(forest, node)) for node in nodes}
         self.write_jobs(forest, peers, **changes)
 
