@@ -228,7 +228,9 @@ def _down(one: Down, topology: Topology) -> list[Event]:
 def _freeze(one: Freeze, topology: Topology, processes: Mapping[str, int]) -> list[Event]:
     """A machine that stands still takes no packet either, so its links are blocked both ways. Where one of its
     processes stands still, the machine does not."""
-    hosts = [name for name in one.hosts if name in topology.index or name not in processes]
+    for name in one.hosts:
+        targets.reached(topology, processes, name)
+    hosts = [name for name in one.hosts if name in topology.index]
     targets.hosts(topology, hosts)
     links = targets.links(topology, hosts, "both")
     begin, *end = _halting(_window(one, f"{', '.join(one.hosts)} frozen", *_blocked(links)))

@@ -234,18 +234,20 @@ class Background(_Timed):
 
 
 class Freeze(_Timed):
-    """A host stops: its processes stand still, and its links carry nothing."""
+    """A host stops: its processes stand still, and its links carry nothing. Or one process stands still."""
 
     kind: Literal["freeze"]
     hosts: Names = Field(examples=["[h0]"])
+    """Hosts; or processes such as ``h0.daemon``, whose hosts go on."""
 
 
 class Kill(_Perturbation):
-    """Every process of a node is killed: a worker, a server, or a switch that aggregates."""
+    """Every process of a node is killed: a worker, a server, or a switch that aggregates. Or one process is."""
 
     kind: Literal["kill"]
     at: When = Field(examples=["3 s"])
     nodes: Names = Field(examples=["[h0]"])
+    """Nodes; or processes such as ``h0.daemon``."""
 
 
 class Circuits(_Perturbation):

@@ -444,7 +444,7 @@ def extra_bytes(
 
     for line in done:
         for other, sent in (line["sent"] or {}).items():
-            add(topology.index[line["name"]], int(other), Sent(**sent).extra_bytes(share))
+            add(trial.processes[line["name"]], int(other), Sent(**sent).extra_bytes(share))
     by_nic = {(line["name"], line["port_address"]): line for line in probes}
     names = [node.name for node in topology.nodes]
     for burst, local, remote in job_files.burst_addresses(topology):

@@ -245,6 +245,10 @@ class BaremetalLab:
         fleet, topology = self._up(), self._topology
         assert topology is not None
         check_target(target, topology, self._started)
+        if topology.index.get(target, 0) >= len(fleet.connections):
+            raise LabError(
+                f"{target} is a switch of the network that is there; nothing of ours runs on it", fix="name a host"
+            )
         if target in topology.index:
             fleet.connections[topology.index[target]].ask("signal", number=number)
         elif (node := fleet.node_of(target)) is not None:

@@ -183,6 +183,21 @@ def test_one_process_of_a_node_is_stopped_or_killed_and_the_others_go_on(lab: La
         lab.signal("h1.deamon", signal.SIGKILL)
 
 
+def test_all_processes_of_a_node_write_in_its_folder_and_nowhere_else(real: Lab, tmp_path: Path) -> None:
+    up(real)
+    launches = []
+    for process in ("h1", "h1.daemon", "a/h1"):
+        name = file_name(process)
+        script = f"echo {name} >h1/{name} && ! touch h2/{name} {name} ../{name}"
+        launches.append(named(process, script, tmp_path))
+    real.launch(launches)
+    assert {one.process: one.status for one in ended(real, 3)} == {"h1": 0, "h1.daemon": 0, "a/h1": 0}
+    assert {path.name: path.read_text() for path in (tmp_path / "h1").iterdir()} == {
+        name: f"{name}\n" for name in ("h1", "h1.daemon", "a+h1")
+    }
+    assert not list((tmp_path / "h2").iterdir())
+
+
 @pytest.mark.parametrize("name", ["", "../h1"])  # tests/testbed/base/test_process_names.py has more
 def test_a_name_is_no_path_and_not_too_long(lab: Lab, tmp_path: Path, name: str) -> None:
     up(lab)
