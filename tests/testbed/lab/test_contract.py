@@ -166,7 +166,7 @@ def test_a_node_has_several_processes_each_with_its_own_end_and_log(lab: Lab, tm
 
 def test_one_process_of_a_node_is_stopped_or_killed_and_the_others_go_on(lab: Lab, tmp_path: Path) -> None:
     up(lab)
-    script = "trap 'exit 6' TERM; echo ready; while :; do sleep 0.05; done"
+    script = "echo ready; exec sleep 60"  # nothing is forked, see above
     lab.launch([named(process, script, tmp_path) for process in ("h1", "h1.daemon", "a/h1")])
     for name in ("h1", "h1.daemon", "a+h1"):
         until_written(tmp_path / f"{name}.log")
@@ -178,7 +178,7 @@ def test_one_process_of_a_node_is_stopped_or_killed_and_the_others_go_on(lab: La
     assert [(one.process, one.status) for one in ended(lab, 1)] == [("h1.daemon", -signal.SIGKILL)]
     lab.signal("h1.daemon", signal.SIGKILL)  # which has ended
     lab.signal("h1", signal.SIGTERM)  # whatever is on the node
-    assert {one.process: one.status for one in ended(lab, 2)} == {"h1": 6, "a/h1": 6}
+    assert {one.process: one.status for one in ended(lab, 2)} == dict.fromkeys(["h1", "a/h1"], -signal.SIGTERM)
     with pytest.raises(LabError, match=r"there is no node or process 'h1\.deamon' in this lab"):
         lab.signal("h1.deamon", signal.SIGKILL)
 
