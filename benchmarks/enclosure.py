@@ -54,17 +54,17 @@ class AsPrograms(NetnsLab):
         for worker in workers:
             with logged(worker.log) as files:
                 words = [sys.executable, "-P", "-m", "workloads.worker", worker.job]
-                self.running[worker.node] = self._attached(self.request, worker.node, words, files=files)
+                self.running[worker] = self._attached(self.request, worker.node, words, files=files)
 
     def exits(self) -> list[Exit]:
         ready = select.select(list(self.running.values()), [], [], 0)[0] if self.running else []
         found = []
-        for node in [node for node, one in self.running.items() if one in ready]:
-            attached: Attached = self.running.pop(node)
-            found.append(Exit(node, attached.wait(), 0.0, attached.ended_s))
+        for worker in [worker for worker, one in self.running.items() if one in ready]:
+            attached: Attached = self.running.pop(worker)
+            found.append(Exit(worker.process, worker.node, attached.wait(), 0.0, attached.ended_s))
         return found
 
-    def stopped(self) -> list[int]:
+    def stopped(self) -> list[str]:
         return []
 
 
@@ -89,7 +89,7 @@ def start_s(kind: type[NetnsLab]) -> float:
         lab.share(Path(folder))
         lab.up(topology, LinkSettings(), [(0, 1), (1, 0)])
         lab.prepare()
-        nobody = [Launch(node, f"{folder}/nothing.json", f"{folder}/{node}.log") for node in topology.hosts]
+        nobody = [Launch(f"h{node}", node, f"{folder}/nothing.json", f"{folder}/{node}.log") for node in topology.hosts]
         began_s = time.monotonic()
         lab.launch(nobody)
         return time.monotonic() - began_s

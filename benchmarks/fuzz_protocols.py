@@ -148,7 +148,14 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "put": {"path": "1/work/job.json", "data": "e30=", "mode": 0o644},
     "execute": {"words": ["true"], "limit_s": 1.0},
     "start": {"words": ["true"], "environment": {"A": "b"}, "folder": "/", "log": "1/logs/a"},
-    "launch": {"node": 0, "job": "1/job", "log": "1/log", "samples": "1/s", "outputs": ["1/w"], "words": ["true"]},
+    "launch": {
+        "process": "h0",
+        "job": "1/job",
+        "log": "1/log",
+        "samples": "1/s",
+        "outputs": ["1/w"],
+        "words": ["true"],
+    },
     "signal": {"number": 9, "pid": 77},
     "kill": {},
     "stopped": {},
@@ -170,7 +177,7 @@ RESULTS: dict[str, Any] = {
     "put": None,
     "start": 7,
     "execute": [0, "out", ""],
-    "stopped": [0],
+    "stopped": ["h0"],
     "verify": {"differs": None, "shapes": _SHAPES},
     "said": {"indices": [[1, 2]], "said": _SAID},
     "counters": [[[1, 2, 3], [4, 5, 6]]],
@@ -181,7 +188,7 @@ RESULTS: dict[str, Any] = {
 TOLD: tuple[dict[str, Any], ...] = (
     {"grown": "1/h0.jsonl", "data": "eyJ0aW1lIjogMS4wfQo="},
     {"grown": "1/log", "data": "YQ=="},
-    {"exit": 0, "status": 0, "started_s": 1.0, "ended_s": 2.0},
+    {"exit": "h0", "status": 0, "started_s": 1.0, "ended_s": 2.0},
     {"ended": 7, "status": 0},
     {"cpu": [[1.0, 2.0, 0.0, 3.0], [1.1, 2.1, 0.0, 3.2]]},
 )
@@ -250,6 +257,7 @@ def _controller() -> Take:
         fleet = Fleet([Answering("node1"), Answering("node2")])
         for name in ("h0.jsonl", "log"):
             fleet.follow(0, f"1/{name}", folder / name)
+        fleet.expect("h0", 0)
         Answering("node1", lambda: fleet, said).listen()
         fleet.exits()
 

@@ -84,7 +84,7 @@ def flood(lab: Lab, folder: Path, prints: int) -> tuple[int, float]:
     topology = build("star(hosts=2)", rate_bps=10**8)
     lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
     log, began_s = folder / "flood.log", time.monotonic()
-    lab.launch([Launch(0, "", str(log), Program(("head", "-c", str(prints), "/dev/zero"), {}, "/"))])
+    lab.launch([Launch("h0", 0, "", str(log), Program(("head", "-c", str(prints), "/dev/zero"), {}, "/"))])
     try:
         while not lab.exits():
             supervise.check_logs([log])

@@ -87,7 +87,7 @@ def measure() -> tuple[list[Record], list[tuple[float, int]]]:
         for thread in threads:
             thread.start()
         time.sleep(1.0)  # Python has started, and TCP fills the link
-        with Conductor(schedule(changes(), topology, 1, 1.0, LinkSettings()), lab, {}, Path(folder)) as conductor:
+        with Conductor(schedule(changes(), topology, 1, 1.0, LinkSettings(), {}), lab, {}, Path(folder)) as conductor:
             conductor.begin()
             time.sleep(EVERY_S * len(RATES_MBPS))
         for thread in threads:

@@ -97,7 +97,7 @@ def _jobs(topology: Topology, forest: Forest, folder: Path) -> Iterator[Launch]:
             samples=str(folder / f"{name}.jsonl"),
         )
         job.save(folder / f"{name}.json")
-        yield Launch(node, str(folder / f"{name}.json"), str(folder / f"{name}.log"))
+        yield Launch(name, node, str(folder / f"{name}.json"), str(folder / f"{name}.log"))
 
 
 def _first_ready(lab: NetnsLab, samples: Path) -> float:

@@ -26,12 +26,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from testbed.base.errors import NeighbourError, TestbedError, TrialTimeoutError
+from testbed.base.process_names import file_name
 from workloads.job import Job
 from workloads.sync import transport
 
 if TYPE_CHECKING:
     from workloads.training import Replica  # whose module imports torch, for which the harness has no use
 
+SAMPLES = "samples.jsonl"
+"""How the name of a samples file ends; of several processes that share a folder, each has a beginning of its own."""
 CALL = "called"
 """In a generation's folder: all are to leave it and to check in."""
 _LOOK_S = 0.02
@@ -40,12 +43,12 @@ _LOOK_S = 0.02
 def checked_in(samples: Path, generation: int) -> Path:
     """What a process writes, beside its samples, when it leaves a generation: ``completed`` iterations and why it left,
     ``error``."""
-    return samples.with_name(f"{generation}.left")
+    return samples.with_name(f"{samples.name.removesuffix(SAMPLES)}{generation}.left")
 
 
 def next_job(folder: str, name: str) -> Path:
     """The job with which a process goes on from a generation."""
-    return Path(folder) / f"{name}.next"
+    return Path(folder) / f"{file_name(name)}.next"
 
 
 def called_off(job: Job) -> Callable[[], None]:

@@ -89,14 +89,14 @@ class TrialError(TestbedError):
 
     Attributes:
         events: what had been done to it by then, see :func:`testbed.perturb.conductor.timeline`.
-        node: whose process failed first, where one did.
+        process: the name of that which failed first, where one did.
         at_s: when that ended, on ``time.monotonic``; None where the error is of the moment at which it is raised.
         signalled: whether a signal ended it.
         by_perturb: whether it is because of what the spec does to the trial, so that it would fail again.
     """
 
     events: Sequence[dict[str, Any]] = ()
-    node: int | None = None
+    process: str | None = None
     at_s: float | None = None
     signalled: bool = False
     by_perturb: bool = False

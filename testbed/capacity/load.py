@@ -60,7 +60,7 @@ def load_of(trial: Trial) -> Load | None:
         link_bytes_s=link_bytes_s,
         packets_s=link_bytes_s / (mtu - HEADER_BYTES),
         chunks_s=chunks_of(trial) / least_s,
-        processes=len(network.kind.nodes(network.forest)),
+        processes=len(network.kind.processes(network.forest)),
         links=len(network.topology.links),
         rate_bps=lab_rate_bps(trial.spec),
         in_all_bps=8 * link_bytes_s / goodput(mtu) / 2,

@@ -74,7 +74,7 @@ def predict(trial: Trial) -> dict[str, Any]:
             "hosts": topology.host_count,
             "switches": len(topology.switches),
             "links": len(topology.links),
-            "processes": len(trial.kind.nodes(network.forest)),
+            "processes": len(trial.processes),
             "rate_bps": lab_rate_bps(trial.spec),
         },
     }

@@ -7,12 +7,13 @@ found here: who reads the whole file when the process has ended says what is wro
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from testbed.files import foreign
 
+_Process = TypeVar("_Process", bound=Hashable)
 PIECE_BYTES = 2**22
 MOST_PIECES = 64
 """Of what is counted at one look: who makes a file of a terabyte, which takes no room, keeps nobody busy with it."""
@@ -49,16 +50,16 @@ class Growth:
             yield piece
 
 
-class Feed:
-    """The files in which some processes write JSON lines, by node; a line counts once its end is written."""
+class Feed(Generic[_Process]):
+    """The files in which some processes write JSON lines, by process; a line counts once its end is written."""
 
-    def __init__(self, files: Mapping[int, Path]) -> None:
-        self._followers = {node: _Follower(path) for node, path in files.items()}
+    def __init__(self, files: Mapping[_Process, Path]) -> None:
+        self._followers = {process: _Follower(path) for process, path in files.items()}
         self._counts = dict.fromkeys(files, 0)
 
-    def forget(self, nodes: Collection[int]) -> None:
+    def forget(self, processes: Collection[_Process]) -> None:
         """These write nothing any more."""
-        self._followers = {node: one for node, one in self._followers.items() if node not in nodes}
+        self._followers = {process: one for process, one in self._followers.items() if process not in processes}
 
     def said(self, having: bytes = b"") -> list[dict[str, Any]]:
         """The objects with a ``kind`` that were written since the last look, in lines that have this text."""
@@ -69,11 +70,11 @@ class Feed:
         first = next(iter(self._followers.values()), None)
         return first.said() if first else []
 
-    def count(self, node: int, beginning: bytes) -> int:
+    def count(self, process: _Process, beginning: bytes) -> int:
         """How many lines of one of them begin so by now; always asked for the same beginning."""
-        lines = self._followers[node].lines(MOST_PIECES)
-        self._counts[node] += sum(line.startswith(beginning) for line in lines)
-        return self._counts[node]
+        lines = self._followers[process].lines(MOST_PIECES)
+        self._counts[process] += sum(line.startswith(beginning) for line in lines)
+        return self._counts[process]
 
 
 class _Follower:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from testbed.base.errors import SpecError
+from testbed.base.errors import LabError, SpecError
+from testbed.base.process_names import check_name
 from testbed.lab.limits import HTB
 from topologies.model import Topology
 
@@ -130,11 +131,13 @@ class Program:
 
 @dataclass(frozen=True)
 class Launch:
-    """One worker to start: the node it runs on, its job file and the file its output goes to.
+    """One process to start: its name, the node that it runs on, its job file and the file that its output goes to.
 
-    A lab that forks workers imports PyTorch before, once, if one of them has a use for ``torch``.
+    A node may have several. Only its own process has the node's name (:mod:`testbed.base.process_names`). A lab that
+    forks workers imports PyTorch before, once, if one of them has a use for ``torch``.
     """
 
+    process: str
     node: int
     job: str
     log: str
@@ -147,11 +150,41 @@ def need_torch(workers: Sequence[Launch]) -> bool:
     return any(worker.torch for worker in workers if not worker.program)
 
 
+def check_launches(workers: Sequence[Launch], topology: Topology) -> None:
+    """
+    Raises:
+        SpecError: a name that no process can have.
+        LabError: two of them have the same name, or one has the name of a node on which it does not run.
+    """
+    names = set()
+    for worker in workers:
+        check_name(worker.process)
+        if worker.process in names:
+            raise LabError(f"two processes are called {worker.process}", fix="give each a name of its own")
+        if topology.index.get(worker.process, worker.node) != worker.node:
+            raise LabError(
+                f"the process {worker.process} is to run on {topology.nodes[worker.node].name}, and has the name of "
+                "another node",
+                fix=f"call it {topology.nodes[worker.node].name}.{worker.process}",
+            )
+        names.add(worker.process)
+
+
+def check_target(target: str, topology: Topology, processes: Collection[str]) -> None:
+    """
+    Raises:
+        LabError: a signal is meant for what is neither a node nor one of the ``processes`` that were started.
+    """
+    if target not in topology.index and target not in processes:
+        raise LabError(f"there is no node or process {target!r:.120} in this lab", fix="name one that was started")
+
+
 @dataclass(frozen=True)
 class Exit:
-    """A worker that ended: ``status`` is its exit status, or minus the signal that ended it; times are
+    """A process that ended: ``status`` is its exit status, or minus the signal that ended it; times are
     ``time.monotonic()``."""
 
+    process: str
     node: int
     status: int
     started_s: float = 0.0
@@ -292,9 +325,9 @@ class Lab(Protocol):
         """
 
     def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
-        """From the next :meth:`up` on, processes on the nodes may read what is in ``work`` and ``reads``, and those on
-        the node NAME may write below ``work / NAME``, if it is there, and nowhere else of a run directory; under these
-        paths.
+        """From the next :meth:`up` on, processes on the nodes may read what is in ``work`` and ``reads``, and all those
+        on the node NAME may write below ``work / NAME``, if it is there, and nowhere else of a run directory; under
+        these paths.
 
         Raises:
             SpecError: this place cannot show such folders to them.
@@ -332,16 +365,20 @@ class Lab(Protocol):
         programs take in place of ssh to start others on other machines."""
 
     def launch(self, workers: Sequence[Launch]) -> None:
-        """Start the workers."""
+        """Start the workers, and other processes of the trial. A name may come again once its process has ended.
+
+        Raises:
+            SpecError, LabError: as :func:`check_launches`.
+        """
 
     def exits(self) -> list[Exit]:
-        """Workers that ended since the last call; does not wait."""
+        """Processes of :meth:`launch` that ended since the last call; does not wait."""
 
-    def stopped(self) -> list[int]:
-        """Nodes whose worker was stopped by a signal, and does not run."""
+    def stopped(self) -> list[str]:
+        """Names of those that were stopped by a signal, and do not run."""
 
     def kill(self) -> None:
-        """End every worker now."""
+        """End every one of them now."""
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
         """Change what directed links do to packets while the network is up; returns when they do so.
@@ -353,8 +390,14 @@ class Lab(Protocol):
             MissingToolError: this place cannot do so.
         """
 
-    def signal(self, node: int, number: int) -> None:
-        """Send a signal to everything that was started on a node."""
+    def signal(self, target: str, number: int) -> None:
+        """Send a signal to the process of this name, or, if it is a node's name, to everything that was started there.
+
+        One that has ended gets none.
+
+        Raises:
+            LabError: as :func:`check_target`.
+        """
 
     def start(self, node: int, program: Program, log: str) -> Running:
         """Start a program on a node beside the workers; it ends with the lab at the latest."""

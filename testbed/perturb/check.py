@@ -22,7 +22,7 @@ def check(arm: Arm, spec: Spec, topology: Topology, forest: Forest, folder: Path
     Raises:
         SpecError: one names what there is not, cannot happen to this workload or scheme, or would come too late.
     """
-    now = topology
+    now, known = topology, kinds.of(forest).processes(forest)
     for where, one in _placed(arm, spec):
         try:
             if one.moves_circuits:
@@ -31,7 +31,7 @@ def check(arm: Arm, spec: Spec, topology: Topology, forest: Forest, folder: Path
             _check_fit(one, spec, forest)
             background_pairs([one], topology)
             one.step_sigma_s(topology)
-            schedule([one], topology, spec.seed, spec.workload.scale, LinkSettings())
+            schedule([one], topology, spec.seed, spec.workload.scale, LinkSettings(), known)
             if isinstance(spec.workload, Synchronised):
                 draw([one], topology, forest.workers, spec.workload.iterations, spec.seed, folder)
         except SpecError as error:

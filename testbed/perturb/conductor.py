@@ -47,7 +47,7 @@ class Record:
         free_s: when the move before it was done and this one worked out, if that was after ``planned_s``: it could not
             begin before. What a process asks for in band cannot be worked out ahead.
         links: what it was to change of links.
-        stops: nodes that it was to let stand still.
+        stops: nodes and processes that it was to let stand still.
     """
 
     kind: str
@@ -59,22 +59,22 @@ class Record:
     takes_s: float = 0.0
     free_s: float | None = None
     links: tuple[LinkChange, ...] = ()
-    stops: tuple[int, ...] = ()
+    stops: tuple[str, ...] = ()
 
 
 class Progress:
     """Follows what the first of the workers writes that has not been killed: when it began, and when each iteration
     ended."""
 
-    def __init__(self, samples: Mapping[int, Path]) -> None:
-        """``samples`` is each worker's file, by node."""
+    def __init__(self, samples: Mapping[str, Path]) -> None:
+        """``samples`` is each worker's file, by the name of its process."""
         self._feed = Feed(samples)
         self.begun_s: float | None = None
         self._ended_s: dict[int, float] = {}
 
-    def killed(self, nodes: Collection[int]) -> None:
+    def killed(self, processes: Collection[str]) -> None:
         """These write nothing any more."""
-        self._feed.forget(nodes)
+        self._feed.forget(processes)
 
     def ended_s(self, iteration: int) -> float | None:
         """When an iteration ended, or, where the worker took it over from another, when its next one did."""
@@ -95,7 +95,7 @@ class Conductor:
     Attributes:
         records: every event that was begun, in order; after the end also those whose moment never came, though they
             were to change something.
-        kills: nodes that it has killed, with the record of each.
+        kills: nodes and processes that it has killed, with the record of each.
         halted: what it made stand still, in words, with the record of that and when it went on (inf: not yet).
     """
 
@@ -103,19 +103,19 @@ class Conductor:
         self,
         schedule: Schedule,
         lab: Lab,
-        samples: Mapping[int, Path],
+        samples: Mapping[str, Path],
         logs: Path,
         patching: Patching | None = None,
     ) -> None:
-        """``samples`` is each worker's file, by node, or none where :meth:`begin` is called; helpers' output goes into
-        ``logs``. ``patching`` moves circuits, if the schedule has such events.
+        """``samples`` is each worker's file, by process, or none where :meth:`begin` is called; helpers' output goes
+        into ``logs``. ``patching`` moves circuits, if the schedule has such events.
 
         Raises:
             TrialError: a helper did not start.
         """
         self._lab, self._progress, self._logs = lab, Progress(samples), logs
         self.records: list[Record] = []
-        self.kills: dict[int, Record] = {}
+        self.kills: dict[str, Record] = {}
         self.halted: dict[str, tuple[Record, float]] = {}
         self._patching = patching
         self._pending = [(event, stream) for stream in schedule.streams if (event := next(stream, None))]
@@ -143,13 +143,10 @@ class Conductor:
         self._thread.close()
         self.records += [Record(event.kind, event.what) for event, _ in self._pending if not event.optional]
 
-    def blamed(
-        self, error: TrialError, names: Sequence[str], *, goes_on: bool = False, instead: str = ""
-    ) -> TrialError:
+    def blamed(self, error: TrialError, *, goes_on: bool = False, instead: str = "") -> TrialError:
         """The same error, with what was done to the trial; if that is why, saying so, and what to change.
 
         Args:
-            names: of all nodes, by index.
             goes_on: whether the scheme goes on without a node that dies, so that a kill alone explains nothing.
             instead: what would go on without a node, to end a fix with.
         """
@@ -161,10 +158,10 @@ class Conductor:
         }
         told, fix = error, error.fix
         if self.kills:
-            killed = ", ".join(names[node] for node in list(self.kills))
+            killed = ", ".join(list(self.kills))
             fix = fix if goes_on else f"remove the kill, with which this trial ends{instead}"
             told = type(error)(f"after perturb had killed {killed}: {error.problem}", fix=fix)
-            told.by_perturb = error.node in self.kills or not goes_on
+            told.by_perturb = error.process in self.kills or not goes_on
         elif halted:
             if not error.signalled:
                 instead = instead if all(record.stops for record in halted.values()) else ""
@@ -268,8 +265,8 @@ class Conductor:
             for one in event.signals:
                 if one.helper is not None:
                     self._helpers[one.helper].signal(one.number)
-                elif one.node is not None:
-                    self._lab.signal(one.node, one.number)
+                elif one.target is not None:
+                    self._lab.signal(one.target, one.number)
         except TestbedError as error:
             record.error = error.problem
         record.done_s = time.monotonic()

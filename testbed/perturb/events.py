@@ -31,10 +31,10 @@ class Helper:
 
 @dataclass(frozen=True)
 class Signals:
-    """A signal to everything on a node, or to one helper by name."""
+    """A signal to a node (everything on it) or a process, or to one helper; each by its name."""
 
     number: signal.Signals
-    node: int | None = None
+    target: str | None = None
     helper: str | None = None
 
 
@@ -68,9 +68,9 @@ class Event:
     """By directed link."""
     signals: tuple[Signals, ...] = ()
     move: Move | None = None
-    kills: tuple[int, ...] = ()
-    """Nodes that do not live on."""
-    stops: tuple[int, ...] = ()
+    kills: tuple[str, ...] = ()
+    """Nodes and processes that do not live on."""
+    stops: tuple[str, ...] = ()
     """Nodes that stand still."""
     halts: str = ""
     """What stands still from then on, and lets the others wait: ``h2 frozen``."""

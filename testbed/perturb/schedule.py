@@ -6,7 +6,7 @@ link was built with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.lab.base import LinkSettings
@@ -31,6 +31,7 @@ def schedule(
     seed: int,
     scale: float,
     settings: LinkSettings,
+    processes: Mapping[str, int],
 ) -> Schedule:
     """What is to happen to a trial.
 
@@ -39,6 +40,7 @@ def schedule(
         seed: of all that happens by chance; each perturbation has numbers of its own.
         scale: the workload's, which divides rates.
         settings: what links are beyond their rate and delay, for an event that ends to put back.
+        processes: the node of each process of the trial, by the process's name.
 
     Raises:
         SpecError: something is named that there is not, or a rate is above the link's own.
@@ -47,7 +49,7 @@ def schedule(
     helpers: list[Helper] = []
     addresses = plan(topology)
     for number, one in enumerate(perturbations):
-        context = Context(topology, addresses, scale, settings, seed, number)
+        context = Context(topology, addresses, scale, settings, seed, number, processes)
         helpers += one.helpers(context)
         events = one.events(context)
         if events != ():  # something happens in the lab

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from testbed.base.errors import SpecError
@@ -22,6 +22,24 @@ def node(topology: Topology, name: str) -> int:
     if name not in topology.index:
         raise SpecError(f"{topology.expression} has no node {name!r}", fix=nearest(name, list(topology.index)))
     return topology.index[name]
+
+
+def reached(topology: Topology, processes: Mapping[str, int], name: str) -> list[str]:
+    """What ends, or stands still, with a node or a process: the name itself, then the processes on that node.
+
+    Args:
+        processes: the node of each process of the trial, by the process's name.
+
+    Raises:
+        SpecError: there is neither such a node nor such a process.
+    """
+    if name in processes and name not in topology.index:
+        return [name]
+    if name not in topology.index:
+        known = [*topology.index, *(one for one in processes if one not in topology.index)]
+        raise SpecError(f"{topology.expression} has no node {name!r}", fix=nearest(name, known))
+    there = topology.index[name]
+    return list(dict.fromkeys([name, *(process for process, node in processes.items() if node == there)]))
 
 
 def hosts(topology: Topology, names: Sequence[str] | None) -> list[int]:

@@ -18,6 +18,7 @@ from workloads.sync.cost import goodput
 class Death:
     """``at_s`` is when the process ended, on the clock of samples; ``how`` goes after its name."""
 
+    process: str
     node: int
     at_s: float
     how: str
@@ -83,29 +84,30 @@ def spoilt_bytes(trial: Trial, course: Course) -> float:
 def unasked(trial: Trial, course: Course) -> int:
     """How many have died that no perturbation of the spec kills, or freezes."""
     asked = {name for one in trial.perturbations for name in (*one.kills, *one.stops)}
-    return sum(trial.network.topology.nodes[death.node].name not in asked for death in course.deaths)
+    nodes = trial.network.topology.nodes
+    return sum(asked.isdisjoint({death.process, nodes[death.node].name}) for death in course.deaths)
 
 
-def sentence(trial: Trial, course: Course) -> str:
+def sentence(course: Course) -> str:
     """Who died, and who went on with what."""
     told = []
     for recovery in course.recoveries:
         if recovery.deaths:
             told.append(
-                f"{_who(trial, recovery.deaths)}; from iteration {recovery.first} on {recovery.network.world} workers "
+                f"{_who(recovery.deaths)}; from iteration {recovery.first} on {recovery.network.world} workers "
                 f"with {goes_on_as(recovery.network)}"
             )
         else:
             told.append(f"from iteration {recovery.first} on all again, after nobody had moved")
     if course.late:
-        told.append(f"{_who(trial, course.late)} when all was done")
+        told.append(f"{_who(course.late)} when all was done")
     return "; ".join(told)
 
 
 def goes_on_as(network: Network) -> str:
     """``rina, leaf1 adding``, or ``rina, a ring``: what is left of a scheme."""
     forest = network.forest
-    inner = [node for node in network.kind.nodes(forest) if node not in forest.workers]
+    inner = [node for node in network.kind.processes(forest).values() if node not in forest.workers]
     what = f"{', '.join(forest.nodes[node] for node in inner)} adding" if inner else "a ring"
     return f"{network.scheme_text}, {what}"
 
@@ -122,12 +124,11 @@ def record(trial: Trial, course: Course, samples: pd.DataFrame) -> dict[str, Any
     names = [node.name for node in trial.network.topology.nodes]
     return {
         "deaths": [
-            {"name": names[death.node], "how": death.how, "at_s": round(death.at_s - start_s, 6)}
-            for death in course.deaths
+            {"name": death.process, "how": death.how, "at_s": round(death.at_s - start_s, 6)} for death in course.deaths
         ],
         "recoveries": [
             {
-                "without": [names[death.node] for death in one.deaths],
+                "without": [death.process for death in one.deaths],
                 "first": one.first,
                 "world": one.network.world,
                 "scheme": goes_on_as(one.network),
@@ -165,5 +166,5 @@ def _phase(trial: Trial, phase: Phase, samples: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _who(trial: Trial, deaths: Sequence[Death]) -> str:
-    return ", ".join(f"{trial.network.topology.nodes[death.node].name} {death.how}" for death in deaths)
+def _who(deaths: Sequence[Death]) -> str:
+    return ", ".join(f"{death.process} {death.how}" for death in deaths)

@@ -50,14 +50,12 @@ class Said:
 class Coordinator:
     """Watches over the processes of one trial; :meth:`look` is called again and again."""
 
-    def __init__(self, trial: Trial, files: Files, lab: Lab, congestion_control: str, nodes: Collection[int]) -> None:
-        """``nodes`` are those with a process."""
+    def __init__(self, trial: Trial, files: Files, lab: Lab, congestion_control: str) -> None:
         self._trial, self._files, self._lab, self._congestion_control = trial, files, lab, congestion_control
-        self._nodes = set(nodes)
         self._changes: list[tuple[int, Network]] = [(0, trial.network)]
         self._deaths: list[Death] = []
         self._buried = 0
-        self._fenced: set[int] = set()
+        self._fenced: set[str] = set()
         self._called_s: float | None = None
         self._recoveries: list[Recovery] = []
 
@@ -72,7 +70,7 @@ class Coordinator:
         """Who died since the last round ended."""
         return self._deaths[self._buried :]
 
-    def look(self, failed: Sequence[Exit], running: Collection[int]) -> list[Exit]:
+    def look(self, failed: Sequence[Exit], running: Collection[str]) -> list[Exit]:
         """Note who ``failed`` since the last look, and take the round that it begins a step further.
 
         Returns the exits that no trial survives.
@@ -84,12 +82,12 @@ class Coordinator:
         if fatal:
             return fatal
         killed = [exit for exit in failed if exit.status < 0]
-        self._deaths += [Death(exit.node, exit.ended_s, self._how(exit)) for exit in killed]
+        self._deaths += [Death(exit.process, exit.node, exit.ended_s, self._how(exit)) for exit in killed]
         if not running:
             if self._dead >= set(self._trial.network.forest.workers):
                 raise self._nobody()
             return []
-        here = {node: said for node in running if (said := self._said(node)) is not None}
+        here = {process: said for process in running if (said := self._said(process)) is not None}
         if self._called_s is None and (killed or here):
             self._called_s = time.monotonic()
             write_whole(Path(self._folder) / failover.CALL, "")
@@ -113,20 +111,19 @@ class Coordinator:
     def _folder(self) -> str:
         return str(self._files.generation(self._generation))
 
-    def _said(self, node: int) -> Said | None:
+    def _said(self, process: str) -> Said | None:
         """What a process said when it left the generation; None while it has not.
 
         Raises:
             WorkerError: it makes no sense.
         """
-        name = self._name(node)
         try:
-            return read_left(checked_in(self._files.samples(name), self._generation), self._trial.iterations)
+            return read_left(checked_in(self._files.samples(process), self._generation), self._trial.iterations)
         except FileNotFoundError:
             return None
         except (OSError, UnfitError) as error:
-            told = WorkerError(f"{name} left the others and said nothing that makes sense: {error}", fix=FIX_SAID)
-            told.node = node
+            told = WorkerError(f"{process} left the others and said nothing that makes sense: {error}", fix=FIX_SAID)
+            told.process = process
             raise told from None
 
     @property
@@ -137,31 +134,32 @@ class Coordinator:
         return self._trial.network.topology.nodes[node].name
 
     def _how(self, exit: Exit) -> str:
-        if exit.node in self._fenced:
+        if exit.process in self._fenced:
             return f"did not check in for {self._silence_s:g} s"
         return f"was killed by {signal.Signals(-exit.status).name}"
 
-    def _fence(self, missing: Collection[int]) -> None:
+    def _fence(self, missing: Collection[str]) -> None:
         """Kill those who have not checked in for too long."""
         assert self._called_s is not None
         if time.monotonic() - self._called_s < self._silence_s:
             return
-        for node in missing:
-            self._fenced.add(node)
-            self._lab.signal(node, signal.SIGKILL)
+        for process in missing:
+            self._fenced.add(process)
+            self._lab.signal(process, signal.SIGKILL)
 
-    def _send_on(self, said: Mapping[int, Said]) -> None:
+    def _send_on(self, said: Mapping[str, Said]) -> None:
         """Everybody alive has left the generation: the next one begins."""
-        workers = sorted(node for node in said if node in self._trial.network.forest.workers)
+        by_node = {self._trial.processes[process]: one for process, one in said.items()}
+        workers = sorted(node for node in by_node if node in self._trial.network.forest.workers)
         if not workers:
             raise self._nobody()
-        first = max(said[worker].completed for worker in workers)
-        ahead = next(worker for worker in workers if said[worker].completed == first)
+        first = max(by_node[worker].completed for worker in workers)
+        ahead = next(worker for worker in workers if by_node[worker].completed == first)
         new = tuple(self._unburied)
         if not new and first == self._changes[-1][0]:
             raise self._unexplained(said)
         network = self._without_the_dead() if new else self._changes[-1][1]
-        behind = tuple(worker for worker in workers if said[worker].completed < first)
+        behind = tuple(worker for worker in workers if by_node[worker].completed < first)
         assert self._called_s is not None
         self._recoveries.append(Recovery(new, first, network, ahead, behind, self._called_s, time.monotonic()))
         self._buried, self._called_s = len(self._deaths), None
@@ -181,11 +179,11 @@ class Coordinator:
         except SpecError as error:
             names = ", ".join(self._name(node) for node in sorted(dead))
             told = WorkerError(f"the trial cannot go on without {names}: {error.problem}", fix=error.fix)
-            told.node = self._unburied[0].node
+            told.process = self._unburied[0].process
             raise told from None
         return replace(known, forest=forest, cost=kinds.cost(forest, known.topology, 4 * known.floats))
 
-    def _write(self, here: Collection[int]) -> None:
+    def _write(self, here: Collection[str]) -> None:
         """The next generation's folder and forest, then the jobs that lead there."""
         before = self._files.generation(self._generation - 1)
         folder = Path(self._folder)
@@ -194,17 +192,16 @@ class Coordinator:
         forest = folder / "forest.npz"
         kinds.save(last.network.forest, forest)
         trial = replace(self._trial, network=last.network)
-        found = {job.node: job for job in job_files.jobs(trial, self._files, self._congestion_control)}
-        for node in here:
-            name = self._name(node)
-            job = Job.load(self._files.work / f"{name}.json")  # pace, slowdowns and jitter stay a worker's own
-            if node in found:
-                new = found[node]
+        found = {job.name: job for job in job_files.jobs(trial, self._files, self._congestion_control)}
+        for process in here:
+            job = Job.load(self._files.job(process))  # pace, slowdowns and jitter stay a worker's own
+            if process in found:
+                new = found[process]
                 job = replace(
                     job, rank=new.rank, world=new.world, peers=new.peers, training=new.training, weights=new.weights
                 )
-            job = replace(job, forest=str(forest), probes=(), failover=self._failover(node, node in found))
-            write_whole(next_job(str(before), name), job.text())
+            job = replace(job, forest=str(forest), probes=(), failover=self._failover(job.node, process in found))
+            write_whole(next_job(str(before), process), job.text())
 
     def _failover(self, node: int, is_needed: bool) -> Failover:
         """A process that the forest no longer needs has nothing left to do."""
@@ -232,16 +229,16 @@ class Coordinator:
         first, *others = self._deaths
         more = f", and {len(others)} more" if others else ""
         error = WorkerError(
-            f"no worker is left: {self._name(first.node)} {first.how}{more}", fix="see why they died, or kill fewer"
+            f"no worker is left: {first.process} {first.how}{more}", fix="see why they died, or kill fewer"
         )
-        error.node = first.node
+        error.process = first.process
         return error
 
-    def _unexplained(self, said: Mapping[int, Said]) -> WorkerError:
+    def _unexplained(self, said: Mapping[str, Said]) -> WorkerError:
         """Nobody died, and nothing was done since the last time that somebody lost a neighbour."""
-        node = min(said)
+        first, *_ = said.values()
         return WorkerError(
-            f"every process lives, and they cannot go on: {said[node].error}",
+            f"every process lives, and they cannot go on: {first.error}",
             fix="see whether a link is down; or give a longer failover time, for computing takes part of it",
         )
 

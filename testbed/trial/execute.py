@@ -204,27 +204,25 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     Raises:
         TrialError: the lab is not as asked, a worker died, or nothing happened for too long.
     """
-    names = [node.name for node in trial.network.topology.nodes]
     settings = link_settings(trial.spec, congestion_control)
     lab.up(trial.network.topology, settings, job_files.host_pairs(trial.network, trial.background))
     with named_errors(files.work):
         agent = lab.agent() if trial.kind.needs_agent(trial.network.forest) else ()
         launches = job_files.write(trial, files, congestion_control, agent)
     idle = calibration.measure(trial.network.topology, lab, settings)
-    nodes = [launch.node for launch in launches]
-    coordinator = Coordinator(trial, files, lab, congestion_control, nodes) if trial.survives else None
+    names = [launch.process for launch in launches]
+    coordinator = Coordinator(trial, files, lab, congestion_control) if trial.survives else None
 
     def train(_: Conductor) -> None:
         lab.launch(launches)
         spec = trial.spec
-        supervise.wait(lab, launches, names, files, spec.timeout_s, tick, spec.start_timeout_s, coordinator)
+        supervise.wait(lab, launches, files, spec.timeout_s, tick, spec.start_timeout_s, coordinator)
 
-    written = {node: files.samples(names[node]) for node in trial.network.forest.workers}
-    _, around = observing.observe(trial, lab, files, train, written, [files.samples(names[node]) for node in nodes])
+    forest = trial.network.forest
+    written = {forest.nodes[worker]: files.samples(forest.nodes[worker]) for worker in forest.workers}
+    _, around = observing.observe(trial, lab, files, train, written, [files.samples(name) for name in names])
     seen = Observed(
-        lines={
-            names[node]: supervise.read_checked(files.samples(names[node]), most_said_bytes(trial)) for node in nodes
-        },
+        lines={name: supervise.read_checked(files.samples(name), most_said_bytes(trial)) for name in names},
         counters=around.counters,
         cpu=around.cpu,
         lab=around.lab,
@@ -439,7 +437,7 @@ def extra_bytes(
 
     for line in done:
         for other, sent in (line["sent"] or {}).items():
-            add(topology.index[line["name"]], int(other), Sent(**sent).extra_bytes(share))
+            add(trial.processes[line["name"]], int(other), Sent(**sent).extra_bytes(share))
     by_nic = {(line["name"], line["port_address"]): line for line in probes}
     names = [node.name for node in topology.nodes]
     for burst, local, remote in job_files.burst_addresses(topology):
@@ -458,7 +456,9 @@ def working_files(run_dir: Path, trial: Trial) -> Iterator[Files]:
         DiskFullError, OutputError: they cannot be made, or would be behind a link.
     """
     path = run_dir.resolve()
-    files = Files(work=path / WORK / trial.id, logs=path / "logs" / trial.id)
+    nodes = trial.network.topology.nodes
+    homes = {process: nodes[node].name for process, node in trial.processes.items()}
+    files = Files(work=path / WORK / trial.id, logs=path / "logs" / trial.id, homes=homes)
     with named_errors(files.work), opened_folder(path) as run:
         for name in (WORK, "logs"):
             with suppress(FileExistsError):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from pathlib import Path
 
+from testbed.base.process_names import file_name
 from testbed.lab.base import Launch, LinkSettings
 from testbed.trial.model import Network, Trial, link_settings
 from topologies.addressing import Addresses, plan
@@ -17,6 +18,7 @@ from topologies.bursts import Burst
 from topologies.model import Topology
 from workloads import kinds
 from workloads.arrivals import SETTLE
+from workloads.failover import SAMPLES
 from workloads.job import Compute, Failover, Job, Meeting, Peer, Probe, StepJitter
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import survives
@@ -43,15 +45,30 @@ would queue before the slow link, and behind them the acknowledgements of the bu
 class Files:
     """Where one trial's files are while it runs; ``logs`` stays, ``work`` goes.
 
-    ``work`` is the harness's: processes on the nodes read there, and write each in its node's :meth:`own` folder.
+    ``work`` is the harness's: processes on the nodes read there, and write each in its node's :meth:`own` folder. Where
+    a node has several, they share that folder, and the names of their files tell them apart.
     """
 
     work: Path
     logs: Path
+    homes: Mapping[str, str] = field(default_factory=dict)
+    """By process, its node's name; one that is missing is its node's own, and has its name."""
 
-    def own(self, name: str) -> Path:
-        """The folder of the process on a node, where it writes all that it writes."""
-        return self.work / name
+    def home(self, process: str) -> str:
+        """The name of the node on which a process runs."""
+        return self.homes.get(process, process)
+
+    def called(self, process: str) -> str:
+        """What errors call a process: ``the worker on h3``, ``the process h3.daemon``."""
+        return f"the worker on {process}" if self.home(process) == process else f"the process {process}"
+
+    def own(self, process: str) -> Path:
+        """The folder of the node on which a process runs, where it writes all that it writes."""
+        return self.work / self.home(process)
+
+    def _written(self, process: str, name: str) -> Path:
+        """A file of that kind which a process writes."""
+        return self.own(process) / (name if self.home(process) == process else f"{file_name(process)}.{name}")
 
     def make(self, topology: Topology) -> None:
         """Make the folders of processes, wherever there may be some, in ``work``, which is there."""
@@ -59,15 +76,18 @@ class Files:
             if node.kind != "panel":
                 self.own(node.name).mkdir(0o700)
 
-    def samples(self, name: str) -> Path:
-        return self.own(name) / "samples.jsonl"
+    def job(self, process: str) -> Path:
+        return self.work / f"{file_name(process)}.json"
 
-    def weights(self, name: str) -> Path:
+    def samples(self, process: str) -> Path:
+        return self._written(process, SAMPLES)
+
+    def weights(self, process: str) -> Path:
         """The final weights, of rank 0."""
-        return self.own(name) / "weights.npy"
+        return self._written(process, "weights.npy")
 
-    def log(self, name: str) -> Path:
-        return self.logs / f"{name}.log"
+    def log(self, process: str) -> Path:
+        return self.logs / f"{file_name(process)}.log"
 
     @property
     def agent(self) -> Path:
@@ -96,9 +116,9 @@ def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[s
     torch = trial.work.is_trained or trial.kind.uses_torch(trial.network.forest)
     launches = []
     for job in jobs(trial, files, congestion_control):
-        path = files.work / f"{job.name}.json"
+        path = files.job(job.name)
         job.save(path)
-        launches.append(Launch(job.node, str(path), str(files.log(job.name)), torch=torch))
+        launches.append(Launch(job.name, job.node, str(path), str(files.log(job.name)), torch=torch))
     return launches
 
 
@@ -108,8 +128,7 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
     addresses, port = plan(topology), kind.meeting_port(forest)
     bursts = probes(topology, addresses, link_settings(trial.spec))
     rank = {node: r for r, node in enumerate(forest.workers)}
-    for node in kind.nodes(forest):
-        name = forest.nodes[node]
+    for name, node in trial.processes.items():
         yield Job(
             trial=trial.id,
             node=node,

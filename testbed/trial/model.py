@@ -152,10 +152,15 @@ class Trial:
         topology = self.network.topology
         return [sigma_s for one in self.perturbations if (sigma_s := one.step_sigma_s(topology))]
 
+    @cached_property
+    def processes(self) -> dict[str, int]:
+        """The node of each of its processes, by the process's name."""
+        return self.kind.processes(self.network.forest)
+
     def schedule(self) -> Schedule:
         """What is to happen in the lab, from its beginning."""
-        settings = link_settings(self.spec)
-        return schedule_of(self.perturbations, self.network.topology, self.spec.seed, self.scale, settings)
+        topology, settings = self.network.topology, link_settings(self.spec)
+        return schedule_of(self.perturbations, topology, self.spec.seed, self.scale, settings, self.processes)
 
     @property
     def settings_met(self) -> list[LinkSettings]:

@@ -47,13 +47,13 @@ def observe(
     lab: Lab,
     files: Files,
     work: Callable[[Conductor], _T],
-    samples: Mapping[int, Path],
+    samples: Mapping[str, Path],
     asking: Sequence[Path] = (),
 ) -> tuple[_T, Observation]:
     """What ``work`` returns, which starts a trial's processes and waits for their end; and what was seen meanwhile.
 
     Args:
-        samples: each worker's file, by node; without any, ``work`` says when the trial begins.
+        samples: each worker's file, by process; without any, ``work`` says when the trial begins.
         asking: the files of processes that may ask for other circuits.
 
     Raises:
@@ -70,9 +70,8 @@ def observe(
         try:
             found = work(conductor)
         except TrialError as error:
-            names = [node.name for node in topology.nodes]
             instead = ANOTHER if trial.kind.writes_samples and not trial.survives else ""
-            raise conductor.blamed(error, names, goes_on=trial.survives, instead=instead) from error
+            raise conductor.blamed(error, goes_on=trial.survives, instead=instead) from error
     sent = conductor.finish()
     events = sorted([*conductor.records, *patching.records], key=lambda one: one.begun_s or math.inf)
     counted, differs = results.since(before, lab.counters()), calibration.differs(lab)

@@ -59,26 +59,25 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
         TrialError: the lab is not as asked, a rank failed, or nothing happened for too long.
     """
     topology = trial.network.topology
-    names = [node.name for node in topology.nodes]
     settings = link_settings(trial.spec, congestion_control)
     lab.up(topology, settings, job_files.host_pairs(trial.network, trial.background))
     with named_errors(files.work):
         probers, ranks = _probers(trial, files, congestion_control), launches(trial, files)
     idle = calibration.measure(topology, lab, settings)
     lab.launch(probers)
-    supervise.wait(lab, probers, names, files, trial.spec.timeout_s, lambda _: None, trial.spec.start_timeout_s)
+    supervise.wait(lab, probers, files, trial.spec.timeout_s, lambda _: None, trial.spec.start_timeout_s)
     # Now, for ranks can write to the same folders.
     probes = [
-        {**line, "name": names[one.node]}
+        {**line, "name": one.process}
         for one in probers
-        for line in supervise.read_checked(files.samples(names[one.node]), MOST_PROBED_BYTES)
+        for line in supervise.read_checked(files.samples(one.process), MOST_PROBED_BYTES)
         if line["kind"] == "probe"
     ]
 
     def run(conductor: Conductor) -> list[Exit]:
         lab.launch(ranks)
         conductor.begin()
-        return _wait(lab, ranks, names, files, trial.spec.timeout_s)
+        return _wait(lab, ranks, files, trial.spec.timeout_s)
 
     exits, observed = observing.observe(trial, lab, files, run, {})
     lab.down()
@@ -105,10 +104,10 @@ def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch
             timeout_s=trial.spec.timeout_s,
             samples=str(files.samples(name)),
         )
-        path = files.work / f"{name}.json"
+        path = files.job(name)
         job.save(path)
         words = (sys.executable, "-m", "workloads.probing", str(path))
-        found.append(Launch(node, str(path), str(files.log(name)), Program(words, {}, str(files.work))))
+        found.append(Launch(name, node, str(path), str(files.log(name)), Program(words, {}, str(files.work))))
     return found
 
 
@@ -121,10 +120,11 @@ def launches(trial: Trial, files: Files) -> list[Launch]:
     for rank in topology.hosts:
         environment = {
             **rank_environment(rank, topology.host_count, addresses.of(0, 0)),
-            **{name: f"eth{topology.port_at_tail(topology.ports[rank][0])}" for name in INTERFACES},
+            **{variable: f"eth{topology.port_at_tail(topology.ports[rank][0])}" for variable in INTERFACES},
         }
         started = Program(program.words, environment, str(trial.folder.resolve()))
-        found.append(Launch(rank, "", str(files.log(topology.nodes[rank].name)), started))
+        name = topology.nodes[rank].name
+        found.append(Launch(name, rank, "", str(files.log(name)), started))
     return found
 
 
@@ -150,13 +150,14 @@ def rank_environment(rank: int, world: int, master: str) -> dict[str, str]:
     return {"MASTER_ADDR": master, "PATH": search_path(), **{name: str(number) for name, number in numbers.items()}}
 
 
-def _wait(lab: Lab, ranks: Sequence[Launch], names: Sequence[str], files: Files, timeout_s: float) -> list[Exit]:
+def _wait(lab: Lab, ranks: Sequence[Launch], files: Files, timeout_s: float) -> list[Exit]:
     """Until every rank has ended well.
 
     Raises:
         WorkerError: one ended otherwise; names it, with the end of its log.
         TrialTimeoutError: no log grew and no link carried anything for ``timeout_s``.
     """
+    called = {one.process: f"rank {one.node} on {one.process}" for one in ranks}
     ended: list[Exit] = []
     seen, moved_s = _signs(lab, ranks), time.monotonic()
     looked_s = moved_s
@@ -164,18 +165,17 @@ def _wait(lab: Lab, ranks: Sequence[Launch], names: Sequence[str], files: Files,
         time.sleep(supervise.POLL_S)
         exits = lab.exits()
         ended += exits
-        running = {one.node for one in ranks} - {one.node for one in ended}
+        over = {one.process for one in ended}
+        running = [process for process in called if process not in over]
         if failed := [one for one in exits if one.status != 0]:
-            raise supervise.died(
-                *supervise.settle(lab, failed, running), names, files, lambda node: f"rank {node} on {names[node]}"
-            )
+            raise supervise.died(*supervise.settle(lab, failed, running), files, called.__getitem__)
         now = time.monotonic()
         if now - looked_s >= COUNT_S:
             looked_s, before, seen = now, seen, _signs(lab, ranks)
             moved_s = now if seen != before else moved_s
             supervise.check_logs(Path(one.log) for one in ranks)
         if now - moved_s > timeout_s:
-            raise _stuck(lab, sorted(running), names, files, timeout_s)
+            raise _stuck(lab, [called[one] for one in running], files.log(running[0]), timeout_s)
     return ended
 
 
@@ -184,13 +184,13 @@ def _signs(lab: Lab, ranks: Sequence[Launch]) -> tuple[int, ...]:
     return (*(supervise.size_bytes(Path(one.log)) for one in ranks), *(count.bytes for count in lab.counters()))
 
 
-def _stuck(lab: Lab, running: Sequence[int], names: Sequence[str], files: Files, timeout_s: float) -> TrialTimeoutError:
-    first = names[running[0]]
+def _stuck(lab: Lab, running: Sequence[str], log: Path, timeout_s: float) -> TrialTimeoutError:
+    """``log`` is that of the first of those that are still ``running``."""
     return TrialTimeoutError(
         f"for {timeout_s:g} s no rank wrote anything and no link carried anything; still running: "
-        f"{', '.join(f'rank {node} on {names[node]}' for node in running[:5])}{supervise.stopped(lab, names)}\n"
-        f"{supervise.tail(files.log(first))}",
-        fix=f"read {files.log(first)}, or give a longer timeout",
+        f"{', '.join(running[:5])}{supervise.stopped(lab)}\n"
+        f"{supervise.tail(log)}",
+        fix=f"read {log}, or give a longer timeout",
     )
 
 

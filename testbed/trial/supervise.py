@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -41,16 +41,15 @@ OUT_OF_MEMORY = "unless somebody did that, memory ran out: see dmesg, then take 
 def wait(
     lab: Lab,
     launches: Sequence[Launch],
-    names: Sequence[str],
     files: Files,
     timeout_s: float,
     tick: Callable[[int], None],
     start_timeout_s: float,
     coordinator: Coordinator | None = None,
 ) -> None:
-    """Return when every worker has ended well; ``tick`` is told how many iterations the first that runs has done.
+    """Return when every process has ended well; ``tick`` is told how many iterations the first that runs has done.
 
-    ``names`` are those of all nodes, by index. A ``coordinator`` keeps a trial going when some are killed.
+    A ``coordinator`` keeps a trial going when some are killed.
 
     Raises:
         WorkerError: a worker ended otherwise; the text has the end of its log.
@@ -58,28 +57,28 @@ def wait(
             something, which it does when it has met the others, ``start_timeout_s`` counts instead.
         TrialError: a log is too large.
     """
-    running = {launch.node for launch in launches}
-    samples = {launch.node: files.samples(names[launch.node]) for launch in launches}
+    running = [launch.process for launch in sorted(launches, key=lambda one: one.node)]
+    samples = {process: files.samples(process) for process in running}
     feed = Feed(samples)
     sizes, changed_s = [-1], time.monotonic()
     while True:
         exits = lab.exits()
         failed = [exit for exit in exits if exit.status != 0]
-        running -= {exit.node for exit in exits}
+        running = _without(running, exits)
         if coordinator:
             failed = coordinator.look(failed, running)
         if failed:
-            raise died(*settle(lab, failed, running), names, files)
+            raise died(*settle(lab, failed, running), files)
         if not running:
             return
         now, found = time.monotonic(), [size_bytes(path) for path in samples.values()]
         if found != sizes:
             sizes, changed_s = found, now
-            tick(feed.count(min(running), ITERATION))  # the first may have died
+            tick(feed.count(running[0], ITERATION))  # the first may have died
         limit_s, option = (timeout_s, "timeout") if all(sizes) else (start_timeout_s, "start_timeout")
         if now - changed_s > limit_s + GRACE_S:
-            raise _stuck(lab, sorted(running), names, files, limit_s, option)
-        check_logs(files.log(names[node]) for node in running)
+            raise _stuck(lab, running, files, limit_s, option)
+        check_logs(map(files.log, running))
         time.sleep(POLL_S)
 
 
@@ -96,39 +95,44 @@ def check_logs(logs: Iterable[Path]) -> None:
             )
 
 
-def settle(lab: Lab, failed: list[Exit], running: set[int]) -> tuple[list[Exit], set[int]]:
+def settle(lab: Lab, failed: list[Exit], running: Sequence[str]) -> tuple[list[Exit], Sequence[str]]:
     """Give the others a moment to fail as well: all that failed, and who is still running, which may be who hangs."""
     end = time.monotonic() + SETTLE_S
     while running and time.monotonic() < end:
         time.sleep(POLL_S)
         exits = lab.exits()
         failed = failed + [exit for exit in exits if exit.status != 0]
-        running = running - {exit.node for exit in exits}
+        running = _without(running, exits)
     return failed, running
+
+
+def _without(running: Sequence[str], exits: Sequence[Exit]) -> list[str]:
+    """Those that have not ended, in their order."""
+    ended = {exit.process for exit in exits}
+    return [process for process in running if process not in ended]
 
 
 def died(
     failed: Sequence[Exit],
-    running: Collection[int],
-    names: Sequence[str],
+    running: Sequence[str],
     files: Files,
-    called: Callable[[int], str] | None = None,
+    called: Callable[[str], str] | None = None,
 ) -> WorkerError:
-    """The error about the worker that failed first, rather than those that then missed it: one that a signal ended, or
+    """The error about the process that failed first, rather than those that then missed it: one that a signal ended, or
     one that does not name a neighbour as the cause.
 
-    ``called`` is how to speak of the process on a node.
+    ``called`` is how to speak of a process, if not as :meth:`Files.called`.
     """
-    errors = {exit.node: _last_words(files.samples(names[exit.node])) for exit in failed}
-    first = min(failed, key=lambda exit: (exit.status >= 0, errors[exit.node].get("elsewhere", False)))
-    name, said = names[first.node], errors[first.node]
-    who = called(first.node) if called else f"the worker on {name}"
-    problem = f"{who} {ending(first.status)}" + (f": {said['error']}" if said else "")
+    errors = {exit.process: _last_words(files.samples(exit.process)) for exit in failed}
+    first = min(failed, key=lambda exit: (exit.status >= 0, errors[exit.process].get("elsewhere", False)))
+    process, said = first.process, errors[first.process]
+    problem = f"{(called or files.called)(process)} {ending(first.status)}" + (f": {said['error']}" if said else "")
     if running:
-        problem += f"; still running a moment later: {shortened([names[node] for node in sorted(running)], MOST_NAMED)}"
+        problem += f"; still running a moment later: {shortened(running, MOST_NAMED)}"
     fix = said.get("fix") or (OUT_OF_MEMORY if first.status == -signal.SIGKILL else "mend what the log tells")
-    error = WorkerError(f"{problem}\n{tail(files.log(name))}", fix=f"{fix}; all of its log: {files.log(name)}")
-    error.node, error.at_s, error.signalled = first.node, first.ended_s, first.status < 0
+    log = files.log(process)
+    error = WorkerError(f"{problem}\n{tail(log)}", fix=f"{fix}; all of its log: {log}")
+    error.process, error.at_s, error.signalled = process, first.ended_s, first.status < 0
     return error
 
 
@@ -226,23 +230,21 @@ def iterations(path: Path) -> int:
     return Feed({0: path}).count(0, ITERATION)
 
 
-def _stuck(
-    lab: Lab, running: Sequence[int], names: Sequence[str], files: Files, limit_s: float, option: str
-) -> TrialTimeoutError:
+def _stuck(lab: Lab, running: Sequence[str], files: Files, limit_s: float, option: str) -> TrialTimeoutError:
     """Names the workers that are furthest behind, which the others wait for, those that somebody stopped, and the
     spec's ``option`` that sets the limit."""
-    done = {names[node]: iterations(files.samples(names[node])) for node in running}
+    done = {process: iterations(files.samples(process)) for process in running}
     least = min(done.values())
     behind = [name for name, count in done.items() if count == least]
     return TrialTimeoutError(
         f"no worker got anything done for {limit_s:g} s; furthest behind, at iteration {least}: "
-        f"{shortened(behind, MOST_NAMED)}{stopped(lab, names)}\n"
+        f"{shortened(behind, MOST_NAMED)}{stopped(lab)}\n"
         f"{tail(files.log(behind[0]))}",
         fix=f"read {files.log(behind[0])}, or give a longer {option}",
     )
 
 
-def stopped(lab: Lab, names: Sequence[str]) -> str:
-    """``; stopped: h1`` where a signal stopped the worker on h1."""
-    found = [names[node] for node in lab.stopped()]
+def stopped(lab: Lab) -> str:
+    """``; stopped: h1`` where a signal stopped the process h1."""
+    found = lab.stopped()
     return f"; stopped: {shortened(found, MOST_NAMED)}" if found else ""

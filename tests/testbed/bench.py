@@ -60,7 +60,7 @@ class Bench:
         return found
 
     def strike_first(
-        self, node: int, number: int, patch: pytest.MonkeyPatch, goes_on_after_s: float | None = None
+        self, node: str, number: int, patch: pytest.MonkeyPatch, goes_on_after_s: float | None = None
     ) -> None:
         """Send a node's process a signal as soon as the next trial's are started; and let it go on after a while."""
         lab = self.lab

@@ -32,6 +32,8 @@ from testbed.lab.base import (
     Program,
     Reading,
     Way,
+    check_launches,
+    check_target,
 )
 from testbed.lab.netns.processes import is_stopped
 from testbed.machine.monitor import Monitor
@@ -85,8 +87,8 @@ class FakeLab:
     """See :class:`testbed.lab.base.Lab`.
 
     Args:
-        looks: what :meth:`exits` says, one list a call, of workers that do not exist.
-        stopped: nodes whose workers, which do not exist either, somebody has stopped.
+        looks: what :meth:`exits` says, one list a call, of processes that do not exist.
+        stopped: processes, which do not exist either, that somebody has stopped.
         refuses: have the kernel refuse every change.
 
     Attributes:
@@ -95,14 +97,15 @@ class FakeLab:
 
     real_switches = False
 
-    def __init__(self, *looks: list[Exit], stopped: Sequence[int] = (), refuses: bool = False) -> None:
+    def __init__(self, *looks: list[Exit], stopped: Sequence[str] = (), refuses: bool = False) -> None:
         self._looks, self._stopped, self._refuses = list(looks), list(stopped), refuses
         self.notes: list[Note] = []
         self.odd: tuple[str, ...] = ()
         self._topology: Topology | None = None
         self._settings = LinkSettings()
         self._changes: dict[int, LinkChange] = {}
-        self._workers: dict[int, Child] = {}
+        self._started: set[str] = set()
+        self._workers: dict[str, tuple[int, Child]] = {}
         self._beside: list[tuple[int, Child]] = []
         self._closed = False
 
@@ -119,6 +122,7 @@ class FakeLab:
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self._note("up", (topology, settings, list(pairs)))
         self._topology, self._settings, self._changes = topology, settings, {}
+        self._started = set()
 
     def plan_patch(self, topology: Topology) -> None:
         self._note("plan_patch", topology)
@@ -133,24 +137,28 @@ class FakeLab:
 
     def launch(self, workers: Sequence[Launch]) -> None:
         self._note("launch", list(workers))
+        check_launches(workers, self._up())
         for worker in workers:
             assert worker.program, "a fake lab runs programs, not workers"
-            self._workers[worker.node] = Child(worker.program, worker.log)
+            self._started.add(worker.process)
+            self._workers[worker.process] = worker.node, Child(worker.program, worker.log)
 
     def exits(self) -> list[Exit]:
         if self._looks:
             return self._looks.pop(0)
-        ended = {node: child for node, child in self._workers.items() if child.process.poll() is not None}
-        for node in ended:
-            del self._workers[node]
+        ended = {name: one for name, one in self._workers.items() if one[1].process.poll() is not None}
+        for name in ended:
+            del self._workers[name]
         now = time.monotonic()
-        return [Exit(node, child.process.returncode, child.started_s, now) for node, child in ended.items()]
+        return [
+            Exit(name, node, child.process.returncode, child.started_s, now) for name, (node, child) in ended.items()
+        ]
 
-    def stopped(self) -> list[int]:
-        return sorted([*self._stopped, *(node for node, child in self._workers.items() if child.is_stopped)])
+    def stopped(self) -> list[str]:
+        return [*self._stopped, *(name for name, (_, child) in self._workers.items() if child.is_stopped)]
 
     def kill(self) -> None:
-        for child in self._workers.values():
+        for _, child in self._workers.values():
             child.signal(signal.SIGKILL)
             child.process.wait()
         self._workers = {}
@@ -158,10 +166,14 @@ class FakeLab:
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
         self._change("impair", dict(wanted))
 
-    def signal(self, node: int, number: int) -> None:
-        self._note("signal", (node, number))
-        own = [child for place, child in self._beside if place == node]
-        for child in [*own, *filter(None, [self._workers.get(node)])]:
+    def signal(self, target: str, number: int) -> None:
+        self._note("signal", (target, number))
+        topology = self._up()
+        check_target(target, topology, self._started)
+        there = topology.index.get(target)
+        own = [child for node, child in self._beside if node == there]
+        own += [child for name, (node, child) in self._workers.items() if target == name or node == there]
+        for child in own:
             child.signal(number)
 
     def start(self, node: int, program: Program, log: str) -> Child:

@@ -59,7 +59,7 @@ class Cluster:
             local, remote = ("127" + address.removeprefix("10") for address in flow(node, other))
             return Peer(other, local, remote, first + min(node, other))
 
-        nodes = kinds.of(forest).nodes(forest)
+        nodes = list(kinds.of(forest).processes(forest).values())
         peers = {node: tuple(peer(node, other) for other in neighbours(forest, node)) for node in nodes}
         self.write_jobs(forest, peers, **changes)
 

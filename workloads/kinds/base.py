@@ -251,10 +251,11 @@ class Kind:
         """Nodes any two of which may connect, besides neighbours."""
         return ()
 
-    def nodes(self, plan: Forest) -> list[int]:
-        """Where it has a process: workers by rank, then the others."""
+    def processes(self, plan: Forest) -> dict[str, int]:
+        """The node of each process, by the process's name (:mod:`testbed.base.process_names`): workers by rank, then
+        the others. Here, one on each node that takes part, which has the node's name."""
         others = sorted({node for pair in self.pairs(plan) for node in pair} - set(plan.workers))
-        return [*plan.workers, *others]
+        return {plan.nodes[node]: node for node in (*plan.workers, *others)}
 
     def meeting_port(self, plan: Forest) -> int | None:
         """Where rank 0 listens for the others, if they meet by themselves."""

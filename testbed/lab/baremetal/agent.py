@@ -3,7 +3,7 @@
 Usage: ``python -P -m testbed.lab.baremetal.agent WORK OWNER`` with JSON lines on standard input and output
 
 Each line in is a request, ``{"id", "do", ...}``; each line out answers one, ``{"id", "result"}`` or ``{"id", "problem",
-"fix"}``, or tells of something: ``{"grown": PATH, "data": BASE64}`` of a file that is followed, ``{"exit": NODE, ...}``
+"fix"}``, or tells of something: ``{"grown": PATH, "data": BASE64}`` of a file that is followed, ``{"exit": NAME, ...}``
 of a worker that has ended, after all that it wrote. When standard input ends, the controller is gone, in whatever way:
 the agent ends all that it has started, undoes the shaping, and goes.
 
@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.base.errors import HostError, TestbedError
+from testbed.base.process_names import check_name
 from testbed.lab.baremetal import leftovers, pings, readback, shaper, undoing
 from testbed.lab.baremetal.processes import Processes, program, tell
 from testbed.lab.baremetal.rights import act_as_user, as_root, run_as_user, session_user
@@ -201,7 +202,7 @@ class Agent:
     @request
     def do_launch(
         self,
-        node: int,
+        process: str,
         job: str,
         log: str,
         samples: str | None,
@@ -211,13 +212,14 @@ class Agent:
         folder: str | None = None,
     ) -> None:
         """Start a worker, or the program that runs in its place; what it writes is told."""
+        check_name(process)
         if words:
             body: Callable[[], int] = program(words, environment or {}, folder or str(self.work))
         else:
             assert self.body is not None  # prepared before
-            body = partial(self.body, Launch(node, str(self.processes.below(job)), ""))
+            body = partial(self.body, Launch(process, 0, str(self.processes.below(job)), ""))
         followed = [one for one in (samples, log) if one is not None]
-        self.processes.worker(body, log, node, followed, outputs)
+        self.processes.worker(body, log, process, followed, outputs)
 
     @request
     def do_start(self, words: Sequence[str], environment: Mapping[str, str], folder: str, log: str) -> int:
@@ -241,13 +243,18 @@ class Agent:
         self.processes.signal(number, pid)
 
     @request
+    def do_signal_worker(self, number: int, process: str) -> None:
+        """Signal one worker's session."""
+        self.processes.signal_worker(number, process)
+
+    @request
     def do_kill(self) -> None:
         """End every worker; nobody is told."""
         self.processes.kill_workers()
 
     @request
-    def do_stopped(self) -> list[int]:
-        """Nodes whose worker was stopped by a signal."""
+    def do_stopped(self) -> list[str]:
+        """Workers that were stopped by a signal."""
         return self.processes.stopped()
 
     @request

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from testbed.base.errors import HostError
 from testbed.base.printable import printable
+from testbed.base.process_names import LONGEST, PATTERN
 
 FIX = "see what prints on standard output there (the user's start-up files), and who else is root there"
 LONGEST_TEXT = 2000
@@ -33,6 +34,8 @@ Text = Annotated[str, AfterValidator(plain)]
 Number = Annotated[float, Field(ge=-FAR, le=FAR, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**64)]
 Name = Annotated[str, Field(max_length=LONGEST_TEXT)]
+Process = Annotated[str, Field(max_length=LONGEST, pattern=rf"^{PATTERN}$")]
+"""A process's name, see :mod:`testbed.base.process_names`."""
 
 
 class _Message(BaseModel):
@@ -64,7 +67,7 @@ class Grown(_Message):
 class Exited(_Message):
     """A worker has ended."""
 
-    exit: Whole
+    exit: Process
     status: Whole
     started_s: Number
     ended_s: Number
@@ -135,7 +138,7 @@ _RESULTS: dict[str, Any] = {
     "time": Number,
     "start": Whole,
     "execute": tuple[Whole, Output, Output],
-    "stopped": list[Whole],
+    "stopped": list[Process],
     "shaped": Differs | Shaped,
     "verify": Differs | Shaped,
     "said": Heard,

@@ -44,6 +44,7 @@ class Fleet:
         self._rest: dict[tuple[int, str], bytes] = {}
         self._told_bytes: Counter[tuple[int, str]] = Counter()
         self._exits: queue.SimpleQueue[Exit] = queue.SimpleQueue()
+        self._processes: dict[str, int] = {}
         self._ended: dict[tuple[int, int], int] = {}
         self._changed = threading.Condition()
         self._lost: list[LabError] = []
@@ -88,6 +89,24 @@ class Fleet:
         self._files[node, name] = path
         self._rest[node, name] = b""
         self._told_bytes[node, name] = 0
+
+    def expect(self, process: str, node: int) -> None:
+        """A worker is started on a node, which may tell of its end, once."""
+        self._processes[process] = node
+
+    def node_of(self, process: str) -> int | None:
+        """Where a worker runs; None once its end was told."""
+        return self._processes.get(process)
+
+    def stopped(self) -> list[str]:
+        """Workers that were stopped by a signal, each as its own host says."""
+        told = self.ask("stopped")
+        return [process for process, node in list(self._processes.items()) if process in told[node]]
+
+    def kill(self) -> None:
+        """End every worker; nobody tells of it."""
+        self.ask("kill")
+        self._processes.clear()
 
     def exits(self) -> list[Exit]:
         """Workers that ended since the last call.
@@ -159,10 +178,11 @@ class Fleet:
         if not isinstance(event, Exited):
             for at_s, *rest in event.cpu:
                 self.logs.setdefault(node, CpuLog()).add(local_s(at_s), *rest)
-        elif event.exit != node:
-            raise HostError(f"it tells of the end of the worker on h{event.exit}, and is h{node}", fix=answers.FIX)
+        elif self._processes.get(event.exit) != node:
+            raise HostError(f"it tells of the end of {event.exit}, which does not run there", fix=answers.FIX)
         else:
-            self._exits.put(Exit(node, event.status, local_s(event.started_s), local_s(event.ended_s)))
+            del self._processes[event.exit]
+            self._exits.put(Exit(event.exit, node, event.status, local_s(event.started_s), local_s(event.ended_s)))
 
     def _count(self, node: int) -> None:
         """Raises HostError: the host tells more than can have happened."""

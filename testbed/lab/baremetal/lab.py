@@ -43,7 +43,9 @@ from testbed.lab.base import (
     Reading,
     Running,
     Way,
+    check_launches,
     check_rate,
+    check_target,
     need_torch,
 )
 from topologies import addressing
@@ -84,6 +86,7 @@ class BaremetalLab:
         self._fleet: Fleet | None = None
         self._network: networks.Placement | None = None
         self._topology: Topology | None = None
+        self._started: set[str] = set()
         self._changes: dict[int, LinkChange] = {}
         self._description: dict[str, Any] = {}
         self._ups = 0
@@ -118,6 +121,7 @@ class BaremetalLab:
         pairs = {*pairs, *crossings.pairs(topology)}
         plan = networks.plan(topology, settings, pairs, self.inventory, macs, self.owner, UNDO_S)
         self._topology, self._network, self._changes = topology, plan, {}
+        self._started = set()
         self._ups += 1
         try:
             self._fleet = fleet = Fleet([self._connect(host) for host in plan.hosts])
@@ -200,10 +204,12 @@ class BaremetalLab:
         return ["ssh"]
 
     def launch(self, workers: Sequence[Launch]) -> None:
-        fleet, sent = self._up(), []
+        fleet, sent, requests = self._up(), [], []
+        assert self._topology is not None
+        check_launches(workers, self._topology)
+        self._started |= {worker.process for worker in workers}
         if not all(worker.program for worker in workers):
             fleet.ask("prepare", START_TIMEOUT_S, torch=need_torch(workers))  # so that all start together
-        requests: list[dict[str, Any] | None] = [None] * len(fleet.connections)
         for worker in workers:
             request, files, followed = shipping.request(worker, self._site(worker.node))
             for name, path in followed.items():
@@ -211,10 +217,13 @@ class BaremetalLab:
             Path(worker.log).touch()
             connection = fleet.connections[worker.node]
             sent += [(connection, connection.put(name, data, mode)) for name, (data, mode) in files.items()]
-            requests[worker.node] = request
+            requests.append((connection, request))
+            fleet.expect(worker.process, worker.node)
         for connection, answer in sent:
             connection.end(answer)
-        fleet.ask_each("launch", requests, START_TIMEOUT_S)
+        started = [(connection, connection.begin("launch", **request)) for connection, request in requests]
+        for connection, answer in started:
+            connection.end(answer, START_TIMEOUT_S)
 
     def _site(self, node: int) -> shipping.Site:
         return shipping.Site(self._plan().hosts[node], self._plan().physical, self._ups, self._token)
@@ -222,11 +231,11 @@ class BaremetalLab:
     def exits(self) -> list[Exit]:
         return self._up().exits()
 
-    def stopped(self) -> list[int]:
-        return [node for node, stopped in enumerate(self._up().ask("stopped")) if node in stopped]
+    def stopped(self) -> list[str]:
+        return self._up().stopped()
 
     def kill(self) -> None:
-        self._up().ask("kill")
+        self._up().kill()
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
         raise LabError(
@@ -234,8 +243,18 @@ class BaremetalLab:
             fix="take the lab netns",
         )
 
-    def signal(self, node: int, number: int) -> None:
-        self._up().connections[node].ask("signal", number=number)
+    def signal(self, target: str, number: int) -> None:
+        fleet, topology = self._up(), self._topology
+        assert topology is not None
+        check_target(target, topology, self._started)
+        if topology.index.get(target, 0) >= len(fleet.connections):
+            raise LabError(
+                f"{target} is a switch of the network that is there; nothing of ours runs on it", fix="name a host"
+            )
+        if target in topology.index:
+            fleet.connections[topology.index[target]].ask("signal", number=number)
+        elif (node := fleet.node_of(target)) is not None:
+            fleet.connections[node].ask("signal_worker", number=number, process=target)
 
     def start(self, node: int, program: Program, log: str) -> Running:
         fleet, site = self._up(), self._site(node)

@@ -39,10 +39,10 @@ END_S = 5.0
 
 @dataclass
 class Child:
-    """A process that was started: a worker has a ``node`` and is told of when it ends, with its ``outputs``."""
+    """A process that was started: a ``worker`` has a name, and is told of when it ends, with its ``outputs``."""
 
     started_s: float
-    node: int | None = None
+    worker: str | None = None
     run: int | None = None
     followed: Mapping[str, Growth] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
@@ -86,12 +86,12 @@ class Processes:
         return {name: Growth(self.below(name), MOST_TOLD_BYTES) for name in names}
 
     def worker(
-        self, body: Callable[[], int], log: str, node: int, followed: Sequence[str], outputs: Sequence[str]
+        self, body: Callable[[], int], log: str, name: str, followed: Sequence[str], outputs: Sequence[str]
     ) -> None:
         """Fork one: ``body`` in a process of its own."""
-        for name in followed:
-            self.room_for(name).unlink(missing_ok=True)
-        child = Child(time.monotonic(), node=node, followed=self._growths(followed), outputs=tuple(outputs))
+        for path in followed:
+            self.room_for(path).unlink(missing_ok=True)
+        child = Child(time.monotonic(), worker=name, followed=self._growths(followed), outputs=tuple(outputs))
         self._children[self._fork(body, self.room_for(log))] = child
 
     def beside(self, body: Callable[[], int], log: str, followed: str, keep: int | None = None) -> int:
@@ -104,16 +104,24 @@ class Processes:
     def signal(self, number: int, pid: int | None) -> None:
         """Signal one program's session, or all; one that has ended has no number any more."""
         self.reap()
-        for one in [child for child in self._children if pid in (None, child)]:
+        self._signal(number, [child for child in self._children if pid in (None, child)])
+
+    def signal_worker(self, number: int, name: str) -> None:
+        """Signal one worker's session."""
+        self.reap()
+        self._signal(number, [pid for pid, child in self._children.items() if child.worker == name])
+
+    def _signal(self, number: int, pids: Iterable[int]) -> None:
+        for pid in pids:
             with as_root(), suppress(ProcessLookupError):
-                signal_group(one, number)
+                signal_group(pid, number)
 
     def kill_workers(self) -> None:
         """End every worker; nobody is told."""
         self.reap()
-        for pid in [pid for pid, child in self._children.items() if child.node is not None]:
+        for pid in [pid for pid, child in self._children.items() if child.worker is not None]:
             self._end(pid)
-        self._ended = [child for child in self._ended if child.node is None]
+        self._ended = [child for child in self._ended if child.worker is None]
 
     def kill_all(self) -> None:
         """End everything, and tell of nothing any more."""
@@ -122,11 +130,11 @@ class Processes:
         self._end_orphans()
         self._ended.clear()
 
-    def stopped(self) -> list[int]:
-        """Nodes whose worker was stopped by a signal."""
+    def stopped(self) -> list[str]:
+        """Workers that were stopped by a signal."""
         self.reap()
-        workers = {pid: child.node for pid, child in self._children.items() if child.node is not None}
-        return [node for pid, node in workers.items() if is_stopped(pid)]
+        workers = {pid: child.worker for pid, child in self._children.items() if child.worker is not None}
+        return [name for pid, name in workers.items() if is_stopped(pid)]
 
     def reap(self) -> None:
         """Collect who has ended, orphans included, and tell of those that were started here."""
@@ -150,12 +158,12 @@ class Processes:
             if all(_tell_pieces(child) for _ in range(PIECES_AT_END)):
                 continue
             self._ended.remove(child)
-            if child.node is None:
+            if child.worker is None:
                 tell(ended=child.run, status=child.status)
                 continue
             for name in child.outputs:
                 self._tell_whole(name)
-            tell(exit=child.node, status=child.status, started_s=child.started_s, ended_s=child.ended_s)
+            tell(exit=child.worker, status=child.status, started_s=child.started_s, ended_s=child.ended_s)
 
     def _tell_whole(self, name: str) -> None:
         """Of what is no file, as of none, nothing: who wants it says that it is missing."""

@@ -69,7 +69,7 @@ def request(worker: Launch, site: Site) -> tuple[dict[str, Any], Files, dict[str
     place = Shipment(site, Path(worker.job).parent.absolute() if worker.job else None)
     log = site.log(worker.log)
     followed = {log: Path(worker.log)}
-    found: dict[str, Any] = {"node": worker.node, "job": "", "log": log, "samples": None, "outputs": []}
+    found: dict[str, Any] = {"process": worker.process, "job": "", "log": log, "samples": None, "outputs": []}
     if worker.job:
         job = json.loads(Path(worker.job).read_text())
         samples, outputs = place.name(job["samples"]), [job["weights"]] if job.get("weights") else []

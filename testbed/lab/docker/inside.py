@@ -87,7 +87,7 @@ class Inside:
     @request
     def run(self, words: Sequence[str], environment: Mapping[str, str], folder: str, files: Sequence[int]) -> int:
         """Start a program; files: standard input, output, error, and the stream for its status. Its PID here."""
-        launch = Launch(0, "", "", Program(tuple(words), environment, folder))
+        launch = Launch("", 0, "", "", Program(tuple(words), environment, folder))
         return self._processes.call(self._place, lambda: run_program(launch), files[:3], by_stream(files[3]))
 
     @request

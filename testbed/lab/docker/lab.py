@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from testbed.base.errors import LabError, PrivilegeError
-from testbed.lab.base import Exit, Launch, LinkSettings, Program, Running
+from testbed.lab.base import Exit, Launch, LinkSettings, Program, Running, check_launches
 from testbed.lab.docker import image
 from testbed.lab.docker.agent import CONTROL
 from testbed.lab.docker.container import Container
@@ -64,6 +64,7 @@ WORKER = "workloads.worker"
 
 @dataclass
 class _Worker:
+    node: int
     pid: int
     attached: Attached
     started_s: float
@@ -87,7 +88,7 @@ class DockerLab(NetnsLab):
         self._reads: tuple[Path, ...] = ()
         self._listener: Listener | None = None
         self._hosts: dict[int, Container] = {}
-        self._workers: dict[int, _Worker] = {}
+        self._workers: dict[str, _Worker] = {}
         super().__init__(every_address=every_address)
 
     def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
@@ -216,6 +217,8 @@ class DockerLab(NetnsLab):
         ]
 
     def launch(self, workers: Sequence[Launch]) -> None:
+        check_launches(workers, self._needed()[0])
+        self._started |= {worker.process for worker in workers}
         switches = [worker for worker in workers if worker.node not in self._hosts]
         if switches:
             super().launch(switches)
@@ -223,7 +226,7 @@ class DockerLab(NetnsLab):
             if worker.node in self._hosts:
                 started_s = time.monotonic()
                 pid, attached = self._start_logged(worker.node, self._program(worker), worker.log)
-                self._workers[worker.node] = _Worker(pid, attached, started_s)
+                self._workers[worker.process] = _Worker(worker.node, pid, attached, started_s)
 
     def _program(self, worker: Launch) -> Program:
         if worker.program:
@@ -269,21 +272,21 @@ class DockerLab(NetnsLab):
     def exits(self) -> list[Exit]:
         found = super().exits()
         poll, waiting = select.poll(), {}
-        for node, worker in self._workers.items():
+        for process, worker in self._workers.items():
             poll.register(worker.attached.fileno(), select.POLLIN)
-            waiting[worker.attached.fileno()] = node
+            waiting[worker.attached.fileno()] = process
         for fd, _ in poll.poll(0):
             worker = self._workers.pop(waiting[fd])
             try:
                 status = worker.attached.wait()
             except LabError:
-                raise self._hosts[waiting[fd]].ended() from None
-            found.append(Exit(waiting[fd], status, worker.started_s, worker.attached.ended_s))
+                raise self._hosts[worker.node].ended() from None
+            found.append(Exit(waiting[fd], worker.node, status, worker.started_s, worker.attached.ended_s))
         return found
 
-    def stopped(self) -> list[int]:
-        found = super().stopped()
-        return sorted([*found, *(n for n, one in self._workers.items() if self._hosts[n].stopped([one.pid]))])
+    def stopped(self) -> list[str]:
+        on_hosts = [name for name, one in self._workers.items() if self._hosts[one.node].stopped([one.pid])]
+        return [*on_hosts, *super().stopped()]
 
     def kill(self) -> None:
         for worker in self._workers.values():
@@ -293,11 +296,14 @@ class DockerLab(NetnsLab):
         self._workers.clear()
         super().kill()
 
-    def signal(self, node: int, number: int) -> None:
+    def signal(self, target: str, number: int) -> None:
+        node = self._needed()[0].index.get(target)
         if node in self._hosts:
             self._hosts[node].signal_all(number)
+        elif target in self._workers:
+            self._workers[target].attached.signal(number)
         else:
-            super().signal(node, number)
+            super().signal(target, number)
 
     def describe(self) -> dict[str, Any]:
         if not self._hosts:

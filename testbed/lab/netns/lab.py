@@ -35,6 +35,8 @@ from testbed.lab.base import (
     Reading,
     Running,
     Way,
+    check_launches,
+    check_target,
 )
 from testbed.lab.netns.attached import Attached, logged, run_and_collect
 from testbed.lab.netns.blueprint import Blueprint, Builder, StaticRoute, blueprint, crossing, initial_impairments
@@ -90,6 +92,7 @@ class NetnsLab:
         self._leaving = threading.Event()
         self._description: dict[str, Any] = {}
         self._topology: Topology | None = None
+        self._started: set[str] = set()
         self._pairs: list[tuple[int, int]] = []
         self._crossed: dict[int, tuple[StaticRoute, ...]] = {}
         ours, theirs = socket.socketpair()
@@ -111,6 +114,7 @@ class NetnsLab:
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self._topology, self._pairs, self._crossed = topology, list(pairs), {}
+        self._started = set()
         plan = self._blueprint(topology, settings, self._pairs)
         self._description = self._build(plan)
         self._asked = topology, settings, self._pairs
@@ -229,6 +233,8 @@ class NetnsLab:
         self._ask("prepare", timeout_s=WORK_TIMEOUT_S)
 
     def launch(self, workers: Sequence[Launch]) -> None:
+        check_launches(workers, self._needed()[0])
+        self._started |= {worker.process for worker in workers}
         located = [replace(w, job=str(Path(w.job).absolute()), log=str(Path(w.log).absolute())) for w in workers]
         self._ask("launch", located, timeout_s=WORK_TIMEOUT_S)
 
@@ -240,14 +246,16 @@ class NetnsLab:
     def exits(self) -> list[Exit]:
         return cast(list[Exit], self._ask("exits"))
 
-    def stopped(self) -> list[int]:
-        return cast(list[int], self._ask("stopped"))
+    def stopped(self) -> list[str]:
+        return cast(list[str], self._ask("stopped"))
 
     def kill(self) -> None:
         self._ask("kill", timeout_s=WORK_TIMEOUT_S)
 
-    def signal(self, node: int, number: int) -> None:
-        self._ask("signal_node", node, number)
+    def signal(self, target: str, number: int) -> None:
+        topology = self._needed()[0]
+        check_target(target, topology, self._started)
+        self._ask("signal_node" if target in topology.index else "signal_worker", target, number)
 
     def start(self, node: int, program: Program, log: str) -> Running:
         settings = (f"{name}={value}" for name, value in program.environment.items())

@@ -65,7 +65,7 @@ class Processes:
     """Every process that was started on a node and has not ended, and how the workers among them ended."""
 
     def __init__(self) -> None:
-        self._workers: dict[int, tuple[int, float]] = {}  # node and start, by PID
+        self._workers: dict[int, tuple[Launch, float]] = {}  # with its start, by PID
         self._commands: dict[int, Tell] = {}
         self._places: dict[int, Place] = {}
         self._exits: list[Exit] = []
@@ -97,7 +97,7 @@ class Processes:
             _in_child(place, [null, log, log], lambda: body(worker))
         os.close(null)
         os.close(log)
-        self._workers[pid] = worker.node, started_s
+        self._workers[pid] = worker, started_s
         self._places[pid] = place
 
     def reap(self) -> None:
@@ -116,10 +116,10 @@ class Processes:
         found, self._exits = self._exits, []
         return found
 
-    def stopped(self) -> list[int]:
-        """Nodes whose worker was stopped by a signal."""
+    def stopped(self) -> list[str]:
+        """Workers that were stopped by a signal."""
         self.reap()
-        return sorted(node for pid, (node, _) in self._workers.items() if is_stopped(pid))
+        return [worker.process for pid, (worker, _) in self._workers.items() if is_stopped(pid)]
 
     def signal(self, pid: int, number: int) -> None:
         """Signal a command started by :meth:`run` and the processes it started."""
@@ -131,6 +131,13 @@ class Processes:
         self.reap()
         for pid, place in self._places.items():
             if place.name == name:
+                signal_group(pid, number)
+
+    def signal_worker(self, name: str, number: int) -> None:
+        """Signal one worker, and the processes it started."""
+        self.reap()
+        for pid, (worker, _) in self._workers.items():
+            if worker.process == name:
                 signal_group(pid, number)
 
     def kill_workers(self) -> set[int]:
@@ -146,7 +153,7 @@ class Processes:
         while self._workers and time.monotonic() < deadline:
             self._forget_workers(os.WNOHANG)
             time.sleep(LOOK_S)
-        held = {node for node, _ in self._workers.values()}
+        held = {worker.node for worker, _ in self._workers.values()}
         for pid in self._workers:
             enclosure = self._places[pid].enclosure
             assert enclosure is not None  # as all workers have
@@ -173,8 +180,8 @@ class Processes:
     def _ended(self, pid: int, status: int) -> None:
         self._places.pop(pid, None)  # orphans have none
         if pid in self._workers:
-            node, started_s = self._workers.pop(pid)
-            self._exits.append(Exit(node, status, started_s, time.monotonic()))
+            worker, started_s = self._workers.pop(pid)
+            self._exits.append(Exit(worker.process, worker.node, status, started_s, time.monotonic()))
         elif pid in self._commands:
             self._commands.pop(pid)(STATUS.pack(status, time.monotonic()))
 

@@ -315,8 +315,8 @@ class Sandbox:
         self._processes.reap()
         return self._processes.exits()
 
-    def stopped(self) -> list[int]:
-        """Nodes whose worker does not run."""
+    def stopped(self) -> list[str]:
+        """Workers that do not run."""
         return self._processes.stopped()
 
     def kill(self) -> None:
@@ -324,9 +324,13 @@ class Sandbox:
         for node in self._processes.kill_workers():
             self._enclosures.pop(node).close()
 
-    def signal_node(self, node: int, number: int) -> None:
+    def signal_node(self, name: str, number: int) -> None:
         """Signal everything that was started on a node."""
-        self._processes.signal_node(self._place(node).name, number)
+        self._processes.signal_node(name, number)
+
+    def signal_worker(self, name: str, number: int) -> None:
+        """Signal one worker."""
+        self._processes.signal_worker(name, number)
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
         """Change links that are in use."""

@@ -42,6 +42,7 @@ class Context:
         scale: the workload's, which divides rates.
         links: what links are beyond their rate and delay, for an event that ends to put back.
         number: of the perturbation in its trial.
+        processes: the node of each process of the trial, by the process's name.
     """
 
     topology: Topology
@@ -50,6 +51,7 @@ class Context:
     links: LinkSettings
     seed: int
     number: int
+    processes: Mapping[str, int]
 
     def random(self) -> np.random.Generator:
         """Random numbers of this perturbation's own, so that adding another one leaves them as they were."""
@@ -99,12 +101,12 @@ class Perturbation(Group):
 
     @property
     def stops(self) -> Sequence[str]:
-        """Nodes that it lets stand still."""
+        """Nodes and processes that it lets stand still."""
         return ()
 
     @property
     def kills(self) -> Sequence[str]:
-        """Nodes whose processes it kills."""
+        """Nodes whose processes it kills, and processes."""
         return ()
 
     @property

@@ -15,10 +15,11 @@ from testbed.perturb.kinds.base import Context, Names, Timed
 
 
 class Freeze(Timed):
-    """A host stops: its processes stand still, and its links carry nothing."""
+    """A host stops: its processes stand still, and its links carry nothing. Or one process stands still."""
 
     kind: Literal["freeze"]
     hosts: Names = Field(examples=["[h0]"])
+    """Hosts; or processes such as ``h0.daemon``, whose hosts go on."""
 
     drops_packets: ClassVar[bool] = True
     disturbs_tcp: ClassVar[bool] = True
@@ -28,10 +29,15 @@ class Freeze(Timed):
         return self.hosts
 
     def events(self, context: Context) -> Sequence[Event]:
-        """A machine that stands still takes no packet either, so its links are blocked both ways."""
-        frozen = tuple(targets.hosts(context.topology, self.hosts))
-        links = targets.links(context.topology, self.hosts, "both")
+        """A machine that stands still takes no packet either, so its links are blocked both ways. Where one of its
+        processes stands still, the machine does not."""
+        topology = context.topology
+        for name in self.hosts:
+            targets.reached(topology, context.processes, name)
+        hosts = [name for name in self.hosts if name in topology.index]
+        targets.hosts(topology, hosts)
+        links = targets.links(topology, hosts, "both")
         what = f"{', '.join(self.hosts)} frozen"
         begin, *end = halting(self.window(what, blocking(links, True), blocking(links, False)))
-        stop, go = (tuple(Signals(number, node=host) for host in frozen) for number in (signal.SIGSTOP, signal.SIGCONT))
-        return [replace(begin, signals=stop, stops=frozen), *(replace(event, signals=go) for event in end)]
+        stop, go = (tuple(Signals(number, name) for name in self.hosts) for number in (signal.SIGSTOP, signal.SIGCONT))
+        return [replace(begin, signals=stop, stops=tuple(self.hosts)), *(replace(event, signals=go) for event in end)]

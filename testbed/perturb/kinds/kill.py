@@ -15,11 +15,12 @@ from testbed.perturb.moments import Moment, When
 
 
 class Kill(Perturbation):
-    """Every process of a node is killed: a worker, a server, or a switch that aggregates."""
+    """Every process of a node is killed: a worker, a server, or a switch that aggregates. Or one process is."""
 
     kind: Literal["kill"]
     at: When = Field(examples=["3 s"])
     nodes: Names = Field(examples=["[h0]"])
+    """Nodes; or processes such as ``h0.daemon``."""
 
     disturbs_tcp: ClassVar[bool] = True
 
@@ -32,6 +33,7 @@ class Kill(Perturbation):
         return self.nodes
 
     def events(self, context: Context) -> Sequence[Event]:
-        nodes = tuple(targets.node(context.topology, name) for name in self.nodes)
-        signals = tuple(Signals(signal.SIGKILL, node=node) for node in nodes)
-        return [Event(self.at, self.kind, f"{', '.join(self.nodes)} killed", signals=signals, kills=nodes)]
+        reached = [targets.reached(context.topology, context.processes, name) for name in self.nodes]
+        ended = tuple(process for some in reached for process in some)
+        signals = tuple(Signals(signal.SIGKILL, target=name) for name in self.nodes)
+        return [Event(self.at, self.kind, f"{', '.join(self.nodes)} killed", signals=signals, kills=ended)]

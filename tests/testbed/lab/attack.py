@@ -105,7 +105,7 @@ def attack(lab: Lab, folder: Path, ground: Ground = NAMESPACES, files: int = FIL
         start = "/" if ground.is_shared else OWN_FOLDER
         lab.launch(
             [
-                Launch(node, "", str(folder / f"h{node}.log"), Program(words, {"OWN": places[node]}, start))
+                Launch(f"h{node}", node, "", str(folder / f"h{node}.log"), Program(words, {"OWN": places[node]}, start))
                 for node, words in enumerate((hostile, ("sh", "-c", WORKS)))
             ]
         )

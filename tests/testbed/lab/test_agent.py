@@ -79,14 +79,16 @@ def launched(lab: NetnsLab, launches: list[Launch]) -> list[Exit]:
 def test_a_program_runs_in_place_of_a_worker_and_its_times_are_known(lab: NetnsLab, tmp_path: Path) -> None:
     program = Program(("sh", "-c", "echo $WORD; pwd; uname -n; sleep 0.3; exit 5"), {"WORD": "one two"}, str(tmp_path))
     begin_s = time.monotonic()
-    (exit,) = launched(lab, [Launch(1, "", str(tmp_path / "log"), program)])
+    (exit,) = launched(lab, [Launch("h1", 1, "", str(tmp_path / "log"), program)])
     assert (exit.node, exit.status) == (1, 5)
     assert begin_s <= exit.started_s <= exit.ended_s - 0.3 <= time.monotonic() - 0.3
     assert (tmp_path / "log").read_text() == f"one two\n{tmp_path}\nh1\n"
 
 
 def test_a_program_that_is_not_there_says_so_in_its_log(lab: NetnsLab, tmp_path: Path) -> None:
-    (exit,) = launched(lab, [Launch(0, "", str(tmp_path / "log"), Program(("no-such-thing",), {}, str(tmp_path)))])
+    (exit,) = launched(
+        lab, [Launch("h0", 0, "", str(tmp_path / "log"), Program(("no-such-thing",), {}, str(tmp_path)))]
+    )
     assert exit.status == 127
     problem = f"cannot start no-such-thing in {tmp_path}: No such file or directory"
     assert (tmp_path / "log").read_text() == f"h0: [Errno 2] {problem}\n"

@@ -25,7 +25,6 @@ LABS = ROOT / "testbed" / "lab"
 EXCEPTIONS = {
     "testbed/cli/containers.py": "testbed image is a command about one lab",
     "testbed/cli/hosts.py": "testbed hosts is a command about one lab",
-    "testbed/experiment/expand.py": "which lab has no agent for mpirun is still asked by name",
 }
 NAMED = re.compile(rf"\b({'|'.join(BUILT_IN)})\b")
 

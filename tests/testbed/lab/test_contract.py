@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.base.errors import LabError, MissingToolError, PrivilegeError
+from testbed.base.errors import LabError, MissingToolError, PrivilegeError, SpecError
+from testbed.base.process_names import file_name
 from testbed.lab.base import Burst, Lab, Launch, LinkChange, LinkSettings, Program, Way
 from testbed.lab.choice import opener
 from tests.patience import PATIENCE_S, until
@@ -124,7 +125,7 @@ def test_programs_run_on_their_nodes_and_their_ends_are_told(lab: Lab, tmp_path:
     scripts = {0: "echo $COLOUR $PWD", 1: "exit 7", 2: "kill -9 $$"}
     lab.launch(
         [
-            Launch(node, "", str(tmp_path / f"{node}.log"), shell(script, tmp_path, COLOUR="blue"))
+            Launch(f"h{node}", node, "", str(tmp_path / f"{node}.log"), shell(script, tmp_path, COLOUR="blue"))
             for node, script in scripts.items()
         ]
     )
@@ -140,22 +141,88 @@ def test_a_stopped_worker_is_named_and_goes_on(lab: Lab, tmp_path: Path) -> None
     log, go = tmp_path / "log", tmp_path / "h1" / "go"  # in its own folder
     # Nothing is forked once it is ready: a shell that waits for its child to begin is not stopped before that.
     script = "mkdir -p h1; mkfifo h1/go; echo ready; read line <h1/go; exit 3"
-    lab.launch([Launch(1, "", str(log), shell(script, tmp_path))])
+    lab.launch([Launch("h1", 1, "", str(log), shell(script, tmp_path))])
     until_written(log)
-    lab.signal(1, signal.SIGSTOP)
-    until(lambda: lab.stopped() == [1])
-    lab.signal(1, signal.SIGCONT)
+    lab.signal("h1", signal.SIGSTOP)
+    until(lambda: lab.stopped() == ["h1"])
+    lab.signal("h1", signal.SIGCONT)
     assert lab.execute(1, ["sh", "-c", f"echo >{go}"], PATIENCE_S).status == 0
     assert [(one.node, one.status) for one in ended(lab, 1)] == [(1, 3)]
 
 
+def named(process: str, script: str, folder: Path, node: int = 1) -> Launch:
+    return Launch(process, node, "", str(folder / f"{file_name(process)}.log"), shell(script, folder))
+
+
+def test_a_node_has_several_processes_each_with_its_own_end_and_log(lab: Lab, tmp_path: Path) -> None:
+    up(lab)
+    scripts = {"h1": "echo own; exit 3", "h1.daemon": "echo daemon; exit 4", "a/h1": "echo of a; exit 5"}
+    lab.launch([named(process, script, tmp_path) for process, script in scripts.items()])
+    exits = ended(lab, 3)
+    assert {one.process: (one.node, one.status) for one in exits} == {"h1": (1, 3), "h1.daemon": (1, 4), "a/h1": (1, 5)}
+    logs = {name: (tmp_path / f"{name}.log").read_text() for name in ("h1", "h1.daemon", "a+h1")}
+    assert logs == {"h1": "own\n", "h1.daemon": "daemon\n", "a+h1": "of a\n"}
+
+
+def test_one_process_of_a_node_is_stopped_or_killed_and_the_others_go_on(lab: Lab, tmp_path: Path) -> None:
+    up(lab)
+    script = "echo ready; exec sleep 60"  # nothing is forked, see above
+    lab.launch([named(process, script, tmp_path) for process in ("h1", "h1.daemon", "a/h1")])
+    for name in ("h1", "h1.daemon", "a+h1"):
+        until_written(tmp_path / f"{name}.log")
+    lab.signal("h1.daemon", signal.SIGSTOP)
+    until(lambda: lab.stopped() == ["h1.daemon"])
+    lab.signal("h1.daemon", signal.SIGCONT)
+    until(lambda: lab.stopped() == [])
+    lab.signal("h1.daemon", signal.SIGKILL)
+    assert [(one.process, one.status) for one in ended(lab, 1)] == [("h1.daemon", -signal.SIGKILL)]
+    lab.signal("h1.daemon", signal.SIGKILL)  # which has ended
+    lab.signal("h1", signal.SIGTERM)  # whatever is on the node
+    assert {one.process: one.status for one in ended(lab, 2)} == dict.fromkeys(["h1", "a/h1"], -signal.SIGTERM)
+    with pytest.raises(LabError, match=r"there is no node or process 'h1\.deamon' in this lab"):
+        lab.signal("h1.deamon", signal.SIGKILL)
+
+
+def test_all_processes_of_a_node_write_in_its_folder_and_nowhere_else(real: Lab, tmp_path: Path) -> None:
+    up(real)
+    launches = []
+    for process in ("h1", "h1.daemon", "a/h1"):
+        name = file_name(process)
+        script = f"echo {name} >h1/{name} && ! touch h2/{name} {name} ../{name}"
+        launches.append(named(process, script, tmp_path))
+    real.launch(launches)
+    assert {one.process: one.status for one in ended(real, 3)} == {"h1": 0, "h1.daemon": 0, "a/h1": 0}
+    assert {path.name: path.read_text() for path in (tmp_path / "h1").iterdir()} == {
+        name: f"{name}\n" for name in ("h1", "h1.daemon", "a+h1")
+    }
+    assert not list((tmp_path / "h2").iterdir())
+
+
+@pytest.mark.parametrize("name", ["", "../h1"])  # tests/testbed/base/test_process_names.py has more
+def test_a_name_is_no_path_and_not_too_long(lab: Lab, tmp_path: Path, name: str) -> None:
+    up(lab)
+    with pytest.raises(SpecError, match="a process cannot be called"):
+        lab.launch([Launch(name, 1, "", str(tmp_path / "log"), shell("exit 0", tmp_path))])
+
+
+def test_a_name_is_one_process(lab: Lab, tmp_path: Path) -> None:
+    up(lab)
+    with pytest.raises(LabError, match=r"two processes are called h1\.daemon"):
+        lab.launch([named("h1.daemon", "exit 0", tmp_path)] * 2)
+    with pytest.raises(LabError, match="the process h2 is to run on h1, and has the name of another node"):
+        lab.launch([named("h2", "exit 0", tmp_path)])
+    for _ in range(2):  # again, once it has ended
+        lab.launch([named("h1.daemon", "exit 0", tmp_path)])
+        assert [one.process for one in ended(lab, 1)] == ["h1.daemon"]
+
+
 def test_workers_can_be_killed_and_the_network_stays(lab: Lab, tmp_path: Path) -> None:
     up(lab)
-    lab.launch([Launch(node, "", str(tmp_path / f"{node}.log"), shell("sleep 60", tmp_path)) for node in (0, 1)])
+    lab.launch([named(f"h{node}", "sleep 60", tmp_path, node) for node in (0, 1)])
     lab.kill()
     assert lab.exits() == []
     lab.verify()
-    lab.launch([Launch(0, "", str(tmp_path / "again.log"), shell("exit 0", tmp_path))])
+    lab.launch([Launch("h0", 0, "", str(tmp_path / "again.log"), shell("exit 0", tmp_path))])
     assert [(one.node, one.status) for one in ended(lab, 1)] == [(0, 0)]
 
 
@@ -189,7 +256,7 @@ def test_rates_and_queues_change_while_it_is_up(lab: Lab) -> None:
 def test_down_ends_what_runs(lab: Lab, tmp_path: Path) -> None:
     up(lab)
     log, seconds = tmp_path / "log", unlike_any()
-    lab.launch([Launch(0, "", str(log), shell(f"echo ready; exec sleep {seconds}", tmp_path))])
+    lab.launch([Launch("h0", 0, "", str(log), shell(f"echo ready; exec sleep {seconds}", tmp_path))])
     until_written(log)
     until(lambda: running(seconds))
     lab.down()
@@ -280,7 +347,8 @@ if __name__ == "__main__":
     lab.share(Path({folder!r}))
     lab.require(topology, LinkSettings())
     lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
-    lab.launch([Launch(0, "", {log!r}, Program(("sh", "-c", "echo ready; exec sleep {seconds}"), {{}}, {folder!r}))])
+    program = Program(("sh", "-c", "echo ready; exec sleep {seconds}"), {{}}, {folder!r})
+    lab.launch([Launch("h0", 0, "", {log!r}, program)])
     time.sleep(600)
 """
 

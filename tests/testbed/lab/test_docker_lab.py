@@ -156,7 +156,7 @@ def test_programs_report_how_they_ended(lab: DockerLab, tmp_path: Path) -> None:
 
     def launch(node: int, script: str) -> Launch:
         program = Program(("sh", "-c", script), {"COLOUR": "blue"}, str(tmp_path))
-        return Launch(node, "", str(tmp_path / f"{node}.log"), program)
+        return Launch(topology.nodes[node].name, node, "", str(tmp_path / f"{node}.log"), program)
 
     lab.launch([launch(0, "echo $COLOUR $(pwd) $(hostname); exit 3"), launch(switch, "hostname")])
     first, second = ended_by_node(lab, 2)
@@ -166,9 +166,9 @@ def test_programs_report_how_they_ended(lab: DockerLab, tmp_path: Path) -> None:
     assert (tmp_path / f"{switch}.log").read_text() == "s0\n"
 
     lab.launch([launch(0, "sleep 100"), launch(1, "sleep 100"), launch(2, "kill -STOP $$")])
-    lab.signal(0, signal.SIGKILL)
+    lab.signal("h0", signal.SIGKILL)
     assert [(one.node, one.status) for one in ended_by_node(lab, 1)] == [(0, -signal.SIGKILL)]
-    assert until(lab.stopped) == [2]
+    assert until(lab.stopped) == ["h2"]
     lab.kill()
     assert lab.exits() == []
     assert lab.execute(1, ["ps", "-eo", "comm"], 5).stdout.count("sleep") == 0
@@ -208,7 +208,7 @@ def test_two_labs_do_not_see_each_other(lab: DockerLab) -> None:
 def test_a_container_that_somebody_ends_is_named(lab: DockerLab, tmp_path: Path) -> None:
     lab.share(tmp_path)
     up(lab, "star(hosts=2)")
-    lab.launch([Launch(1, "", str(tmp_path / "log"), Program(("sleep", "100"), {}, "/"))])
+    lab.launch([Launch("h1", 1, "", str(tmp_path / "log"), Program(("sleep", "100"), {}, "/"))])
     victim = next(one for one in ours(lab) if one.name.endswith("-h1"))
     Daemon().remove(victim.id)
     with pytest.raises(LabError, match="the container of h1 has ended"):

@@ -141,7 +141,7 @@ def run(lab: NetnsLab, folder: Path, script: str, reads: tuple[Path, ...] = (), 
     log = folder / "log"
     environment = {"OWN": str(own), "AGENT": " ".join(lab.agent()) if reach else ""}
     program = Program(("sh", "-c", script), environment, str(reads[0]) if reads else "/")
-    lab.launch([Launch(0, "", str(log), program)])
+    lab.launch([Launch("h0", 0, "", str(log), program)])
     while not lab.exits():
         time.sleep(0.02)
     return log.read_text().splitlines()
@@ -155,7 +155,7 @@ def test_our_own_workers_have_no_more_rights_than_others(tmp_path: Path) -> None
         lab.share(tmp_path)
         lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
         sleeper = Program(("sleep", "60"), {}, "/")
-        lab.launch([Launch(0, str(job), str(log), torch=False), Launch(1, "", str(log), sleeper)])
+        lab.launch([Launch("h0", 0, str(job), str(log), torch=False), Launch("h1", 1, "", str(log), sleeper)])
         waiting = os.open(job, os.O_WRONLY)  # once our worker reads it
         confined = "grep -h CapEff $(grep -l 'NoNewPrivs:.1' /proc/[0-9]*/status)"
         found = until(lambda: _two(lab.execute(0, ["sh", "-c", confined], 10).stdout.split()[1::2]))
@@ -175,12 +175,12 @@ def test_a_worker_that_its_own_process_traces_is_ended_all_the_same(tmp_path: Pa
     with NetnsLab() as lab:
         lab.share(tmp_path)
         lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
-        lab.launch([Launch(0, "", str(log), Program((attack.PYTHON, "-c", TRACED), {}, "/"))])
+        lab.launch([Launch("h0", 0, "", str(log), Program((attack.PYTHON, "-c", TRACED), {}, "/"))])
         until(lambda: log.read_text() == "traced\n")
         began_s = time.monotonic()
         lab.kill()
         assert time.monotonic() - began_s < 10
-        lab.launch([Launch(0, "", str(log), Program(("echo", "again"), {}, "/"))])
+        lab.launch([Launch("h0", 0, "", str(log), Program(("echo", "again"), {}, "/"))])
         assert [(one.node, one.status) for one in ended(lab, 1)] == [(0, 0)]
     assert log.read_text() == "traced\nagain\n"
 

@@ -143,7 +143,7 @@ def test_a_program_beside_the_workers_has_its_environment_and_takes_signals(lab:
     here, there = (lab.start(host, program, str(tmp_path / f"{host}.log")) for host in (0, 1))
     until(lambda: (tmp_path / "0.log").read_text().endswith("\n"))
     assert (tmp_path / "0.log").read_text() == f"blue {tmp_path} h0\n"
-    lab.signal(0, signal.SIGKILL)
+    lab.signal("h0", signal.SIGKILL)
     assert here.wait() == -signal.SIGKILL
     there.signal(signal.SIGTERM)
     assert there.wait() == -signal.SIGTERM
@@ -311,7 +311,7 @@ def test_a_closed_lab_says_so() -> None:
 
 def test_workers_report_how_they_ended(lab: NetnsLab, tmp_path: Path) -> None:
     up(lab, "star(hosts=2)")
-    lab.launch([Launch(1, str(tmp_path / "none.json"), str(tmp_path / "h1.log"))])
+    lab.launch([Launch("h1", 1, str(tmp_path / "none.json"), str(tmp_path / "h1.log"))])
     exits = until(lab.exits)
     assert [(exit.node, exit.status) for exit in exits] == [(1, 1)]
     assert 0 < exits[0].started_s < exits[0].ended_s < time.monotonic()

@@ -50,7 +50,7 @@ def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path)
     ]
     with (
         Patching(lab, topology) as patching,
-        Conductor(schedule(moves, topology, 1, 1.0, LinkSettings()), lab, {}, tmp_path, patching) as conductor,
+        Conductor(schedule(moves, topology, 1, 1.0, LinkSettings(), {}), lab, {}, tmp_path, patching) as conductor,
     ):
         conductor.begin()
         until(lambda: [record.done_s is None for record in conductor.records] == [False] * 3)
@@ -87,7 +87,7 @@ def test_a_process_asks_and_its_traffic_takes_the_new_circuit(tmp_path: Path) ->
         with Patching(lab, topology, [samples]) as patching:
             request = json.dumps({"kind": "request", "rings": OTHER})
             program = Program((sys.executable, str(ASK), str(samples), address, request), {}, str(tmp_path))
-            lab.launch([Launch(0, "", str(log), program)])
+            lab.launch([Launch("h0", 0, "", str(log), program)])
             until(lab.exits)
         assert log.read_text().split() == ["ttl=63", "ttl=64"]
     (record,) = patching.records
@@ -167,7 +167,7 @@ def test_a_group_that_says_too_much_or_too_little(keys: dict[str, Any], problem:
 def test_moves_need_panels_and_flips_need_look_ahead(read: Callable[..., list[Any]]) -> None:
     (move,) = read({"kind": "circuits", "rings": [1]})
     with pytest.raises(SpecError, match=r"star\(hosts=3\) has no patch panels"):
-        schedule([move], build("star(hosts=3)", rate_bps=10**8), 1, 1.0, LinkSettings())
+        schedule([move], build("star(hosts=3)", rate_bps=10**8), 1, 1.0, LinkSettings(), {})
     with pytest.raises(SpecError, match="these patch panels have no look-ahead ports"):
         circuits(flip="all").moved(panels("servers=6,degree=2"))
     with pytest.raises(SpecError, match="has no node 'h9'"):

@@ -40,7 +40,7 @@ def line(path: Path, **fields) -> None:
 def test_events_of_all_streams_come_in_the_order_of_their_moments(tmp_path: Path) -> None:
     lab, samples = FakeLab(), tmp_path / "h0.jsonl"
     streams = (iter([event(1, time_s=0.05), event(2, time_s=0.3)]), iter([event(3, time_s=0.15)]))
-    with Conductor(Schedule(streams), lab, {0: samples}, tmp_path) as conductor:
+    with Conductor(Schedule(streams), lab, {"h0": samples}, tmp_path) as conductor:
         time.sleep(0.1)
         assert not lab.notes  # training has not begun
         begun_s = time.monotonic()
@@ -56,7 +56,7 @@ def test_events_of_all_streams_come_in_the_order_of_their_moments(tmp_path: Path
 
 def test_an_iteration_counts_from_the_line_at_its_end(tmp_path: Path) -> None:
     lab, samples = FakeLab(), tmp_path / "h0.jsonl"
-    with Conductor(Schedule((iter([event(1, iteration=2)]),)), lab, {0: samples}, tmp_path) as conductor:
+    with Conductor(Schedule((iter([event(1, iteration=2)]),)), lab, {"h0": samples}, tmp_path) as conductor:
         line(samples, kind="begin", time=time.monotonic())
         line(samples, kind="iteration", i=0, end=time.monotonic())
         time.sleep(0.1)
@@ -74,7 +74,7 @@ def test_an_iteration_counts_from_the_line_at_its_end(tmp_path: Path) -> None:
 
 def test_what_never_came_is_recorded_unless_nothing_is_missed(tmp_path: Path) -> None:
     streams = (iter([event(1, time_s=60)]), iter([event(2, iteration=9, optional=True)]))
-    with Conductor(Schedule(streams), FakeLab(), {0: tmp_path / "none.jsonl"}, tmp_path) as conductor:
+    with Conductor(Schedule(streams), FakeLab(), {"h0": tmp_path / "none.jsonl"}, tmp_path) as conductor:
         pass
     assert [(record.what, record.begun_s) for record in conductor.records] == [("link 1", None)]
     assert timeline(conductor.records, 0.0)[0] | {"what": ""} == {
@@ -106,31 +106,31 @@ def test_a_refused_event_says_why_and_the_next_one_comes(tmp_path: Path) -> None
 
 
 def test_a_trial_that_lost_a_node_by_order_says_so(tmp_path: Path) -> None:
-    killed = Event(Moment(time_s=0.0), "kill", "h1 killed", kills=(1,))
+    killed = Event(Moment(time_s=0.0), "kill", "h1 killed", kills=("h1",))
     with Conductor(Schedule((iter([killed]),)), FakeLab(), {}, tmp_path) as conductor:
         conductor.begin()
         until(lambda: conductor.kills)
-    error = conductor.blamed(WorkerError("the worker on h1 was killed by SIGKILL", fix="x"), ["h0", "h1"])
+    error = conductor.blamed(WorkerError("the worker on h1 was killed by SIGKILL", fix="x"))
     assert isinstance(error, WorkerError)
     assert error.problem == "after perturb had killed h1: the worker on h1 was killed by SIGKILL"
     assert error.fix == "remove the kill, with which this trial ends"
     assert error.by_perturb
     with pytest.raises(WorkerError):
         raise error
-    other = conductor.blamed(error, ["h0", "h1"], instead=", or take rina")
+    other = conductor.blamed(error, instead=", or take rina")
     assert other.fix == "remove the kill, with which this trial ends, or take rina"
 
 
 def test_a_scheme_that_goes_on_fails_of_something_else_than_a_kill(tmp_path: Path) -> None:
     """Unless it is about the node that was killed, as where no worker is left."""
-    killed = Event(Moment(time_s=0.0), "kill", "h1 killed", kills=(1,))
+    killed = Event(Moment(time_s=0.0), "kill", "h1 killed", kills=("h1",))
     with Conductor(Schedule((iter([killed]),)), FakeLab(), {}, tmp_path) as conductor:
         conductor.begin()
         until(lambda: conductor.kills)
     error = WorkerError("the worker on h0 ended with exit status 1", fix="x")
-    for node, by_perturb in ((0, False), (1, True)):
-        error.node = node
-        told = conductor.blamed(error, ["h0", "h1"], goes_on=True)
+    for process, by_perturb in (("h0", False), ("h1", True)):
+        error.process = process
+        told = conductor.blamed(error, goes_on=True)
         assert (told.fix, told.by_perturb) == ("x", by_perturb)
         assert told.problem == "after perturb had killed h1: the worker on h0 ended with exit status 1"
 
@@ -152,17 +152,17 @@ def test_a_trial_that_waits_for_what_stands_still_says_so(tmp_path: Path) -> Non
     with Conductor(halted(None), FakeLab(), {}, tmp_path) as conductor:
         conductor.begin()
         until(lambda: conductor.halted)
-    told = conductor.blamed(TrialTimeoutError("no rank did anything", fix="x"), [], instead=", or take rina")
+    told = conductor.blamed(TrialTimeoutError("no rank did anything", fix="x"), instead=", or take rina")
     assert str(told) == f"while perturb had h2 frozen: no rank did anything\n  fix: {LET_IT_END}, or take rina"
     assert told.by_perturb
-    told = conductor.blamed(WorkerError("the worker on h0 ended with exit status 1", fix="see why"), [])
+    told = conductor.blamed(WorkerError("the worker on h0 ended with exit status 1", fix="see why"))
     assert str(told) == (
         "while perturb had h2 frozen: the worker on h0 ended with exit status 1\n"
         f"  fix: {LET_IT_END}; if that is not why, see why"
     )
     dead = WorkerError("the worker on h0 was killed by SIGKILL", fix="see dmesg")
     dead.signalled = True  # nobody is killed by waiting
-    told = conductor.blamed(dead, [])
+    told = conductor.blamed(dead)
     assert (told.fix, told.by_perturb) == ("see dmesg", False)
 
 
@@ -170,7 +170,7 @@ def test_no_scheme_goes_on_without_a_link(tmp_path: Path) -> None:
     with Conductor(halted(None, "down"), FakeLab(), {}, tmp_path) as conductor:
         conductor.begin()
         until(lambda: conductor.halted)
-    assert conductor.blamed(TrialTimeoutError("x"), [], instead=", or take rina").fix == LET_IT_END
+    assert conductor.blamed(TrialTimeoutError("x"), instead=", or take rina").fix == LET_IT_END
 
 
 def test_what_goes_on_again_is_blamed_for_what_failed_before(tmp_path: Path) -> None:
@@ -181,18 +181,18 @@ def test_what_goes_on_again_is_blamed_for_what_failed_before(tmp_path: Path) -> 
     for at_s, blamed in ((begun.begun_s - 1, False), (begun.begun_s + 0.01, True), (ended_s + 1, False), (None, False)):
         error = WorkerError("the worker on h0 ended with exit status 1")
         error.at_s = at_s
-        assert conductor.blamed(error, []).by_perturb == blamed
+        assert conductor.blamed(error).by_perturb == blamed
 
 
 def test_when_rank_0_is_killed_the_next_one_is_followed(tmp_path: Path) -> None:
     lab, first, second = FakeLab(), tmp_path / "h0.jsonl", tmp_path / "h1.jsonl"
-    killed = Event(Moment(iteration=1), "kill", "h0 killed", kills=(0,))
+    killed = Event(Moment(iteration=1), "kill", "h0 killed", kills=("h0",))
     streams = (iter([killed]), iter([event(2, iteration=3)]))
-    with Conductor(Schedule(streams), lab, {0: first, 1: second}, tmp_path) as conductor:
+    with Conductor(Schedule(streams), lab, {"h0": first, "h1": second}, tmp_path) as conductor:
         for path in (first, second):
             line(path, kind="begin", time=time.monotonic())
             line(path, kind="iteration", i=0, end=time.monotonic())
-        assert until(lambda: list(conductor.kills)) == [0]
+        assert until(lambda: list(conductor.kills)) == ["h0"]
         ended_s = time.monotonic()
         line(second, kind="iteration", i=2, end=ended_s)  # it took iteration 1 over from another
         until(lambda: lab.notes)

@@ -16,13 +16,14 @@ from testbed.perturb.targets import links
 from topologies.build import build
 
 STAR = build("star(hosts=4)", rate_bps=10**8)
+PROCESSES = {"h0": 0, "h1": 1, "h1.daemon": 1, "a/h1": 1, "h2": 2}
 OUT, IN = links(STAR, ["h0"], "out")[0], links(STAR, ["h0"], "in")[0]
 
 
 def events(perturbations, most: int = 100, scale: float = 1.0) -> list[Event]:
     return [
         event
-        for stream in schedule(perturbations, STAR, 1, scale, LinkSettings()).streams
+        for stream in schedule(perturbations, STAR, 1, scale, LinkSettings(), PROCESSES).streams
         for event in islice(stream, most)
     ]
 
@@ -70,7 +71,8 @@ def test_a_cut_cable_and_a_frozen_host(read) -> None:
 def test_an_impaired_link_gets_back_what_it_had(read) -> None:
     given = {"kind": "impair", "links": "h0", "direction": "out", "delay": "5 ms", "loss": "1 %", "until": "2 s"}
     own = LinkSettings(jitter_s=0.001)
-    begin, end = schedule(read(given), build("star(hosts=4)", rate_bps=10**8, delay_s=0.002), 1, 1.0, own).streams[0]
+    star = build("star(hosts=4)", rate_bps=10**8, delay_s=0.002)
+    begin, end = schedule(read(given), star, 1, 1.0, own, PROCESSES).streams[0]
     assert begin.impairments == {OUT: Impairment(0.005, loss=0.01)}
     assert end.impairments == {OUT: Impairment(0.002, 0.001)}
     assert "delay 5 ms, loss 1 %" in begin.what
@@ -78,14 +80,22 @@ def test_an_impaired_link_gets_back_what_it_had(read) -> None:
 
 def test_a_kill_has_no_end(read) -> None:
     (event,) = events(read({"kind": "kill", "at": "iteration 2", "nodes": ["h1", "s0"]}))
-    assert event.kills == (1, 4)
-    assert {one.number for one in event.signals} == {signal.SIGKILL}
+    assert event.kills == ("h1", "h1.daemon", "a/h1", "s0")  # all that was there
+    assert [(one.number, one.target) for one in event.signals] == [(signal.SIGKILL, "h1"), (signal.SIGKILL, "s0")]
+
+
+def test_one_process_is_killed_or_stands_still_and_its_node_does_not(read) -> None:
+    (killed,) = events(read({"kind": "kill", "at": "1 s", "nodes": "h1.daemon"}))
+    assert (killed.what, killed.kills) == ("h1.daemon killed", ("h1.daemon",))
+    assert [one.target for one in killed.signals] == ["h1.daemon"]
+    (frozen,) = events(read({"kind": "freeze", "hosts": ["a/h1"]}))
+    assert (frozen.links, [one.target for one in frozen.signals]) == ((), ["a/h1"])
 
 
 def test_hogs_and_flows_wait_as_helpers_until_they_are_wanted(read) -> None:
     flow = {"kind": "background", "from": "h0", "to": "h2", "flows": 3, "rate": "10 Mbit/s", "until": "3 s"}
     hog = {"kind": "hog", "hosts": ["h0", "h1"], "cores": 2}
-    found = schedule(read(flow, hog), STAR, 1, 10, LinkSettings())
+    found = schedule(read(flow, hog), STAR, 1, 10, LinkSettings(), {})
     sink, source, *hogs = found.helpers
     assert (sink.node, source.node, source.arguments[-2:]) == (2, 0, ("3", "1000000"))
     assert [one.tells_sent for one in found.helpers] == [False, True, *4 * [False]]
@@ -107,6 +117,8 @@ def test_hogs_and_flows_wait_as_helpers_until_they_are_wanted(read) -> None:
         ({"kind": "rates", "shares": {"0.001 %": 1}}, "1 kbit/s cannot be emulated"),
         ({"kind": "hog", "hosts": "s0"}, "s0 is a switch"),
         ({"kind": "kill", "at": "1 s", "nodes": "h7"}, "has no node 'h7'"),
+        ({"kind": "kill", "at": "1 s", "nodes": "h1.deamon"}, "has no node 'h1.deamon'"),
+        ({"kind": "freeze", "hosts": "h2.daemon"}, "has no node 'h2.daemon'"),
     ],
 )
 def test_what_cannot_be(read, given: dict, problem: str) -> None:

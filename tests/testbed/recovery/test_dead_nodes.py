@@ -45,11 +45,10 @@ def strike(bench: Bench, tmp_path: Path) -> Strike:
 
     def one(topology: str, scheme: str, victim: str, number: int) -> tuple[str, float]:
         lab, struck_s = bench.lab, list[float]()
-        node = "hs".index(victim[0]) * int(topology[len("star(hosts=")]) + int(victim[1:])
 
         def tick(iterations: int) -> None:
             if iterations > 2 and not struck_s:
-                lab.signal(node, number)
+                lab.signal(victim, number)
                 struck_s.append(time.monotonic())
 
         return failed(bench, topology, scheme, tmp_path, tick), time.monotonic() - struck_s[0]
@@ -90,7 +89,7 @@ def test_one_that_stands_still_in_a_library(scheme: str, strike: Strike) -> None
 
 def test_until_all_have_met_the_limit_is_another(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of three workers stands still as soon as it is there, so nobody gets to the first line of a worker."""
-    bench.strike_first(1, signal.SIGSTOP, monkeypatch)
+    bench.strike_first("h1", signal.SIGSTOP, monkeypatch)
     began_s = time.monotonic()
     error = failed(bench, "star(hosts=3)", "ring", tmp_path)
     took_s = time.monotonic() - began_s
@@ -102,7 +101,7 @@ def test_until_all_have_met_the_limit_is_another(bench: Bench, tmp_path: Path, m
 def test_until_all_have_met_one_may_be_later_than_the_timeout(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
-    bench.strike_first(1, signal.SIGSTOP, monkeypatch, 2 * TIMEOUT_S)
+    bench.strike_first("h1", signal.SIGSTOP, monkeypatch, 2 * TIMEOUT_S)
     spec = (
         SPEC.replace("TOPOLOGY", "star(hosts=3)").replace("SCHEME", scheme).replace("iterations: 400", "iterations: 4")
     )

@@ -75,12 +75,14 @@ class Loopback:
     """Workers forked from this process."""
 
     def __init__(self) -> None:
-        self.pids: dict[int, int] = {}
+        self.pids: dict[str, int] = {}
+        self.nodes: dict[str, int] = {}
         self.started_s = time.monotonic()
 
     def launch(self, launches: Sequence[Launch]) -> None:
         for one in launches:
-            self.pids[one.node] = self._fork(one)
+            self.pids[one.process] = self._fork(one)
+            self.nodes[one.process] = one.node
 
     def _fork(self, one: Launch) -> int:
         pid = os.fork()
@@ -94,16 +96,16 @@ class Loopback:
 
     def exits(self) -> list[Exit]:
         found = []
-        for node, pid in list(self.pids.items()):
+        for process, pid in list(self.pids.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                del self.pids[node]
+                del self.pids[process]
                 code = os.waitstatus_to_exitcode(status)
-                found.append(Exit(node, code, self.started_s, time.monotonic()))
+                found.append(Exit(process, self.nodes[process], code, self.started_s, time.monotonic()))
         return found
 
-    def signal(self, node: int, number: int) -> None:
-        os.kill(self.pids[node], number)
+    def signal(self, target: str, number: int) -> None:
+        os.kill(self.pids[target], number)
 
 
 @dataclass
@@ -113,9 +115,6 @@ class Cluster:
     trial: Trial
     files: Files
     lab: Loopback
-
-    def node(self, name: str) -> int:
-        return self.trial.network.topology.index[name]
 
     def iterations(self, name: str) -> int:
         return supervise.iterations(self.files.samples(name))
@@ -134,15 +133,13 @@ class Cluster:
         """Once some worker has done so many iterations."""
         hosts = [f"h{host}" for host in self.trial.network.topology.hosts]
         reached = lambda: max(map(self.iterations, hosts)) >= iteration  # noqa: E731
-        self.when(reached, lambda: self.lab.signal(self.node(name), number))
+        self.when(reached, lambda: self.lab.signal(name, number))
 
     def run(self) -> Course:
         launches = job_files.write(self.trial, self.files, "reno")
-        names = [node.name for node in self.trial.network.topology.nodes]
-        nodes = [launch.node for launch in launches]
-        coordinator = Coordinator(self.trial, self.files, self.lab, "reno", nodes)  # type: ignore[arg-type]
+        coordinator = Coordinator(self.trial, self.files, self.lab, "reno")  # type: ignore[arg-type]
         self.lab.launch(launches)
-        supervise.wait(self.lab, launches, names, self.files, 20.0, lambda _: None, 20.0, coordinator)  # type: ignore[arg-type]
+        supervise.wait(self.lab, launches, self.files, 20.0, lambda _: None, 20.0, coordinator)  # type: ignore[arg-type]
         return coordinator.course
 
     def lines(self, kind: str) -> list[dict[str, object]]:
@@ -263,7 +260,7 @@ def test_one_dies_while_the_others_meet_anew(cluster: Callable[..., Cluster]) ->
     run = cluster(BOTH)
     run.kill("h2", 3)
     second = run.files.generation(1)
-    run.when(second.exists, lambda: run.lab.signal(run.node("h4"), signal.SIGKILL))
+    run.when(second.exists, lambda: run.lab.signal("h4", signal.SIGKILL))
     course = run.run()
     assert sorted(dead(run, course)) == ["h2", "h4"]
     assert course.phases[-1].network.world == 4
@@ -284,15 +281,15 @@ def test_what_makes_no_sense_fails_the_trial_and_not_the_harness(
         os.mkfifo(left)
     else:
         left.write_text(text)
-    coordinator = Coordinator(run.trial, run.files, run.lab, "reno", [0, 1, 2])  # type: ignore[arg-type]
+    coordinator = Coordinator(run.trial, run.files, run.lab, "reno")  # type: ignore[arg-type]
     with pytest.raises(WorkerError, match="h0 left the others and said nothing that makes sense"):
-        coordinator.look([], [0, 1, 2])
+        coordinator.look([], ["h0", "h1", "h2"])
 
 
 @pytest.mark.parametrize("name", ["h0", "h5", "leaf0"])
 def test_one_dies_before_the_others_have_met_it(cluster: Callable[..., Cluster], name: str) -> None:
     run = cluster(BOTH)
-    run.when(lambda: run.node(name) in run.lab.pids, lambda: run.lab.signal(run.node(name), signal.SIGKILL))
+    run.when(lambda: name in run.lab.pids, lambda: run.lab.signal(name, signal.SIGKILL))
     course = run.run()
     assert dead(run, course) == [name]
     (phase,) = course.phases
@@ -316,7 +313,7 @@ def test_who_stands_still_for_a_moment_has_not(cluster: Callable[..., Cluster]) 
     run = cluster(BOTH, failover="1 s")
     run.kill("h1", 4, signal.SIGSTOP)
     called = run.files.generation(0) / CALL
-    run.when(called.exists, lambda: run.lab.signal(run.node("h1"), signal.SIGCONT))
+    run.when(called.exists, lambda: run.lab.signal("h1", signal.SIGCONT))
     course = run.run()
     assert dead(run, course) == []
     assert len(course.recoveries) == 1
@@ -459,27 +456,27 @@ def test_an_error_of_its_own_is_no_death(cluster: Callable[..., Cluster]) -> Non
 def test_nobody_is_left(cluster: Callable[..., Cluster]) -> None:
     run = cluster(SINGLES)
     for name in ("h0", "h1", "h2"):
-        run.when(lambda: run.iterations("h0") >= 2, lambda name=name: run.lab.signal(run.node(name), signal.SIGKILL))  # type: ignore[misc]
+        run.when(lambda: run.iterations("h0") >= 2, lambda name=name: run.lab.signal(name, signal.SIGKILL))  # type: ignore[misc]
     with pytest.raises(WorkerError, match=r"^no worker is left: h\d was killed by SIGKILL") as error:
         run.run()
-    assert error.value.node in run.trial.network.forest.workers
+    assert error.value.process in run.trial.processes
     assert error.value.fix == "see why they died, or kill fewer"
 
 
 def test_who_does_not_say_how_far_it_had_come_fails_the_trial(cluster: Callable[..., Cluster], tmp_path: Path) -> None:
     run = cluster(BOTH)
-    nodes = run.trial.network.forest.workers
-    coordinator = Coordinator(run.trial, run.files, run.lab, "reno", nodes)  # type: ignore[arg-type]
+    hosts = [f"h{host}" for host in run.trial.network.topology.hosts]
+    coordinator = Coordinator(run.trial, run.files, run.lab, "reno")  # type: ignore[arg-type]
     run.files.generation(0).mkdir(parents=True)
-    for node in nodes:
-        path = checked_in(run.files.samples(run.trial.network.topology.nodes[node].name), 0)
+    for host in hosts:
+        path = checked_in(run.files.samples(host), 0)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text('{"completed": 2, "error": "gone"}')
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "fifo").replace(path)
     with pytest.raises(WorkerError, match=r"said nothing that makes sense: is no regular file") as error:
-        coordinator.look([], set(nodes))
-    assert error.value.node == node
+        coordinator.look([], hosts)
+    assert error.value.process == host
 
 
 SAID = ["5", "{}", '{"completed": 13, "error": ""}', '{"completed": -1, "error": ""}']

@@ -83,7 +83,7 @@ def test_a_ring_fails_and_names_who_died(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_one_dies_before_the_others_have_met_it(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.strike_first(1, signal.SIGKILL, monkeypatch)
+    bench.strike_first("h1", signal.SIGKILL, monkeypatch)
     network = NETWORK.replace("INA", "all")
     (outcome,) = bench.run(f"{SPEC}  - {{scheme: rina, topology: {network!r}}}\n", tmp_path)
     record = outcome.record

@@ -15,6 +15,7 @@ from testbed.trial.job_files import Files, slow_start_s
 from testbed.trial.model import Trial
 from topologies.addressing import plan
 from topologies.build import build
+from workloads.failover import checked_in
 from workloads.job import Failover, Job, Peer
 
 from ..conftest import SPEC
@@ -33,6 +34,17 @@ def written(any_trial: Trial, tmp_path: Path) -> list[Job]:
     files.work.mkdir()
     launches = job_files.write(any_trial, files, "reno")
     return [Job.load(Path(launch.job)) for launch in launches]
+
+
+def test_processes_of_a_node_share_its_folder_and_no_file(tmp_path: Path) -> None:
+    files = Files(tmp_path / "work", tmp_path / "logs", {"h3": "h3", "h3.daemon": "h3", "a/h3": "h3"})
+    assert files.samples("h3") == tmp_path / "work" / "h3" / "samples.jsonl"
+    assert files.log("a/h3") == tmp_path / "logs" / "a+h3.log"
+    every = [kind(one) for one in files.homes for kind in (files.job, files.samples, files.weights, files.log)]
+    every += [checked_in(files.samples(process), 0) for process in files.homes]
+    assert len(set(every)) == len(every)
+    assert {files.own(process) for process in files.homes} == {tmp_path / "work" / "h3"}
+    assert (files.called("h3"), files.called("a/h3")) == ("the worker on h3", "the process a/h3")
 
 
 def test_both_ends_of_a_connection_agree_on_addresses_and_port(written: list[Job]) -> None:

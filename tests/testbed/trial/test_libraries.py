@@ -104,7 +104,7 @@ def test_a_rank_that_is_killed_is_named(bench: Bench, tmp_path: Path, scheme: st
 
     def tick(iterations: int) -> None:
         if iterations > 2:
-            lab.signal(2, signal.SIGKILL)
+            lab.signal("h2", signal.SIGKILL)
 
     (outcome,) = bench.run(PLAYED.replace("SCHEME", scheme), tmp_path, tick)
     assert outcome.record["error"].startswith("the worker on h2 was killed by SIGKILL")

@@ -154,7 +154,7 @@ def summary(folder: Path, readings: Readings) -> dict[str, Any]:
     counted = [Counters(link, 3_000_000, 2000, 0) for link in range(2 * len(trial.network.topology.links))]
     flows, circuits = [1_448_000], [(0.0, trial.network.topology)]
     observed = Observation(counted, CpuLog(), {}, None, readings, [], flows, circuits)
-    ran = programs.Ran([Exit(0, 0, 1.0, 3.0), Exit(1, 0, 1.5, 2.5)], [], Calibrated([], []), observed)
+    ran = programs.Ran([Exit("h0", 0, 0, 1.0, 3.0), Exit("h1", 1, 0, 1.5, 2.5)], [], Calibrated([], []), observed)
     return programs.summary(trial, ran)
 
 

@@ -16,8 +16,7 @@ from testbed.trial.job_files import Files
 
 from ..fake_lab import FakeLab
 
-NAMES = ["h0", "h1", "h2"]
-LAUNCHES = [Launch(i, "", "") for i in range(3)]
+LAUNCHES = [Launch(f"h{i}", i, "", "") for i in range(3)]
 
 
 @pytest.fixture
@@ -35,20 +34,20 @@ def say(files: Files, name: str, *lines: dict) -> None:
 
 def wait(lab: FakeLab, files: Files, timeout_s: float = 5.0, start_timeout_s: float = 5.0) -> list[int]:
     ticks: list[int] = []
-    supervise.wait(lab, LAUNCHES, NAMES, files, timeout_s, ticks.append, start_timeout_s)
+    supervise.wait(lab, LAUNCHES, files, timeout_s, ticks.append, start_timeout_s)
     return ticks
 
 
 def test_it_returns_when_all_have_ended_well_and_counts_iterations(files: Files) -> None:
     say(files, "h0", {"kind": "hello"}, {"kind": "iteration"}, {"kind": "iteration"})
-    assert wait(FakeLab([Exit(1, 0)], [], [Exit(0, 0), Exit(2, 0)]), files) == [2]
+    assert wait(FakeLab([Exit("h1", 1, 0)], [], [Exit("h0", 0, 0), Exit("h2", 2, 0)]), files) == [2]
 
 
 def test_the_worker_that_a_signal_ended_is_named_before_those_that_missed_it(files: Files) -> None:
     say(files, "h0", {"kind": "error", "error": "neighbour h2 is gone"})
     files.log("h2").write_text("".join(f"line {i}\n" for i in range(20)))
     with pytest.raises(WorkerError) as error:
-        wait(FakeLab([Exit(0, 1)], [Exit(2, -9), Exit(1, 1)]), files)
+        wait(FakeLab([Exit("h0", 0, 1)], [Exit("h2", 2, -9), Exit("h1", 1, 1)]), files)
     text = str(error.value)
     assert text.startswith("the worker on h2 was killed by SIGKILL\n    | line 8\n")
     assert text.endswith(f"    | line 19\n  fix: {supervise.OUT_OF_MEMORY}; all of its log: {files.log('h2')}")
@@ -57,26 +56,53 @@ def test_the_worker_that_a_signal_ended_is_named_before_those_that_missed_it(fil
 def test_who_failed_first_is_known_with_the_moment_and_how(files: Files) -> None:
     """For whoever knows what was done to it."""
     with pytest.raises(WorkerError) as error:
-        wait(FakeLab([Exit(0, 1, ended_s=3.0), Exit(2, -9, ended_s=2.5)], [Exit(1, 1)]), files)
-    assert (error.value.node, error.value.at_s, error.value.signalled) == (2, 2.5, True)
+        wait(FakeLab([Exit("h0", 0, 1, ended_s=3.0), Exit("h2", 2, -9, ended_s=2.5)], [Exit("h1", 1, 1)]), files)
+    assert (error.value.process, error.value.at_s, error.value.signalled) == ("h2", 2.5, True)
+
+
+def test_another_process_of_a_node_is_named_as_itself(files: Files) -> None:
+    """And its files are told from those of the node's own, whose folder they share."""
+    launches = [Launch("h0", 0, "", ""), Launch("h0.daemon", 0, "", ""), Launch("a/h0", 0, "", "")]
+    files = Files(files.work, files.logs, {"h0.daemon": "h0", "a/h0": "h0"})
+    say(files, "h0", {"kind": "error", "error": "not this one"})
+    files.samples("a/h0").write_text('{"kind": "error", "error": "out of slots"}\n')
+    assert files.samples("a/h0") == files.work / "h0" / "a+h0.samples.jsonl"
+    for process, status, told in (
+        ("a/h0", 1, "the process a/h0 ended with exit status 1: out of slots; still running a moment later: h0, h0.d"),
+        ("h0.daemon", -9, "the process h0.daemon was killed by SIGKILL; still running a moment later: h0, a/h0\n"),
+        ("h0", 1, "the worker on h0 ended with exit status 1: not this one; still running a moment later: h0.daemon"),
+    ):
+        with pytest.raises(WorkerError) as error:
+            supervise.wait(FakeLab([Exit(process, 0, status)]), launches, files, 5.0, lambda _: None, 5.0)
+        assert error.value.problem.startswith(told)
+        assert error.value.process == process
+
+
+def test_it_waits_for_every_process_of_a_node(files: Files) -> None:
+    launches = [Launch("h0", 0, "", ""), Launch("h0.daemon", 0, "", "")]
+    files = Files(files.work, files.logs, {"h0.daemon": "h0"})
+    lab = FakeLab([Exit("h0", 0, 0)], stopped=["h0.daemon"])
+    with pytest.raises(TrialTimeoutError, match=r"furthest behind, at iteration 0: h0\.daemon; stopped: h0\.daemon"):
+        supervise.wait(lab, launches, files, 0.05, lambda _: None, 0.05)
+    supervise.wait(FakeLab([Exit("h0", 0, 0)], [Exit("h0.daemon", 0, 0)]), launches, files, 5.0, lambda _: None, 5.0)
 
 
 def test_what_a_worker_said_before_it_ended_is_told(files: Files) -> None:
     say(files, "h1", {"kind": "hello"}, {"kind": "error", "error": "SpecError: no such thing"})
     with pytest.raises(WorkerError, match="the worker on h1 ended with exit status 1: SpecError: no such thing"):
-        wait(FakeLab([Exit(1, 1), Exit(0, 1), Exit(2, 1)]), files)
+        wait(FakeLab([Exit("h1", 1, 1), Exit("h0", 0, 1), Exit("h2", 2, 1)]), files)
 
 
 def test_the_fix_is_the_one_that_the_worker_told(files: Files) -> None:
     say(files, "h1", {"kind": "error", "error": "h1 waits for h0", "fix": "raise the timeout"})
     with pytest.raises(WorkerError) as error:
-        wait(FakeLab([Exit(1, 1), Exit(0, 1), Exit(2, 1)]), files)
+        wait(FakeLab([Exit("h1", 1, 1), Exit("h0", 0, 1), Exit("h2", 2, 1)]), files)
     assert error.value.fix == f"raise the timeout; all of its log: {files.log('h1')}"
 
 
 def test_who_neither_ended_nor_failed_is_named_beside(files: Files) -> None:
     with pytest.raises(WorkerError) as error:
-        wait(FakeLab([Exit(0, 1)], [Exit(2, 1)]), files)
+        wait(FakeLab([Exit("h0", 0, 1)], [Exit("h2", 2, 1)]), files)
     assert error.value.problem.splitlines()[0] == (
         "the worker on h0 ended with exit status 1; still running a moment later: h1"
     )
@@ -89,7 +115,7 @@ def test_silence_is_noticed_and_the_furthest_behind_named(files: Files) -> None:
     with pytest.raises(
         TrialTimeoutError, match=r"for 0\.05 s; furthest behind, at iteration 1: h1; stopped: h2"
     ) as error:
-        wait(FakeLab(stopped=[2]), files, timeout_s=0.05)
+        wait(FakeLab(stopped=["h2"]), files, timeout_s=0.05)
     assert str(error.value.fix).endswith("or give a longer timeout")
 
 
@@ -150,7 +176,7 @@ def test_a_death_is_told_whatever_the_dead_made_of_its_files(files: Files, by: s
     if by != "deep":
         replaced(files.log("h1"), by)
     with pytest.raises(TrialError) as error:
-        wait(FakeLab([Exit(1, 1), Exit(0, 1), Exit(2, 1)]), files)
+        wait(FakeLab([Exit("h1", 1, 1), Exit("h0", 0, 1), Exit("h2", 2, 1)]), files)
     assert str(error.value).startswith("the worker on h1 ended with exit status 1\n    | (its log is")
     assert "secret" not in str(error.value)
 
@@ -190,7 +216,7 @@ def test_samples_of_a_terabyte_do_not_keep_the_watch_busy(files: Files) -> None:
     with files.samples("h0").open("r+b") as file:
         file.truncate(1 << 40)  # takes no room
     began_s = time.monotonic()
-    wait(FakeLab([], [Exit(0, 0), Exit(1, 0), Exit(2, 0)]), files)
+    wait(FakeLab([], [Exit("h0", 0, 0), Exit("h1", 1, 0), Exit("h2", 2, 0)]), files)
     assert time.monotonic() - began_s < 30
 
 

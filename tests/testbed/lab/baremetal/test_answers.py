@@ -103,7 +103,9 @@ RESULTS: list[tuple[str, Any, bool]] = [
     ("counters", [[[1, 2, 3], [4, 5, 6]]], True),
     ("counters", [[[1, 2, 3], [4, 5]]], False),
     ("counters", [[[1, 2, 3], [4, 5, 10**30]]], False),
-    ("stopped", [0, 3], True),
+    ("stopped", ["h0", "a/h3.daemon"], True),
+    ("stopped", ["../h0"], False),
+    ("stopped", [0], False),
     ("verify", {"differs": None, "shapes": [[{"rate_bps": 1}, {"rate_bps": 1}]]}, True),
     ("verify", {"differs": None, "shapes": None}, False),
     ("verify", {"differs": "the MTU", "shapes": None}, True),
@@ -233,12 +235,17 @@ def test_a_host_does_not_fill_the_disk_here(fleet: Fleet, tmp_path: Path, monkey
 def test_a_host_speaks_for_itself_alone_and_not_for_ever(fleet: Fleet) -> None:
     ended = {"status": 0, "started_s": 1.0, "ended_s": 2.0}
     with pytest.raises(HostError, match="before it said what its clock is"):
-        tell(fleet, exit=0, **ended)
+        tell(fleet, exit="h0", **ended)
     fleet.connections[0].clock.add(1.0, 1.0, 1.0)
-    with pytest.raises(HostError, match="the end of the worker on h1, and is h0"):
-        tell(fleet, exit=1, **ended)
-    tell(fleet, exit=0, **ended)
-    assert [one.node for one in fleet.exits()] == [0]
+    for process, node in (("h0", 0), ("h1", 1), ("h1.daemon", 1)):
+        fleet.expect(process, node)
+    for process in ("h1", "h1.daemon", "h2"):
+        with pytest.raises(HostError, match=f"the end of {process}, which does not run there"):
+            tell(fleet, exit=process, **ended)
+    tell(fleet, exit="h0", **ended)
+    assert [(one.process, one.node) for one in fleet.exits()] == [("h0", 0)]
+    with pytest.raises(HostError, match="the end of h0, which does not run there"):  # twice
+        tell(fleet, exit="h0", **ended)
     with pytest.raises(HostError, match="more than can have happened"):
         tell_many(fleet)
 
