@@ -36,6 +36,10 @@ NOISE = 1e-5
 """By how much sums are off in the training that finds the tolerance, as a share of their terms. Other orders of
 summation are off by 1e-7, gradients of other kernels (AVX2, SSE, without oneDNN) by 5e-7. At 1e-6, one of three such
 trainings of ResNet-8 went as far as three of 24 orders did; at 1e-5, each does."""
+MOST_DRAWS = 8
+"""Such trainings, as long as a trial is further off than those so far explain. Where one rounding decides whether a
+unit passes, one of them may come to the reference's side by chance: LeNet-5 with a learning rate of 0.01, 10 iterations
+of 4 workers, was led 1.3e-5 away by one and 1.5e-3 by each of nine others, and a right trial 9e-5."""
 MARGIN = 3.0
 """Times what such a training came to. The most that was seen, in units of that: LeNet-5, 14 iterations, 0.8 over 12
 orders and 0.9 with other kernels; BERT-Tiny, 20 iterations, 0.07; ResNet-8, 40 iterations, 1.3 over 24 orders and 1.5
@@ -77,11 +81,13 @@ def reference(
     mode: Mode = "real",
     scales: Scales = (),
     noise: float = 0.0,
+    draw: int = 0,
 ) -> Reference:
     """Weights and accuracy after training on the global batches of ``world`` ranks.
 
     Where ranks die, an iteration's global batch begins where that of the one before ended. ``scales`` are those of each
-    phase; none means floats. Every sum is off by ``noise`` times its terms' magnitudes, either way at random.
+    phase; none means floats. Every sum is off by ``noise`` times its terms' magnitudes, either way at random; another
+    ``draw`` has other signs.
 
     Compute mode ``none`` sends one gradient again and again and takes a single step with the last sum, so its
     reference is one iteration, of the ranks that made the last sum; when that step was taken says nothing about its
@@ -95,7 +101,7 @@ def reference(
     worlds: Worlds = ((0, world),) if isinstance(world, int) else world
     count = 1 if mode == "none" else training.iterations
     evaluated = set() if mode == "none" or noise else _evaluated(count)
-    taken, found, sums = 0, [], _Sums(replica.gradient, noise)
+    taken, found, sums = 0, [], _Sums(replica.gradient, noise, draw)
     for iteration in range(count):
         at = len(worlds) - 1 if mode == "none" else max(i for i, (first, _) in enumerate(worlds) if first <= iteration)
         ranks = worlds[at][1]
@@ -117,9 +123,9 @@ def reference(
 class _Sums:
     """The sums of one training, in ``gradient``; and what became of them in fixed point."""
 
-    def __init__(self, gradient: Floats, noise: float) -> None:
+    def __init__(self, gradient: Floats, noise: float, draw: int) -> None:
         self._gradient = gradient
-        self._shaken = _Shaken(noise) if noise else None
+        self._shaken = _Shaken(noise, draw) if noise else None
         self._changed, self._squares, self._terms = 0.0, 0.0, 0
 
     def begin(self, scale: float | None) -> None:
@@ -165,10 +171,10 @@ class _Sums:
 
 
 class _Shaken:
-    """Puts values off by ``noise`` times their magnitude, either way at random; the same each time."""
+    """Puts values off by ``noise`` times their magnitude, either way at random; the same each time for a ``draw``."""
 
-    def __init__(self, noise: float) -> None:
-        self._noise, self._random = np.float32(noise), np.random.default_rng(0)
+    def __init__(self, noise: float, draw: int) -> None:
+        self._noise, self._random = np.float32(noise), np.random.default_rng(draw)
 
     def __call__(self, values: Floats, magnitude: Floats) -> None:
         signs = self._random.integers(0, 2, len(values), np.int8) * np.int8(2) - np.int8(1)
@@ -180,11 +186,11 @@ def _evaluated(count: int) -> set[int]:
     return {round(i) for i in np.linspace(0, count - 1, min(count, MOST_EVALUATED))}
 
 
-def repeated(training: Training, world: int, order: Sequence[Update], noise: float = 0.0) -> Reference:
+def repeated(training: Training, world: int, order: Sequence[Update], noise: float = 0.0, draw: int = 0) -> Reference:
     """Weights and accuracy after the updates of an asynchronous scheme, each computed on the version that it was.
 
     Accuracies are by rounds: as many updates, one after the other, as there are workers. Every gradient is off by
-    ``noise`` times itself, either way at random.
+    ``noise`` times itself, either way at random; another ``draw`` has other signs.
 
     Raises:
         SpecError: unknown model or data set.
@@ -194,7 +200,7 @@ def repeated(training: Training, world: int, order: Sequence[Update], noise: flo
     versions = {0: newest.copy()}
     last_use = {update.version: at for at, update in enumerate(order)}
     evaluated = set() if noise else _evaluated(len(order) // world)
-    found, shaken = [], _Shaken(noise) if noise else None
+    found, shaken = [], _Shaken(noise, draw) if noise else None
     for at, update in enumerate(order):
         replica.weights[:] = versions[update.version]
         replica.compute(*replica.samples(update.iteration, update.rank, world))
@@ -236,15 +242,18 @@ def judged(
         ValueError: ``weights`` has another length than the model.
     """
 
-    def trained(noise: float) -> Reference:
+    def trained(noise: float, draw: int = 0) -> Reference:
         if order:
-            return repeated(training, worlds[0][1], order, noise)
-        return reference(training, worlds, mode, scales if any(scales) else (), noise)
+            return repeated(training, worlds[0][1], order, noise, draw)
+        return reference(training, worlds, mode, scales if any(scales) else (), noise, draw)
 
     ideal = trained(noise=0.0)
     test_accuracy, test_loss = accuracy(training, weights)
-    error = training_error(weights, ideal.weights, training)
-    most = allowed(ideal.weights, trained(NOISE).weights, training) if error else 0.0
+    error, most = training_error(weights, ideal.weights, training), 0.0
+    for draw in range(MOST_DRAWS):
+        if error <= most or math.isnan(error):
+            break
+        most = max(most, allowed(ideal.weights, trained(NOISE, draw).weights, training))
     return {
         "test_accuracy": test_accuracy,
         "test_loss": test_loss,

@@ -11,7 +11,7 @@ import torch
 
 from workloads.job import Training
 from workloads.models import model
-from workloads.reference import COARSEST, Reference, judged, reference, repeated
+from workloads.reference import COARSEST, MOST_DRAWS, Reference, judged, reference, repeated
 from workloads.sync.fixed_point import decode, encode
 from workloads.training import Replica, initial_weights
 from workloads.updates import Update
@@ -124,3 +124,23 @@ def test_updates_that_are_too_small_are_not_those_of_the_server() -> None:
     start = initial_weights(model("lenet5"), LENET.seed)
     found = judged(start + np.float32(0.9995) * (ideal.weights - start), LENET, ((0, 2),), order=order)
     assert found["training_error"] > 3 * found["training_allowed"] > 0
+
+
+def test_a_right_trial_is_not_doubted_because_one_rounding_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of the trainings with sums that are off comes to the reference's side; the trial and others do not."""
+    ideal = initial_weights(model("lenet5"), 3) + np.float32(0.01)
+    draws: list[int] = []
+
+    def trained(*_: object) -> Reference:
+        noise, draw = _[4:6]
+        if noise:
+            draws.append(int(str(draw)))
+        return Reference(ideal * np.float32(1 + (0 if not noise else 1e-3 if draw == 2 else 1e-6)), ())
+
+    monkeypatch.setattr("workloads.reference.reference", trained)
+    near, far = (judged(ideal * np.float32(1 + off), LENET, ((0, WORLD),)) for off in (1e-4, 1e-1))
+    assert near["training_error"] <= near["training_allowed"]
+    assert draws[:3] == [0, 1, 2]
+    assert far["training_error"] > far["training_allowed"]
+    assert draws[3:] == list(range(MOST_DRAWS))
+    assert judged(ideal, LENET, ((0, WORLD),))["training_allowed"] == 0

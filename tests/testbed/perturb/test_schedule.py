@@ -65,7 +65,7 @@ def test_a_cut_cable_and_a_frozen_host(read) -> None:
     frozen, again = events(read({"kind": "freeze", "hosts": "h0", "at": "1 s", "until": "2 s"}))
     assert {change.directed_link for change in frozen.links} == {OUT, IN}
     assert [one.number for one in (*frozen.signals, *again.signals)] == [signal.SIGSTOP, signal.SIGCONT]
-    assert (down.stops, frozen.stops, again.stops) == ((), (0,), ())
+    assert (down.stops, frozen.stops, again.stops) == ((), ("h0",), ())
 
 
 def test_an_impaired_link_gets_back_what_it_had(read) -> None:
