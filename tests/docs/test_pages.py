@@ -1,0 +1,40 @@
+"""The pages: their length, and that every link leads somewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.docs.markdown import ROOT, anchors, is_generated, links, pages
+
+LONGEST = {"README.md": 150, "ARCHITECTURE.md": 200}
+"""Lines: these two are read from the first line to the last."""
+
+
+@pytest.mark.parametrize(("name", "most"), LONGEST.items())
+def test_a_page_that_is_read_whole_is_short(name: str, most: int) -> None:
+    assert len((ROOT / name).read_text().splitlines()) <= most
+
+
+@pytest.mark.parametrize("page", [*pages(), ROOT / "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in links(page):
+        address = urlsplit(link)
+        if address.scheme:
+            continue
+        target = (page.parent / address.path).resolve() if address.path else page
+        assert target.exists() or is_generated(target), link
+        assert not address.fragment or is_generated(target) or address.fragment in anchors(target), link
+
+
+def test_the_picture_is_small() -> None:
+    assert (ROOT / "docs" / "start" / "report.png").stat().st_size < 200_000
+
+
+def test_every_page_of_the_readme_is_written_by_hand() -> None:
+    """GitHub has no others."""
+    targets = [(ROOT / urlsplit(link).path).resolve() for link in links(ROOT / "README.md") if "://" not in link]
+    assert targets
+    assert not [target for target in targets if is_generated(target)]
