@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
+import textwrap
 from pathlib import Path
 
-from docs.generate.markdown import prose
+from docs.generate.markdown import plain
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 INTRODUCTION = """\
@@ -15,6 +17,8 @@ INTRODUCTION = """\
 `benchmarks/` holds measurements of testbed itself, each beside its reference. They need what
 `./setup.sh test` installs. This page is made from their docstrings.
 """
+_COMMANDS = re.compile(r"(?:^ {4}.*\n)+\n*", re.M)
+"""Lines of a docstring that are set apart: how the benchmark is started."""
 
 
 def page() -> str:
@@ -29,4 +33,5 @@ def programs() -> list[Path]:
 def _section(path: Path) -> str:
     text = ast.get_docstring(ast.parse(path.read_text())) or ""
     head, _, rest = inspect.cleandoc(text).partition("\n\n")
-    return f"## {path.stem.replace('_', ' ')}\n\n*{prose(head)}* (`benchmarks/{path.name}`)\n\n{prose(rest)}\n"
+    body = _COMMANDS.sub(lambda found: f"```sh\n{textwrap.dedent(found[0]).strip()}\n```\n\n", plain(rest) + "\n")
+    return f"## {path.stem.replace('_', ' ')}\n\n*{plain(head)}* (`benchmarks/{path.name}`)\n\n{body}"

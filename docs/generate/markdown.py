@@ -25,7 +25,12 @@ def prose(docstring: str | None) -> str:
     """A docstring without its sections about arguments and errors; names of Python's become code."""
     text = inspect.cleandoc(docstring or "")
     found = _SECTION.search(text)
-    return _ROLE.sub(r"`\1`", text[: found.start()] if found else text).replace("``", "`").strip()
+    return plain(text[: found.start()] if found else text).strip()
+
+
+def plain(text: str) -> str:
+    """Text of a docstring with code as Markdown has it."""
+    return _ROLE.sub(r"`\1`", text).replace("``", "`")
 
 
 def one_line(docstring: str | None) -> str:

@@ -147,7 +147,7 @@ class _Synchronised(Group):
     iterations: Whole = Field(ge=1, le=MOST_ITERATIONS, examples=["20"])
     """How many each worker trains."""
     warmup: Whole = Field(1, ge=0)
-    """How many of the first iterations are trained and left out of the statistics."""
+    """How many of the first iterations are trained and left out of medians and percentiles. JCT includes them."""
     compute: Annotated[ComputeTime, BeforeValidator(_compute)] = ComputeTime()
     """How long computing a gradient takes."""
     overlap: Literal["none", "layer", "both"] = "none"

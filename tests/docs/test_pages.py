@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.docs.markdown import ROOT, anchors, is_generated, links, pages
+from docs.generate import spec_keys
+from tests.docs.markdown import ROOT, anchors, inline, is_generated, links, pages
+from topologies.build import families
+from workloads.sync.schemes import schemes
 
 LONGEST = {"README.md": 150, "ARCHITECTURE.md": 200}
 """Lines: these two are read from the first line to the last."""
@@ -38,3 +42,14 @@ def test_every_page_of_the_readme_is_written_by_hand() -> None:
     targets = [(ROOT / urlsplit(link).path).resolve() for link in links(ROOT / "README.md") if "://" not in link]
     assert targets
     assert not [target for target in targets if is_generated(target)]
+
+
+def test_every_network_and_scheme_is_in_the_guide() -> None:
+    told = {re.split(r"\W", text)[0] for text in inline(ROOT / "docs" / "guides" / "networks-and-schemes.md")}
+    assert {*families(), *schemes()} <= told
+
+
+def test_every_kind_of_perturbation_is_in_the_guide() -> None:
+    kinds = {section.kind for section in spec_keys.sections() if section.place == "perturb"}
+    assert kinds
+    assert kinds <= set(inline(ROOT / "docs" / "guides" / "perturbations.md"))
