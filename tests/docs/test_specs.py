@@ -1,7 +1,8 @@
 """Every block of YAML in the documentation is one that testbed takes.
 
 The words behind the three ticks say what it is: ``yaml`` is an experiment, ``yaml fragment`` a part of one, whose keys
-replace those of :data:`BASE`; ``yaml prices`` and ``yaml inventory`` are what their names say.
+replace those of :data:`BASE`; ``yaml plugged`` a part that needs a package which the page describes, so that only its
+keys are checked; ``yaml prices`` and ``yaml inventory`` are what their names say.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import yaml
 from testbed.experiment.planning import plan
 from testbed.lab.baremetal import inventory
 from testbed.spec import prices, read
+from testbed.spec.explain import known_keys
 from tests.docs.markdown import ROOT, Block, blocks, pages
 
 BASE = """
@@ -24,6 +26,7 @@ workload: {model: lenet5, dataset: digits, batch: 16, iterations: 10}
 arms:
   - {topology: star(hosts=4), scheme: ring}
 """
+KINDS = ("fragment", "plugged", "prices", "inventory")
 FOUND = [block for page in pages() for block in blocks(page, "yaml")]
 
 
@@ -45,8 +48,7 @@ def planned(text: str, folder: Path) -> None:
 
 
 def test_every_block_says_what_it_is() -> None:
-    known = [*of_kind(), *of_kind("fragment"), *of_kind("prices"), *of_kind("inventory")]
-    assert [str(block) for block in FOUND if block not in known] == []
+    assert {block.words[1:] for block in FOUND} <= {(), *((kind,) for kind in KINDS)}
 
 
 @pytest.mark.parametrize("block", of_kind(), ids=str)
@@ -57,6 +59,11 @@ def test_an_experiment_can_be_planned(block: Block, folder: Path) -> None:
 @pytest.mark.parametrize("block", of_kind("fragment"), ids=str)
 def test_a_part_of_an_experiment_can_be_planned(block: Block, folder: Path) -> None:
     planned(yaml.safe_dump(yaml.safe_load(BASE) | yaml.safe_load(block.text)), folder)
+
+
+def test_a_part_for_which_a_package_is_needed_has_known_keys() -> None:
+    for block in of_kind("plugged"):
+        assert set(yaml.safe_load(block.text)) <= set(known_keys(())), str(block)
 
 
 @pytest.mark.parametrize("block", of_kind("prices"), ids=str)
