@@ -27,6 +27,7 @@ from testbed.base.printable import printable
 from testbed.files.foreign import UnfitError, read_bytes, read_object
 from testbed.files.shape import Shape, check
 from testbed.files.writing import check_name, number
+from workloads import kinds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +86,7 @@ def _planned(resolved: dict[str, Any]) -> int | None:
     if isinstance(resolved.get("planned"), int):
         return int(resolved["planned"])
     work = workload_of(resolved)
-    arms, batches = resolved.get("arms"), [0] if work.get("kind") == "command" else work.get("batch")
+    arms, batches = resolved.get("arms"), work.get("batch", [0])
     repeats = resolved.get("repeats") or 1
     if not isinstance(arms, list) or not isinstance(batches, list) or not isinstance(repeats, int):
         return None
@@ -145,7 +146,7 @@ def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
     raw = _json(run_dir, f"trials/{path.name}", RECORD)
     try:
         check_name(path, raw["id"])
-        done = raw["status"] == "done"
+        done, kind = raw["status"] == "done", kinds.of_record(raw)
         fidelity = raw.get("fidelity") or {}
         return Trial(
             id=str(raw["id"]),
@@ -168,12 +169,11 @@ def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
             recoveries=tuple(_known(Recovery, one) for one in (raw.get("failover") or {}).get("recoveries", ())),
             started=str(raw.get("started") or ""),
             duration_s=raw.get("duration_s"),
-            samples=read_samples(run_dir, path.stem, done and raw.get("kind") != "command", warmup)
-            if with_samples
-            else None,
+            samples=read_samples(run_dir, path.stem, done and kind.writes_samples, warmup) if with_samples else None,
             point=dict(raw.get("point") or {}),
             at=str(raw.get("at") or ""),
             warmup=warmup,
+            kind=kind,
             earlier=tuple(map(_attempt, raw.get("attempts") or ())),
         )
     except KeyError as error:

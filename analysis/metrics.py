@@ -14,12 +14,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from testbed.base.errors import OutputError
-
-
-def is_asynchronous(samples: pd.DataFrame) -> bool:
-    """Whether workers did not wait for sums."""
-    return "update" in samples
+from workloads.kinds import measures_of
 
 
 def rounds(samples: pd.DataFrame) -> pd.DataFrame:
@@ -28,11 +23,7 @@ def rounds(samples: pd.DataFrame) -> pd.DataFrame:
     A round of an asynchronous scheme is as many updates, one after the other, as there are workers. It ends
     (``end_s``) when the last of its workers could have gone on, had none been held back.
     """
-    if not is_asynchronous(samples):
-        return samples
-    ordered = samples.sort_values("update")
-    ends = (ordered["end_s"] - ordered["held_s"]).cummax()
-    return ordered.assign(iteration=ordered["update"] // samples["rank"].nunique(), end_s=ends)
+    return measures_of(samples.columns).rounds(samples)
 
 
 def gst_s(samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
@@ -47,12 +38,7 @@ def gst_s(samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
     Raises:
         OutputError: an iteration is not there for every rank, or there is none.
     """
-    if is_asynchronous(samples):
-        ordered = _updates(samples, skip).sort_values("update")
-        own = ordered["sum_s"] - ordered["ready_s"] - ordered["held_s"]
-        return own.set_axis(pd.Index(ordered["iteration"])).rename("gst_s")
-    moments = _last_moments(samples)
-    return (moments["sum_s"] - moments["ready_s"]).iloc[skip:].rename("gst_s")
+    return measures_of(samples.columns).gst_s(samples, skip)
 
 
 def iterations_s(samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
@@ -62,13 +48,7 @@ def iterations_s(samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
     Raises:
         OutputError: as :func:`gst_s`.
     """
-    last_s = rounds(samples).groupby("iteration")["end_s"].max() if is_asynchronous(samples) else _sums_s(samples)
-    before_s = last_s.shift(fill_value=float(samples["start_s"].min()))
-    return (last_s - before_s).iloc[skip:].rename("iteration_s")
-
-
-def _sums_s(samples: pd.DataFrame) -> pd.Series[float]:
-    return _last_moments(samples)["sum_s"]
+    return measures_of(samples.columns).iterations_s(samples, skip)
 
 
 def jct_s(samples: pd.DataFrame) -> float:
@@ -77,8 +57,7 @@ def jct_s(samples: pd.DataFrame) -> float:
     Raises:
         OutputError: as :func:`gst_s`.
     """
-    last_s = samples["end_s"].max() if is_asynchronous(samples) else _last_moments(samples)["end_s"].iloc[-1]
-    return float(last_s - samples["start_s"].min())
+    return measures_of(samples.columns).jct_s(samples)
 
 
 def compute_s(samples: pd.DataFrame) -> float:
@@ -89,11 +68,7 @@ def compute_s(samples: pd.DataFrame) -> float:
     Raises:
         OutputError: as :func:`gst_s`.
     """
-    if is_asynchronous(samples):
-        return jct_s(samples) - sync_s(samples)
-    moments = _last_moments(samples)
-    begin = moments["end_s"].shift(fill_value=float(samples["start_s"].min()))
-    return float((moments["ready_s"] - begin).sum())
+    return measures_of(samples.columns).compute_s(samples)
 
 
 def sync_s(samples: pd.DataFrame) -> float:
@@ -104,10 +79,7 @@ def sync_s(samples: pd.DataFrame) -> float:
     Raises:
         OutputError: as :func:`gst_s`.
     """
-    if is_asynchronous(samples):
-        return float((samples["end_s"] - samples["ready_s"]).sum() / samples["rank"].nunique())
-    moments = _last_moments(samples)
-    return float((moments["end_s"] - moments["ready_s"]).sum())
+    return measures_of(samples.columns).sync_s(samples)
 
 
 def waits_s(samples: pd.DataFrame, skip: int = 0) -> pd.DataFrame:
@@ -119,10 +91,7 @@ def waits_s(samples: pd.DataFrame, skip: int = 0) -> pd.DataFrame:
     Raises:
         OutputError: as :func:`gst_s`.
     """
-    if is_asynchronous(samples):
-        return _updates(samples, skip).pivot(index="iteration", columns="rank", values="held_s")
-    ready = samples.pivot(index="iteration", columns="rank", values="ready_s")
-    return ready.rsub(_last_moments(samples)["ready_s"], axis=0).iloc[skip:]
+    return measures_of(samples.columns).waits_s(samples, skip)
 
 
 def staleness(samples: pd.DataFrame, skip: int = 0) -> pd.Series[int] | None:
@@ -132,9 +101,7 @@ def staleness(samples: pd.DataFrame, skip: int = 0) -> pd.Series[int] | None:
     It is the difference between the version of the weights that an update was applied to and the one that it was
     computed on, that is, how many updates of other workers came in between (MLfabric, section 2: delay).
     """
-    if not is_asynchronous(samples):
-        return None
-    return _updates(samples, skip).sort_values("update")["staleness"]
+    return measures_of(samples.columns).staleness(samples, skip)
 
 
 def throughput_sps(samples: pd.DataFrame, trained: int) -> float:
@@ -158,23 +125,3 @@ def busbw_bps(gradient_bytes: int, time_s: float, world: int) -> float:
     that sums in switches, can exceed the line rate.
     """
     return algbw_bps(gradient_bytes, time_s) * 2 * (world - 1) / world
-
-
-def _updates(samples: pd.DataFrame, skip: int) -> pd.DataFrame:
-    return samples[samples["iteration"] >= skip]
-
-
-def _last_moments(samples: pd.DataFrame) -> pd.DataFrame:
-    """By iteration in order, the moment (s) the last rank is ready, has the sum, and ends."""
-    iterations = samples.groupby("iteration")
-    counts = iterations["rank"].nunique()
-    if counts.empty:
-        raise OutputError("the samples hold no iteration")
-    wanted = iterations["world"].max() if "world" in samples else counts * 0 + samples["rank"].nunique()
-    short = counts[counts < wanted]
-    if not short.empty:
-        raise OutputError(
-            f"iteration {short.index[0]} has samples of {short.iloc[0]} of {wanted[short.index[0]]} workers",
-            fix="run the trial again",
-        )
-    return iterations[["ready_s", "sum_s", "end_s"]].max()

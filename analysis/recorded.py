@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from analysis.repeats import TEST_ACCURACY, is_valid
 from analysis.verdicts import INVALID, NUMBERS, VALID, Number
+from workloads import kinds
+from workloads.kinds.base import Kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -192,6 +194,8 @@ class Trial:
     """By name (:data:`analysis.verdicts.NUMBERS`), the verdicts of its numbers; none of a trial that failed."""
     part: str = ""
     """Of several runs side by side (:mod:`analysis.report.beside`), the name of the one that it is from."""
+    kind: Kind = field(default_factory=lambda: kinds.of_record({}))
+    """What moved in it."""
     earlier: tuple[Attempt, ...] = ()
     """The attempts before the one that all else here is of."""
 
@@ -220,11 +224,6 @@ class Trial:
         from analysis import metrics
 
         return None if self.samples is None else metrics.staleness(self.samples, self.warmup)
-
-    @property
-    def is_asynchronous(self) -> bool:
-        """Whether its workers did not wait for sums."""
-        return self.metrics.staleness_max is not None
 
     @property
     def means(self) -> str:
@@ -320,7 +319,7 @@ class Run:
         """The published model that was played back, its scale, and the links' rate before it; None if none was."""
         work = workload_of(self.resolved)
         rate_bps = (self.resolved.get("links") or {}).get("rate_bps")
-        if work.get("kind") != "profile" or rate_bps is None:
+        if "scale" not in work or rate_bps is None:
             return None
         return str(work.get("model")), float(work.get("scale") or 1), float(rate_bps)
 

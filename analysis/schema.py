@@ -105,7 +105,7 @@ _ACCURACY: Shape = {
     "curve": [_POINT],
 }
 RECORD: Shape = {
-    **dict.fromkeys(("id", "label", "topology", "scheme", "at", "started", "status", "kind"), NAME),
+    **dict.fromkeys(("id", "label", "topology", "scheme", "at", "started", "status", "kind", "moves"), NAME),
     **dict.fromkeys(("batch", "repeat", "iterations", "world"), COUNT),
     "error": TEXT,
     "duration_s": NUMBER,

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.base.check import NUMBERS as NUMBERS
 from testbed.files.writing import number
 
 VALID, INVALID = "VALID", "INVALID"
-NUMBERS = ("gst", "jct", "throughput", "iterations", "waiting")
-"""What has a verdict: GST, JCT, samples per second, the times of iterations, and exposed waiting."""
 CALLED = dict(zip(NUMBERS, ("GST", "JCT", "samples/s", "iteration times", "exposed waiting"), strict=True))
 """What people call them."""
 FAILED = "FAILED"

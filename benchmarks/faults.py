@@ -22,7 +22,7 @@ import ending
 from testbed.lab.base import Impairment, Launch, LinkChange, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
 from topologies.model import Topology
-from workloads.sync import codec
+from workloads import kinds
 from workloads.sync.schemes import build
 
 Fault = Callable[[NetnsLab], AbstractContextManager[None]]
@@ -62,7 +62,7 @@ class FaultyLab(NetnsLab):
 
     def launch(self, workers: Sequence[Launch]) -> None:
         if self._scheme:
-            codec.save(build(self._scheme, self._up, []), Path(json.loads(Path(workers[0].job).read_text())["forest"]))
+            kinds.save(build(self._scheme, self._up, []), Path(json.loads(Path(workers[0].job).read_text())["forest"]))
         super().launch(workers)
         self._faults.enter_context(self._fault(self))
 

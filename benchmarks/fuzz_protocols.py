@@ -42,12 +42,12 @@ from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.docker.wire import Wire, WireClosedError
 from topologies.build import build as build_topology
 from workloads.job import Peer
+from workloads.kinds.asynchronous.parameter_server import Client, Server
 from workloads.sync import transport
 from workloads.sync.chunks import cut
 from workloads.sync.engine import Engine
 from workloads.sync.flows import neighbours
 from workloads.sync.forest import Forest
-from workloads.sync.parameter_server import Client, Server
 from workloads.sync.reception import Reception
 from workloads.sync.schemes import build as build_scheme
 
@@ -383,7 +383,7 @@ def exchange(forest: Forest, node: int, sockets: Sockets, patience_s: float) -> 
     apply = partial(np.add, weights, out=weights)
     with Server(forest.nodes[node], forest, sockets, weights, apply, UPDATES) as server:
         server.barrier(patience_s)
-        server.serve(patience_s)
+        server.apply_all(patience_s)
         server.barrier(patience_s)
 
 

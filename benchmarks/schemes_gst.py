@@ -75,7 +75,7 @@ def arms(names: Sequence[str]) -> list[tuple[str, str]]:
 def _is_ours(scheme: str, network: str) -> bool:
     """Libraries have benchmarks of their own, beside which ours stands; GST is another where nobody waits for a sum."""
     forest = build(scheme, build_topology(network, rate_bps=10**8), [1000])
-    return forest.library is None and forest.asynchronous is None
+    return forest.run_by is None
 
 
 def _network(scheme: str) -> str:

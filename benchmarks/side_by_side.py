@@ -25,6 +25,7 @@ from pathlib import Path
 
 import ending
 import numpy as np
+from workloads.sync.synchroniser import Synchroniser, connect
 
 from testbed.lab.base import Completed, LinkSettings
 from testbed.lab.netns import NetnsLab
@@ -37,7 +38,6 @@ from workloads.sync.cost import cost
 from workloads.sync.flows import neighbours
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build
-from workloads.sync.synchroniser import Synchroniser, connect
 
 RATE_BPS = 200_000_000
 CHUNK_BYTES = 128 * 2**10

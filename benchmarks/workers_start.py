@@ -23,10 +23,11 @@ from testbed.trial.job_files import peer
 from topologies.addressing import plan
 from topologies.build import build as build_topology
 from topologies.model import Topology
+from workloads import kinds
 from workloads.catalogue import tensor_sizes
 from workloads.job import Compute, Job, Training
 from workloads.models import model
-from workloads.sync import codec, flows, schemes
+from workloads.sync import flows, schemes
 from workloads.sync.forest import Forest
 
 TOPOLOGY = "bcube(n=8,k=2)"
@@ -72,7 +73,7 @@ def _start(lab: NetnsLab, topology: Topology, forest: Forest, folder: Path) -> t
 
 
 def _jobs(topology: Topology, forest: Forest, folder: Path) -> Iterator[Launch]:
-    codec.save(forest, folder / "forest.npz")
+    kinds.save(forest, folder / "forest.npz")
     addresses = plan(topology)
     training = Training(MODEL, "digits", 16, 1000, 0.05, 0.9, 1)
     for rank, node in enumerate(forest.workers):

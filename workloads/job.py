@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 VERSION = 4
 
@@ -48,6 +48,22 @@ class Compute:
         )
 
 
+class Task(Protocol):
+    """What workers do between synchronisations (:mod:`workloads.tasks`): a frozen dataclass of what JSON can say."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def kind(self) -> str:
+        """The task's name."""
+
+    @property
+    def iterations(self) -> int: ...
+
+    @property
+    def seed(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Training:
     """A model, its data and its optimiser; the same on every rank. ``batch`` is the sub-minibatch of one worker."""
@@ -79,9 +95,6 @@ class Replay:
     shares: tuple[float, ...]
     tolerance: float = 0.0
     kind: Literal["profile"] = "profile"
-
-
-_KINDS: dict[str, type[Training] | type[Replay]] = {"train": Training, "profile": Replay}
 
 
 @dataclass(frozen=True)
@@ -163,7 +176,7 @@ class Job:
     forest: str
     """Path of the forest (``workloads.sync.codec``)."""
     peers: tuple[Peer, ...]
-    training: Training | Replay
+    training: Task
     compute: Compute
     overlap: Literal["none", "layer", "both"]
     """Whether buckets leave during the backward pass, and in a Replay also arrive during the next forward pass."""
@@ -205,11 +218,13 @@ class Job:
 
     @classmethod
     def load(cls, path: Path) -> Job:
+        from workloads import tasks  # which imports this module
+
         raw: dict[str, Any] = json.loads(path.read_text())
         if raw["version"] != VERSION:
             raise ValueError(f"{path}: job version {raw['version']}, this worker reads {VERSION}")
         raw["peers"] = tuple(Peer(**peer) for peer in raw["peers"])
-        raw["training"] = _KINDS[raw["training"]["kind"]](**raw["training"])
+        raw["training"] = tasks.load(raw["training"])
         raw["buckets"] = tuple((start, stop) for start, stop in raw["buckets"])
         compute = raw["compute"]
         raw["compute"] = Compute(**compute | {name: tuple(compute[name]) for name in ("factor", "extra_s")})

@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from testbed.base.errors import TestbedError
+from workloads import kinds
 from workloads.job import Peer, Probe
 from workloads.probe import measure
-from workloads.sync import chunks, codec, transport
+from workloads.sync import chunks, transport
 from workloads.sync.engine import Engine
 
 
@@ -49,7 +50,7 @@ def main(argv: list[str]) -> int:
     """Run the job whose file is ``argv[0]``; 0, or 1 after an error that standard error tells."""
     job = ProbingJob.load(Path(argv[0]))
     try:
-        forest = codec.load(Path(job.forest))
+        forest = kinds.load(Path(job.forest))
         least = np.zeros(forest.classes, np.float32)
         table = chunks.cut(forest, len(least), [(0, len(least))], chunks.FLOAT_BYTES)
         sockets = transport.connect(job.node, job.peers, forest.nodes, job.congestion_control, job.start_timeout_s)

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from workloads.job import Training
 from workloads.models import model
-from workloads.sync.ledger import Update
 from workloads.training import Floats, Replica, descend, global_batch, initial_weights
+from workloads.updates import Update
 
 Mode = Literal["real", "paced", "none"]
 Worlds = tuple[tuple[int, int], ...]

@@ -40,6 +40,7 @@ class Values:
 
     Attributes:
         gradient: float32[floats], what the engine sums in place.
+        received: float32[floats], where newer weights arrive, if there are some that are not in ``gradient``.
         rank: whose values these are.
     """
 
@@ -54,10 +55,14 @@ class Values:
         for other in range(world):
             self._sum += sequence[PERIOD * other : PERIOD * other + length]
         self.gradient: Floats = np.zeros(floats, np.float32)
+        self.received = self.gradient
 
     def fill(self, iteration: int) -> None:
         """Overwrite ``gradient`` with this rank's of an iteration."""
         self.gradient[:] = self._piece(self._mine, iteration)
+
+    def learn(self, updates: Sequence[tuple[int, int]]) -> None:
+        """Weights are to come that contain these updates, (rank, iteration) each, besides those before."""
 
     def wrong(self, iteration: int) -> int:
         """How many elements of ``gradient`` differ from the sum over all ranks."""
@@ -74,19 +79,17 @@ class Values:
 class Updates(Values):
     """One rank's gradients, and what weights must be that a server has made by adding gradients up one by one.
 
-    Attributes:
-        received: float32[floats], where these weights arrive; they begin as zeros.
+    These weights arrive in ``received``, and begin as zeros.
     """
 
     def __init__(self, floats: int, seed: int, rank: int, world: int) -> None:
         super().__init__(floats, seed, rank, world)
         self._all = _sequence(floats, seed, world)
-        self.received: Floats = np.zeros(floats, np.float32)
+        self.received = np.zeros(floats, np.float32)
         self._total = np.zeros(floats, np.int32)
         self._new: list[tuple[int, int]] = []
 
     def learn(self, updates: Sequence[tuple[int, int]]) -> None:
-        """Weights are to come that contain these updates, (rank, iteration) each, besides those before."""
         self._new += updates
 
     def wrong(self, iteration: int) -> int:  # noqa: ARG002 - whatever this rank has done, all updates count

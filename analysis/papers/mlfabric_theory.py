@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.papers.table import Table
-from workloads.sync.ledger import Ledger, most_stale, staleness
+from workloads.kinds.asynchronous.ledger import Ledger, most_stale, staleness
 
 PAPERS_BOUND = 2
 """K in the example of section 6."""

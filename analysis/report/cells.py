@@ -75,11 +75,6 @@ class MeasuredCell:
         return ordered[(len(ordered) - 1) // 2] if ordered else None
 
     @property
-    def is_asynchronous(self) -> bool:
-        """Whether its workers did not wait for sums."""
-        return any(trial.is_asynchronous for trial in self.finished)
-
-    @property
     def world(self) -> int:
         return self.trials[0].world
 
@@ -314,3 +309,10 @@ def _ordered(settings: Iterable[Setting]) -> list[Setting]:
 def as_text(value: Any) -> str:
     """A value as one would write it in a spec."""
     return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else json.dumps(value)
+
+
+def notes(cells: Iterable[MeasuredCell], question: str) -> str:
+    """What must be said about a question's numbers because of the kinds of trial that the cells are of; it begins with
+    a space if there is something."""
+    told = dict.fromkeys(trial.kind.notes.get(question, "") for cell in cells for trial in cell.finished)
+    return "".join(f" {note}" for note in told if note)

@@ -10,10 +10,10 @@ from testbed.base.errors import SchemeError
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.trial.model import shaper
 from topologies.model import Topology
-from workloads.sync import codec
-from workloads.sync.cost import Cost, cost, goodput
+from workloads import kinds
+from workloads.sync.cost import Cost, goodput
 from workloads.sync.forest import Forest
-from workloads.sync.verify import check_form, verify
+from workloads.sync.verify import check_form
 
 SHOWN_LINKS = 12
 
@@ -27,16 +27,16 @@ def inspect(forest: Forest, topology: Topology, gradient_bytes: int, mtu: int) -
     """
     check_form(forest, topology)
     try:
-        verify(forest, topology)
+        kinds.verify(forest, topology)
     except SchemeError as error:
         return {**_described(forest, topology, gradient_bytes), "verified": False, "problem": error.problem}
     return of_verified(forest, topology, gradient_bytes, mtu)
 
 
 def of_verified(forest: Forest, topology: Topology, gradient_bytes: int, mtu: int) -> dict[str, Any]:
-    """The same of a forest that has passed :func:`workloads.sync.verify.verify`."""
+    """The same of a forest that has passed :func:`workloads.kinds.verify`."""
     found = _described(forest, topology, gradient_bytes)
-    return {**found, "cost": _cost(cost(forest, topology, gradient_bytes), topology, mtu)}
+    return {**found, "cost": _cost(kinds.cost(forest, topology, gradient_bytes), topology, mtu)}
 
 
 def _described(forest: Forest, topology: Topology, gradient_bytes: int) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def _described(forest: Forest, topology: Topology, gradient_bytes: int) -> dict[
         "verified": True,
         "problem": None,
         "cost": None,
-        "forest": codec.to_json(forest),
+        "forest": kinds.of(forest).to_json(forest),
     }
 
 
@@ -74,41 +74,30 @@ def _cost(one: Cost, topology: Topology, mtu: int) -> dict[str, Any]:
     }
 
 
-def text(found: Mapping[str, Any]) -> str:
-    """The same for people; the most loaded links only."""
+def text(found: Mapping[str, Any], plan: Forest) -> str:
+    """The same for people, of a plan of which it was ``found``; the most loaded links only."""
     forest, one = found["forest"], found["cost"]
     lines = [
         f"{found['scheme']} on {found['topology']}, gradient of {size_text(found['gradient_bytes'])}",
-        *_run_by(forest["library"]),
         f"  workers      {len(forest['workers'])}",
         f"  classes      {len(forest['classes'])}",
         *_added_as(forest["fixed"]),
-        *_waits(forest["asynchronous"]),
+        *(f"  {name:<12} {told}" for name, told in kinds.of(plan).describe(plan)),
         f"  verified     {'yes' if found['verified'] else 'no: ' + found['problem']}",
     ]
     if one is None:
         return "\n".join(lines)
     bound, whole = (time_text(one[name], measured=True) for name in ("bound_s", "round_s"))
-    alone = (
-        f"{bound} for an update alone, there and back; {whole} for one of each worker" if forest["asynchronous"] else ""
-    )
+    least = kinds.of(plan).least_text(bound, whole)
     lines += [
         f"  rounds       {one['rounds']}",
         f"  wire bytes   {size_text(one['wire_bytes'])}, of which {size_text(one['cross_rack_bytes'])} between racks",
-        f"  least GST    {alone or bound}, set by {len(one['busiest_links'])} of {len(one['links'])} directed links; "
+        f"  least GST    {least}, set by {len(one['busiest_links'])} of {len(one['links'])} directed links; "
         f"{one['goodput']:.1%} of their rate is payload",
         "",
         columns(("link", "rate", "bytes", "busy"), _rows(one), left=1),
     ]
     return "\n".join(lines)
-
-
-def _run_by(library: Mapping[str, Any] | None) -> list[str]:
-    """For a scheme that our engine does not run: who does, and what the forest has to do with it."""
-    if library is None:
-        return []
-    what = "the forest that it follows" if library["exact"] else "the cheapest forest known here; its own is not known"
-    return [f"  run by       {library['name']}, algorithm {library['algorithm']}; below is {what}"]
 
 
 def _added_as(fixed: Mapping[str, Any] | None) -> list[str]:
@@ -117,15 +106,6 @@ def _added_as(fixed: Mapping[str, Any] | None) -> list[str]:
         return []
     steps = f"{fixed['scale']:,g} steps to 1.0" if fixed["scale"] else "scaled by each chunk's largest element"
     return [f"  added as     32-bit integers, {steps}; a switch holds {fixed['slots']} chunks"]
-
-
-def _waits(asynchronous: Mapping[str, Any] | None) -> list[str]:
-    """For a scheme in which gradients are not summed: for whom workers wait."""
-    if asynchronous is None:
-        return []
-    bound = asynchronous["staleness"]
-    whom = "nobody" if bound is None else f"the slowest one when more than {bound} iterations ahead of it"
-    return [f"  updates      each gradient is one; workers wait for {whom}"]
 
 
 def _rows(one: Mapping[str, Any]) -> Sequence[Sequence[str]]:

@@ -16,11 +16,11 @@ from topologies import draw as topology_draw
 from topologies.build import build
 from topologies.describe import describe
 from topologies.model import Topology as TopologyModel
+from workloads import kinds
 from workloads.catalogue import tensor_sizes
 from workloads.sync import draw as forest_draw
 from workloads.sync import schemes
 from workloads.sync.forest import Forest as ForestModel
-from workloads.sync.verify import verify
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,7 +135,7 @@ class Forest:
         return Picture(forest_draw.svg(self.model, klass))
 
     def __str__(self) -> str:
-        return inspection.text(self.facts)
+        return inspection.text(self.facts, self.model)
 
     def __repr__(self) -> str:
         return f"<Forest {self.model.scheme} on {self.topology.model.expression}>"
@@ -177,7 +177,7 @@ def forest(
         raise UsageError(f"size_bytes is {size_bytes}", fix="give at least 4, which is one float")
     floats = [size_bytes // 4] if size_bytes else [count for _, count in tensor_sizes(model or "lenet5")]
     made = schemes.build(scheme, topology.model, floats)
-    verify(made, topology.model)
+    kinds.verify(made, topology.model)
     return Forest(made, topology, 4 * sum(floats), mtu)
 
 

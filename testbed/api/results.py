@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from analysis.load import load as read_run
 from analysis.load import read_samples
-from analysis.recorded import Event, LinkCount, RecordedCheck, workload_of
+from analysis.recorded import Event, LinkCount, RecordedCheck
 from analysis.recorded import Run as RecordedRun
 from analysis.recorded import Trial as RecordedTrial
 from testbed.api import html
@@ -122,8 +122,7 @@ class Run:
     @cached_property
     def trials(self) -> dict[str, Trial]:
         """By id."""
-        leaves_samples = workload_of(self.recorded.resolved).get("kind") != "command"
-        return {one.id: Trial(one, self.path, leaves_samples) for one in self.recorded.trials}
+        return {one.id: Trial(one, self.path, one.kind.writes_samples) for one in self.recorded.trials}
 
     def __getitem__(self, trial: str) -> Trial:
         if trial not in self.trials:

@@ -10,13 +10,9 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from testbed.experiment.expand import lab_rate_bps
 from testbed.lab.base import LinkSettings
-from testbed.trial.job_files import inner_nodes
 from testbed.trial.model import Network, Trial
-from workloads.sync.chunks import cut
 from workloads.sync.cost import goodput
 
 HEADER_BYTES = 52
@@ -64,7 +60,7 @@ def load_of(trial: Trial) -> Load | None:
         link_bytes_s=link_bytes_s,
         packets_s=link_bytes_s / (mtu - HEADER_BYTES),
         chunks_s=chunks_of(trial) / least_s,
-        processes=len(inner_nodes(network.forest)),
+        processes=len(network.kind.nodes(network.forest)),
         links=len(network.topology.links),
         rate_bps=lab_rate_bps(trial.spec),
         in_all_bps=8 * link_bytes_s / goodput(mtu) / 2,
@@ -84,21 +80,16 @@ def _jitter_s(trial: Trial) -> float:
 
 
 def chunks_of(trial: Trial) -> int:
-    """Chunks that all processes send in one synchronisation: each along every edge of its class's two trees."""
-    network = trial.network
-    table = cut(network.forest, network.floats, network.gradient.buckets, trial.work.chunk_bytes)
-    edges = (network.forest.reduce >= 0).sum(axis=1) + (network.forest.broadcast >= 0).sum(axis=1)
-    return int(edges[np.asarray(table.klass)].sum())
+    """Chunks that all processes send in one synchronisation."""
+    return trial.kind.chunks(trial.network.forest, trial.network.gradient, trial.work.chunk_bytes)
 
 
 def not_known(trial: Trial) -> str | None:
     """Why nothing is predicted of a trial; None where something is."""
     if trial.spec.lab == "baremetal":
         return "the lab baremetal has machines of its own"
-    if trial.command:
-        return "what a command sends is its own affair"
-    if trial.network.forest.library:
-        return f"what {trial.network.forest.library.name} takes of the cores is not measured"
+    if unknown := trial.kind.unknown_load(trial.network.forest):
+        return unknown
     if any(link.delay_s for link in trial.network.topology.links) or any(map(_impaired, trial.settings_met)):
         return "what delays, jitter and losses take of the cores is not measured"
     return None

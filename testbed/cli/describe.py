@@ -115,7 +115,7 @@ def forest(
     if as_json:
         print_json(found)
     else:
-        print(text(found))
+        print(text(found, made))
     raise typer.Exit(exits.OK if found["verified"] else exits.BAD_SPEC_OR_USAGE)
 
 

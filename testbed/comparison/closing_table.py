@@ -13,11 +13,12 @@ from analysis.repeats import TEST_ACCURACY
 from analysis.verdicts import Number, errors_in_short, numbers_of
 from testbed.base.units import time_text
 from testbed.experiment.attempts import made
+from workloads.kinds import of_record
 
 ERROR = "error at most"
 HEADER = ("arm", "batch", "GST", "theory", "ratio", "JCT", "samples/s", "speed-up", ERROR, "accuracy", "verdict")
 AT, SPREAD, STALE, ATTEMPTS = "at", "±", "staleness", "attempts"
-"""Columns that are there where something is swept, where trials are repeated, where an arm is asynchronous, and where a
+"""Columns that are there where something is swept, where trials are repeated, where updates are stale, and where a
 trial was measured again."""
 MISSING = "-"
 LEFT_OUT = ("theory", ERROR, "accuracy", "samples/s", ATTEMPTS, SPREAD, STALE, "speed-up", "JCT", "ratio")
@@ -61,7 +62,7 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
     swept = any(cell.at for cell in cells)
     repeated = any(len(trials) > 1 for trials in cells.values())
     header = [*HEADER[:2], *([AT] if swept else []), HEADER[2], *([SPREAD] if repeated else []), *HEADER[3:]]
-    if any(_is_asynchronous(record) for record in records):
+    if any(_has_staleness(record) for record in records):
         header.insert(header.index("accuracy"), STALE)
     if any(made(record) > 1 for record in records):
         header.insert(header.index("verdict"), ATTEMPTS)
@@ -77,7 +78,7 @@ def notes(records: Records, first: str) -> list[str]:
     """What must be said of the table's numbers: what the ratio and the error are, where there are any; which speed-ups
     are of samples per second, and why."""
     cells = _cells(records)
-    synchronised = any(record["status"] == "done" and record.get("kind") != "command" for record in records)
+    synchronised = any(record["status"] == "done" and of_record(record).writes_samples for record in records)
     meaning = [MEANING] if synchronised else []
     told: dict[str, list[str]] = {}
     for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
@@ -162,7 +163,7 @@ def _numbers(trials: Repeats, base: Repeats) -> dict[str, str]:
         ERROR: errors_in_short({name: repeats.error(trials, name) for name in ("gst", "jct")}),
         "verdict": repeats.verdict(trials),
     }
-    if done[0].record.get("kind") == "command":  # which says nothing of its iterations
+    if not of_record(done[0].record).writes_samples:
         return found
     gst_s, middle_s = repeats.values(trials, "gst_median_s"), repeats.middle(trials, "gst_median_s")
     return found | {
@@ -190,5 +191,5 @@ def _staleness(trials: Repeats) -> str:
     return f"{repeats.middle(trials, 'staleness_median'):g}, max {max(most):g}" if most else MISSING
 
 
-def _is_asynchronous(record: Record) -> bool:
+def _has_staleness(record: Record) -> bool:
     return (record["metrics"] or {}).get("staleness_max") is not None

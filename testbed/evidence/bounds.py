@@ -25,12 +25,8 @@ from testbed.spec.base import kind_of
 from testbed.spec.perturb import Circuits
 from testbed.trial.model import Trial, shaper
 from topologies.sharing import groups
-from workloads.sync.cost import Cost, Releases, Shaper
-from workloads.sync.flows import pairs
+from workloads.sync.cost import Releases, Shaper
 
-MOST_EDGES = 20_000
-"""Of a forest: with more, who was ready when is not followed edge by edge, and the bound is that of all bytes from the
-first worker's gradient on. Most networks of up to 128 workers have fewer."""
 MOST_MOMENTS = 16
 """From each of so many workers' moments on, what cannot have left before is added up; with more workers, evenly
 spread."""
@@ -97,7 +93,7 @@ def bounds(trial: Trial, samples: pd.DataFrame, phases: Sequence[Phase], events:
     least = pd.DataFrame(found).set_index("iteration")
     iteration_s, waits_s = _computing(trial, samples, least)
     changed = waits_s is None or bool(moves) or any(event.get("links") for event in events)
-    lead_s = None if changed else least["lead_s"] + np.ptp(_pace_s(trial), axis=0)[: len(least)]
+    lead_s = None if changed else least["lead_s"] + np.ptp(trial.pace_s, axis=0)[: len(least)]
     return Bounds(least["gst_s"], iteration_s, waits_s, lead_s)
 
 
@@ -111,7 +107,7 @@ class _Least:
     def whole_s(self, from_s: float) -> float:
         """How long all that is to be sent takes from a moment on."""
         cost = self._network.cost
-        if type(cost) is not Cost:  # circuits that moved meanwhile: of the best of them
+        if cost.moved:  # circuits, meanwhile: of the best of them
             return cost.bound_s(self._shaper)
         return self._least_s(cost.link_bytes, from_s)
 
@@ -131,12 +127,13 @@ class _Least:
         """
         first_s = min(ready_s.values())
         whole_s = first_s + self.whole_s(first_s)
-        if type(self._network.cost) is not Cost or (self._network.forest.reduce >= 0).sum() > MOST_EDGES:
+        releases = None if self._network.cost.moved else self._releases
+        if releases is None:
             return whole_s
-        edges_s = self._releases.edges_s(ready_s)
+        edges_s = releases.edges_s(ready_s)
         moments = sorted(ready_s.values(), reverse=True)
         chosen = moments[:: -(-len(moments) // MOST_MOMENTS)]
-        later = (at_s + self._least_s(self._releases.link_bytes(edges_s, at_s), at_s) for at_s in chosen)
+        later = (at_s + self._least_s(releases.link_bytes(edges_s, at_s), at_s) for at_s in chosen)
         return max(whole_s, *later)
 
     def _least_s(self, link_bytes: NDArray[np.float64], from_s: float) -> float:
@@ -156,12 +153,12 @@ class _Least:
     def _shared(self) -> list[list[int]]:
         """Groups of directed links."""
         network = self._network
-        return [list(group) for group in groups(network.topology, pairs(network.forest)) if len(group) > 1]
+        return [list(group) for group in groups(network.topology, network.kind.pairs(network.forest)) if len(group) > 1]
 
     @cached_property
-    def _releases(self) -> Releases:
+    def _releases(self) -> Releases | None:
         network = self._network
-        return Releases(network.forest, network.topology, 4 * network.floats)
+        return network.kind.releases(network.forest, network.topology, 4 * network.floats)
 
 
 def _computing(
@@ -176,19 +173,10 @@ def _computing(
         return None, None
     sums = samples.pivot(index="iteration", columns="rank", values="sum_s")
     ahead_s = sums.rsub(sums.max(axis=1), axis=0).shift(fill_value=0.0).where(sums.notna())
-    pace_s = pd.DataFrame(_pace_s(trial).T).reindex(index=sums.index, columns=sums.columns)
+    pace_s = pd.DataFrame(trial.pace_s.T).reindex(index=sums.index, columns=sums.columns)
     due_s = pace_s - ahead_s
     computing_s = due_s.max(axis=1).clip(lower=0.0)
     if trial.work.overlap == "none":
         return (computing_s + least["gst_s"]).rename("iteration_s"), due_s.rsub(due_s.max(axis=1), axis=0)
     sending_s = least["whole_s"] - ahead_s.max(axis=1)
     return computing_s.where(computing_s > sending_s, sending_s).rename("iteration_s"), None
-
-
-def _pace_s(trial: Trial) -> NDArray[np.float64]:
-    """float64[workers, iterations]: how long computing takes at least."""
-    slow, shape = trial.stragglers, (trial.network.world, trial.iterations)
-    if slow is None:
-        return np.full(shape, trial.compute.pace_s)
-    found: NDArray[np.float64] = slow.factor * trial.compute.pace_s + slow.extra_s
-    return found

@@ -1,5 +1,5 @@
-"""Checks a trial's weights against single-process SGD, or, of an asynchronous scheme, against a single process that
-makes the same updates in the same order; in a process of its own that sleeps while trials are measured.
+"""Checks a trial's weights against single-process SGD, or, where each gradient is an update of its own, against one
+process that makes the same updates in the same order; in a process of its own that sleeps while trials are measured.
 
 The process is kept between trials, so that torch is imported and each distinct training is repeated only once. It ends
 with its standard input, or with the harness, however that ends.
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.base.errors import TrialError, TrialTimeoutError
 from testbed.files.foreign import UnfitError, opened
 from workloads.job import Training
-from workloads.sync.ledger import Update
+from workloads.updates import Update
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 REFERENCE = "single-process SGD"
 ROUNDED = "single-process SGD with gradients rounded to multiples of {:g}"
-REPEATED = "a single process that makes the server's updates in their order"
 SIGN_OF_LIFE_S = 1.0
 """How often the process says that it is still at work."""
 HEADER = re.compile(
@@ -76,7 +75,7 @@ class Referee:
         """What the weights in a .npy file are worth.
 
         ``worlds`` are (first iteration, ranks) of each phase, see :data:`workloads.reference.Worlds`; ``scales`` are
-        :data:`workloads.reference.Scales`; ``order`` is that of the updates of an asynchronous scheme.
+        :data:`workloads.reference.Scales`; ``order`` is that of updates, where each gradient is one.
 
         Returns what :func:`workloads.reference.judged` finds.
 

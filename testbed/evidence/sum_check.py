@@ -6,8 +6,7 @@ What rounding may explain is computed for each trial, from the number of terms a
   in every element, so the norm of a sum's error is about u sqrt(N) times the norms of its terms in all, at most. Right
   sums come to 1 to 6 u, the rounding of the sketches included. Where each partial sum is 0.05 % too small it is
   4,000 u and more; where one term of N is, about 8,000 / N u.
-- **One scale**: each term is off by half a step at most.
-- **Block exponents**: a step is at most N 2^-30 of a chunk's largest element, which is no larger than its norm.
+- **Integers**: what :func:`workloads.sync.fixed_point.sum_error` says.
 """
 
 from __future__ import annotations
@@ -20,12 +19,10 @@ import numpy as np
 
 from testbed.base.errors import TrialError
 from testbed.recovery.phases import Phase
-from workloads.sync.forest import FixedPoint
 
 ROUNDINGS = 16.0
 """Times u sqrt(N): 4 to 20 times what was seen over schemes, libraries and models with 2 to 16 workers."""
 _U = 2.0**-24
-_FLOAT_BYTES = 4
 _Sketches = Mapping[str, Mapping[int, Sequence[float]]]
 
 
@@ -59,23 +56,20 @@ def checked(done: Sequence[Mapping[str, Any]], phases: Sequence[Phase], floats: 
             if iteration not in sums or len(terms) < len(names):
                 continue
             count += 1
-            error, allowed = compared(terms, sums[iteration], forest.fixed, floats, chunk_bytes)
+            norms = float(np.array(terms)[:, 0].sum())
+            explained = phase.network.kind.sum_error(forest, norms, floats, chunk_bytes)
+            error, allowed = compared(terms, sums[iteration], explained)
             if count == 1 or not error / allowed <= worst.error / worst.allowed:
                 worst = Checked(0, iteration, error, allowed)
     return Checked(count, worst.iteration, worst.error, worst.allowed)
 
 
-def compared(
-    terms: Sequence[Sequence[float]], total: Sequence[float], fixed: FixedPoint | None, floats: int, chunk_bytes: int
-) -> tuple[float, float]:
-    """By how much a sum's sketch is off from those of its terms, and may be, as shares of the norms of the terms."""
+def compared(terms: Sequence[Sequence[float]], total: Sequence[float], explained: float = 0.0) -> tuple[float, float]:
+    """By how much a sum's sketch is off from those of its terms, and may be, as shares of the norms of the terms;
+    ``explained`` is what the numbers' format explains besides the rounding of floats."""
     table, world = np.array(terms), len(terms)
     norms = float(table[:, 0].sum())
-    allowed = ROUNDINGS * _U * np.sqrt(world)
-    if fixed is not None and fixed.scale is not None:
-        allowed += world * np.sqrt(floats) / (2 * fixed.scale) / norms if norms else 0.0
-    elif fixed is not None:
-        allowed += world**2 * 2.0**-31 * np.sqrt(chunk_bytes // _FLOAT_BYTES)
+    allowed = ROUNDINGS * _U * np.sqrt(world) + explained
     off = float(np.sqrt(np.mean((table[:, 1:].sum(axis=0) - total[1:]) ** 2)))
     return off / norms if norms else off, float(allowed)
 

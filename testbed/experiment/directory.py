@@ -42,6 +42,7 @@ from testbed.trial.identity import PATIENCE
 from testbed.trial.inputs import in_words
 from testbed.trial.model import Trial
 from testbed.trial.results import SCHEMA, save_csv, save_samples
+from workloads.kinds import of_record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -317,7 +318,7 @@ def _check_judged(path: Path, record: Mapping[str, Any]) -> None:
         judged = record["fidelity"]
         numbers_of(judged)
         readable = judged["verdict"] and all(isinstance(one["ok"], bool) for one in judged["checks"])
-        measured = MEASURED[:1] if record["kind"] == "command" else MEASURED
+        measured = MEASURED if of_record(record).writes_samples else MEASURED[:1]
         for name in measured:
             writing.number(name, record["metrics"][name])
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -15,7 +15,7 @@ OVERHEAD_S = 1.4
 netns on two cores, 1.2 to 1.5 s with 3 to 8 hosts, 1.8 s with 48 links; that of models that are trained 0.3 s more."""
 PER_LINK_S = 0.01
 COMMAND_S = 60.0
-"""Guess of a command's time."""
+"""Guess of the time of programs that tell of no iterations."""
 UNKNOWN_COMPUTE_S = 0.5
 """Guess of an iteration's computing time where the spec does not set it."""
 
@@ -23,7 +23,7 @@ UNKNOWN_COMPUTE_S = 0.5
 def expected_s(trial: Trial) -> float:
     """How long a trial takes, as far as that is known before any has run."""
     overhead_s = OVERHEAD_S + PER_LINK_S * len(trial.network.topology.links)
-    if trial.command:
+    if not trial.kind.writes_samples:
         return COMMAND_S + overhead_s
     known = trial.jct_theory_s
     if known is not None:

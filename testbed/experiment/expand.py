@@ -9,11 +9,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from math import prod
 from pathlib import Path
 from typing import TypeVar
-
-import numpy as np
 
 from testbed.base.errors import SpecError
 from testbed.base.units import time_text
@@ -24,37 +21,28 @@ from testbed.spec import Arm, Source, Spec
 from testbed.spec.axes import EXPRESSIONS
 from testbed.spec.explain import together
 from testbed.spec.grid import PlannedCell, at_point, point_text, point_words
-from testbed.spec.model import Command, Profile, Train
+from testbed.spec.model import Synchronised
 from testbed.trial.inputs import Digests, Inputs
 from testbed.trial.model import Network, Trial, shaper, work_of
-from testbed.trial.program import check as check_command
+from testbed.trial.search import check as check_program
 from topologies.build import build as build_topology
 from topologies.call import parse
 from topologies.load import is_in_file
 from topologies.model import Topology
+from workloads import kinds
 from workloads.buckets import Gradient, gradient
-from workloads.catalogue import check_dataset
-from workloads.job import LARGEST
-from workloads.models import model
-from workloads.profiles import profile
+from workloads.kinds.base import Asked
 from workloads.sync.chunks import cut
-from workloads.sync.cost import Cost, cost
-from workloads.sync.fixed_point import furthest, least_scale
+from workloads.sync.cost import Cost
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build as build_forest
 from workloads.sync.schemes import survives
-from workloads.sync.schemes.reference import one_nic
-from workloads.sync.verify import verify
 
 _T = TypeVar("_T")
 MOST_SAMPLES = 4_000_000
 """A thousand hosts and four thousand iterations; all are held in memory at once."""
 MOST_NETWORKS = 1000
 """All are built and verified before the first trial runs."""
-MOST_EXACT = 2**24
-"""Whole numbers up to this are exact in float32."""
-MOST_ROUNDED = 1e-3 * LARGEST
-"""By how much fixed point may change a sum of a profile's values, which are whole numbers up to ``LARGEST``."""
 _SHORT, _SHORT_VALUE = 60, 24
 """Characters of a scheme or topology, and of a swept value, in a trial's id, which names files: groups of many hosts
 would be too long."""
@@ -86,22 +74,16 @@ def first_trials(source: Source) -> list[Trial]:
 
 def lab_rate_bps(spec: Spec) -> int:
     """Rate of the hosts' links in the lab: as the spec says, divided by the workload's scale."""
-    scale = 1.0 if isinstance(spec.workload, Command) else spec.workload.scale
-    return round(spec.links.rate_bps / scale)
+    return round(spec.links.rate_bps / spec.workload.scale)
 
 
-def gradient_of(work: Train | Profile) -> Gradient:
+def gradient_of(work: Synchronised) -> Gradient:
     """What is synchronised: the tensors and buckets of a workload's model.
 
     Raises:
         SpecError: no such model.
     """
-    if isinstance(work, Train):
-        layers = [[prod(shape) for _, shape in layer] for layer in reversed(model(work.model).layers)]
-    else:
-        built = reversed(profile(work.model).layers)
-        layers = [[prod(shape) for _, shape in layer.tensors] for layer in built]
-    return gradient(layers, work.scale, work.overlap != "none", work.bucket_bytes)
+    return gradient(work.layers(), work.scale, work.overlap != "none", work.bucket_bytes)
 
 
 class Built:
@@ -126,8 +108,8 @@ class Built:
         if key not in self._forests:
             topology = self.topology(topology_text, spec)
             forest = build_forest(text, topology, gradient.tensors)
-            verify(forest, topology)
-            self._forests[key] = (forest, cost(forest, topology, 4 * gradient.floats))
+            kinds.verify(forest, topology)
+            self._forests[key] = (forest, kinds.cost(forest, topology, 4 * gradient.floats))
         return self._forests[key]
 
 
@@ -144,53 +126,47 @@ def _topology(arm: Arm, spec: Spec, folder: Path, built: Built) -> tuple[str, To
     return text, topology
 
 
-def bare_network(arm: Arm, spec: Spec, folder: Path, built: Built) -> Network:
-    """One arm whose ranks synchronise by themselves: a forest without classes, which costs nothing.
+def network(arm: Arm, spec: Spec, sent: Gradient | None, folder: Path, built: Built) -> Network:
+    """Build and check one arm; ``sent`` is what is synchronised, None where processes of which nothing is known
+    synchronise by themselves.
 
     Raises:
-        SpecError: the topology cannot be, or a host has several NICs, of which the ranks would not know.
+        SpecError: the topology cannot be, the scheme cannot use it, or its plan is wrong.
     """
-    text, topology = _topology(arm, spec, folder, built)
-    one_nic("a command", topology)
-    none = np.empty((0, len(topology.nodes)), np.int32)
-    names = tuple(node.name for node in topology.nodes)
-    forest = Forest("command", names, tuple(topology.hosts), np.empty(0, np.int64), none, none)
-    rates = np.repeat([float(link.rate_bps) for link in topology.links], 2)
-    check_perturbations(arm, spec, topology, forest, folder)
-    free = Cost(0, 0.0, 0.0, np.zeros_like(rates), rates, None)
-    return Network(arm, text, "command", topology, forest, free, Gradient((), (), ()))
-
-
-def network(arm: Arm, spec: Spec, gradient: Gradient, folder: Path, built: Built) -> Network:
-    """Build and check one arm.
-
-    Raises:
-        SpecError: the topology cannot be, the scheme cannot use it, or its forest is wrong.
-    """
-    scheme_text = locate(arm.scheme, folder)
     topology_text, topology = _topology(arm, spec, folder, built)
-    _check_samples(arm, topology, work_of(spec).iterations)
-    forest, least = built.forest(scheme_text, topology_text, spec, gradient)
-    _check_library(forest, spec)
-    if len(forest.workers) == 1:
+    if sent is None:
+        plan = kinds.own_plan(spec.workload.brings, topology)
+        found = Network(arm, topology_text, plan.scheme, topology, plan, kinds.cost(plan, topology, 0.0), NOTHING)
+        check_perturbations(arm, spec, topology, plan, folder)
+        return found
+    scheme_text, work = locate(arm.scheme, folder), work_of(spec)
+    _check_samples(arm, topology, work.iterations)
+    plan, least = built.forest(scheme_text, topology_text, spec, sent)
+    if len(plan.workers) == 1:
         raise SpecError(f"{arm.topology} has one worker, which has nobody to synchronise with", fix="give it two hosts")
-    _check_order(forest, work_of(spec))
-    _check_asynchronous(forest, topology, work_of(spec))
-    _check_scale(forest, work_of(spec))
-    cut(forest, gradient.floats, gradient.buckets, work_of(spec).chunk_bytes)
-    found = Network(arm, topology_text, scheme_text, topology, forest, least, gradient)
-    check_perturbations(arm, spec, topology, forest, folder)
+    kinds.of(plan).refuse(plan, topology, _asked(spec))
+    cut(plan, sent.floats, sent.buckets, work.chunk_bytes)
+    found = Network(arm, topology_text, scheme_text, topology, plan, least, sent)
+    check_perturbations(arm, spec, topology, plan, folder)
     _check_timeout(found, spec)
     return found
 
 
-def _check_library(forest: Forest, spec: Spec) -> None:
-    if forest.library and forest.library.name == "openmpi" and spec.lab == "baremetal":
-        raise SpecError(
-            "scheme openmpi: mpirun reaches the other hosts by ssh from the first one, and the lab baremetal has "
-            "connections from the controller only",
-            fix="take gloo or a scheme of testbed's on machines, or the lab netns or docker for openmpi",
-        )
+NOTHING = Gradient((), (), ())
+"""What is synchronised where nobody knows it."""
+
+
+def _asked(spec: Spec) -> Asked:
+    """What a kind of trial may refuse."""
+    work = work_of(spec)
+    return Asked(
+        overlap=work.overlap,
+        priority=work.priority == "layer",
+        mode=work.compute.mode,
+        iterations=work.iterations,
+        is_trained=work.is_trained,
+        has_agent=spec.lab != "baremetal",
+    )
 
 
 def _check_samples(arm: Arm, topology: Topology, iterations: int) -> None:
@@ -199,59 +175,6 @@ def _check_samples(arm: Arm, topology: Topology, iterations: int) -> None:
         raise SpecError(
             f"{arm.topology}: {topology.host_count:,} hosts and {iterations:,} iterations give {samples:,} samples",
             fix=f"give fewer iterations: a trial has at most {MOST_SAMPLES:,} samples, one a host and iteration",
-        )
-
-
-def _check_order(forest: Forest, work: Train | Profile) -> None:
-    """Priority and a forward pass that begins early need an engine that is free to order chunks, and floats."""
-    bound = "a library sends" if forest.library else "switches add" if forest.fixed else ""
-    wanted = "overlap: both" if work.overlap == "both" and forest.library else ""
-    wanted = "priority: layer" if work.priority == "layer" else wanted
-    if bound and wanted:
-        raise SpecError(
-            f"scheme {forest.scheme} takes no {wanted}: {bound} its chunks, in an order of their own",
-            fix=f"remove {wanted}, or compare it with other schemes in an experiment of its own",
-        )
-
-
-def _check_asynchronous(forest: Forest, topology: Topology, work: Train | Profile) -> None:
-    """What makes sense only where all wait for a sum."""
-    if forest.asynchronous is None:
-        return
-    who, fix = (
-        f"scheme {forest.scheme} waits for no sum",
-        "or compare it with other schemes in an experiment of its own",
-    )
-    if work.overlap != "none":
-        problem = f"{who}: a gradient leaves when all of it is there, and takes no overlap: {work.overlap}"
-        raise SpecError(problem, fix=f"remove overlap, {fix}")
-    if isinstance(work, Train) and work.compute.mode == "none":
-        problem = f"{who}: workers compute on weights that come back, and compute: none computes one gradient only"
-        raise SpecError(problem, fix="give a pace: compute: {mode: paced, ...}")
-    if any(node.ina for node in topology.nodes):
-        raise SpecError(f"{who}, so no switch adds anything for it", fix="leave ina out of this arm's topology")
-    most = MOST_EXACT // LARGEST // len(forest.workers)
-    if isinstance(work, Profile) and work.iterations > most:
-        problem = f"{who}: its server adds all values up, which is exact for {most:,} iterations, and here are more"
-        raise SpecError(problem, fix=f"give at most {most:,} iterations")
-
-
-def _check_scale(forest: Forest, work: Train | Profile) -> None:
-    """A profile's values are known, so that what fixed point makes of them is; of what is trained, trials tell."""
-    if not isinstance(work, Profile) or forest.fixed is None or forest.fixed.scale is None:
-        return
-    scale, world = forest.fixed.scale, len(forest.workers)
-    off = furthest(scale, world, LARGEST)
-    if off > MOST_ROUNDED:
-        raise SpecError(
-            f"scheme {forest.scheme}: scale too coarse: rounding puts sums of {world} values up to {LARGEST} off by up "
-            f"to {off:.2g}; {MOST_ROUNDED:g} is allowed",
-            fix=f"give it scale={least_scale(world, LARGEST, MOST_ROUNDED):g}",
-        )
-    if scale * LARGEST >= 2**31:
-        raise SpecError(
-            f"scheme {forest.scheme}: values up to {LARGEST} times the scale {scale:g} do not fit 32 bits",
-            fix="give it a smaller scale, such as 1e6",
         )
 
 
@@ -319,19 +242,18 @@ class _Cells:
         self._said("links.rate", at, partial(check_rate, lab_rate_bps(spec)))
         if spec.failover_s is not None:
             self._said("failover", "", self._check_survivor)
-        work, folder = spec.workload, self._source.folder
-        if isinstance(work, Command):
-            self._said("workload.command", at, partial(check_command, work.command, folder))
-            if self._said("workload.inputs", at, partial(self._inputs.of_command, work)) is None:
+        folder, program, sent = self._source.folder, spec.workload.program, None
+        if program:
+            self._said("workload.command", at, partial(check_program, program.words, folder))
+            if self._said("workload.inputs", at, partial(self._inputs.of_program, program)) is None:
                 return []
-            make = partial(bare_network, spec=spec, folder=folder, built=self._built)
         else:
+            work = work_of(spec)
             sent = None if len(self._problems) > before else self._said("workload.model", at, partial(self._sent, work))
-            if isinstance(work, Train):
-                self._said("workload.dataset", at, partial(check_dataset, work.dataset, work.model))
+            self._said("workload.dataset", at, work.check)
             if sent is None:
                 return []
-            make = partial(network, spec=spec, gradient=sent, folder=folder, built=self._built)
+        make = partial(network, spec=spec, sent=sent, folder=folder, built=self._built)
         made = [(cell, self._network(cell, make)) for cell in group]
         return [_trial(cell, one, folder, self._inputs.of(spec, cell.arm)) for cell, one in made if one is not None]
 
@@ -342,7 +264,7 @@ class _Cells:
             self._networks[key] = self._said(f"arms.{cell.number}", cell.at, partial(make, cell.arm))
         return self._networks[key]
 
-    def _sent(self, work: Train | Profile) -> Gradient:
+    def _sent(self, work: Synchronised) -> Gradient:
         key = (work.kind, work.model, work.scale, work.overlap != "none", work.bucket_bytes)
         if key not in self._gradients:
             self._gradients[key] = gradient_of(work)

@@ -13,7 +13,6 @@ from testbed.capacity.fit import fit
 from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import lab_rate_bps, trials
 from testbed.spec import Source
-from testbed.trial.job_files import inner_nodes
 from testbed.trial.model import Trial
 from workloads.sync.cost import goodput
 
@@ -46,10 +45,10 @@ def plan(source: Source) -> dict[str, Any]:
 def predict(trial: Trial) -> dict[str, Any]:
     """One trial's prediction: GST is at least the most loaded link's bytes over its goodput; JCT adds the pace.
 
-    Of a command, which synchronises by itself, only what would be built is known.
+    Of programs that synchronise by themselves, only what would be built is known.
     """
-    network = trial.network
-    topology = network.topology
+    network, topology = trial.network, trial.network.topology
+    program, known = trial.spec.workload.program, trial.kind.writes_samples
     return {
         "trial": trial.id,
         "label": trial.label,
@@ -61,21 +60,21 @@ def predict(trial: Trial) -> dict[str, Any]:
         "at": trial.at,
         "iterations": trial.iterations,
         "world": network.world,
-        "command": list(trial.command),
-        "scale": None if trial.command else trial.work.scale,
+        "command": list(program.words) if program else [],
+        "scale": trial.work.scale if known else None,
         "perturb": [one.title for one in trial.perturbations],
         "buckets": len(network.gradient.buckets),
-        "gradient_bytes": None if trial.command else 4 * network.floats,
+        "gradient_bytes": 4 * network.floats if known else None,
         "goodput": goodput(trial.spec.links.mtu),
-        "gst_theory_s": None if trial.command else trial.gst_theory_s,
+        "gst_theory_s": trial.gst_theory_s if known else None,
         "jct_theory_s": trial.jct_theory_s,
-        "wire_bytes_per_iteration": None if trial.command else network.cost.wire_bytes,
+        "wire_bytes_per_iteration": network.cost.wire_bytes if known else None,
         "builds": {
             "namespaces": len(topology.nodes),
             "hosts": topology.host_count,
             "switches": len(topology.switches),
             "links": len(topology.links),
-            "processes": network.world if trial.command else len(inner_nodes(network.forest)),
+            "processes": len(trial.kind.nodes(network.forest)),
             "rate_bps": lab_rate_bps(trial.spec),
         },
     }

@@ -22,6 +22,7 @@ from testbed.machine import calm
 from testbed.spec.model import Until
 from testbed.trial.model import Trial
 from testbed.trial.results import LinkRecord
+from workloads.kinds import of_record
 
 
 def sentence(record: Mapping[str, Any]) -> str:
@@ -30,7 +31,7 @@ def sentence(record: Mapping[str, Any]) -> str:
         first, *rest = str(record["error"]).splitlines()
         return "\n".join([f"{record['id']}: FAILED: {first}", *rest])
     found = record["metrics"]
-    if record.get("kind") == "command":
+    if not of_record(record).writes_samples:
         line = f"{record['id']}: JCT {time_text(found['jct_s'], measured=True)}, {_carried(record['links'])}, "
     else:
         line = _trained(record)
@@ -193,7 +194,7 @@ class Live(Lines):
         if self._trial is None:
             return
         total = self._trial.iterations or 1
-        iterations = min(iterations, total)  # a fast worker of an asynchronous scheme does more
+        iterations = min(iterations, total)  # a fast worker that waits for nobody does more
         done_s = self._estimate.of(self._trial) * iterations / total
         left_s = max(0.0, self._estimate.left_s(self._left.values()) - done_s)
         self._bar.update(

@@ -18,6 +18,7 @@ from testbed.experiment.order import blocks, in_order, part
 from testbed.spec import Source, Spec
 from testbed.spec.model import Until
 from testbed.trial.model import Trial
+from workloads.kinds import of_record
 
 Record = dict[str, Any]
 Part = tuple[int, int]
@@ -175,11 +176,11 @@ def _loose(firsts: Sequence[Trial], values: Mapping[Cell, Sequence[float]], spec
 
 
 def _values(records: Iterable[Record]) -> dict[Cell, list[float]]:
-    """By cell, the median GST (s) of each trial in which it is VALID; of commands, which say nothing of their
+    """By cell, the median GST (s) of each trial in which it is VALID; of kinds that say nothing of
     iterations, the JCT."""
     found: dict[Cell, list[float]] = {}
     for record in records:
-        number, metric = ("jct", "jct_s") if record["kind"] == "command" else ("gst", "gst_median_s")
+        number, metric = ("gst", "gst_median_s") if of_record(record).writes_samples else ("jct", "jct_s")
         if record["status"] != "done":
             continue
         judged = numbers_of(record["fidelity"]).get(number)

@@ -23,7 +23,6 @@ from testbed.machine.monitor import Elsewhere
 from testbed.spec import Source
 from testbed.trial.execute import execute
 from testbed.trial.model import Trial
-from workloads.sync import libraries
 
 Announce = Callable[[Sequence[Trial]], Lines]
 """Makes the reporter, once it is known which trials are to run."""
@@ -83,7 +82,7 @@ class Experiment:
             for trial in self._plan.firsts:
                 for settings in trial.settings_met:
                     self._lab.require(trial.network.topology, settings)
-                libraries.require(trial.network.forest.library)
+                trial.kind.require(trial.network.forest)
             self.directory = directory(len(self._plan.trials))
         except BaseException:
             self._lab.close()

@@ -6,8 +6,8 @@ the checks.
 """
 
 from analysis.verdicts import INVALID, VALID
-from testbed.fidelity.check import Check
-from testbed.fidelity.judgement import ABOUT, judge, only_the_machine, reasons, told, verdicts
+from testbed.base.check import Check
+from testbed.fidelity.judgement import abouts, judge, only_the_machine, reasons, told, verdicts
 from testbed.fidelity.seen import Seen
 
-__all__ = ["ABOUT", "INVALID", "VALID", "Check", "Seen", "judge", "only_the_machine", "reasons", "told", "verdicts"]
+__all__ = ["INVALID", "VALID", "Check", "Seen", "abouts", "judge", "only_the_machine", "reasons", "told", "verdicts"]

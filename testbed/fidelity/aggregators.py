@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-from analysis import metrics
-from testbed.fidelity.check import About, Check
+from testbed.base.check import About, Check
 from testbed.fidelity.seen import Seen
 
 ABOUT = About(
@@ -31,20 +30,17 @@ cores."""
 def checks(seen: Seen) -> Iterator[Check]:
     if seen.samples is None:
         return
-    if seen.trial.network.forest.library is None and seen.trial.work.overlap != "both":
+    if seen.trial.kind.runs_our_engine and seen.trial.work.overlap != "both":
         yield judge_engines(seen.counted)
     if not seen.aggregators:
         return
     cpu_s = {line["name"]: line["cpu_s"] for line in seen.done if line["name"] in seen.aggregators}
-    if seen.trial.asynchronous:
-        yield judge(cpu_s, metrics.jct_s(seen.every), "during training")
-    else:
-        yield judge(cpu_s, metrics.sync_s(seen.every))
+    yield judge(cpu_s, *seen.trial.kind.measures.adding_s(seen.every))
 
 
-def judge(cpu_s: Mapping[str, float], window_s: float, when: str = "during synchronisation") -> Check:
-    """The busiest of the nodes that only add and pass on: its CPU time over ``window_s``, that of all synchronisations
-    unless ``when`` says otherwise."""
+def judge(cpu_s: Mapping[str, float], window_s: float, when: str) -> Check:
+    """The busiest of the nodes that only add and pass on: its CPU time over ``window_s``; ``when`` that is, in
+    words."""
     name = max(cpu_s, key=cpu_s.__getitem__)
     share = cpu_s[name] / window_s
     detail = f"the busiest of {len(cpu_s)} that only add is {name}, at {share:.0%} of a core {when}"

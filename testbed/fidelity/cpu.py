@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from testbed.fidelity.check import About, Check
+from testbed.base.check import About, Check
 from testbed.fidelity.seen import Seen
 from testbed.machine.monitor import CpuLog
 
@@ -37,19 +37,12 @@ def checks(seen: Seen) -> Iterator[Check]:
     if seen.samples is None:
         yield from judge([seen.window], seen.cpu, "while the command ran")
         return
-    if seen.trial.asynchronous:  # somebody's gradient is on the wire all along
-        whole = (float(seen.counted["start_s"].min()), float(seen.counted["sum_s"].max()))
-        yield from judge([whole], seen.cpu, "during training")
+    kind = seen.trial.kind
+    if polling := kind.polling(seen.trial.network.forest):
+        yield polled(polling, float(kind.measures.gst_s(seen.counted).median()), seen.trial.gst_theory_s)
         return
-    by = seen.counted.groupby("iteration")
-    last = by[["ready_s", "sum_s"]].max()
-    library = seen.trial.network.forest.library
-    if library and library.polls:
-        gst_s = float((last["sum_s"] - last["ready_s"]).median())
-        yield polled(library.name, gst_s, seen.trial.gst_theory_s)
-        return
-    begin = last["ready_s"] if seen.trial.work.overlap == "none" else by["start_s"].min()  # gradients leave all along
-    yield from judge(list(zip(begin, last["sum_s"], strict=True)), seen.cpu)
+    windows, when = kind.measures.on_the_wire(seen.counted, overlapped=seen.trial.work.overlap != "none")
+    yield from judge(windows, seen.cpu, when)
 
 
 def judge(windows: Sequence[tuple[float, float]], log: CpuLog, when: str = "during synchronisation") -> list[Check]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from testbed.fidelity.check import About, Check
+from testbed.base.check import About, Check
 from testbed.fidelity.seen import Seen
 from testbed.trial.model import link_settings
 

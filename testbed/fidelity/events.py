@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from testbed.fidelity.check import About, Check
+from testbed.base.check import About, Check
 from testbed.fidelity.seen import Seen
 
 ABOUT = About(

@@ -10,15 +10,18 @@ machine that is 2 % too slow would come to the same GST.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import cache
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
 from analysis import metrics
 from analysis.verdicts import INVALID, NUMBERS, VALID
+from testbed.base.check import GST, ITERATIONS, JCT, THROUGHPUT, WAITING, About, Check
+from testbed.base.plugins import plugged
 from testbed.evidence.bounds import Bounds
 from testbed.fidelity import (
     aggregators,
@@ -29,24 +32,46 @@ from testbed.fidelity import (
     link_rate,
     lower_bound,
     nodes,
+    own,
     pacing,
     read_back,
     retransmissions,
     run_queue,
-    staleness,
     timers,
     wire,
 )
-from testbed.fidelity.check import GST, ITERATIONS, JCT, THROUGHPUT, WAITING, About, Check
 from testbed.fidelity.seen import Seen
+from workloads.kinds import kinds
 from workloads.sync.cost import goodput
 
 KINDS = (
     *(link_rate, delay, cpu, run_queue, timers, aggregators, pacing, wire, drops, retransmissions, read_back, events),
-    *(staleness, lower_bound, nodes),
+    *(lower_bound, nodes, own),
 )
 """A module each: what it sees and misses (``ABOUT``), and its ``checks`` of a trial, none where it does not apply."""
-ABOUT: tuple[About, ...] = tuple(about for kind in KINDS for about in vars(kind).values() if isinstance(about, About))
+
+
+class CheckModule(Protocol):
+    """What an entry point ``testbed.checks`` names: a module, or an object like one."""
+
+    ABOUT: About
+
+    def checks(self, seen: Seen) -> Iterable[Check]:
+        """Of a finished trial; none where it does not apply."""
+
+
+@cache
+def modules() -> tuple[Any, ...]:
+    """Those that come with testbed, and then those that installed packages add."""
+    return (*KINDS, *plugged("checks").values())
+
+
+def abouts() -> tuple[About, ...]:
+    """What a reader should know of each check."""
+    found = [about for one in modules() for about in vars(one).values() if isinstance(about, About)]
+    return (*found, *(about for kind in kinds().values() for about in kind.abouts))
+
+
 SOUND = (lower_bound.ABOUT.name, wire.ABOUT.name, read_back.ABOUT.name)
 """The checks that must have been made, and have passed, for a bound to be trusted."""
 FASTEST = 1.01
@@ -65,7 +90,7 @@ class Error:
 
 def judge(seen: Seen) -> dict[str, Any]:
     """All checks of a trial and the verdicts of its numbers, as its JSON holds them."""
-    checks = [check for kind in KINDS for check in kind.checks(seen)]
+    checks = [check for one in modules() for check in one.checks(seen)]
     reported = NUMBERS if seen.samples is not None else (JCT,)
     errors = errors_of(seen) if _is_sound(seen, checks) else {}
     return verdicts(checks, reported, errors, seen.trial.spec.certify)

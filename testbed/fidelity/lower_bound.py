@@ -8,13 +8,12 @@ from dataclasses import replace
 import pandas as pd
 
 from analysis import metrics
+from testbed.base.check import LOWER_BOUND, About, Check
 from testbed.evidence.bounds import Bounds
-from testbed.fidelity.check import About, Check
 from testbed.fidelity.seen import Seen
-from workloads.sync.cost import goodput
 
 ABOUT = About(
-    "lower bound",
+    LOWER_BOUND,
     sees="GST below its lower bound, in one iteration or in all after the warm-up together; JCT below its lower bound; "
     "asynchronous updates that were too fast: links were faster than asked, or the pace was not kept",
     misses="links slower than asked: GST over its lower bound shows them",
@@ -30,10 +29,7 @@ FASTER_TOGETHER = 0.01
 def checks(seen: Seen) -> Iterator[Check]:
     if seen.samples is None:
         return
-    if seen.trial.asynchronous:
-        link_s = seen.trial.iterations * seen.trial.network.cost.round_s() / goodput(seen.trial.spec.links.mtu)
-        yield judge_updates(seen.every, seen.trial.gst_theory_s, link_s, seen.trial.compute.pace_s)
-    elif seen.bounds is not None:
+    if seen.bounds is not None:
         found = judge(seen.every, seen.bounds, seen.clocks_s, seen.trial.work.warmup)
         yield found if seen.trial.knows_bytes else replace(found, ok=True, value=None, detail=UNPROVEN)
 
@@ -66,23 +62,3 @@ def judge(samples: pd.DataFrame, bounds: Bounds, clocks_s: float = 0.0, warmup: 
 
 def _found(ratio: float, faster: float, what: str) -> tuple[float, float, str]:
     return ratio / (1 - faster), ratio, what
-
-
-def judge_updates(samples: pd.DataFrame, alone_s: float, busiest_link_s: float, pace_s: float = 0.0) -> Check:
-    """The same where workers do not synchronise together: an update takes as long as its bytes take there and back
-    when nobody else sends, ``alone_s``, and all take as long as the busiest link is busy with them. The job takes at
-    least as long as the slowest worker would need alone: it computes each update at its pace, and then exchanges it."""
-    own_s = samples["sum_s"] - samples["ready_s"] - samples["held_s"]
-    each = float(own_s.median()) / alone_s if alone_s > 0 else float("inf")
-    together = float(samples["sum_s"].max() - samples["ready_s"].min()) / busiest_link_s
-    chain_s = (samples["factor"] * pace_s + samples["extra_s"] + alone_s).groupby(samples["rank"]).sum().max()
-    job = float(metrics.jct_s(samples) / chain_s) if chain_s > 0 else float("inf")
-    least = {
-        "from gradients to newer weights an update takes": each,
-        "from gradients to newer weights all updates together take": together,
-        "JCT is": job,
-    }
-    what = min(least, key=least.__getitem__)
-    ratio = least[what]
-    detail = f"{what} {ratio:.3f} of the least that the links allow"
-    return Check(ABOUT.name, ratio, 1 - FASTER, "of theory", ratio >= 1 - FASTER, detail)

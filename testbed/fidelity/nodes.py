@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from testbed.fidelity.check import About, Check
+from testbed.base.check import About, Check
 from testbed.fidelity.seen import Seen
 from testbed.recovery.deaths import sentence, unasked
 

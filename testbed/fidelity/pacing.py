@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from analysis import metrics
-from testbed.fidelity.check import WHOLE_JOB, About, Check
+from testbed.base.check import WHOLE_JOB, About, Check
 from testbed.fidelity.seen import Seen
 
 ABOUT = About(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analysis.verdicts import CALLED, NUMBERS
-from testbed.fidelity.check import About
-from testbed.fidelity.judgement import ABOUT, FASTEST, SOUND
+from testbed.base.check import About
+from testbed.fidelity.judgement import FASTEST, SOUND, abouts
 
 HEADER = ("check", "sees", "cannot see", "threatens", "about the machine")
 INTRODUCTION = f"""\
@@ -47,7 +47,7 @@ is not known with any `overlap`, with `compute: real`, or if links or circuits w
 
 def page() -> str:
     """The page as Markdown."""
-    lines = [_row(HEADER), _row("---" for _ in HEADER), *(_row(_cells(about)) for about in ABOUT)]
+    lines = [_row(HEADER), _row("---" for _ in HEADER), *(_row(_cells(about)) for about in abouts())]
     return INTRODUCTION + "\n" + "\n".join(lines) + "\n"
 
 

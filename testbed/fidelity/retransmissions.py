@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from testbed.base.check import About, Check
 from testbed.fidelity import drops
-from testbed.fidelity.check import About, Check
 from testbed.fidelity.seen import Seen
 
 ABOUT = About(

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from testbed.fidelity.check import About, Check
+from testbed.base.check import About, Check
 from testbed.fidelity.seen import Seen
+from workloads.kinds.measures import Measures
 
 ABOUT = About(
     "run queue",
@@ -23,38 +24,16 @@ was 1.02 of theory; 72 to 79 % at 18 x 1 Gbit/s, where it was 1.14 to 1.37."""
 def checks(seen: Seen) -> Iterator[Check]:
     if seen.samples is None:
         return
-    if seen.trial.asynchronous:
-        yield judge_updates(seen.counted)
-        return
-    library = seen.trial.network.forest.library
-    polls = library is not None and library.polls
+    polls = seen.trial.kind.polling(seen.trial.network.forest)
     if not polls and seen.trial.work.overlap != "both":  # then the next forward pass is computed meanwhile
-        yield judge(seen.counted)
+        yield judge(seen.counted, seen.trial.kind.measures)
 
 
-def judge(samples: pd.DataFrame) -> Check:
-    """For how much of the synchronisation the worst worker waited for a core; median over iterations."""
+def judge(samples: pd.DataFrame, measures: Measures) -> Check:
+    """For how much of a synchronisation the worst worker waited for a core."""
     if samples["wait_s"].isna().any():
-        return _uncounted()
-    by = samples.groupby("iteration")
-    window = by["sum_s"].max() - by["ready_s"].max()
-    share = float((by["wait_s"].max() / window).median())
-    return _check(share, f"a worker waited for a core during {share:.0%} of a synchronisation")
-
-
-def judge_updates(samples: pd.DataFrame) -> Check:
-    """The same where workers do not synchronise together: of the worst worker, the median over its updates."""
-    if samples["wait_s"].isna().any():
-        return _uncounted()
-    shares = samples["wait_s"] / (samples["sum_s"] - samples["ready_s"])
-    share = float(shares.groupby(samples["rank"]).median().max())
-    return _check(share, f"a worker waited for a core during {share:.0%} of an update")
-
-
-def _check(share: float, detail: str) -> Check:
+        detail = "this kernel does not count run-queue waits"
+        return Check(ABOUT.name, None, WAITED, "of GST", True, detail, machine=True)
+    share, of = measures.core_wait(samples)
+    detail = f"a worker waited for a core during {share:.0%} of {of}"
     return Check(ABOUT.name, share, WAITED, "of GST", share <= WAITED, detail, machine=True)
-
-
-def _uncounted() -> Check:
-    detail = "this kernel does not count run-queue waits"
-    return Check(ABOUT.name, None, WAITED, "of GST", True, detail, machine=True)

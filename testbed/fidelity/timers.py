@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import metrics
-from testbed.fidelity.check import WHOLE_JOB, About, Check
+from testbed.base.check import WHOLE_JOB, About, Check
 from testbed.fidelity.seen import Seen
 from testbed.spec.perturb import Freeze
 

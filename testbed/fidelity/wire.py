@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from testbed.fidelity.check import About, Check
+from testbed.base.check import About, Check
 from testbed.fidelity.seen import Seen
 from testbed.recovery.deaths import spoilt_bytes
 from topologies.sharing import groups
 from workloads.sync.cost import ETHERNET_BYTES
-from workloads.sync.flows import pairs
 
 ABOUT = About(
     "bytes on the wire",
@@ -30,12 +29,11 @@ def checks(seen: Seen) -> Iterator[Check]:
     trial = seen.trial
     if seen.samples is None:
         return
-    library = trial.network.forest.library
-    if library and not trial.knows_bytes:
-        yield unknown(library.name, library.algorithm)
+    if why := trial.kind.unknown_bytes(trial.network.forest):
+        yield Check(ABOUT.name, None, BEYOND, "of busiest link", True, f"not known: {why}")
         return
     spoilt = spoilt_bytes(trial, seen.course)
-    if library:  # whose connections are its own; what each host sent again is known
+    if not trial.kind.tells_resent:  # by connection; what each host sent again is known
         spoilt += sum(line["resent_segments"] or 0 for line in seen.done) * (trial.spec.links.mtu + ETHERNET_BYTES)
     yield judge(seen.links, together(seen), spoilt)
 
@@ -44,7 +42,7 @@ def together(seen: Seen) -> list[tuple[int, ...]]:
     """Positions in ``seen.links`` of links whose bytes theory knows only together; acknowledgements, bursts and
     background flows are shared like gradients."""
     topology = seen.trial.network.topology
-    used = [pair for phase in seen.course.phases for pair in pairs(phase.network.forest)]
+    used = [pair for phase in seen.course.phases for pair in phase.network.kind.pairs(phase.network.forest)]
     used += [*((one.src, one.dst) for one in topology.bursts), *seen.trial.background]
     position = {link["link"]: i for i, link in enumerate(seen.links)}
     both = {*used, *((dst, src) for src, dst in used)}
@@ -79,9 +77,3 @@ def judge(links: Sequence[Mapping[str, Any]], groups: Iterable[Sequence[int]], s
     than = "more" if share >= 0 else "fewer"
     detail = f"{name}, furthest off, carried {abs(share):.2%} of the busiest link's bytes {than} than the forest says"
     return Check(ABOUT.name, share, BEYOND, "of busiest link", abs(share) <= BEYOND, detail)
-
-
-def unknown(library: str, algorithm: str) -> Check:
-    """In place of :func:`judge` where the forest is not what a library does."""
-    detail = f"not known: which bytes {library} moves in its algorithm {algorithm} is not ours to say"
-    return Check(ABOUT.name, None, BEYOND, "of busiest link", True, detail)

@@ -30,7 +30,7 @@ from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
 from topologies.addressing import plan
 from topologies.build import build
 from workloads.datagrams import ROOM_BYTES
-from workloads.sync import libraries
+from workloads.kinds.library import installed as libraries
 
 LEAST_MEMORY_BYTES = 2 * 2**30
 """PyTorch once (0.4 GB) and nine workers of the quickstart (80 MB each), with room for the rest."""

@@ -11,10 +11,10 @@ from testbed.perturb import circuits
 from testbed.perturb.schedule import background_pairs, schedule
 from testbed.perturb.stragglers import draw
 from testbed.spec import Arm, Spec
-from testbed.spec.model import Command
+from testbed.spec.model import Synchronised
 from testbed.spec.perturb import Circuits, Jitter, Moment, Perturbation, Slow, Straggle, Trace
 from topologies.model import Topology
-from workloads.sync.cost import cost
+from workloads import kinds
 from workloads.sync.forest import Forest
 
 
@@ -28,12 +28,11 @@ def check(arm: Arm, spec: Spec, topology: Topology, forest: Forest, folder: Path
         try:
             if isinstance(one, Circuits):
                 now = circuits.moved(now, one)
-                cost(forest, now, 1.0)  # a worker that cannot be reached
+                kinds.cost(forest, now, 1.0)  # a worker that cannot be reached
             _check_fit(one, spec, forest)
             background_pairs([one], topology)
-            scale = 1.0 if isinstance(spec.workload, Command) else spec.workload.scale
-            schedule([one], topology, spec.seed, scale, LinkSettings())
-            if not isinstance(spec.workload, Command):
+            schedule([one], topology, spec.seed, spec.workload.scale, LinkSettings())
+            if isinstance(spec.workload, Synchronised):
                 draw([one], topology, forest.workers, spec.workload.iterations, spec.seed, folder)
         except SpecError as error:
             raise SpecError(f"{where}: {error.problem}", fix=error.fix) from None
@@ -47,32 +46,29 @@ def _placed(arm: Arm, spec: Spec) -> Iterator[tuple[str, Perturbation]]:
 
 def _check_fit(one: Perturbation, spec: Spec, forest: Forest) -> None:
     work, moments = spec.workload, _moments(one)
-    if isinstance(work, Command):
-        if isinstance(one, Straggle | Slow | Jitter | Trace):
-            raise SpecError("a command computes by itself", fix="slow its host down with kind: hog")
-        if any(moment.iteration is not None for moment in moments):
-            raise SpecError("a command's iterations are not known", fix="write a time, such as at: 3 s")
+    cannot = kinds.of(forest).cannot(forest)
+    for effect in sorted(_effects(one)):
+        if effect in cannot:
+            raise cannot[effect].error()
+    if "iterations" in cannot and any(moment.iteration is not None for moment in moments):
+        raise cannot["iterations"].error()
+    if not isinstance(work, Synchronised):
         return
-    if isinstance(one, Straggle | Slow | Trace) and work.compute.mode == "none":
+    if "pace" in _effects(one) and work.compute.mode == "none":
         fix = "give a pace: compute: {mode: paced, ...}"
         raise SpecError("compute none takes no time, so nobody can be slow", fix=fix)
-    if isinstance(one, Jitter) and one.of == "step" and forest.library:
-        fix = "leave the scheme out of this experiment, or write of: iteration"
-        raise SpecError(f"{forest.library.name} makes its steps by itself", fix=fix)
-    if forest.asynchronous is not None:
-        _check_asynchronous(one)
     late = [moment for moment in moments if (moment.iteration or 0) > work.iterations]
     if late:
         raise SpecError(f"{late[0]} never comes: there are {work.iterations}", fix="give an earlier one")
 
 
-def _check_asynchronous(one: Perturbation) -> None:
-    fix = "leave the scheme out of this experiment"
-    if isinstance(one, Jitter) and one.of == "step":
-        problem = "nobody waits for a sum, so a synchronisation has no steps"
-        raise SpecError(problem, fix=f"{fix}, or write of: iteration")
+def _effects(one: Perturbation) -> frozenset[str]:
+    """What it does that a kind of trial may refuse."""
     if isinstance(one, Circuits):
-        raise SpecError("nobody waits for a sum, so which updates meet which circuits cannot be told", fix=fix)
+        return frozenset({"circuits"})
+    if isinstance(one, Jitter):
+        return frozenset({"steps" if one.of == "step" else "computing"})
+    return frozenset({"computing", "pace"} if isinstance(one, Straggle | Slow | Trace) else set())
 
 
 def _moments(one: Perturbation) -> Sequence[Moment]:

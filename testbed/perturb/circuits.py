@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from topologies.circuits import matchings, paths
 from topologies.model import Topology
 from topologies.panels import Panels
 from topologies.patch_panel import repatched
-from workloads.sync.cost import IDEAL, Cost, Shaper, cost
+from workloads import kinds
+from workloads.sync.cost import IDEAL, Cost, Shaper
 from workloads.sync.forest import Forest
 
 
@@ -82,6 +83,7 @@ def words(move: Circuits) -> str:
 class MovedCost(Cost):
     """Synchronisations over circuits that moved meanwhile: bytes are their mean, the bound is that of the best."""
 
+    moved: ClassVar[bool] = True
     states: tuple[Cost, ...]
 
     def bound_s(self, shaper: Shaper = IDEAL) -> float:
@@ -96,7 +98,7 @@ def moved_cost(
     One in which circuits move is split by the time that each state's circuits carried light: while they move, whoever
     sends over them waits.
     """
-    states = tuple(cost(forest, state.topology, gradient_bytes) for state in history)
+    states = tuple(kinds.cost(forest, state.topology, gradient_bytes) for state in history)
     lit_from_s = np.array([state.lit_s for state in history])
     lit_until_s = np.array([*(state.dark_s for state in history[1:]), inf])
     shares = np.zeros(len(states))

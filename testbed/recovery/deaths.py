@@ -13,7 +13,6 @@ from testbed.recovery.phases import Phase
 from testbed.spec.perturb import Freeze, Kill
 from testbed.trial.model import Network, Trial
 from workloads.sync.cost import goodput
-from workloads.sync.flows import pairs
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def sentence(trial: Trial, course: Course) -> str:
 def goes_on_as(network: Network) -> str:
     """``rina, leaf1 adding``, or ``rina, a ring``: what is left of a scheme."""
     forest = network.forest
-    inner = sorted({node for pair in pairs(forest) for node in pair} - set(forest.workers))
+    inner = [node for node in network.kind.nodes(forest) if node not in forest.workers]
     what = f"{', '.join(forest.nodes[node] for node in inner)} adding" if inner else "a ring"
     return f"{network.scheme_text}, {what}"
 

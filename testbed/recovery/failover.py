@@ -31,13 +31,10 @@ from testbed.trial import job_files
 from testbed.trial.job_files import Files
 from testbed.trial.model import Network, Trial
 from topologies.addressing import plan
-from workloads import failover
+from workloads import failover, kinds
 from workloads.failover import checked_in, next_job, write_whole
 from workloads.job import Failover, Job, Peer
-from workloads.sync import codec
-from workloads.sync.cost import cost
 from workloads.sync.schemes import repair
-from workloads.sync.verify import verify
 
 FIX_SAID = "see its log, and what else writes into its folder"
 
@@ -180,13 +177,13 @@ class Coordinator:
         known, dead = self._trial.network, self._dead
         try:
             forest = repair(known.scheme_text, known.topology, known.gradient.tensors, dead)
-            verify(forest, known.topology)
+            kinds.verify(forest, known.topology)
         except SpecError as error:
             names = ", ".join(self._name(node) for node in sorted(dead))
             told = WorkerError(f"the trial cannot go on without {names}: {error.problem}", fix=error.fix)
             told.node = self._unburied[0].node
             raise told from None
-        return replace(known, forest=forest, cost=cost(forest, known.topology, 4 * known.floats))
+        return replace(known, forest=forest, cost=kinds.cost(forest, known.topology, 4 * known.floats))
 
     def _write(self, here: Collection[int]) -> None:
         """The next generation's folder and forest, then the jobs that lead there."""
@@ -195,7 +192,7 @@ class Coordinator:
         folder.mkdir()
         last = self._recoveries[-1]
         forest = folder / "forest.npz"
-        codec.save(last.network.forest, forest)
+        kinds.save(last.network.forest, forest)
         trial = replace(self._trial, network=last.network)
         found = {job.node: job for job in job_files.jobs(trial, self._files, self._congestion_control)}
         for node in here:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -31,7 +31,7 @@ _EXPECTED = {
 """What a value should have been, by pydantic's type of error."""
 
 
-_UNIONS: dict[str, dict[str, type[Group]]] = {"workload": KINDS, "perturb": PERTURBATIONS, "repeats": REPEATS}
+_UNIONS: dict[str, Mapping[str, type[Group]]] = {"workload": KINDS, "perturb": PERTURBATIONS, "repeats": REPEATS}
 """By key, the groups that may be there and the word that each one's ``kind`` has."""
 _TAGS = {tag(kind): group for union in _UNIONS.values() for kind, group in union.items()}
 """What pydantic puts into a mistake's path after such a key: the kind by which the rest is to be read."""
@@ -110,7 +110,7 @@ def _unknown_key(path: Path) -> tuple[str, str]:
     return "unknown key", nearest(str(key), known_keys(tuple(group)))
 
 
-def _union(path: Path) -> dict[str, type[Group]]:
+def _union(path: Path) -> Mapping[str, type[Group]]:
     """The kinds that are possible at ``path``."""
     return next((_UNIONS[key] for key in reversed(path) if isinstance(key, str) and key in _UNIONS), {})
 

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from testbed.base.errors import SpecError
 from testbed.spec.axes import Axis, Finder, Plain, Value
 from testbed.spec.explain import Path, explain, place, together
-from testbed.spec.model import LONGEST_LABEL, Arm, Command, Spec
+from testbed.spec.model import LONGEST_LABEL, Arm, Spec
 from testbed.spec.where import Condition, condition
 
 MOST_CELLS = 20_000
@@ -189,7 +189,7 @@ class _Grid:
 
     def _cells(self, spec: Spec, values: Assignment, conditions: Sequence[Condition]) -> Iterator[PlannedCell]:
         shared = list(zip(self._shared, values, strict=True))
-        batches = [0] if isinstance(spec.workload, Command) else spec.workload.batch
+        batches = spec.workload.batch
         variants = [self._variants(spec, i) for i in range(len(spec.arms))]
         for batch in batches:
             for number, arm, own in ((number, *one) for number, many in enumerate(variants) for one in many):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from testbed.base.errors import SpecError
+from testbed.base.plugins import with_plugged
 from testbed.base.units import time_text
 from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.choice import LabName
@@ -31,6 +34,10 @@ from testbed.spec.base import (
 )
 from testbed.spec.perturb import Perturbations
 from topologies.call import parse
+from workloads.buckets import Gradient, shares
+from workloads.catalogue import check_dataset
+from workloads.job import Replay, Task, Training
+from workloads.models import model
 from workloads.profiles import TABLE_6_1, profile
 
 
@@ -136,10 +143,48 @@ MOST_INPUTS = 50
 Batch = Annotated[int, Field(strict=True, ge=1, le=LARGEST_BATCH)]
 
 
-class _Synchronised(Group):
-    """What every worker does, the same in every arm, where our engine synchronises: settings that kinds share."""
+@dataclass(frozen=True)
+class Program:
+    """What every host runs in place of our worker: words, and the files that its result depends on (None: all Python in
+    the spec's directory)."""
 
+    words: tuple[str, ...]
+    inputs: tuple[str, ...] | None
+
+
+class Workload(Group):
+    """What is computed, the same in every arm.
+
+    Attributes:
+        brings: the kind of trial (:mod:`workloads.kinds`) that it makes of each arm by itself; empty where an arm needs
+            a scheme, which says that.
+        program: what hosts run in place of our workers, if they do.
+    """
+
+    brings: ClassVar[str] = ""
     kind: str
+
+    if TYPE_CHECKING:  # a field of some, a property of others
+
+        @property
+        def scale(self) -> float: ...
+
+    @property
+    def program(self) -> Program | None:
+        return None
+
+
+class Synchronised(Workload):
+    """What every worker does, the same in every arm, between the synchronisations of a scheme.
+
+    Attributes:
+        is_trained: whether weights depend on the sums: a process of the harness repeats the training, and sums are held
+            against gradients by sketches. Otherwise workers count the wrong elements of each sum themselves.
+        scale: what divides gradients and the links' rates alike.
+    """
+
+    is_trained: ClassVar[bool] = False
+
     model: str
     """Whose gradient is synchronised: one of ``testbed models``."""
     batch: Annotated[list[Batch], BeforeValidator(listed)] = Field(min_length=1, examples=["[16, 64]"])
@@ -161,6 +206,25 @@ class _Synchronised(Group):
     """How many bytes of the gradient are sent and summed at once. Smaller chunks take more processor time. Larger ones
     reach the next node later. ``scale`` does not divide it."""
 
+    def layers(self) -> list[list[int]]:
+        """Floats of each tensor, by layer, in the order in which gradients become ready.
+
+        Raises:
+            SpecError: there is no such model.
+        """
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Return only if what it names goes together.
+
+        Raises:
+            SpecError: it does not.
+        """
+
+    def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:
+        """What each worker does; ``rounding`` is by how much an element of a right sum of a profile may be off."""
+        raise NotImplementedError
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if len(set(self.batch)) < len(self.batch):
@@ -180,7 +244,7 @@ class _Synchronised(Group):
         return self
 
 
-class Train(_Synchronised):
+class Train(Synchronised):
     """A real model on real data: its real gradient on the wire."""
 
     kind: Literal["train"] = "train"
@@ -193,11 +257,22 @@ class Train(_Synchronised):
     momentum: Number = Field(0.9, ge=0, lt=1)
     """Of SGD."""
     overlap: Literal["none", "layer"] = "none"
+    is_trained: ClassVar[bool] = True
 
     @property
     def scale(self) -> float:
         """A model that is trained has its own size."""
         return 1.0
+
+    def layers(self) -> list[list[int]]:
+        return [[prod(shape) for _, shape in layer] for layer in reversed(model(self.model).layers)]
+
+    def check(self) -> None:
+        check_dataset(self.dataset, self.model)
+
+    def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:  # noqa: ARG002
+        rate, momentum = self.learning_rate, self.momentum
+        return Training(self.model, self.dataset, batch, self.iterations, rate, momentum, seed)
 
     @model_validator(mode="after")
     def _pace_known(self) -> Self:
@@ -207,7 +282,7 @@ class Train(_Synchronised):
         return self
 
 
-class Profile(_Synchronised):
+class Profile(Synchronised):
     """A published model's layer sizes and times: random values on the wire, whose sums are checked."""
 
     kind: Literal["profile"]
@@ -218,6 +293,13 @@ class Profile(_Synchronised):
     compute: Annotated[PlayedTime, BeforeValidator(_compute)] = PlayedTime()
     overlap: Literal["none", "layer", "both"] = "none"
     """As for training. ``both`` also lets the next forward pass begin with the layers whose sums are there."""
+
+    def layers(self) -> list[list[int]]:
+        return [[prod(shape) for _, shape in layer.tensors] for layer in reversed(profile(self.model).layers)]
+
+    def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:  # noqa: ARG002
+        macs = [layer.macs for layer in reversed(profile(self.model).layers)]
+        return Replay(self.iterations, seed, shares(macs, gradient.layers), rounding)
 
     @model_validator(mode="after")
     def _times_known(self) -> Self:
@@ -243,9 +325,10 @@ def _words(value: object) -> object:
     return words
 
 
-class Command(Group):
+class Command(Workload):
     """Any script that torchrun could start: a rank a host, run as it is, which synchronises by itself."""
 
+    brings: ClassVar[str] = "command"
     kind: Literal["command"]
     command: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(_words)] = Field(
         examples=["python train.py --epochs 2"]
@@ -258,10 +341,24 @@ class Command(Group):
     """Files in the spec's directory that the result depends on. ``--resume`` refuses to go on if one was changed. The
     default is all Python files there. Scripts among the command's words always count."""
 
+    @property
+    def program(self) -> Program:
+        return Program(tuple(self.command), None if self.inputs is None else tuple(self.inputs))
 
-_Workloads = Train | Profile | Command
-KINDS: dict[str, type[Group]] = {kind_of(one): one for one in get_args(_Workloads)}
-"""The kinds of workload, by the name that ``kind`` gives."""
+    @property
+    def batch(self) -> list[int]:
+        """One, of which nothing is known."""
+        return [0]
+
+    @property
+    def scale(self) -> float:
+        """Rates are as the spec has them."""
+        return 1.0
+
+
+_BUILT_IN = (Train, Profile, Command)
+KINDS: dict[str, type[Workload]] = with_plugged("workloads", {kind_of(one): one for one in _BUILT_IN})
+"""The kinds of workload, by the name that ``kind`` gives; each entry point ``testbed.workloads`` is such a class."""
 
 
 def _kind(value: object) -> Any:
@@ -271,9 +368,9 @@ def _kind(value: object) -> Any:
 
 
 if TYPE_CHECKING:
-    Workload = _Workloads
+    AnyWorkload = Train | Profile | Command
 else:
-    Workload = Annotated[tagged(get_args(_Workloads)), Discriminator(_kind)]
+    AnyWorkload = Annotated[tagged(KINDS.values()), Discriminator(_kind)]
 
 
 class Arm(Group):
@@ -363,7 +460,7 @@ class Spec(Group):
     """Containers of the lab ``docker``. Other labs ignore it."""
     links: Links = Field(examples=["{rate: 200 Mbit/s}"])
     """All links of every network."""
-    workload: Workload = Field(examples=["{model: lenet5, dataset: digits, batch: 16, iterations: 20}"])
+    workload: AnyWorkload = Field(examples=["{model: lenet5, dataset: digits, batch: 16, iterations: 20}"])
     """What is trained or played, the same in every arm."""
     arms: list[Arm] = Field(
         min_length=1, max_length=MOST_ARMS, examples=['[{topology: "star(hosts=9)", scheme: ring}]']
@@ -396,11 +493,11 @@ class Spec(Group):
 
     @model_validator(mode="after")
     def _schemes_where_needed(self) -> Spec:
-        command = isinstance(self.workload, Command)
+        brings = self.workload.brings
         for i, arm in enumerate(self.arms):
-            if command and arm.scheme:
-                raise refuse(f"arms.{i} has a scheme, and a command synchronises by itself", "remove the scheme")
-            if not command and not arm.scheme:
+            if brings and arm.scheme:
+                raise refuse(f"arms.{i} has a scheme, and a {brings} synchronises by itself", "remove the scheme")
+            if not brings and not arm.scheme:
                 raise refuse(f"arms.{i} has no scheme", "add it, such as scheme: ring")
         return self
 

@@ -19,10 +19,10 @@ import pandas as pd
 from analysis.metrics import rounds
 from testbed import fidelity
 from testbed.base.errors import DiskFullError, TrialError
-from testbed.evidence import asynchrony, calibration, sum_check
+from testbed.evidence import calibration, sum_check
 from testbed.evidence.bounds import bounds as bounds_of
 from testbed.evidence.calibration import Calibrated
-from testbed.evidence.referee import REFERENCE, REPEATED, ROUNDED, Referee
+from testbed.evidence.referee import REFERENCE, ROUNDED, Referee
 from testbed.evidence.spot_checks import Readings
 from testbed.experiment.directory import WORK
 from testbed.files.removal import remove
@@ -36,14 +36,13 @@ from testbed.recovery import phases
 from testbed.recovery.deaths import Course, undisturbed
 from testbed.recovery.deaths import record as record_of_deaths
 from testbed.recovery.failover import Coordinator
-from testbed.trial import command, job_files, observing, results, supervise
+from testbed.trial import job_files, observing, programs, results, supervise
 from testbed.trial.inputs import check_unchanged
 from testbed.trial.job_files import Files
 from testbed.trial.model import Trial, link_settings
 from workloads.job import Training
-from workloads.sync import libraries
+from workloads.kinds.base import Told
 from workloads.sync.cost import goodput
-from workloads.sync.ledger import Update
 from workloads.sync.tcp_info import Sent
 
 Lines = list[dict[str, Any]]
@@ -54,8 +53,7 @@ class Observed:
     """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back with
     how many workers trained on which device, what the idle network did before, how the kernel's settings differed from
     what was asked for after, and what was read of them meanwhile, what was done to it on purpose, the bytes that each
-    of its background flows sent, who died in it, the circuits that it met, and an asynchronous server's updates in
-    their order."""
+    of its background flows sent, who died in it, and the circuits that it met."""
 
     lines: dict[str, Lines]
     counters: list[Counters]
@@ -68,7 +66,6 @@ class Observed:
     background: list[int]
     course: Course
     circuits: History
-    updates: list[Update] | None = None
 
     def of(self, kind: str) -> Lines:
         """The lines of one kind, each with its process's ``name``."""
@@ -99,18 +96,19 @@ def execute(
     samples, described = None, {}
     check_room(run_dir, needed_bytes(trial))
     with working_files(run_dir, trial) as files:
-        lab.share(files.work, [trial.folder] if trial.command else [])
+        lab.share(files.work, [trial.folder] if trial.spec.workload.program else [])
         try:
-            if trial.command:
-                ran = command.observe(trial, lab, files, congestion_control)
-                described = ran.observed.lab
-                record |= command.summary(trial, ran)
-            else:
+            if trial.kind.writes_samples:
                 seen = observe(trial, lab, files, congestion_control, tick)
                 described = seen.lab
                 with _told_by_workers():
-                    samples = attributed(seen)
-                    _judge(trial, seen, samples, referee, files, record)
+                    told = attributed(trial, seen)
+                    samples = told.samples
+                    _judge(trial, seen, told, referee, files, record)
+            else:
+                ran = programs.observe(trial, lab, files, congestion_control)
+                described = ran.observed.lab
+                record |= programs.summary(trial, ran)
             record["status"] = "done"
         except DiskFullError:
             raise
@@ -139,26 +137,24 @@ def _told_by_workers() -> Iterator[None]:
         ) from error
 
 
-def _judge(
-    trial: Trial, seen: Observed, samples: pd.DataFrame, referee: Referee, files: Files, record: dict[str, Any]
-) -> None:
+def _judge(trial: Trial, seen: Observed, told: Told, referee: Referee, files: Files, record: dict[str, Any]) -> None:
     """Add to the record what a trial's samples say, and whether its sums and weights are right.
 
     Raises:
         TrialError: training diverged, or sums or weights are wrong.
     """
-    if not isinstance(trial.training, Training):
-        record |= summary(trial, seen, samples)
+    if not trial.work.is_trained:
+        record |= summary(trial, seen, told)
         record["sums"] = sums(trial, seen)
         check_sums(seen.of("done"), trial.network.floats)
         return
-    check_loss(samples)
-    record |= summary(trial, seen, samples)
-    if not trial.asynchronous:
+    check_loss(told.samples)
+    record |= summary(trial, seen, told)
+    if trial.kind.sums_together:
         looked_at = added(trial, seen)
         record["sums"] = storable(looked_at.record())
         sum_check.check(looked_at, expected_sums(trial, seen.course))
-    found = accuracy(trial.training, trial, seen, referee, files)
+    found = accuracy(trial, seen, told, referee, files)
     record["accuracy"] = storable(found)
     check_weights(found)
 
@@ -174,8 +170,9 @@ def blank(trial: Trial) -> dict[str, Any]:
         "topology": trial.network.topology_text,
         "scheme": trial.network.scheme_text,
         "kind": trial.spec.workload.kind,
-        "model": None if trial.command else trial.work.model,
-        "scale": None if trial.command else trial.work.scale,
+        "moves": trial.kind.name,
+        "model": trial.work.model if trial.kind.writes_samples else None,
+        "scale": trial.work.scale if trial.kind.writes_samples else None,
         "batch": trial.batch,
         "repeat": trial.repeat,
         "point": dict(trial.point),
@@ -205,15 +202,13 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     """Build, run and take down; a lab in which that failed is for the caller to close.
 
     Raises:
-        TrialError: the lab is not as asked, a worker died, nothing happened for too long, or a server tells of updates
-            that cannot be.
+        TrialError: the lab is not as asked, a worker died, or nothing happened for too long.
     """
     names = [node.name for node in trial.network.topology.nodes]
-    library = trial.network.forest.library
     settings = link_settings(trial.spec, congestion_control)
     lab.up(trial.network.topology, settings, job_files.host_pairs(trial.network, trial.background))
     with named_errors(files.work):
-        agent = lab.agent() if libraries.needs_agent(library) else ()
+        agent = lab.agent() if trial.kind.needs_agent(trial.network.forest) else ()
         launches = job_files.write(trial, files, congestion_control, agent)
     idle = calibration.measure(trial.network.topology, lab, settings)
     nodes = [launch.node for launch in launches]
@@ -243,27 +238,25 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     )
     seen.lab |= {"devices": Counter(line["device"] for line in seen.of("hello") if line["device"])}
     lab.down()
-    if not trial.asynchronous:
-        return seen
-    with _told_by_workers():
-        return replace(seen, updates=asynchrony.order(trial, seen.of("done")))
+    return seen
 
 
-def attributed(seen: Observed) -> pd.DataFrame:
-    """The samples of iterations, or of updates, that counted.
+def attributed(trial: Trial, seen: Observed) -> Told:
+    """The samples that counted, as the trial's processes tell of them together.
 
     Raises:
-        WorkerError: one is missing.
+        WorkerError: one is missing, or processes contradict each other.
     """
     table = results.table(seen.of("iteration"))
-    if seen.updates is not None:
-        return asynchrony.attribute(table, seen.updates)
-    return phases.attribute(table, seen.course.phases, seen.course.dead, seen.course.behind)
+    if trial.kind.sums_together:
+        table = phases.attribute(table, seen.course.phases, seen.course.dead, seen.course.behind)
+    return trial.kind.told(trial.network.forest, table, seen.of("done"), trial.iterations)
 
 
-def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, Any]:
+def summary(trial: Trial, seen: Observed, told: Told) -> dict[str, Any]:
     """Metrics, loss, links and fidelity of a trial whose workers all ended well."""
-    trial = as_run(trial, seen.circuits, samples)
+    samples = told.samples
+    trial = as_run(trial, seen.circuits, told)
     if not seen.course.deaths:
         seen = replace(seen, course=undisturbed(trial))  # whose network is the one that the trial met
     probes = seen.of("probe")
@@ -271,7 +264,7 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
     course, start_s, end_s = seen.course, float(samples["start_s"].min()), float(samples["end_s"].max())
     events = timeline(seen.events, start_s)
-    bounds = None if trial.asynchronous else bounds_of(trial, samples, course.phases, events)
+    bounds = bounds_of(trial, samples, course.phases, events) if trial.kind.sums_together else None
     extra = extra_bytes(trial, seen.of("done"), probes)
     loss = rounds(samples).groupby("iteration")["loss"].mean()
     found = fidelity.Seen(
@@ -309,18 +302,16 @@ def summary(trial: Trial, seen: Observed, samples: pd.DataFrame) -> dict[str, An
     }
 
 
-def as_run(trial: Trial, history: History, samples: pd.DataFrame) -> Trial:
-    """The trial with the cost of what its synchronisations met, if circuits moved meanwhile; or with that of as many
-    updates as each worker really made."""
-    if trial.asynchronous:
-        return replace(trial, network=asynchrony.as_sent(trial.network, samples, trial.iterations))
-    if len(history) == 1:
-        return trial
-    by = samples.groupby("iteration")
-    windows = list(zip(by["ready_s"].min(), by["sum_s"].max(), strict=True))
+def as_run(trial: Trial, history: History, told: Told) -> Trial:
+    """The trial with the cost of what its synchronisations met, if circuits moved meanwhile, or if that is known only
+    afterwards."""
     network = trial.network
-    found = moved_cost(network.forest, history, windows, trial.gradient_bytes)
-    return replace(trial, network=replace(network, cost=found))
+    found = trial.kind.cost_as_run(network.forest, network.topology, trial.gradient_bytes, told)
+    if found is None and len(history) > 1:
+        by = told.samples.groupby("iteration")
+        windows = list(zip(by["ready_s"].min(), by["sum_s"].max(), strict=True))
+        found = moved_cost(network.forest, history, windows, trial.gradient_bytes)
+    return trial if found is None else replace(trial, network=replace(network, cost=found))
 
 
 def sent_bytes(counts: Sequence[int | None]) -> int | None:
@@ -329,17 +320,19 @@ def sent_bytes(counts: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(counts) else None
 
 
-def accuracy(training: Training, trial: Trial, seen: Observed, referee: Referee, files: Files) -> dict[str, Any]:
+def accuracy(trial: Trial, seen: Observed, told: Told, referee: Referee, files: Files) -> dict[str, Any]:
     """Test accuracy, and how far the weights are from those of the reference and from each other."""
-    scales = [None if (fixed := phase.network.forest.fixed) is None else fixed.scale for phase in seen.course.phases]
+    training = trial.training
+    assert isinstance(training, Training)  # the one task whose weights the referee repeats
+    scales = [phase.network.kind.scale(phase.network.forest) for phase in seen.course.phases]
     worlds = [(phase.first, phase.network.world) for phase in seen.course.phases]
     last = seen.course.phases[-1].network.forest
     weights = files.weights(last.nodes[last.workers[0]])
-    found = referee.check(training, worlds, trial.compute.mode, weights, scales, seen.updates)
+    found = referee.check(training, worlds, trial.compute.mode, weights, scales, told.order)
     hashes = {line["weights_sha256"] for line in seen.of("done") if line.get("weights_sha256")}
     rounded = min((scale for scale in scales if scale is not None), default=None)
     named = REFERENCE if rounded is None else ROUNDED.format(1 / rounded)
-    return {**found, "weights_equal": len(hashes) == 1, "reference": REPEATED if trial.asynchronous else named}
+    return {**found, "weights_equal": len(hashes) == 1, "reference": trial.kind.reference or named}
 
 
 def added(trial: Trial, seen: Observed) -> sum_check.Checked:

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.sync import codec
-
 if TYPE_CHECKING:
     from testbed.trial.model import Trial
 
@@ -32,8 +30,8 @@ def identity(trial: Trial) -> str:
     topology, cost = trial.network.topology, trial.network.cost
     digest = hashlib.sha256(json.dumps(_settings(trial), sort_keys=True).encode())
     digest.update(repr((topology.nodes, topology.links, topology.panels)).encode())
-    arrays = codec.encode(trial.network.forest) | {"routes": cost.link_bytes}
-    if not trial.command and trial.stragglers is not None:
+    arrays = trial.kind.encode(trial.network.forest) | {"routes": cost.link_bytes}
+    if trial.kind.writes_samples and trial.stragglers is not None:
         arrays |= vars(trial.stragglers)
     for name, array in arrays.items():
         _add(digest, name, array)
@@ -49,7 +47,7 @@ def _settings(trial: Trial) -> dict[str, Any]:
     settings["docker"] = spec.docker.model_dump() if spec.lab == "docker" else None
     settings["failover"] = spec.failover_s if trial.survives else None
     settings["inputs"] = dict(trial.inputs)
-    if not trial.command:
+    if trial.kind.writes_samples:
         settings["workload"] |= {"batch": trial.batch, "compute": vars(trial.compute)}
         settings["training"] = asdict(trial.training)
         settings["gradient"] = repr(trial.network.gradient)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from testbed.base.errors import ChangedError, SpecError
 from testbed.base.listing import shortened
 from testbed.spec import Arm, Spec
-from testbed.spec.model import Command
+from testbed.spec.model import Program
 from testbed.spec.perturb import Trace
 from topologies.call import parse
 from topologies.load import is_in_file
@@ -58,7 +58,7 @@ class Inputs:
         self._folder = folder
         self._known: Digests = {}
         self._read_bytes = 0
-        self._of_commands: dict[tuple[object, ...], Digests] = {}
+        self._of_programs: dict[Program, Digests] = {}
 
     def of(self, spec: Spec, arm: Arm) -> Digests:
         """All that a trial of ``arm`` depends on.
@@ -75,25 +75,25 @@ class Inputs:
             SpecError: one is not there or cannot be read, or they are too many or too large.
         """
         found = self._named(one.file for one in (*spec.perturb, *arm.perturb) if isinstance(one, Trace))
-        return found | self.of_command(spec.workload) if isinstance(spec.workload, Command) else found
+        program = spec.workload.program
+        return found | self.of_program(program) if program else found
 
-    def of_command(self, work: Command) -> Digests:
-        """A command's scripts, and the Python in its directory, or what ``inputs`` names instead.
+    def of_program(self, program: Program) -> Digests:
+        """A program's scripts, and the Python in its directory, or what ``inputs`` names instead.
 
         Raises:
             SpecError: as :meth:`read_by`.
         """
-        key = (tuple(work.command), None if work.inputs is None else tuple(work.inputs))
-        if key not in self._of_commands:
-            found = self._named(self._scripts(work.command))
-            if work.inputs is None:
+        if program not in self._of_programs:
+            found = self._named(self._scripts(program.words))
+            if program.inputs is None:
                 found |= self._read(self._matching("**/*.py"), follow=False)
             else:
-                found |= self._named(one for one in work.inputs if not PATTERN.search(one))
-                for pattern in filter(PATTERN.search, work.inputs):
+                found |= self._named(one for one in program.inputs if not PATTERN.search(one))
+                for pattern in filter(PATTERN.search, program.inputs):
                     found |= self._read(self._some_matching(pattern), follow=False)
-            self._of_commands[key] = found
-        return self._of_commands[key]
+            self._of_programs[program] = found
+        return self._of_programs[program]
 
     def _scripts(self, words: Sequence[str]) -> Iterator[str]:
         """Words that are scripts by their ending; and the program, and its first argument, in the spec's directory."""

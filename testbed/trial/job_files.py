@@ -16,10 +16,9 @@ from testbed.trial.model import Network, Trial, link_settings
 from topologies.addressing import Addresses, plan
 from topologies.bursts import Burst
 from topologies.model import Topology
+from workloads import kinds
 from workloads.arrivals import SETTLE
-from workloads.job import Compute, Failover, Job, Meeting, Peer, Probe, StepJitter, Training
-from workloads.sync import codec, libraries
-from workloads.sync.flows import neighbours, pairs
+from workloads.job import Compute, Failover, Job, Meeting, Peer, Probe, StepJitter
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import survives
 
@@ -27,8 +26,6 @@ SYNC_PORT = 10_000
 """A connection's port is this plus the index of the node that opens it: below Linux's ephemeral range (32768)."""
 PROBE_PORT = 9_000
 """A NIC listens for its burst at this plus its port number on the host."""
-LIBRARY_PORT = 9_500
-"""Rank 0 of a library that needs a meeting place listens here."""
 STATE_PORT = 9_600
 """Who gives weights to others, or takes them, after a node died, listens here."""
 PROBE_S = 1.0
@@ -92,12 +89,12 @@ def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[s
 
     ``agent`` is the lab's command that reaches another host; a library gets it as one program.
     """
-    codec.save(trial.network.forest, files.forest)
+    kinds.save(trial.network.forest, files.forest)
     files.generation(0).mkdir()
     if agent:
         files.agent.write_text(f'#!/bin/sh\nexec {shlex.join(agent)} "$@"\n')
         files.agent.chmod(0o755)
-    torch = isinstance(trial.training, Training) or libraries.imports_torch(trial.network.forest.library)
+    torch = trial.work.is_trained or trial.kind.uses_torch(trial.network.forest)
     launches = []
     for job in jobs(trial, files, congestion_control):
         path = files.work / f"{job.name}.json"
@@ -108,11 +105,11 @@ def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[s
 
 def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
     """One job for each worker, then for each node that only passes chunks on."""
-    topology, forest = trial.network.topology, trial.network.forest
-    addresses = plan(topology)
+    topology, forest, kind = trial.network.topology, trial.network.forest, trial.kind
+    addresses, port = plan(topology), kind.meeting_port(forest)
     bursts = probes(topology, addresses, link_settings(trial.spec))
     rank = {node: r for r, node in enumerate(forest.workers)}
-    for node in [*forest.workers, *(other for other in inner_nodes(forest) if other not in rank)]:
+    for node in kind.nodes(forest):
         name = forest.nodes[node]
         yield Job(
             trial=trial.id,
@@ -121,7 +118,7 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
             rank=rank.get(node),
             world=len(forest.workers),
             forest=str(files.forest),
-            peers=() if forest.library else tuple(peer(addresses, node, p) for p in neighbours(forest, node)),
+            peers=tuple(peer(addresses, node, other) for other in kind.neighbours(forest, node)),
             training=trial.training,
             compute=_compute(trial, rank.get(node)),
             overlap=trial.work.overlap,
@@ -135,7 +132,7 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
             weights=str(files.weights(name)) if rank.get(node) == 0 else None,
             probes=bursts.get(node, ()),
             failover=Failover(0, str(files.generation(0)), trial.spec.silence_s) if trial.survives else None,
-            meeting=_meeting(forest, addresses, node, files) if forest.library else None,
+            meeting=None if port is None else _meeting(forest, addresses, node, files, port),
             jitter=_jitter(trial, node) if node in rank else None,
         )
 
@@ -155,20 +152,15 @@ def _jitter(trial: Trial, node: int) -> StepJitter | None:
     return StepJitter(math.hypot(*sigmas), (trial.spec.seed, node)) if sigmas else None
 
 
-def _meeting(forest: Forest, addresses: Addresses, node: int, files: Files) -> Meeting:
-    """Hosts have one NIC each, or the scheme would have been refused."""
+def _meeting(forest: Forest, addresses: Addresses, node: int, files: Files, port: int) -> Meeting:
+    """Where ranks meet by themselves. Hosts have one NIC each, or the scheme would have been refused."""
     return Meeting(
         hosts=tuple(forest.nodes[worker] for worker in forest.workers),
         local=addresses.of(node, 0),
         first=addresses.of(forest.workers[0], 0),
-        port=LIBRARY_PORT,
+        port=port,
         agent=str(files.agent),
     )
-
-
-def inner_nodes(forest: Forest) -> list[int]:
-    """The nodes that are part of some tree, in order."""
-    return sorted({node for pair in pairs(forest) for node in pair})
 
 
 def peer(addresses: Addresses, node: int, other: int) -> Peer:
@@ -181,20 +173,18 @@ def host_pairs(network: Network, background: Iterable[tuple[int, int]] = ()) -> 
     """(source, destination) of every flow of a trial, probes and ``background`` included: what the lab needs routes
     for."""
     everyone = _whoever_may_meet(network)
-    wanted = {*pairs(network.forest), *permutations(everyone, 2), *background}
+    wanted = {*network.kind.pairs(network.forest), *permutations(everyone, 2), *background}
     wanted |= {(burst.src, burst.dst) for burst in network.topology.bursts}
     return sorted(wanted | {(dst, src) for src, dst in wanted})
 
 
 def _whoever_may_meet(network: Network) -> Sequence[int]:
-    """Nodes any two of which may connect, whatever the forest says: of a library or a command, which connect whom they
-    like, and of a scheme that goes on with another forest when a node dies."""
-    forest, topology = network.forest, network.topology
-    if forest.library or not forest.classes:
-        return forest.workers
+    """Nodes any two of which may connect: where processes connect as they like, and in a scheme that goes on with
+    another forest when a node dies."""
+    topology = network.topology
     if survives(network.scheme_text):
         return [*topology.hosts, *(switch for switch in topology.switches if topology.nodes[switch].ina)]
-    return ()
+    return network.kind.meet(network.forest)
 
 
 def probes(topology: Topology, addresses: Addresses, settings: LinkSettings) -> dict[int, tuple[Probe, ...]]:

@@ -17,15 +17,15 @@ from testbed.perturb.schedule import schedule as schedule_of
 from testbed.perturb.stragglers import Stragglers, draw
 from testbed.spec import Arm, Spec
 from testbed.spec.axes import Plain
-from testbed.spec.model import Command, Profile, Train
+from testbed.spec.model import Synchronised
 from testbed.spec.perturb import Impair, Jitter, Perturbation
 from testbed.trial.identity import identity
 from topologies.model import Topology
-from workloads.buckets import Gradient, shares
-from workloads.job import LARGEST, Compute, Replay, Training
-from workloads.profiles import profile
+from workloads import kinds
+from workloads.buckets import Gradient
+from workloads.job import Compute, Task
+from workloads.kinds.base import Kind
 from workloads.sync.cost import ETHERNET_BYTES, Cost, Shaper, goodput
-from workloads.sync.fixed_point import furthest
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import survives
 
@@ -55,6 +55,11 @@ class Network:
         """Number of workers."""
         return len(self.forest.workers)
 
+    @property
+    def kind(self) -> Kind:
+        """What moves in it."""
+        return kinds.of(self.forest)
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -66,7 +71,7 @@ class Trial:
     spec: Spec
     """The whole spec at this point."""
     batch: int
-    """0 where the workload is a command, which has none."""
+    """0 where the workload has none."""
     repeat: int
     folder: Path = Path()
     """The spec's directory."""
@@ -90,23 +95,17 @@ class Trial:
         return Cell.of(self.label, self.batch, self.point, self.at)
 
     @property
-    def command(self) -> tuple[str, ...]:
-        """The words to run on every host, in place of our workers; empty where these train."""
-        work = self.spec.workload
-        return tuple(work.command) if isinstance(work, Command) else ()
+    def kind(self) -> Kind:
+        """What moves in it."""
+        return self.network.kind
 
     @property
     def survives(self) -> bool:
         """Whether the others go on when a node dies."""
-        return not self.command and survives(self.network.scheme_text)
+        return survives(self.network.scheme_text)
 
     @property
-    def asynchronous(self) -> bool:
-        """Whether its workers do not wait for sums."""
-        return self.network.forest.asynchronous is not None
-
-    @property
-    def work(self) -> Train | Profile:
+    def work(self) -> Synchronised:
         """What our workers do."""
         return work_of(self.spec)
 
@@ -117,30 +116,24 @@ class Trial:
 
     @property
     def knows_bytes(self) -> bool:
-        """Whether the forest's bytes are what goes over the wire; not where a library or a command does something
-        else."""
-        library = self.network.forest.library
-        return not self.command and (library is None or library.exact)
+        """Whether the plan's bytes are what goes over the wire."""
+        return not self.kind.unknown_bytes(self.network.forest)
 
     @property
     def iterations(self) -> int:
-        """0 for a command, whose iterations are its own affair."""
-        return 0 if self.command else self.work.iterations
+        """0 where they are the affair of processes that tell of none."""
+        return self.work.iterations if self.kind.writes_samples else 0
 
     @property
     def label(self) -> str:
         return self.network.arm.title
 
     @property
-    def training(self) -> Training | Replay:
+    def training(self) -> Task:
         """What each worker does; the same for every arm, so that their results can be compared."""
-        work, seed = self.work, self.spec.seed
-        if isinstance(work, Train):
-            rate, momentum = work.learning_rate, work.momentum
-            return Training(work.model, work.dataset, self.batch, work.iterations, rate, momentum, seed)
-        macs = [layer.macs for layer in reversed(profile(work.model).layers)]
-        tolerance = _rounding(self.network.forest)
-        return Replay(work.iterations, seed, shares(macs, self.network.gradient.layers), tolerance)
+        network = self.network
+        rounding = network.kind.rounding(network.forest)
+        return self.work.task(self.batch, self.spec.seed, network.gradient, rounding)
 
     @property
     def perturbations(self) -> list[Perturbation]:
@@ -180,7 +173,7 @@ class Trial:
     @property
     def scale(self) -> float:
         """What divides the links' rates."""
-        return 1.0 if self.command else self.work.scale
+        return self.spec.workload.scale
 
     @property
     def compute(self) -> Compute:
@@ -189,43 +182,27 @@ class Trial:
 
     @property
     def gst_theory_s(self) -> float:
-        """The least time a synchronisation can take at this MTU (s); 0 for a command."""
+        """The least time a synchronisation can take at this MTU (s); 0 where nothing is known of it."""
         return self.network.cost.bound_s(shaper(self.spec.links.mtu))
 
     @property
     def jct_theory_s(self) -> float | None:
-        """The least that all iterations can take (s): each the paced computing time and the least GST, or, where they
-        overlap, the longer of the two; None where computing time is not known.
-
-        Of an asynchronous scheme, until all updates are made: each worker is alone with the server, at its average
-        pace, or the busiest link never rests.
+        """The least that the whole job can take (s): of a synchronous scheme, for each iteration the paced computing
+        time and the least GST, or, where they overlap, the longer of the two; None where computing time is not known.
         """
-        if self.command or self.compute.mode == "real":
+        if not self.kind.writes_samples or self.compute.mode == "real":
             return None
-        if self.asynchronous:
-            alone_s = self._average_pace_s + self.gst_theory_s
-            link_s = self.network.cost.round_s() / goodput(self.spec.links.mtu)
-            return self.iterations * max(self.network.world / float((1 / alone_s).sum()), link_s)
-        together = np.add if self.work.overlap == "none" else np.maximum
-        return float(together(self.pace_s, self.gst_theory_s).sum())
+        cost, least_s = self.network.cost, self.gst_theory_s
+        return self.kind.least_jct_s(cost, least_s, goodput(self.spec.links.mtu), self.pace_s, self.work.overlap)
 
     @property
     def pace_s(self) -> NDArray[np.float64]:
-        """float64[iterations]: the paced computing time of the slowest worker in each iteration."""
+        """float64[workers, iterations]: how long computing takes at least."""
         slow = self.stragglers
         if slow is None:
-            return np.full(self.iterations, self.compute.pace_s)
-        slowest: NDArray[np.float64] = (slow.factor * self.compute.pace_s + slow.extra_s).max(axis=0)
-        return slowest
-
-    @property
-    def _average_pace_s(self) -> NDArray[np.float64]:
-        """float64[workers]: what an iteration of each computes at its pace."""
-        slow = self.stragglers
-        if slow is None:
-            return np.full(self.network.world, self.compute.pace_s)
-        average: NDArray[np.float64] = (slow.factor * self.compute.pace_s + slow.extra_s).mean(axis=1)
-        return average
+            return np.full((self.network.world, self.iterations), self.compute.pace_s)
+        found: NDArray[np.float64] = slow.factor * self.compute.pace_s + slow.extra_s
+        return found
 
     @cached_property
     def identity(self) -> str:
@@ -233,8 +210,9 @@ class Trial:
         return identity(self)
 
 
-def work_of(spec: Spec) -> Train | Profile:
-    assert not isinstance(spec.workload, Command)  # whoever asks has looked at ``Trial.command``
+def work_of(spec: Spec) -> Synchronised:
+    """What our workers do; not asked for where they are programs."""
+    assert isinstance(spec.workload, Synchronised)
     return spec.workload
 
 
@@ -260,11 +238,3 @@ def link_settings(spec: Spec, congestion_control: str | None = None) -> LinkSett
         seed=spec.seed,
         congestion_control=congestion_control,
     )
-
-
-def _rounding(forest: Forest) -> float:
-    """By how much a right sum of a profile's values may be off: not at all, but in fixed point by what that rounds."""
-    if forest.fixed is None:
-        return 0.0
-    world = len(forest.workers)
-    return furthest(forest.fixed.scale or (2**31 - 1) / (world * 2 * LARGEST), world, LARGEST)

@@ -71,7 +71,7 @@ def observe(
             found = work(conductor)
         except TrialError as error:
             names = [node.name for node in topology.nodes]
-            instead = "" if trial.command or trial.survives else ANOTHER
+            instead = ANOTHER if trial.kind.writes_samples and not trial.survives else ""
             raise conductor.blamed(error, names, goes_on=trial.survives, instead=instead) from error
     sent = conductor.finish()
     events = sorted([*conductor.records, *patching.records], key=lambda one: one.begun_s or math.inf)

@@ -74,7 +74,7 @@ def measure(
     """The trial's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included, if known."""
     gst = metrics.gst_s(samples, skip=trial.work.warmup)
     median, size = float(gst.median()), trial.gradient_bytes
-    # Of an asynchronous scheme a worker may do more iterations than there are rounds.
+    # Where workers do not wait for each other, one may do more iterations than the spec says.
     theory = gst_theory_s(phases, trial.spec.links.mtu).reindex(gst.index, method="ffill")
     return {
         "jct_s": metrics.jct_s(samples),
@@ -89,8 +89,10 @@ def measure(
         "throughput_sps": metrics.throughput_sps(samples, trial.batch * contributions(phases)),
         "wire_bytes": sent_bytes,
         "wire_bytes_theory": wire_bytes(phases) if trial.knows_bytes else None,
-        "algbw_bps": None if trial.asynchronous else metrics.algbw_bps(size, median),
-        "busbw_bps": None if trial.asynchronous else metrics.busbw_bps(size, median, trial.network.world),
+        "algbw_bps": metrics.algbw_bps(size, median) if trial.kind.measures.defines_bandwidth else None,
+        "busbw_bps": metrics.busbw_bps(size, median, trial.network.world)
+        if trial.kind.measures.defines_bandwidth
+        else None,
         **staleness(metrics.staleness(samples, skip=trial.work.warmup)),
     }
 

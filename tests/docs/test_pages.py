@@ -13,6 +13,8 @@ from tests.docs.markdown import ROOT, anchors, inline, is_generated, links, page
 from topologies.build import families
 from workloads.sync.schemes import schemes
 
+OURS = re.compile(r"(analysis|benchmarks|docs|experiments|playbooks|testbed|tests|topologies|workloads)(/[\w.]+)+/?")
+"""A path in the repository."""
 LONGEST = {"README.md": 150, "ARCHITECTURE.md": 200}
 """Lines: these two are read from the first line to the last."""
 
@@ -53,3 +55,9 @@ def test_every_kind_of_perturbation_is_in_the_guide() -> None:
     kinds = {section.kind for section in spec_keys.sections() if section.place == "perturb"}
     assert kinds
     assert kinds <= set(inline(ROOT / "docs" / "guides" / "perturbations.md"))
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_the_text_names_is_there(page: Path) -> None:
+    named = [text for text in inline(page) if OURS.fullmatch(text)]
+    assert [text for text in named if not (ROOT / text).exists() and not is_generated(ROOT / text)] == []

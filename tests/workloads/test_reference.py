@@ -13,8 +13,8 @@ from workloads.job import Training
 from workloads.models import model
 from workloads.reference import COARSEST, Reference, judged, reference, repeated
 from workloads.sync.fixed_point import decode, encode
-from workloads.sync.ledger import Update
 from workloads.training import Replica, initial_weights
+from workloads.updates import Update
 
 LENET = Training("lenet5", "digits", batch=2, iterations=2, learning_rate=0.01, momentum=0.9, seed=3)
 RESNET = Training("resnet8", "digits", batch=2, iterations=3, learning_rate=0.05, momentum=0.5, seed=3)

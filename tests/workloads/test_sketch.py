@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from testbed.base.errors import TrialError
 from testbed.evidence.sum_check import Checked, check, compared
 from workloads.sketch import LINES, Sketch
+from workloads.sync.fixed_point import sum_error
 from workloads.sync.forest import FixedPoint
 
 FLOATS, WORLD = 50_000, 6
@@ -44,7 +45,9 @@ def total(parts: Parts, factor: float = 1.0, only: slice = slice(0, 0)) -> np.nd
 
 def verdict(parts: Parts, whole: np.ndarray, fixed: FixedPoint | None = None) -> float:
     """How far the sum is off, in units of what is allowed."""
-    error, allowed = compared([sketched(part) for part in parts], sketched(whole), fixed, FLOATS, CHUNK)
+    terms = [sketched(part) for part in parts]
+    explained = sum_error(fixed, len(parts), sum(term[0] for term in terms), FLOATS, CHUNK) if fixed else 0.0
+    error, allowed = compared(terms, sketched(whole), explained)
     return error / allowed
 
 

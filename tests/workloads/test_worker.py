@@ -17,18 +17,17 @@ import pytest
 import torch
 
 from testbed.evidence.sum_check import Checked, checked
-from testbed.trial.job_files import inner_nodes
 from tests import ports
 from tests.patience import until
 from topologies.addressing import plan
 from topologies.build import build as build_topology
-from workloads import accelerated, training, worker
+from workloads import accelerated, kinds, training, worker
 from workloads.catalogue import tensor_sizes
 from workloads.job import Compute, Job, Peer, Probe, Replay, Training
 from workloads.models import model
 from workloads.reference import reference, relative_error
 from workloads.replay import Values
-from workloads.sync import codec, schemes
+from workloads.sync import schemes
 from workloads.sync.flows import neighbours
 from workloads.sync.forest import ABSENT, ROOT, Forest
 from workloads.sync.sums import FloatSums
@@ -60,12 +59,12 @@ class Cluster:
             local, remote = ("127" + address.removeprefix("10") for address in flow(node, other))
             return Peer(other, local, remote, first + min(node, other))
 
-        nodes = [*forest.workers, *(node for node in inner_nodes(forest) if node not in forest.workers)]
+        nodes = kinds.of(forest).nodes(forest)
         peers = {node: tuple(peer(node, other) for other in neighbours(forest, node)) for node in nodes}
         self.write_jobs(forest, peers, **changes)
 
     def write_jobs(self, forest: Forest, peers: dict[int, tuple[Peer, ...]], **changes: Any) -> None:
-        codec.save(forest, self.directory / "forest.npz")
+        kinds.save(forest, self.directory / "forest.npz")
         trained = changes.get("training", TRAINING)
         net = model(trained.model if isinstance(trained, Training) else TRAINING.model)
         if changes.get("overlap") == "layer":
@@ -165,9 +164,11 @@ def check_samples(lines: list[dict[str, Any]], mode: str) -> None:
 
 def sums_checked(cluster: Cluster) -> Checked:
     """What the harness finds in the sums of a trial."""
-    forest = codec.load(cluster.directory / "forest.npz")
+    forest = kinds.load(cluster.directory / "forest.npz")
     done = [{**cluster.lines(node)[-1], "name": forest.nodes[node]} for node in cluster.pids]
-    whole = SimpleNamespace(first=0, stop=TRAINING.iterations, network=SimpleNamespace(forest=forest))
+    whole = SimpleNamespace(
+        first=0, stop=TRAINING.iterations, network=SimpleNamespace(forest=forest, kind=kinds.of(forest))
+    )
     floats = model(TRAINING.model).floats()
     return checked(done, [whole], floats, cluster.jobs[0].chunk_bytes)  # type: ignore[list-item]
 

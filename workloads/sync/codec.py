@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import OutputError
-from workloads.sync.forest import ROOT, Asynchronous, FixedPoint, Forest, Library, Parents
+from workloads.sync.forest import ROOT, FixedPoint, Forest, Parents, RunBy
 
 VERSION = 3
 
 
-def encode(forest: Forest) -> dict[str, NDArray[Any]]:
-    """All that a worker gets to know of ``forest``, by name."""
+def encode(forest: Forest, run_by: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+    """All that a worker gets to know of ``forest``, by name; ``run_by`` says in JSON who runs it."""
     fields: dict[str, Any] = {
         "version": VERSION,
         "scheme": forest.scheme,
@@ -29,27 +30,43 @@ def encode(forest: Forest) -> dict[str, NDArray[Any]]:
         "aligned": forest.aligned,
         "fixed": json.dumps(forest.fixed and asdict(forest.fixed)),
         "window": forest.window,
-        "library": json.dumps(forest.library and asdict(forest.library)),
-        "asynchronous": json.dumps(forest.asynchronous and asdict(forest.asynchronous)),
+        **run_by,
     }
     return {name: np.asarray(value) for name, value in fields.items()}
 
 
-def save(forest: Forest, path: Path) -> None:
-    """Write ``forest`` to one .npz file, under exactly that name.
+def decode(fields: Mapping[str, NDArray[Any]], run_by: RunBy | None = None) -> Forest:
+    """The forest that :func:`encode` took apart."""
+    fixed = json.loads(str(fields["fixed"]))
+    return Forest(
+        scheme=str(fields["scheme"]),
+        nodes=tuple(str(name) for name in fields["nodes"]),
+        workers=tuple(int(node) for node in fields["workers"]),
+        share=fields["share"],
+        reduce=fields["reduce"],
+        broadcast=fields["broadcast"],
+        aligned=bool(fields["aligned"]),
+        fixed=FixedPoint(**fixed) if fixed else None,
+        window=int(fields["window"]),
+        run_by=run_by,
+    )
+
+
+def write(fields: Mapping[str, Any], path: Path) -> None:
+    """Write what was encoded to one .npz file, under exactly that name.
 
     Raises:
         OutputError: the file cannot be written.
     """
     try:
         with path.open("wb") as file:
-            np.savez(file, **encode(forest))  # type: ignore[arg-type]  # its stub takes the names for options
+            np.savez(file, **fields)
     except OSError as error:
         raise OutputError(f"cannot write the forest {path}: {error.strerror}", fix="choose another place") from error
 
 
-def load(path: Path) -> Forest:
-    """Read what :func:`save` wrote.
+def read(path: Path) -> dict[str, NDArray[Any]]:
+    """Read what :func:`write` wrote.
 
     Raises:
         OutputError: the file is missing, is no forest, or has another version.
@@ -62,32 +79,19 @@ def load(path: Path) -> Forest:
         raise OutputError(f"cannot read {path} as a forest: {error}", fix="let the harness write it again") from error
     if version != VERSION:
         raise OutputError(f"{path} holds a forest of version {version}, not {VERSION}", fix="write it again")
-    library, fixed, asynchronous = (json.loads(str(fields[name])) for name in ("library", "fixed", "asynchronous"))
-    return Forest(
-        scheme=str(fields["scheme"]),
-        nodes=tuple(str(name) for name in fields["nodes"]),
-        workers=tuple(int(node) for node in fields["workers"]),
-        share=fields["share"],
-        reduce=fields["reduce"],
-        broadcast=fields["broadcast"],
-        aligned=bool(fields["aligned"]),
-        fixed=FixedPoint(**fixed) if fixed else None,
-        window=int(fields["window"]),
-        library=Library(**library) if library else None,
-        asynchronous=Asynchronous(**asynchronous) if asynchronous else None,
-    )
+    return fields
 
 
-def to_json(forest: Forest) -> dict[str, Any]:
-    """Classes with their share and both trees as ``{node name: parent's name, or None for the root}``."""
+def to_json(forest: Forest, run_by: Mapping[str, Any]) -> dict[str, Any]:
+    """Classes with their share and both trees as ``{node name: parent's name, or None for the root}``; ``run_by`` says
+    who runs it."""
     return {
         "scheme": forest.scheme,
         "workers": [forest.nodes[node] for node in forest.workers],
         "aligned": forest.aligned,
         "fixed": forest.fixed and asdict(forest.fixed),
         "window": forest.window,
-        "library": forest.library and asdict(forest.library),
-        "asynchronous": forest.asynchronous and asdict(forest.asynchronous),
+        **run_by,
         "classes": [
             {
                 "share": int(forest.share[c]),

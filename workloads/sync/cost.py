@@ -6,15 +6,16 @@ Nothing here is a scheme's own formula: 2(N-1)/N x T_F for PS and ring and 2(N-1
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topologies.model import Topology
 from workloads.sync.flows import Flows, broadcasts, flows
-from workloads.sync.forest import ROOT, Forest, Parents, blocks
+from workloads.sync.forest import Forest, Parents, blocks
 
 
 def goodput(mtu_bytes: int) -> float:
@@ -73,16 +74,15 @@ class Cost:
         cross_rack_bytes: those of them that leave a rack for another.
         link_bytes: float64[2 x links], by directed link.
         link_rate_bps: float64[2 x links], capacity by directed link.
-        alone: of an asynchronous scheme, (bytes, rate in bit/s) of each way of the nearest worker's update when nobody
-            else sends: its gradient there, and then weights back; None of a synchronous one.
     """
 
+    moved: ClassVar[bool] = False
+    """Whether circuits moved between synchronisations, so that bytes and bound are those of several states."""
     rounds: int
     wire_bytes: float
     cross_rack_bytes: float
     link_bytes: NDArray[np.float64]
     link_rate_bps: NDArray[np.float64]
-    alone: tuple[tuple[float, float], ...] | None
 
     @property
     def link_s(self) -> NDArray[np.float64]:
@@ -90,15 +90,11 @@ class Cost:
         return self.link_bytes * 8 / self.link_rate_bps
 
     def bound_s(self, shaper: Shaper = IDEAL) -> float:
-        """Lower bound of GST, all gradients being ready at once: what the busiest link takes for its bytes; where
-        nobody waits for a sum, what an update takes alone."""
-        if self.alone is None:
-            return float(shaper.least_s(self.link_bytes, self.link_rate_bps).max(initial=0.0))
-        count, rate_bps = np.array(self.alone).T
-        return float(shaper.least_s(count, rate_bps).sum())
+        """Lower bound of GST, all gradients being ready at once: what the busiest link takes for its bytes."""
+        return float(shaper.least_s(self.link_bytes, self.link_rate_bps).max(initial=0.0))
 
     def round_s(self) -> float:
-        """How long the busiest link takes at full rate for a synchronisation, or for as many updates as workers."""
+        """How long the busiest link takes at full rate for all bytes of a synchronisation."""
         return float(self.link_s.max(initial=0.0))
 
     def busiest(self) -> list[int]:
@@ -107,27 +103,23 @@ class Cost:
         return [int(link) for link in np.flatnonzero((busy > 0) & (busy >= busy.max(initial=0.0) * (1 - 1e-9)))]
 
 
-def cost(forest: Forest, topology: Topology, gradient_bytes: float, updates: Sequence[float] | None = None) -> Cost:
-    """Cost of one synchronisation; the forest must have passed :func:`workloads.sync.verify.verify`.
-
-    Of an asynchronous scheme, ``updates`` is how many each rank makes meanwhile; None for one.
+def cost(forest: Forest, topology: Topology, gradient_bytes: float) -> Cost:
+    """Cost of one synchronisation along the forest; it must have passed :func:`workloads.sync.verify.verify`.
 
     Raises:
         TopologyError: two neighbours in the forest have no route.
     """
-    traffic = flows(forest, gradient_bytes)
-    if updates is not None:
-        made = np.ones(len(forest.nodes))
-        made[list(forest.workers)] = updates
-        times = made[traffic.senders] * made[traffic.receivers]
-        traffic = replace(traffic, count_bytes=traffic.count_bytes * times)
+    return cost_of(flows(forest, gradient_bytes), forest, topology)
+
+
+def cost_of(traffic: Flows, forest: Forest, topology: Topology) -> Cost:
+    """The same, given what is sent along the forest's edges."""
     return Cost(
         rounds=int((depth(forest.reduce) + depth(forest.broadcast)).max()),
         wire_bytes=float(traffic.count_bytes.sum()),
         cross_rack_bytes=_cross_rack_bytes(topology, traffic),
         link_bytes=_link_bytes(traffic, topology),
         link_rate_bps=np.repeat([float(link.rate_bps) for link in topology.links], 2),
-        alone=_alone(forest, topology, gradient_bytes) if forest.asynchronous else None,
     )
 
 
@@ -181,22 +173,6 @@ def _link_bytes(traffic: Flows, topology: Topology) -> NDArray[np.float64]:
             for link in path.links:
                 link_bytes[link] += count * path.weight
     return np.array(link_bytes)
-
-
-def _alone(forest: Forest, topology: Topology, gradient_bytes: float) -> tuple[tuple[float, float], ...]:
-    """The update of the worker whose ways to and from the server are fastest.
-
-    Weights contain the update, so they leave when all of the gradient is there.
-    """
-    server = int(np.argmax(forest.reduce[0] == ROOT))
-    ways = (((worker, server), (server, worker)) for worker in forest.workers)
-    updates = (tuple((gradient_bytes, float(_rate_bps(topology, *way))) for way in both) for both in ways)
-    return min(updates, key=lambda update: sum(count / rate_bps for count, rate_bps in update))
-
-
-def _rate_bps(topology: Topology, src: int, dst: int) -> int:
-    """Of the fastest path, whose rate is its slowest link's."""
-    return max(min(topology.links[link // 2].rate_bps for link in path.links) for path in topology.paths(src, dst))
 
 
 def depth(trees: Parents) -> NDArray[np.int64]:

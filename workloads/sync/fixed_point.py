@@ -140,3 +140,14 @@ class Scales:
                     fix="give every node the same forest, model and chunk size",
                 )
             self._scale[k] = _MOST * _HEADROOM / (self._world * 2.0**e)
+
+
+def sum_error(fixed: FixedPoint, world: int, norms: float, floats: int, chunk_bytes: int) -> float:
+    """The norm of a sum's error that integers explain, as a share of the ``norms`` of its terms, all added.
+
+    With one scale each term is off by half a step at most. With block exponents a step is at most N 2^-30 of a chunk's
+    largest element, which is no larger than its norm.
+    """
+    if fixed.scale is not None:
+        return world * math.sqrt(floats) / (2 * fixed.scale) / norms if norms else 0.0
+    return world**2 * 2.0**-31 * math.sqrt(chunk_bytes // 4)

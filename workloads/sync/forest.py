@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,36 +38,10 @@ class FixedPoint:
     slots: int
 
 
-@dataclass(frozen=True)
-class Library:
-    """Who synchronises in place of our engine; the forest is then what the library is measured against.
+class RunBy(Protocol):
+    """Who runs a forest in place of our engine, and how: a dataclass of the kind of trial that this makes it."""
 
-    Attributes:
-        name: ``gloo`` or ``openmpi``.
-        algorithm: which of the library's own.
-        segment_bytes: where the algorithm cuts; 0 leaves it to the library.
-        exact: the library moves just the forest's bytes; else the forest is only the cheapest that is known.
-        polls: it keeps its core busy while it waits, so idle time tells nothing.
-    """
-
-    name: Literal["gloo", "openmpi"]
-    algorithm: str
-    segment_bytes: int
-    exact: bool
-    polls: bool
-
-
-@dataclass(frozen=True)
-class Asynchronous:
-    """Nobody waits for a sum: the root changes its weights by each gradient as it comes, and gives that worker the
-    newest ones back (:mod:`workloads.sync.parameter_server`). The trees then say who sends what to whom, and as much
-    as a synchronisation takes is what as many updates as there are workers take.
-
-    Attributes:
-        staleness: how many iterations a worker may be ahead of the slowest one (SSP); None for any number.
-    """
-
-    staleness: int | None
+    kind: ClassVar[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +59,7 @@ class Forest:
             rather than a share of every bucket.
         fixed: how gradients become integers where switches add them; None where all add floats.
         window: a worker sends the n-th chunk of a class once it has the sum of the (n - window)-th; 0 for no limit.
-        library: who runs it; None for our engine.
-        asynchronous: how a parameter server that waits for nobody runs it; None where sums are synchronous.
+        run_by: who runs it in place of our engine; None for our engine, which makes sums.
     """
 
     scheme: str
@@ -98,8 +71,12 @@ class Forest:
     aligned: bool = False
     fixed: FixedPoint | None = None
     window: int = 0
-    library: Library | None = None
-    asynchronous: Asynchronous | None = None
+    run_by: RunBy | None = None
+
+    @property
+    def kind(self) -> str:
+        """The kind of trial that it is for (:mod:`workloads.kinds`)."""
+        return "forest" if self.run_by is None else self.run_by.kind
 
     @property
     def classes(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import select
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from socket import IPPROTO_TCP, TCP_CONGESTION
 from types import TracebackType
@@ -17,13 +17,14 @@ from typing import Self
 
 from testbed.base.errors import TrialTimeoutError
 from workloads.sync.connection import Connection
+from workloads.sync.session import Session
 from workloads.sync.tcp_info import Sent, sent
 
 _GONE = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _EDGE = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 
 
-class Loop(ABC):
+class Loop(Session):
     """Moves messages over ``connections``, each served in their order once a turn; ``name`` is this node's."""
 
     def __init__(self, name: str, connections: Sequence[Connection]) -> None:

@@ -32,9 +32,8 @@ def verify(forest: Forest, topology: Topology) -> None:
     for c in np.flatnonzero(reduce_root != broadcast_root)[:1]:
         ends, starts = forest.nodes[reduce_root[c]], forest.nodes[broadcast_root[c]]
         problem = f"its reduce-tree ends at {ends} but its broadcast-tree starts from {starts}"
-        raise _refusal(forest, c, problem, "give both trees the same root")
+        raise refusal(forest, c, problem, "give both trees the same root")
     _check_passing(forest)
-    _check_server(forest)
     _check_routes(forest, topology)
 
 
@@ -75,7 +74,7 @@ def _check_classes(forest: Forest) -> None:
             fix="make them int64[classes]",
         )
     for c in np.flatnonzero(forest.share < 0)[:1]:
-        raise _refusal(forest, c, f"its share is {forest.share[c]}", "make it 0 or more")
+        raise refusal(forest, c, f"its share is {forest.share[c]}", "make it 0 or more")
     if forest.share.sum() <= 0:
         raise SchemeError(f"scheme {forest.scheme}: no class has a share", fix="make one share more than 0")
     for kind, trees in (("reduce", forest.reduce), ("broadcast", forest.broadcast)):
@@ -86,7 +85,7 @@ def _check_classes(forest: Forest) -> None:
             )
         for c, node in np.argwhere((trees < ABSENT) | (trees >= size))[:1]:
             problem = f"the {kind}-parent of {forest.nodes[node]} is {trees[c, node]}"
-            raise _refusal(forest, c, problem, f"use a node, 0 to {size - 1}, ROOT ({ROOT}) or ABSENT ({ABSENT})")
+            raise refusal(forest, c, problem, f"use a node, 0 to {size - 1}, ROOT ({ROOT}) or ABSENT ({ABSENT})")
 
 
 def _check_memory(forest: Forest) -> None:
@@ -124,15 +123,15 @@ def _check_some(forest: Forest, trees: Parents, rows: slice, kind: str) -> NDArr
     for c in np.flatnonzero(np.count_nonzero(some == ROOT, axis=1) != 1)[:1]:
         found = [forest.nodes[node] for node in np.flatnonzero(some[c] == ROOT)]
         problem = f"its {kind}-tree has {len(found)} roots" + (f": {_shown(found)}" if found else "")
-        raise _refusal(forest, rows.start + c, problem, "mark exactly one node ROOT")
+        raise refusal(forest, rows.start + c, problem, "mark exactly one node ROOT")
     for c, rank in np.argwhere(some[:, list(forest.workers)] == ABSENT)[:1]:
         problem = f"the worker {forest.nodes[forest.workers[rank]]} is absent from its {kind}-tree"
-        raise _refusal(forest, rows.start + c, problem, "give it a parent")
+        raise refusal(forest, rows.start + c, problem, "give it a parent")
     root: NDArray[np.intp] = np.argmax(some == ROOT, axis=1)
     for c, node in np.argwhere((_ends(some) != root[:, None]) & (some != ABSENT))[:1]:
         problem = f"{forest.nodes[node]} does not reach the root {forest.nodes[root[c]]} in its {kind}-tree"
         way = _walk(forest, some[c], int(node))
-        raise _refusal(forest, rows.start + c, f"{problem}: {way}", "lead every node to the root")
+        raise refusal(forest, rows.start + c, f"{problem}: {way}", "lead every node to the root")
     return root
 
 
@@ -151,25 +150,7 @@ def _check_passing(forest: Forest) -> None:
     for c, node in np.argwhere(wrong)[:1]:
         switch = forest.nodes[parent[c, node]]
         problem = f"{forest.nodes[node]} sends to {switch}, which passes the sum on, but not to {forest.nodes[node]}"
-        raise _refusal(forest, c, problem, f"make {switch} its parent in both trees, or keep sums away from {switch}")
-
-
-def _check_server(forest: Forest) -> None:
-    """An asynchronous forest is one server, no worker, which every worker sends to and gets from."""
-    if forest.asynchronous is None:
-        return
-    if forest.classes != 1 or forest.fixed is not None or forest.library is not None:
-        raise SchemeError(
-            f"scheme {forest.scheme} is asynchronous, and whole gradients of floats go to one server",
-            fix="give it one class, and neither fixed nor library",
-        )
-    server = int(np.argmax(forest.reduce[0] == ROOT))
-    others = [node for node in range(len(forest.nodes)) if node != server]
-    wanted = [server if node in forest.workers else ABSENT for node in others]
-    stars = all(trees[0, others].tolist() == wanted for trees in (forest.reduce, forest.broadcast))
-    if server in forest.workers or not stars:
-        problem = f"it is asynchronous, and not every worker sends straight to {forest.nodes[server]}, to serve only"
-        raise _refusal(forest, 0, problem, "make both trees a star of the workers at a host that is none")
+        raise refusal(forest, c, problem, f"make {switch} its parent in both trees, or keep sums away from {switch}")
 
 
 def _ends(trees: Parents) -> Parents:
@@ -194,17 +175,17 @@ def _check_routes(forest: Forest, topology: Topology) -> None:
         except TopologyError as error:
             problem = f"{forest.nodes[src]} sends to {forest.nodes[dst]}, but {error.problem}"
             fix = "use edges that the topology connects"
-            raise _refusal(forest, _first_class(forest, src, dst), problem, fix) from error
+            raise refusal(forest, _first_class(forest, src, dst), problem, fix) from error
 
 
 def _check_switch(forest: Forest, topology: Topology, switch: int, c: int) -> None:
     name = forest.nodes[switch]
     if not topology.nodes[switch].ina:
         fix = f"let it aggregate, with ina=[{name}] in the topology, or let hosts add and send"
-        raise _refusal(forest, c, f"{name} is a switch that only forwards", fix)
+        raise refusal(forest, c, f"{name} is a switch that only forwards", fix)
     if forest.fixed is None:
         problem = f"{name} is a switch, which adds integers, and gradients travel as floats"
-        raise _refusal(forest, c, problem, "give the forest fixed=FixedPoint(scale=1e6, slots=64)")
+        raise refusal(forest, c, problem, "give the forest fixed=FixedPoint(scale=1e6, slots=64)")
 
 
 def _first_class(forest: Forest, src: int, dst: int) -> int:
@@ -227,5 +208,6 @@ def _shown(names: list[str], between: str = ", ") -> str:
     return between.join(names if len(names) <= _SHOWN else [*names[: _SHOWN - 1], "...", names[-1]])
 
 
-def _refusal(forest: Forest, c: np.intp | int, problem: str, fix: str) -> SchemeError:
+def refusal(forest: Forest, c: np.intp | int, problem: str, fix: str) -> SchemeError:
+    """The error about a class of a forest."""
     return SchemeError(f"scheme {forest.scheme}, class {int(c)}: {problem}", fix=fix)

@@ -9,17 +9,13 @@ import pandas as pd
 
 from analysis import ratios
 from analysis.report import plot, words
-from analysis.report.cells import Group, MeasuredCell, Study, are_paired, faster, faster_by, is_known, over
+from analysis.report.cells import Group, MeasuredCell, Study, are_paired, faster, faster_by, is_known, notes, over
 from analysis.report.question import Key, Panel, Question, column
 from analysis.statistics import Interval
 
 JCT_DEFINED = (
     "JCT runs from the moment the first worker starts its first iteration to the moment the last worker ends its "
     "last. Compute is the part of each iteration until the last worker has its gradient, synchronisation the rest."
-)
-UPDATES = (
-    " Of arms whose workers do not wait for each other, synchronisation is the time from a worker's gradients to newer "
-    "weights, on average over the workers, and compute the rest."
 )
 COMMAND_DEFINED = (
     "JCT of a command runs from the moment its first rank is started to the moment its last rank has ended, start-up "
@@ -49,7 +45,7 @@ def jct(study: Study) -> Question | None:
     frame = pd.DataFrame(rows)
     longest = plot.from_zero(frame["jct_s"])
     is_split = frame["compute_s"].notna().any()
-    updates = UPDATES if any(cell.is_asynchronous for cell in timed) else ""
+    updates = notes(timed, "jct")
     parts = (Key("compute", plot.COMPUTE),) if is_split and not study.along else ()
     return Question(
         "jct",

@@ -11,7 +11,7 @@ from analysis import metrics
 from analysis.recorded import Trial
 from analysis.repeats import JCT
 from analysis.report import plot, words
-from analysis.report.cells import Group, MeasuredCell, Study, interval
+from analysis.report.cells import Group, MeasuredCell, Study, interval, notes
 from analysis.report.question import Panel, Question, column
 
 SAME_LOSS = 1e-3
@@ -26,10 +26,6 @@ GOAL_DEFINED = (
     "rounds them. They count only for trials that ended with that process's weights. The goal at a setting is the "
     "highest accuracy that every trial with an accuracy reached there; time "
     "counts from the trial's start to the end of the last worker's iteration."
-)
-ROUNDS = (
-    " For iterations, arms whose workers do not wait for each other have rounds: as many updates, one after the other, "
-    "as there are workers. Their accuracy is found with a single process that makes the same updates in the same order."
 )
 LOSS_DEFINED = (
     "Loss is the training loss (cross-entropy) of an iteration's batch, mean over the workers, at the moment the last "
@@ -90,7 +86,7 @@ def accuracy(study: Study) -> Question | None:
 
 
 def _about_rounds(cells: Sequence[MeasuredCell]) -> str:
-    return ROUNDS if any(cell.is_asynchronous for cell in cells) else ""
+    return notes(cells, "accuracy")
 
 
 def _reached(cells: Sequence[MeasuredCell]) -> dict[int, tuple[float, list[float]]]:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.repeats import GST
 from analysis.report import plot, words
-from analysis.report.cells import Group, MeasuredCell, Study
+from analysis.report.cells import Group, MeasuredCell, Study, notes
 from analysis.report.question import Key, Panel, Question, column
 from analysis.verdicts import GST_P95
 
@@ -25,16 +25,9 @@ DEFINED = (
 )
 
 
-UPDATES = (
-    " Of arms whose workers do not wait for each other, each update has a GST of its own: from a worker's gradient to "
-    "newer weights, without the time for which these were held back because the worker was too far ahead. Theory is "
-    "then what the fastest way to the server and back takes when nobody else sends."
-)
-
-
 def about_updates(cells: Sequence[MeasuredCell]) -> str:
     """What GST is where nobody waits for a sum; empty where all do."""
-    return UPDATES if any(cell.is_asynchronous for cell in cells) else ""
+    return notes(cells, "gst")
 
 
 def _about_excused(cells: Sequence[MeasuredCell]) -> str:

@@ -11,7 +11,7 @@ from analysis import metrics
 from analysis.recorded import Trial
 from analysis.repeats import ITERATIONS as ITERATION_TIMES
 from analysis.report import plot, words
-from analysis.report.cells import MeasuredCell, Study
+from analysis.report.cells import MeasuredCell, Study, notes
 from analysis.report.question import Key, Panel, Question, column, rounded
 
 MOST_PANELS = 12
@@ -35,14 +35,6 @@ EVENTS_DEFINED = (
     "Each point is an iteration, at its end: how long it took since the one before had ended (of the last worker), "
     "and how much of that was synchronisation (GST). Perturbations are those that the spec asks for, at the moment at "
     "which they were in effect; rounds in which the survivors of dead nodes agreed are marked, too."
-)
-ROUNDS = (
-    " Where workers do not wait for each other, an iteration is a round of as many updates as there are workers, and "
-    "its GST the median of theirs."
-)
-HELD = (
-    " Workers that do not wait for each other's gradients are drawn as waiting for as long as the server held newer "
-    "weights back; their rows begin and end with the rounds that are drawn."
 )
 GANTT_DEFINED = (
     "One trial of each arm, in the middle by JCT. A worker waits from its own gradient to the last worker's; with "
@@ -78,7 +70,7 @@ def iterations(study: Study) -> Question | None:
         frame[[*first, *_COURSE]],
         tuple(panels),
         tuple(_effect(cell, trial) for cell, trial in shown[: words.MOST_NAMED]),
-        EVENTS_DEFINED + (ROUNDS if any(cell.is_asynchronous for cell, _ in shown) else "") + more,
+        EVENTS_DEFINED + notes([cell for cell, _ in shown], "timeline") + more,
         legend,
     )
 
@@ -199,7 +191,7 @@ def gantt(study: Study) -> Question | None:
         pd.concat(tables, ignore_index=True),
         tuple(panels),
         (_shares(shown),),
-        f"{GANTT_DEFINED}{HELD if any(cell.is_asynchronous for cell, _ in shown) else ''}{here}{more}",
+        f"{GANTT_DEFINED}{notes([cell for cell, _ in shown], 'workers')}{here}{more}",
         (*(Key(name, shade) for name, _, _, shade in PHASES), *marks),
     )
 
@@ -213,10 +205,7 @@ def _phases(trial: Trial) -> tuple[pd.DataFrame, str]:
     ranks = sorted(samples["rank"].unique())
     step = -(-len(ranks) // MOST_WORKERS)
     chosen = samples[in_rounds["iteration"].between(first, last).reindex(samples.index)].copy()
-    if trial.is_asynchronous:
-        chosen["all_ready_s"] = chosen["ready_s"] + chosen["held_s"]
-    else:
-        chosen["all_ready_s"] = chosen.groupby("iteration")["ready_s"].transform("max")
+    chosen["all_ready_s"] = trial.kind.measures.going_s(chosen)
     chosen = chosen[chosen["rank"].isin(ranks[::step])]
     origin = float(samples["start_s"].min())
     moments = ["start_s", "ready_s", "all_ready_s", "sum_s", "end_s"]
@@ -224,7 +213,7 @@ def _phases(trial: Trial) -> tuple[pd.DataFrame, str]:
     names = chosen["name"] if "name" in chosen else chosen["rank"].map("rank {}".format)
     table = chosen.assign(worker=names)[["rank", "worker", "iteration", *moments]]
     of = int(in_rounds["iteration"].max()) + 1
-    noun = "round" if trial.is_asynchronous else "iteration"
+    noun = trial.kind.measures.noun
     which = f"{noun} {first}" if first == last else f"{noun}s {first} to {last}"
     all_of = f"all {of} {noun}s" if (first, last) == (0, of - 1) else f"{which} of {of}"
     every = f", one worker in {step}" if step > 1 else ""

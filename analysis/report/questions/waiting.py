@@ -9,17 +9,13 @@ import pandas as pd
 
 from analysis.repeats import WAITING
 from analysis.report import plot, words
-from analysis.report.cells import Group, MeasuredCell, Study
+from analysis.report.cells import Group, MeasuredCell, Study, notes
 from analysis.report.question import Key, Question
 
 DEFINED = (
     "From a worker's own gradient to the last worker's, per iteration: the mean over all workers, and that of the "
     "worker that waited longest. GST begins when the last worker has its gradient, so this is not part of it; it is "
     "part of the compute time. Of several repeats the one in the middle by JCT is shown."
-)
-UPDATES = (
-    " Where workers do not wait for each other's gradients, it is for how long the server held newer weights back, "
-    "because the worker was too far ahead, or because no iteration was left to begin."
 )
 LONGEST = "#1d2228"
 
@@ -39,7 +35,7 @@ def waits(study: Study) -> Question | None:
         frame,
         plot.panels("waits", groups, lambda group, start: _figure(study, group, start, frame)),
         tuple(_seen(cells, rows)),
-        DEFINED + (UPDATES if any(cell.is_asynchronous for cell in cells) else ""),
+        DEFINED + notes(cells, "waiting"),
         (*plot.legend(study.run, study.along), *mark),
     )
 
@@ -60,7 +56,7 @@ def _waits(cell: MeasuredCell) -> dict[str, Any]:
         "wait_longest_s": float(by_rank.max()),
         "waited_longest": f"rank {by_rank.idxmax()}",
     }
-    if cell.is_asynchronous:  # its workers are not in the same iteration together
+    if not trial.kind.sums_together:  # its workers are not in the same iteration together
         return longest | {"slowest_most_often": None, "slowest_in_share": None}
     slowest = waited.idxmin(axis=1).value_counts()
     often = {"slowest_most_often": f"rank {slowest.index[0]}", "slowest_in_share": float(slowest.iloc[0] / len(waited))}

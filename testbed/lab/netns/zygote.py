@@ -23,10 +23,7 @@ def worker_body(*, torch: bool = True) -> Callable[[Launch], int]:
         os.environ[name] = "1"
     from workloads import worker
 
-    if torch:
-        from workloads import accelerated, training  # noqa: F401 - both, so that no worker must import either
-
-        training.warm_up()
-    else:
+    worker.prepare(torch=torch)
+    if not torch:
         gc.freeze()  # so that a child's collector does not write to, and thereby copy, the pages shared with us
     return lambda launch: worker.main([launch.job])

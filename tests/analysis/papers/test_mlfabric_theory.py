@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.papers.mlfabric_theory import reached, stale_synchronous
-from workloads.sync.ledger import most_stale
+from workloads.kinds.asynchronous.ledger import most_stale
 
 
 @pytest.mark.parametrize("world", [2, 3, 7])

@@ -15,7 +15,8 @@ from testbed.experiment import expand as planning
 from testbed.experiment.expand import trials
 from testbed.spec import read
 from testbed.trial.model import Trial
-from workloads.sync.forest import ABSENT, ROOT, Asynchronous, FixedPoint, Forest, Library
+from workloads.kinds.asynchronous.plan import Asynchronous
+from workloads.sync.forest import ABSENT, ROOT, FixedPoint, Forest
 
 from ..conftest import SPEC
 
@@ -61,8 +62,7 @@ FIELDS: dict[str, Any] = {
     "aligned": True,
     "fixed": FixedPoint(1e6, 4),
     "window": 3,
-    "library": Library("gloo", "ring", 0, exact=True, polls=False),
-    "asynchronous": Asynchronous(staleness=2),
+    "run_by": Asynchronous(staleness=2),
 }
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from analysis.verdicts import NUMBERS
 from testbed import fidelity
+from testbed.base.check import Check
 from testbed.evidence.bounds import Bounds
 from testbed.fidelity import (
     aggregators,
@@ -25,13 +26,12 @@ from testbed.fidelity import (
     read_back,
     retransmissions,
     run_queue,
-    staleness,
     timers,
     wire,
 )
-from testbed.fidelity.check import Check
 from testbed.fidelity.judgement import Error
 from testbed.machine.monitor import CpuLog
+from workloads.kinds.measures import Measures
 
 GOODPUT = 0.956
 
@@ -125,10 +125,10 @@ def test_overrun_is_that_of_the_slowest_worker_as_a_share_of_all_iterations() ->
 
 
 def test_waiting_for_a_core_is_compared_with_the_synchronisation() -> None:
-    check = run_queue.judge(samples(wait_s=[0.1, 0.1, 0.6, 0.6]))
+    check = run_queue.judge(samples(wait_s=[0.1, 0.1, 0.6, 0.6]), Measures())
     assert check.value == pytest.approx(0.6)
     assert not check.ok
-    unknown = run_queue.judge(samples(wait_s=[None, None, None, None]))
+    unknown = run_queue.judge(samples(wait_s=[None, None, None, None]), Measures())
     assert unknown.value is None
     assert "does not count" in unknown.detail
 
@@ -333,7 +333,7 @@ def test_drops_name_the_worst_link() -> None:
 
 @pytest.mark.parametrize(("cpu_s", "ok"), [(4.0, True), (9.1, False)])
 def test_the_busiest_aggregator_decides(cpu_s: float, ok: bool) -> None:
-    check = aggregators.judge({"leaf0": 1.0, "leaf1": cpu_s}, 10.0)
+    check = aggregators.judge({"leaf0": 1.0, "leaf1": cpu_s}, 10.0, "during synchronisation")
     assert check.ok is ok
     assert f"leaf1, at {cpu_s * 10:.0f}% of a core" in check.detail
 
@@ -373,7 +373,7 @@ def test_where_nothing_is_certain_nothing_is_judged() -> None:
 
 
 GOOD, WRONG = read_back.judge(None, [36]), read_back.judge("another rate", [36])
-SLOW = run_queue.judge(samples(wait_s=[0.6, 0.6, 0.6, 0.6]))
+SLOW = run_queue.judge(samples(wait_s=[0.6, 0.6, 0.6, 0.6]), Measures())
 
 
 def test_one_bad_check_makes_every_number_invalid_that_it_threatens_and_is_the_reason() -> None:
@@ -525,56 +525,3 @@ def test_of_a_library_that_polls_only_a_short_gst_says_that_cores_were_enough() 
         "with GST at 1.70 of the least that the links allow, whether cores were short is not known"
     )
     assert not far.machine, "its outcome decides, so it is not measured again for that"
-
-
-def test_bytes_that_are_not_ours_to_know_are_called_so() -> None:
-    check = wire.unknown("openmpi", "default")
-    assert (check.ok, check.value) == (True, None)
-    assert check.detail.startswith("not known: which bytes openmpi moves")
-
-
-def updates(gst_s: float, held_s: float = 0.0, wait_s: float = 0.0) -> pd.DataFrame:
-    """Two ranks, two updates each, one after the other from 1 s on, each ready when the one before is back."""
-    ready = [1 + i * (gst_s + held_s) for i in range(4)]
-    rows = {"rank": [0, 1, 0, 1], "iteration": [0, 0, 1, 1], "ready_s": ready}
-    frame = pd.DataFrame(rows).assign(held_s=held_s, wait_s=[0.0, wait_s, 0.0, wait_s], factor=[1.0, 1.0, 2.0, 1.0])
-    sums = frame["ready_s"] + gst_s + held_s
-    return frame.assign(start_s=frame["ready_s"], sum_s=sums, end_s=sums, extra_s=0.0, update=range(4))
-
-
-def test_an_update_cannot_be_faster_than_there_and_back() -> None:
-    assert lower_bound.judge_updates(updates(0.2), 0.2, 0.4).ok
-    fast = lower_bound.judge_updates(updates(0.18), 0.2, 0.4)
-    assert not fast.ok
-    assert fast.detail.startswith("from gradients to newer weights an update takes 0.900")
-    assert lower_bound.judge_updates(updates(0.2, held_s=0.5), 0.2, 0.4).value == pytest.approx(1.0)
-
-
-def test_all_updates_together_cannot_be_faster_than_the_busiest_link() -> None:
-    fast = lower_bound.judge_updates(updates(0.2), 0.1, 0.9)
-    assert not fast.ok
-    assert fast.value == pytest.approx(0.8 / 0.9)
-    assert fast.detail.startswith("from gradients to newer weights all updates together take 0.889")
-
-
-def test_no_asynchronous_job_ends_before_its_slowest_worker_can_have_computed_and_sent_all() -> None:
-    """The job takes 0.8 s. Worker 0 computes for 3 paces, as one of its two updates is made at half the speed."""
-    assert lower_bound.judge_updates(updates(0.2), 0.2, 0.4, pace_s=0.13).ok
-    fast = lower_bound.judge_updates(updates(0.2), 0.2, 0.4, pace_s=0.2)
-    assert (fast.ok, fast.value, fast.detail[:12]) == (False, pytest.approx(0.8), "JCT is 0.800")
-
-
-def test_of_updates_the_worst_worker_decides() -> None:
-    check = run_queue.judge_updates(updates(0.2, wait_s=0.1))
-    assert (check.value, check.ok) == (pytest.approx(0.5), False)
-    assert check.detail == "a worker waited for a core during 50% of an update"
-    assert run_queue.judge_updates(updates(0.2)).ok
-    assert run_queue.judge_updates(updates(0.2).assign(wait_s=None)).value is None
-
-
-def test_updates_beyond_what_the_scheme_allows_are_not_believed() -> None:
-    assert staleness.judge(7, 7, 40).ok
-    check = staleness.judge(8, 7, 40)
-    assert not check.ok
-    assert "of 40 updates the most stale missed 8 others; the scheme allows 7" in check.detail
-    assert "is not judged" in check.detail

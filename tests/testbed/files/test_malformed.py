@@ -165,4 +165,4 @@ def test_words_of_a_command_are_not_expanded() -> None:
     text = "{name: a, links: {rate: 1 Mbit/s}, workload: {kind: command, command: \"echo $HOME ~ *.py `id` '$(id)'\"}}"
     spec = yaml.safe_load(text) | {"arms": [{"topology": "star(hosts=2)"}]}
     (trial,) = trials(read(yaml.safe_dump(spec), "spec.yaml", Path()))
-    assert trial.command == ("echo", "$HOME", "~", "*.py", "`id`", "$(id)")
+    assert trial.spec.workload.program.words == ("echo", "$HOME", "~", "*.py", "`id`", "$(id)")

@@ -160,7 +160,7 @@ def test_the_same_seed_loses_the_same_packets(lab: NetnsLab) -> None:
 
 
 def iperf3(lab: NetnsLab, *options: str) -> dict[str, Any]:
-    """What one flow from host 0 to host 1 has measured. -D returns before the server listens, so the client asks again."""
+    """What a flow from host 0 to host 1 has measured. -D returns before the server listens: the client asks again."""
     started = lab.execute(1, ["sh", "-c", "iperf3 -s -1 -D >/dev/null"], 10)
     assert started.status == 0, started.stderr
 

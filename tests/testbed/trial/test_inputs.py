@@ -16,7 +16,7 @@ from testbed.experiment.directory import LOCK, MADE
 from testbed.experiment.expand import trials
 from testbed.spec import read
 from testbed.spec.model import Command
-from testbed.trial import command, inputs
+from testbed.trial import inputs, programs
 from testbed.trial.execute import execute
 from testbed.trial.inputs import Inputs, check_unchanged, differing, matcher
 from testbed.trial.model import Trial
@@ -170,7 +170,7 @@ def test_what_is_named_and_not_there_is_refused(folder: Path, names: str) -> Non
 
 def test_words_that_no_file_can_be_called_are_no_scripts(folder: Path) -> None:
     work = Command(kind="command", command=["./" + "x" * 5000, "y" * 5000 + ".py", "no\0file.py"])
-    assert set(Inputs(folder).of_command(work)) == {"train.py", "model/net.py"}
+    assert set(Inputs(folder).of_program(work.program)) == {"train.py", "model/net.py"}
 
 
 def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_trial_whose_script_was_changed_is_none(
         write(folder / "train.py", "import time")
         raise TrialError("a rank failed")
 
-    monkeypatch.setattr(command, "observe", edited)
+    monkeypatch.setattr(programs, "observe", edited)
     for _ in range(2):  # while it runs, then before
         with Referee() as referee, pytest.raises(ChangedError, match=r"^train\.py was changed since the run began"):
             execute(trial, lab, referee, tmp_path, "reno", lambda _: None)

@@ -11,7 +11,8 @@ import pytest
 
 from testbed.base.errors import OutputError
 from topologies.model import Topology
-from workloads.sync.codec import load, save, to_json
+from workloads import kinds
+from workloads.kinds import load, save
 from workloads.sync.schemes import build
 
 Build = Callable[..., Topology]
@@ -32,19 +33,20 @@ def test_there_and_back(topology: Build, tmp_path: Path, scheme: str) -> None:
 def test_who_runs_it_is_kept(topology: Build, tmp_path: Path) -> None:
     forest = build("openmpi(algorithm=ring)", topology("star(hosts=3)"), [])
     save(forest, tmp_path / "forest")
-    assert forest.library
-    assert load(tmp_path / "forest").library == forest.library
+    assert forest.run_by
+    assert load(tmp_path / "forest").run_by == forest.run_by
 
 
 @pytest.mark.parametrize("scheme", ["async_ps", "ssp(staleness=2)", "ps(colocated=false)"])
 def test_how_long_workers_wait_is_kept(topology: Build, tmp_path: Path, scheme: str) -> None:
     forest = build(scheme, topology("star(hosts=3)"), [])
     save(forest, tmp_path / "forest")
-    assert load(tmp_path / "forest").asynchronous == forest.asynchronous
+    assert load(tmp_path / "forest").run_by == forest.run_by
 
 
 def test_json(topology: Build) -> None:
-    text = json.dumps(to_json(build("ring", topology("star(hosts=3)"), [])))
+    forest = build("ring", topology("star(hosts=3)"), [])
+    text = json.dumps(kinds.of(forest).to_json(forest))
     assert json.loads(text) == {
         "scheme": "ring",
         "workers": ["h0", "h1", "h2"],

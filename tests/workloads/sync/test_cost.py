@@ -56,33 +56,6 @@ def test_ps_and_ring_on_a_fat_tree(topology: Build) -> None:
     assert ring.cross_rack_bytes == pytest.approx(8 * 2 * 15 / 16 * GRADIENT_BYTES)
 
 
-def test_an_update_goes_there_and_back_alone(topology: Build) -> None:
-    """Twice the gradient's time; and for one of each worker, the server's link is busy as long as ps's."""
-    net = topology("star(hosts=5)")
-    found, ps = (cost(build(scheme, net, []), net, GRADIENT_BYTES) for scheme in ("async_ps", "ps(colocated=false)"))
-    assert found.bound_s() == pytest.approx(2 * T_F)
-    assert found.bound_s(Shaper(goodput=0.5)) == pytest.approx(4 * T_F)
-    assert found.round_s() == pytest.approx(4 * T_F) == ps.bound_s() == ps.round_s()
-    assert np.array_equal(found.link_bytes, ps.link_bytes)
-
-
-def test_an_updates_way_is_as_fast_as_its_slowest_link(topology: Build) -> None:
-    """A PBox's fourth of the workers have each a NIC of it; uplinks of a rack are slower than hosts' links."""
-    net = topology("spine_leaf(racks=2,hosts_per_rack=4,spines=1,oversubscription=8)")
-    found = cost(build("async_ps", net, []), net, GRADIENT_BYTES)
-    assert found.bound_s() == pytest.approx(2 * T_F)  # of those in the server's rack
-
-
-def test_workers_that_make_more_updates_send_more(topology: Build) -> None:
-    net = topology("star(hosts=4)")
-    forest = build("async_ps", net, [])
-    found = cost(forest, net, GRADIENT_BYTES, [2.0, 0.5, 0.5])
-    assert found.wire_bytes == pytest.approx(6 * GRADIENT_BYTES)
-    assert found.link_bytes.reshape(4, 2) / GRADIENT_BYTES == pytest.approx(
-        np.array([[2, 2], [0.5, 0.5], [0.5, 0.5], [3, 3]])
-    )
-
-
 def test_goodput_is_what_the_headers_leave() -> None:
     assert goodput(1500) == pytest.approx(1448 / 1514)
     assert goodput(9000) == pytest.approx(8948 / 9014)

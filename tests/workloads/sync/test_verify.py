@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from testbed.base.errors import SchemeError, TopologyError
 from topologies.build import build as build_topology
 from topologies.model import Path, Topology
-from workloads.sync.forest import Asynchronous, FixedPoint, Forest
+from workloads.sync.forest import FixedPoint, Forest
 from workloads.sync.schemes import build
 from workloads.sync.verify import verify
 
@@ -146,22 +146,6 @@ def test_different_roots(topology: Build) -> None:
     shifted = replace(forest, broadcast=np.roll(forest.broadcast, 1, axis=0))
     with pytest.raises(SchemeError, match="class 0: its reduce-tree ends at h0 but its broadcast-tree starts from h2"):
         verify(shifted, net)
-
-
-@pytest.mark.parametrize(
-    ("scheme", "problem"),
-    [
-        ("ps", "scheme ps is asynchronous, and whole gradients of floats go to one server"),
-        ("ps(servers=1)", "it is asynchronous, and not every worker sends straight to h0, to serve only"),
-        ("tree(fanout=2)", "it is asynchronous, and not every worker sends straight to h0, to serve only"),
-    ],
-)
-def test_asynchronous_forests_are_a_server_and_its_workers(topology: Build, scheme: str, problem: str) -> None:
-    net = topology("star(hosts=3)")
-    forest = replace(build(scheme, net, []), asynchronous=Asynchronous(None))
-    with pytest.raises(SchemeError) as caught:
-        verify(forest, net)
-    assert caught.value.problem.endswith(problem)
 
 
 def test_a_switch_cannot_add(topology: Build) -> None:

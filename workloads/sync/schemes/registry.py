@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from workloads.kinds.asynchronous.schemes import async_ps, ssp
+from workloads.kinds.library.schemes import gloo, openmpi
 from workloads.sync.forest import Forest
-from workloads.sync.schemes.async_ps import async_ps
 from workloads.sync.schemes.atp import atp
 from workloads.sync.schemes.bcube import bcube
 from workloads.sync.schemes.bml import bml
 from workloads.sync.schemes.double_binary_tree import double_binary_tree
-from workloads.sync.schemes.gloo import gloo
 from workloads.sync.schemes.h_ar import h_ar
 from workloads.sync.schemes.halving_doubling import halving_doubling
 from workloads.sync.schemes.hierarchical import hierarchical
 from workloads.sync.schemes.hierarchical_ps import hierarchical_ps
 from workloads.sync.schemes.multi_ring import multi_ring
-from workloads.sync.schemes.openmpi import openmpi
 from workloads.sync.schemes.ps import ps
 from workloads.sync.schemes.rina import rina, rina_without
 from workloads.sync.schemes.ring import ring
-from workloads.sync.schemes.ssp import ssp
 from workloads.sync.schemes.switchml import switchml
 from workloads.sync.schemes.tree import tree
 from workloads.sync.schemes.two_level import two_level

@@ -1,0 +1,95 @@
+"""What workers and their server say of an asynchronous trial, and what follows for its theory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from testbed.base.errors import WorkerError
+from testbed.experiment.expand import trials
+from testbed.spec import read
+from testbed.trial.model import Trial
+from workloads.kinds.asynchronous.account import attribute, order
+from workloads.sync.forest import Forest
+from workloads.updates import Update
+
+from ....testbed.conftest import SPEC
+
+ORDER = [Update(0, 0, 0), Update(0, 1, 1), Update(1, 0, 0), Update(0, 2, 2), Update(0, 3, 4), Update(1, 1, 3)]
+
+
+def made(scheme: str, perturb: str = "[]") -> Trial:
+    """Two workers and a server, three iterations."""
+    text = SPEC.replace("compute: none", "compute: {mode: paced, pace: {2: 0.1 s}}").replace(
+        "scheme: ps", f"scheme: {scheme}"
+    )
+    text = text.replace("seed: 1", f"seed: 1\nperturb: {perturb}")
+    return trials(read(text, "spec.yaml", Path()))[0]
+
+
+def plan(scheme: str) -> Forest:
+    return made(scheme).network.forest
+
+
+@pytest.fixture
+def samples() -> pd.DataFrame:
+    rows = [(at, one.rank, one.iteration, one.version) for at, one in enumerate(ORDER)]
+    return pd.DataFrame(rows, columns=["update", "rank", "iteration", "version"]).sort_values(["rank", "iteration"])
+
+
+def said(updates: list[Update]) -> list[dict[str, object]]:
+    return [{"name": "h0"}, {"name": "h2", "updates": [[one.rank, one.iteration, one.version] for one in updates]}]
+
+
+def test_the_servers_order_is_taken_if_the_scheme_could_have_made_it() -> None:
+    assert order(plan("async_ps"), said(ORDER), 3) == ORDER
+    with pytest.raises(WorkerError) as caught:
+        order(plan("ssp(staleness=1)"), said(ORDER), 3)
+    assert caught.value.problem == (
+        "the server's updates are not those of scheme ssp(staleness=1): "
+        "worker 0 began iteration 2 when it was 2 ahead of the slowest"
+    )
+
+
+def test_an_update_that_is_missing_fails_the_trial() -> None:
+    with pytest.raises(WorkerError, match="5 updates were applied, of 6"):
+        order(plan("async_ps"), said(ORDER[:-1]), 3)
+
+
+def test_workers_must_tell_the_servers_story(samples: pd.DataFrame) -> None:
+    assert attribute(samples, ORDER) is samples
+    other = [*ORDER[:4], replace(ORDER[4], version=3), ORDER[5]]
+    with pytest.raises(WorkerError) as caught:
+        attribute(samples, other)
+    assert caught.value.problem == (
+        "update 4 is Update(rank=0, iteration=3, version=3) to the server, and (4, 0, 3, 4) to worker 0"
+    )
+    with pytest.raises(WorkerError, match="workers have samples of 5 updates, the server of 6"):
+        attribute(samples[samples["update"] < 5], ORDER)
+
+
+def test_theory_is_of_as_many_updates_as_each_worker_made(samples: pd.DataFrame) -> None:
+    trial = made("async_ps")
+    told = trial.kind.told(trial.network.forest, samples, said(ORDER), 3)
+    size = 4 * trial.network.floats
+    found = trial.kind.cost_as_run(trial.network.forest, trial.network.topology, size, told)
+    assert found is not None
+    assert found.wire_bytes == pytest.approx(trial.network.cost.wire_bytes)
+    by_host = 3 * found.link_bytes.reshape(-1, 2)[:, 0] / size
+    assert by_host.tolist() == pytest.approx([4, 2, 6])
+
+
+def test_the_least_jct_is_that_of_workers_alone_or_of_the_busiest_link() -> None:
+    """LeNet-5 takes 0.55 s a way at 200 Mbit/s: two workers keep the server's link busy; slow ones do not."""
+    trial = made("async_ps")
+    way_s = trial.gst_theory_s / 2
+    early_bytes = 25_000 + 65_536 * 1514 / 1448  # a bucket of 1 ms, and the last packet
+    assert way_s == pytest.approx((4 * 3_274_634 * 1514 / 1448 - early_bytes) * 8 / 200e6)
+    assert trial.jct_theory_s == pytest.approx(3 * max(2 * way_s, 0.1 + 2 * way_s))
+    slow = made("async_ps", "[{kind: slow, workers: [h0], slowdown: 20}]")
+    rate = 1 / (2.0 + 2 * way_s) + 1 / (0.1 + 2 * way_s)
+    assert slow.jct_theory_s == pytest.approx(6 / rate)
+    assert slow.jct_theory_s < made("ps(colocated=false)", "[{kind: slow, workers: [h0], slowdown: 20}]").jct_theory_s  # type: ignore[operator]

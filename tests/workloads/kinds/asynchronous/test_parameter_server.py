@@ -1,0 +1,249 @@
+"""Servers and workers over loopback, a thread each: what is applied, what comes back, and what goes wrong."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from socket import socket, socketpair
+from typing import Any
+
+import numpy as np
+import pytest
+
+from testbed.base.errors import NeighbourError, TrialTimeoutError, WorkerError
+from topologies.model import Topology
+from workloads.kinds.asynchronous.ledger import problem, staleness
+from workloads.kinds.asynchronous.parameter_server import Client, Server
+from workloads.kinds.asynchronous.plan import staleness as allowed
+from workloads.sync.forest import Forest
+from workloads.sync.schemes import build
+
+Run = Callable[..., dict[int, Any]]
+FLOATS = 50_000
+ITERATIONS = 5
+
+
+@pytest.fixture
+def forest(topology: Callable[..., Topology]) -> Callable[[str, int], Forest]:
+    return lambda scheme, hosts: build(scheme, topology(f"star(hosts={hosts})"), [FLOATS])
+
+
+def gradient_of(rank: int, iteration: int) -> np.ndarray:
+    return np.random.default_rng([rank, iteration]).integers(-8, 8, FLOATS).astype(np.float32)
+
+
+def serve(forest: Forest, node: int, sockets: Mapping[int, socket], updates: int) -> Server:
+    total = np.zeros(FLOATS, np.float32)
+    with Server(
+        forest.nodes[node], forest, sockets, total, lambda one: np.add(total, one, out=total), updates
+    ) as server:
+        server.barrier(5)
+        server.apply_all(5)
+        server.barrier(5)
+    return server
+
+
+def work(forest: Forest, node: int, sockets: Mapping[int, socket], slow_s: float = 0.0) -> list[dict[str, float]]:
+    """What a worker saw of each of its updates; all weights that it gets are the sums of the updates told."""
+    gradient, weights, told = np.empty(FLOATS, np.float32), np.zeros(FLOATS, np.float32), np.zeros(FLOATS)
+    seen = []
+
+    def learn(updates: list[tuple[int, int]]) -> None:
+        for one in updates:
+            told[:] += gradient_of(*one)
+
+    with Client(forest.nodes[node], forest, sockets, gradient, weights, learn) as client:
+        client.barrier(5)
+        while client.goes_on:
+            gradient[:] = gradient_of(node, len(seen))
+            time.sleep(slow_s)
+            client.start(0)
+            client.wait(5)
+            assert np.array_equal(weights, told)
+            seen.append(client.seen)
+        client.barrier(5)
+        assert client.congestion_control == "reno"
+    return seen
+
+
+@pytest.mark.parametrize("scheme", ["async_ps", "ssp(staleness=0)", "ssp(staleness=1)"])
+def test_everyone_gets_the_sum_of_what_the_server_applied(
+    forest: Callable[[str, int], Forest], on_every_node: Run, scheme: str
+) -> None:
+    made = forest(scheme, 4)
+
+    def member(node: int, sockets: Mapping[int, socket]) -> object:
+        if node == 3:
+            return serve(made, node, sockets, 3 * ITERATIONS)
+        return work(made, node, sockets, slow_s=0.1 if node == 0 else 0.0)
+
+    found = on_every_node(made, [0, 1, 2, 3], member)
+    assert isinstance(found[3], Server), found
+    order = found[3].ledger.order
+    assert problem(order, 3, 3 * ITERATIONS, allowed(made)) == ""
+    known = sorted((one["update"], rank, one["version"]) for rank in range(3) for one in found[rank])
+    assert known == [(at, one.rank, one.version) for at, one in enumerate(order)]
+    stale = {one["update"]: one["staleness"] for rank in range(3) for one in found[rank]}
+    assert [stale[at] for at in range(len(order))] == staleness(order)
+    if scheme == "async_ps":
+        assert len(found[0]) < ITERATIONS < max(len(found[1]), len(found[2]))  # the slow one did less
+    if scheme == "ssp(staleness=0)":
+        assert [len(found[rank]) for rank in range(3)] == [ITERATIONS] * 3
+        assert sum(one["held_s"] for one in found[1]) > sum(one["held_s"] for one in found[0])
+
+
+def test_a_worker_that_ends_is_named(forest: Callable[[str, int], Forest], on_every_node: Run) -> None:
+    made = forest("async_ps", 3)
+
+    def member(node: int, sockets: Mapping[int, socket]) -> object:
+        if node == 2:
+            return serve(made, node, sockets, 100)
+        if node == 1:
+            return work(made, node, sockets)
+        client = Client("h0", made, sockets, gradient_of(0, 0), np.zeros(FLOATS, np.float32))
+        client.barrier(5)
+        client.start(0)
+        client.wait(5)
+        return None  # its connection is closed
+
+    found = on_every_node(made, [0, 1, 2], member)
+    assert isinstance(found[2], NeighbourError)
+    assert "lost the connection to h0" in str(found[2])
+    assert "lost the connection to h2" in str(found[1])
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_a_server_may_end_before_its_last_weights_are_read(
+    forest: Callable[[str, int], Forest], on_every_node: Run, workers: int
+) -> None:
+    made = forest("async_ps", workers + 1)
+    zeros = np.zeros(16, np.float32)  # few, so that all of them and the end of the stream lie there together
+    ended = threading.Event()
+
+    def member(node: int, sockets: Mapping[int, socket]) -> object:
+        if node == workers:
+            with Server(made.nodes[node], made, sockets, zeros, lambda _: None, workers) as server:
+                server.barrier(5)
+                server.apply_all(5)
+            ended.set()
+            return server.ledger.is_complete
+        with Client(made.nodes[node], made, sockets, zeros, zeros.copy()) as client:
+            client.barrier(5)
+            client.start(0)
+            assert ended.wait(5)
+            client.wait(5)
+            return client.goes_on
+
+    assert on_every_node(made, list(range(workers + 1)), member) == dict.fromkeys(range(workers), False) | {
+        workers: True
+    }
+
+
+@pytest.mark.parametrize("first", ["server", "worker"])
+def test_who_ended_before_a_barrier_is_named(
+    forest: Callable[[str, int], Forest], on_every_node: Run, first: str
+) -> None:
+    made = forest("async_ps", 2)
+    zeros = np.zeros(FLOATS, np.float32)
+    ended = threading.Event()
+
+    def member(node: int, sockets: Mapping[int, socket]) -> object:
+        one: Client | Server = Client("h0", made, sockets, zeros, zeros.copy())
+        if node == 1:
+            one = Server("h1", made, sockets, zeros, lambda _: None, 1)
+        with one:
+            one.barrier(5)
+            if isinstance(one, Server):
+                one.apply_all(5)
+            else:
+                one.start(0)
+                one.wait(5)
+            if isinstance(one, Server) == (first == "worker"):
+                assert ended.wait(5)
+                one.poll(0.1)
+                one.barrier(5)
+        ended.set()
+        return None
+
+    found = on_every_node(made, [0, 1], member)
+    loser, gone = (0, 1) if first == "server" else (1, 0)
+    assert isinstance(found[loser], NeighbourError)
+    assert f"lost the connection to h{gone}" in str(found[loser])
+
+
+def test_a_silent_worker_is_named_after_the_timeout(forest: Callable[[str, int], Forest], on_every_node: Run) -> None:
+    made = forest("async_ps", 3)
+    zeros = np.zeros(FLOATS, np.float32)
+
+    def member(node: int, sockets: Mapping[int, socket]) -> object:
+        if node < 2:
+            client = Client(made.nodes[node], made, sockets, zeros, zeros.copy())
+            client.barrier(5)
+            if node == 1:
+                client.start(0)
+                client.wait(5)
+            time.sleep(2)
+            return None
+        with Server("h2", made, sockets, zeros, lambda _: None, 3) as server:
+            server.barrier(5)
+            server.apply_all(0.3)
+        return None
+
+    found = on_every_node(made, [0, 1, 2], member)
+    assert isinstance(found[2], TrialTimeoutError)
+    assert found[2].problem == "h2 made no progress for 0.3 s; it waits for h0, h1"
+
+
+def test_what_cannot_be_is_refused(forest: Callable[[str, int], Forest], on_every_node: Run) -> None:
+    made = forest("async_ps", 3)
+    zeros = np.zeros(FLOATS, np.float32)
+
+    def member(node: int, sockets: Mapping[int, socket]) -> object:
+        if node == 2:
+            return serve(made, node, sockets, 4)
+        client = Client(made.nodes[node], made, sockets, zeros, zeros.copy())
+        client.barrier(5)
+        if node == 0:
+            sockets[2].sendall((15 << 28).to_bytes(4, "big"))
+        client.wait(5)
+        return None
+
+    found = on_every_node(made, [0, 1, 2], member)
+    assert isinstance(found[2], WorkerError)
+    assert found[2].problem == "h2 got a message of kind 15 from h0, and does not expect it"
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (b"\x10\0\0\x05hello", "a note of 5 bytes"),
+        (b"\x10\0\0\x14" + bytes(20), "a note of 20 bytes"),
+        (b"\x10\0\0\x11" + bytes(8) + b"\x7f\xf8" + bytes(7), "weights held for nan s"),
+        (b"\x10\0\0\x19" + bytes(17) + b"\0\0\0\x07" + bytes(4), r"weights .* with updates \[\(7, 0\)\]"),
+        (b"\x1f\xff\xff\xff", "a message of kind 1 and 268,435,455 bytes"),
+        (b"\x20\0\0\0" + bytes(4 * FLOATS), "weights"),
+        (b"\x70\0\0\0", "a message of kind 7"),
+    ],
+    ids=range(7),
+)
+def test_what_no_server_says_is_refused_by_name(
+    forest: Callable[[str, int], Forest], said: bytes, problem: str
+) -> None:
+    ours, theirs = socketpair()
+    made = forest("async_ps", 2)
+    with theirs, Client("h0", made, {1: ours}, gradient_of(0, 0), np.zeros(FLOATS, np.float32)) as client:
+        client.start(0)
+        threading.Thread(target=theirs.sendall, args=(said,), daemon=True).start()
+        with pytest.raises(WorkerError, match=f"h0 got {problem}.* from h1, and does not expect it"):
+            client.wait(5)
+
+
+@pytest.mark.parametrize("said", [b"\x10\0\0\x05hello", b"\x1f\xff\xff\xff"], ids=range(2))
+def test_what_no_worker_says_is_refused_by_name(forest: Callable[[str, int], Forest], said: bytes) -> None:
+    ours, theirs = socketpair()
+    made = forest("async_ps", 2)
+    with theirs, Server("h1", made, {0: ours}, np.zeros(FLOATS, np.float32), lambda _: None, 4) as server:
+        theirs.sendall(said)
+        with pytest.raises(WorkerError, match=r"h1 got a .* bytes from h0, and does not expect it"):
+            server.apply_all(5)

@@ -1,0 +1,66 @@
+"""Which forests an asynchronous parameter server can run, and what its updates cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from testbed.base.errors import SchemeError
+from topologies.model import Topology
+from workloads import kinds
+from workloads.kinds import verify
+from workloads.kinds.asynchronous.plan import Asynchronous, cost
+from workloads.sync.cost import Shaper
+from workloads.sync.schemes import build
+
+Build = Callable[..., Topology]
+GRADIENT_BYTES = 10**8
+T_F = GRADIENT_BYTES * 8 / 10**9
+
+
+@pytest.mark.parametrize(
+    ("scheme", "problem"),
+    [
+        ("ps", "scheme ps is asynchronous, and whole gradients of floats go to one server"),
+        ("ps(servers=1)", "it is asynchronous, and not every worker sends straight to h0, to serve only"),
+        ("tree(fanout=2)", "it is asynchronous, and not every worker sends straight to h0, to serve only"),
+    ],
+)
+def test_asynchronous_forests_are_a_server_and_its_workers(topology: Build, scheme: str, problem: str) -> None:
+    net = topology("star(hosts=3)")
+    forest = replace(build(scheme, net, []), run_by=Asynchronous(None))
+    with pytest.raises(SchemeError) as caught:
+        verify(forest, net)
+    assert caught.value.problem.endswith(problem)
+
+
+def test_an_update_goes_there_and_back_alone(topology: Build) -> None:
+    """Twice the gradient's time; and for one of each worker, the server's link is busy as long as ps's."""
+    net = topology("star(hosts=5)")
+    found, ps = (
+        kinds.cost(build(scheme, net, []), net, GRADIENT_BYTES) for scheme in ("async_ps", "ps(colocated=false)")
+    )
+    assert found.bound_s() == pytest.approx(2 * T_F)
+    assert found.bound_s(Shaper(goodput=0.5)) == pytest.approx(4 * T_F)
+    assert found.round_s() == pytest.approx(4 * T_F) == ps.bound_s() == ps.round_s()
+    assert np.array_equal(found.link_bytes, ps.link_bytes)
+
+
+def test_an_updates_way_is_as_fast_as_its_slowest_link(topology: Build) -> None:
+    """A PBox's fourth of the workers have each a NIC of it; uplinks of a rack are slower than hosts' links."""
+    net = topology("spine_leaf(racks=2,hosts_per_rack=4,spines=1,oversubscription=8)")
+    found = cost(build("async_ps", net, []), net, GRADIENT_BYTES)
+    assert found.bound_s() == pytest.approx(2 * T_F)  # of those in the server's rack
+
+
+def test_workers_that_make_more_updates_send_more(topology: Build) -> None:
+    net = topology("star(hosts=4)")
+    forest = build("async_ps", net, [])
+    found = cost(forest, net, GRADIENT_BYTES, [2.0, 0.5, 0.5])
+    assert found.wire_bytes == pytest.approx(6 * GRADIENT_BYTES)
+    assert found.link_bytes.reshape(4, 2) / GRADIENT_BYTES == pytest.approx(
+        np.array([[2, 2], [0.5, 0.5], [0.5, 0.5], [3, 3]])
+    )

@@ -1,0 +1,139 @@
+"""Real worker processes and a server over loopback: what they train is what one process trains in the same order."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from workloads import accelerated, training
+from workloads.job import Compute
+from workloads.kinds.asynchronous.ledger import problem, staleness
+from workloads.reference import accuracy, reference, relative_error, repeated
+from workloads.replay import Values
+from workloads.updates import Update
+
+from ...test_worker import PACE_S, REPLAY, TRAINING, Cluster, cluster, of
+
+__all__ = ["cluster"]  # a fixture
+
+WORLD, SERVER = 3, 3
+PACED = Compute("paced", PACE_S)
+BATCHES = ((0, 90_000),)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm() -> None:
+    training.warm_up()
+
+
+def order_of(seen: dict[int, list[dict[str, Any]]], bound: int | None = None) -> list[Update]:
+    """The server's, which must be the workers', too."""
+    (done,) = of("done", seen[SERVER])
+    order = [Update(*one) for one in done["updates"]]
+    assert problem(order, WORLD, WORLD * TRAINING.iterations, bound) == ""
+    lines = sorted(
+        (line for rank in range(WORLD) for line in of("iteration", seen[rank])), key=lambda one: one["update"]
+    )
+    assert [(line["rank"], line["i"], line["version"]) for line in lines] == [dataclasses.astuple(one) for one in order]
+    assert [line["staleness"] for line in lines] == staleness(order)
+    assert [line["update"] for line in lines] == list(range(len(order)))
+    return order
+
+
+def slow(cluster: Cluster, rank: int, factor: float) -> None:
+    job = cluster.jobs[rank]
+    cluster.jobs[rank] = dataclasses.replace(job, compute=dataclasses.replace(job.compute, factor=(factor,)))
+
+
+@pytest.mark.parametrize(("scheme", "bound"), [("async_ps", None), ("ssp(staleness=1)", 1)])
+def test_workers_train_as_one_that_makes_the_same_updates(cluster: Cluster, scheme: str, bound: int | None) -> None:
+    cluster.write("star(hosts=4)", scheme, compute=PACED)
+    slow(cluster, 0, 3.0)
+    seen = cluster.run()
+    order = order_of(seen, bound)
+    counts = [sum(one.rank == rank for one in order) for rank in range(WORLD)]
+    assert counts[0] < TRAINING.iterations < max(counts)
+    done = [lines[-1] for lines in seen.values()]
+    assert len({line["weights_sha256"] for line in done if "weights_sha256" in line}) == 1
+    weights = np.load(cluster.directory / "weights.npy")
+    again = repeated(TRAINING, WORLD, order)
+    assert relative_error(weights, again.weights) < 1e-6
+    assert [iteration for iteration, _ in again.accuracy] == [0, 1, 2]
+    assert again.accuracy[-1][1] == accuracy(TRAINING, weights)[0]
+    # each update is a gradient there and weights back, plus headers, notes and barriers
+    least = 2 * WORLD * TRAINING.iterations * 4 * len(weights)
+    assert least < sum(line["wire_bytes"] for line in done) < 1.001 * least
+
+
+def test_in_another_order_other_weights_would_have_come_out(cluster: Cluster) -> None:
+    """What :func:`repeated` is worth: one update moved by one place shows."""
+    cluster.write("star(hosts=4)", "async_ps")
+    order = order_of(cluster.run())
+    weights = np.load(cluster.directory / "weights.npy")
+    fresh = [dataclasses.replace(one, version=at) for at, one in enumerate(order)]  # as if nothing was ever stale
+    assert order != fresh
+    assert relative_error(weights, repeated(TRAINING, WORLD, order).weights) < 1e-6
+    assert relative_error(weights, repeated(TRAINING, WORLD, fresh).weights) > 1e-5
+
+
+def test_without_staleness_and_momentum_it_is_synchronous_sgd(cluster: Cluster) -> None:
+    plain = dataclasses.replace(TRAINING, momentum=0.0)
+    cluster.write("star(hosts=4)", "ssp(staleness=0)", training=plain)
+    seen = cluster.run()
+    assert max(staleness(order_of(seen, 0))) == WORLD - 1
+    weights = np.load(cluster.directory / "weights.npy")
+    assert relative_error(weights, reference(plain, WORLD).weights) < 1e-6
+
+
+def test_one_worker_after_the_other_is_a_larger_world_of_one() -> None:
+    """Never stale, and each of all samples: the reference of one rank, whose gradient counts whole."""
+    order = [Update(0, i, i) for i in range(TRAINING.iterations)]
+    assert np.array_equal(repeated(TRAINING, 1, order).weights, reference(TRAINING, 1).weights)
+
+
+def test_a_device_with_memory_of_its_own_gets_the_weights(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CPU stands for the GPU: other buffers, the same copies."""
+    monkeypatch.setattr(accelerated, "device_for", lambda _compute, _rank: torch.device("cpu"))
+    cluster.write("star(hosts=4)", "async_ps")
+    order = order_of(cluster.run())
+    weights = np.load(cluster.directory / "weights.npy")
+    assert relative_error(weights, repeated(TRAINING, WORLD, order).weights) < 1e-5
+
+
+@pytest.mark.parametrize("scheme", ["async_ps", "ssp(staleness=1)"])
+def test_a_profile_is_played_and_all_that_comes_back_is_right(cluster: Cluster, scheme: str) -> None:
+    replay = dataclasses.replace(REPLAY, iterations=4, shares=(1.0,))
+    cluster.write("star(hosts=4)", scheme, training=replay, buckets=BATCHES, compute=Compute("paced", 0.02))
+    slow(cluster, 1, 4.0)
+    seen = cluster.run()
+    assert sum(seen[rank][-1]["checked"] for rank in range(WORLD)) == WORLD * replay.iterations
+    for rank in range(WORLD):
+        assert seen[rank][-1]["wrong"] == []
+        assert len(of("iteration", seen[rank])) == seen[rank][-1]["checked"]
+
+
+def test_a_wrong_gradient_is_counted_by_all_who_get_it(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 1 sends its first gradient again in place of the second."""
+    fill = Values.fill
+    monkeypatch.setattr(Values, "fill", lambda self, i: fill(self, 0 if i == 1 and self.rank == 1 else i))
+    replay = dataclasses.replace(REPLAY, iterations=4, shares=(1.0,))
+    cluster.write("star(hosts=4)", "ssp(staleness=0)", training=replay, buckets=BATCHES, compute=Compute("none"))
+    seen = cluster.run()
+    for rank in range(WORLD):
+        wrong = dict(seen[rank][-1]["wrong"])
+        assert sorted(wrong) == [1, 2, 3]
+        assert min(wrong.values()) > 0.9 * 90_000
+
+
+def test_a_server_that_never_comes_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.write("star(hosts=3)", "async_ps", start_timeout_s=0.3)
+    del cluster.jobs[2]
+    cluster.start()
+    assert cluster.wait() == {0: 1, 1: 1}
+    assert "h0 could not reach h2" in cluster.lines(0)[-1]["error"]
+    assert "Traceback" not in (tmp_path / "0.log").read_text()

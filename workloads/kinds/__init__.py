@@ -1,0 +1,124 @@
+"""The kinds of trial: what moves between its processes, and how that is accounted for.
+
+A kind is a folder here, or an entry point ``testbed.kinds`` of an installed package (:mod:`testbed.base.plugins`). Its
+``KIND`` is a :class:`workloads.kinds.base.Kind`. Nobody else asks of which kind a plan is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.base.errors import OutputError
+from testbed.base.plugins import with_plugged
+from topologies.model import Topology
+from workloads.kinds.base import Kind
+from workloads.sync import codec
+from workloads.sync.cost import Cost
+from workloads.sync.forest import Forest
+
+if TYPE_CHECKING:
+    from workloads.kinds.measures import Measures  # whose module imports pandas, which planning has no use for
+
+BUILT_IN = ("forest", "library", "asynchronous", "command")
+
+
+@cache
+def kinds() -> dict[str, Kind]:
+    """All of them, by name.
+
+    Raises:
+        MissingToolError, UsageError: as :func:`testbed.base.plugins.plugged`.
+    """
+    return with_plugged("kinds", {name: named(name) for name in BUILT_IN})
+
+
+@cache
+def named(name: str) -> Kind:
+    """The kind of that name. Other packages are looked at only for a name that is not ours: that takes a worker 40 ms.
+
+    Raises:
+        OutputError: there is none.
+        MissingToolError, UsageError: as :func:`testbed.base.plugins.plugged`.
+    """
+    if name in BUILT_IN:
+        found: Kind = import_module(f"{__name__}.{name}").KIND
+        return found
+    if name not in kinds():
+        raise OutputError(
+            f"there is no kind of trial {name!r}; there is {', '.join(kinds())}", fix="install the package that adds it"
+        )
+    return kinds()[name]
+
+
+def of(plan: Forest) -> Kind:
+    """The kind of trial that a plan is for."""
+    return named(plan.kind)
+
+
+def own_plan(name: str, topology: Topology) -> Forest:
+    """The plan of a kind that takes no scheme.
+
+    Raises:
+        SchemeError: it cannot use this topology.
+    """
+    return named(name).own_plan(topology)
+
+
+def of_record(record: Mapping[str, Any]) -> Kind:
+    """The kind of trial that a record is of. Older records do not name it.
+
+    Raises:
+        OutputError: it names one that is not installed.
+    """
+    if record.get("moves"):
+        return named(record["moves"])
+    return next((kind for kind in map(named, BUILT_IN) if kind.wrote(record)), named(BUILT_IN[0]))
+
+
+def measures_of(columns: Iterable[str]) -> Measures:
+    """What the times mean in a table of samples that has these columns: those of the kind whose own columns are among
+    them, and of several the one with the most."""
+    there = set(columns)
+    fitting = [kind.measures for kind in kinds().values() if kind.measures.columns <= there]
+    return max(fitting, key=lambda measures: len(measures.columns))
+
+
+def verify(plan: Forest, topology: Topology) -> None:
+    """Return only if the plan does there what it is for.
+
+    Raises:
+        SchemeError: it does not; the text names the class and the node.
+    """
+    of(plan).verify(plan, topology)
+
+
+def cost(plan: Forest, topology: Topology, gradient_bytes: float) -> Cost:
+    """What one synchronisation costs; the plan must have passed :func:`verify`.
+
+    Raises:
+        TopologyError: two neighbours have no route.
+    """
+    return of(plan).cost(plan, topology, gradient_bytes)
+
+
+def save(plan: Forest, path: Path) -> None:
+    """Write a plan to one .npz file, under exactly that name.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    codec.write({"kind": plan.kind, **of(plan).encode(plan)}, path)
+
+
+def load(path: Path) -> Forest:
+    """Read what :func:`save` wrote.
+
+    Raises:
+        OutputError: the file is missing, holds no plan, or one of another version.
+    """
+    fields = codec.read(path)
+    return named(str(fields["kind"])).decode(fields)

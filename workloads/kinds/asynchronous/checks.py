@@ -1,0 +1,56 @@
+"""Whether updates were faster than they can be, or more stale than the scheme allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from testbed.base.check import LOWER_BOUND, Check
+from workloads.kinds.asynchronous.kind import STALENESS
+from workloads.kinds.asynchronous.ledger import most_stale
+from workloads.kinds.asynchronous.measures import UpdatesMeasures
+from workloads.kinds.asynchronous.plan import staleness
+from workloads.kinds.base import Evidence
+
+FASTER = 0.03
+"""Most by which updates are faster than the links' rates allow: moments are those of processes that may be woken a
+little late."""
+
+
+def judge(seen: Evidence) -> Iterator[Check]:
+    """Both checks of a finished trial."""
+    updates, bound = len(seen.samples), staleness(seen.plan)
+    allowed = updates - 1 if bound is None else most_stale(len(seen.plan.workers), bound)
+    yield judge_staleness(int(seen.samples["staleness"].max()), min(allowed, updates - 1), updates)
+    link_s = seen.iterations * seen.cost.round_s() / seen.goodput
+    yield judge_updates(seen.samples, seen.least_gst_s, link_s, seen.pace_s)
+
+
+def judge_staleness(most: int, limit: int, updates: int) -> Check:
+    """The most stale of all updates against what the scheme allows, and what is not known of them all."""
+    detail = (
+        f"of {updates:,} updates the most stale missed {most} others; the scheme allows {limit}. Weights and sums are "
+        "held against the server's order of updates; what order there would be on other machines is not judged"
+    )
+    return Check(STALENESS.name, float(most), float(limit), "updates", most <= limit, detail)
+
+
+def judge_updates(samples: pd.DataFrame, alone_s: float, busiest_link_s: float, pace_s: float = 0.0) -> Check:
+    """No update can be faster than its bytes allow there and back when nobody else sends, ``alone_s``, and all of them
+    not faster than the busiest link carries them. The job takes at least as long as the slowest worker would need
+    alone: it computes each update at its pace, and then exchanges it."""
+    own_s = samples["sum_s"] - samples["ready_s"] - samples["held_s"]
+    each = float(own_s.median()) / alone_s if alone_s > 0 else float("inf")
+    together = float(samples["sum_s"].max() - samples["ready_s"].min()) / busiest_link_s
+    chain_s = (samples["factor"] * pace_s + samples["extra_s"] + alone_s).groupby(samples["rank"]).sum().max()
+    job = float(UpdatesMeasures().jct_s(samples) / chain_s) if chain_s > 0 else float("inf")
+    least = {
+        "from gradients to newer weights an update takes": each,
+        "from gradients to newer weights all updates together take": together,
+        "JCT is": job,
+    }
+    what = min(least, key=least.__getitem__)
+    ratio = least[what]
+    detail = f"{what} {ratio:.3f} of the least that the links allow"
+    return Check(LOWER_BOUND, ratio, 1 - FASTER, "of theory", ratio >= 1 - FASTER, detail)

@@ -1,0 +1,133 @@
+"""What schemes declare whose workers do not wait for sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from testbed.base.check import About, Check
+from testbed.base.errors import SpecError
+from topologies.model import Topology
+from workloads.job import LARGEST
+from workloads.kinds.asynchronous import plan as updates
+from workloads.kinds.asynchronous.notes import NOTES
+from workloads.kinds.asynchronous.plan import Asynchronous
+from workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
+from workloads.kinds.forest.kind import ForestKind
+from workloads.sync.cost import Cost, Releases
+from workloads.sync.forest import Forest
+from workloads.sync.verify import verify
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workloads.job import Job
+    from workloads.kinds.measures import Measures
+    from workloads.replay import Values
+    from workloads.sync.session import Session
+    from workloads.tasks.base import Participant
+
+STALENESS = About(
+    "staleness",
+    sees="an update of an asynchronous scheme that is more stale than the scheme allows",
+    misses="the order that updates would have on other machines",
+)
+MOST_EXACT = 2**24
+"""Whole numbers up to this are exact in float32."""
+
+
+class AsynchronousKind(ForestKind):
+    """A star of workers at a host that only serves; each gradient is an update of its own."""
+
+    name = "asynchronous"
+    run_by = Asynchronous
+    sums_together = False
+    abouts = (STALENESS,)
+    notes = NOTES
+    reference = "a single process that makes the server's updates in their order"
+
+    def verify(self, plan: Forest, topology: Topology) -> None:
+        verify(plan, topology)
+        updates.check_server(plan)
+
+    def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
+        who, fix = (
+            f"scheme {plan.scheme} waits for no sum",
+            "or compare it with other schemes in an experiment of its own",
+        )
+        if asked.overlap != "none":
+            problem = f"{who}: a gradient leaves when all of it is there, and takes no overlap: {asked.overlap}"
+            raise SpecError(problem, fix=f"remove overlap, {fix}")
+        if asked.is_trained and asked.mode == "none":
+            problem = f"{who}: workers compute on weights that come back, and compute: none computes one gradient only"
+            raise SpecError(problem, fix="give a pace: compute: {mode: paced, ...}")
+        if any(node.ina for node in topology.nodes):
+            raise SpecError(f"{who}, so no switch adds anything for it", fix="leave ina out of this arm's topology")
+        most = MOST_EXACT // LARGEST // len(plan.workers)
+        if not asked.is_trained and asked.iterations > most:
+            problem = f"{who}: its server adds all values up, which is exact for {most:,} iterations, and here are more"
+            raise SpecError(problem, fix=f"give at most {most:,} iterations")
+
+    def cannot(self, plan: Forest) -> Mapping[str, Refusal]:
+        fix = "leave the scheme out of this experiment"
+        steps = Refusal("nobody waits for a sum, so a synchronisation has no steps", f"{fix}, or write of: iteration")
+        moved = Refusal("nobody waits for a sum, so which updates meet which circuits cannot be told", fix)
+        return {"steps": steps, "circuits": moved}
+
+    def describe(self, plan: Forest) -> list[tuple[str, str]]:
+        bound = updates.staleness(plan)
+        whom = "nobody" if bound is None else f"the slowest one when more than {bound} iterations ahead of it"
+        return [("updates", f"each gradient is one; workers wait for {whom}")]
+
+    def least_text(self, bound: str, whole: str) -> str:
+        return f"{bound} for an update alone, there and back; {whole} for one of each worker"
+
+    def cost(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Cost:
+        return updates.cost(plan, topology, gradient_bytes)
+
+    def releases(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Releases | None:
+        return None
+
+    def least_jct_s(self, cost: Cost, least_gst_s: float, goodput: float, pace_s: Floats, overlap: str) -> float:
+        """Each worker is alone with the server, at its average pace, or the busiest link never rests."""
+        workers, iterations = pace_s.shape
+        alone_s = pace_s.mean(axis=1) + least_gst_s
+        return float(iterations * max(workers / (1 / alone_s).sum(), cost.round_s() / goodput))
+
+    def join(self, job: Job, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
+        from workloads.kinds.asynchronous.node import join
+
+        return join(job, plan, part)
+
+    def values(self, job: Job, rank: int) -> Values:
+        from workloads.replay import Updates
+
+        return Updates(job.buckets[-1][1], job.training.seed, rank, job.world)
+
+    def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
+        from workloads.kinds.asynchronous import account
+
+        order = account.order(plan, done, iterations)
+        samples = account.attribute(samples, order)
+        return Told(samples, order, account.updates_a_round(samples, len(plan.workers), iterations))
+
+    def cost_as_run(self, plan: Forest, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
+        return updates.cost(plan, topology, gradient_bytes, told.updates)
+
+    def judge(self, seen: Evidence) -> Iterable[Check]:
+        from workloads.kinds.asynchronous import checks
+
+        return checks.judge(seen)
+
+    @cached_property
+    def measures(self) -> Measures:
+        from workloads.kinds.asynchronous.measures import UpdatesMeasures
+
+        return UpdatesMeasures()
+
+    def wrote(self, record: Mapping[str, Any]) -> bool:
+        return (record.get("metrics") or {}).get("staleness_max") is not None
+
+
+KIND = AsynchronousKind()

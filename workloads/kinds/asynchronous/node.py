@@ -1,0 +1,28 @@
+"""What an asynchronous trial's processes bring to their exchange: a server its weights, a worker where they go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workloads import tasks
+from workloads.job import Job
+from workloads.kinds.asynchronous.parameter_server import Client, Server
+from workloads.sync import transport
+from workloads.sync.forest import Forest
+
+if TYPE_CHECKING:
+    from workloads.tasks.base import Participant
+
+
+def join(job: Job, forest: Forest, part: Participant | None) -> Client | Server:
+    """Meet the other processes of the trial.
+
+    Raises:
+        TrialTimeoutError, WorkerError: one of them did not come.
+        PrivilegeError: the kernel refuses the congestion control.
+    """
+    sockets = transport.connect(job.node, job.peers, forest.nodes, job.congestion_control, job.start_timeout_s)
+    if part is not None:
+        return Client(job.name, forest, sockets, part.gradient, part.weights, part.learn)
+    weights, apply = tasks.served(job)
+    return Server(job.name, forest, sockets, weights, apply, job.training.iterations * job.world)

@@ -1,0 +1,329 @@
+"""What a kind of trial declares, so that nobody has to ask which kind a trial is of.
+
+A kind says what its plans cost and refuse, how a process on a node takes part, and what its samples and bytes mean. All
+of it is pure but for :meth:`Kind.join`. The methods here are those of a kind that moves nothing that anyone knows of;
+:mod:`workloads.kinds.forest` has those of synchronous schemes, from which most kinds differ in a few words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.base.check import About, Check
+from testbed.base.errors import SpecError
+from topologies.model import Topology
+from workloads.sync import codec
+from workloads.sync.cost import Cost, Releases
+from workloads.sync.flows import neighbours, pairs
+from workloads.sync.forest import Forest, RunBy
+
+if TYPE_CHECKING:
+    import pandas as pd  # not needed to plan a trial
+
+    from workloads.job import Job
+    from workloads.kinds.measures import Measures
+    from workloads.replay import Values
+    from workloads.sync.session import Session
+    from workloads.tasks.base import Participant
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a trial asks of its kind, as far as that may make no sense.
+
+    Attributes:
+        overlap: ``none``, ``layer`` or ``both``: whether gradients leave, and arrive, while workers compute.
+        priority: whether chunks that are needed earlier overtake.
+        mode: of computing, as :class:`workloads.job.Compute`.
+        iterations: of each worker.
+        is_trained: whether weights depend on the sums; otherwise values of a profile are played back.
+        has_agent: whether the lab lets a process on one host start programs on another.
+    """
+
+    overlap: str
+    priority: bool
+    mode: str
+    iterations: int
+    is_trained: bool
+    has_agent: bool
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why something that could happen to a trial cannot happen to one of this kind, and what to do instead."""
+
+    problem: str
+    fix: str
+
+    def error(self) -> SpecError:
+        return SpecError(self.problem, fix=self.fix)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the workers of a finished trial left behind, for the checks of its kind.
+
+    Attributes:
+        samples: of all iterations, as :mod:`analysis.metrics` has them.
+        iterations: of each worker, as the spec has them.
+        cost: of an average synchronisation.
+        least_gst_s: the least that one can take.
+        goodput: share of a link's rate that is payload.
+        pace_s: what computing takes at least, before anything that the spec does to it.
+    """
+
+    plan: Forest
+    samples: pd.DataFrame
+    iterations: int
+    cost: Cost
+    least_gst_s: float
+    goodput: float
+    pace_s: float
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a trial's processes have told about what they did, held against each other.
+
+    Attributes:
+        samples: those that count.
+        order: updates in the order in which weights were changed by them, where that is not the order of iterations;
+            None where it is.
+        updates: how many synchronisations each rank took part in for each of the trial's iterations; None where that is
+            one.
+    """
+
+    samples: pd.DataFrame
+    order: Sequence[Any] | None = None
+    updates: Sequence[float] | None = None
+
+
+class Kind:
+    """A kind of trial. Its attributes are what it declares.
+
+    Attributes:
+        name: its folder, and how records call it.
+        run_by: the type of :attr:`Forest.run_by` of its plans; None where that is None.
+        writes_samples: whether its processes tell of their iterations. Otherwise they are programs of which nothing is
+            known but when they began and ended, and what the links carried meanwhile.
+        sums_together: whether all workers get the sum of an iteration's gradients, so that an iteration has a bound,
+            sums can be checked, and bandwidth is defined.
+        runs_our_engine: whether a worker's CPU time while it synchronises is our engine's.
+        tells_resent: whether processes tell what TCP sent again to each neighbour.
+        reference: what the trained weights are compared with; empty where that is plain SGD.
+        notes: what a report says about its numbers where they mean something else than those of others, by the name of
+            the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
+        abouts: what a reader should know of its own checks, which :meth:`Kind.judge` makes.
+    """
+
+    name: str
+    run_by: type[RunBy] | None = None
+    writes_samples = True
+    sums_together = True
+    runs_our_engine = True
+    tells_resent = True
+    reference = ""
+    notes: Mapping[str, str] = {}
+    abouts: Sequence[About] = ()
+
+    # What a plan is
+
+    def own_plan(self, topology: Topology) -> Forest:
+        """The plan of a kind whose trials have no scheme.
+
+        Raises:
+            SchemeError: it cannot use this topology.
+        """
+        raise NotImplementedError
+
+    def verify(self, plan: Forest, topology: Topology) -> None:
+        """Return only if the plan does there what it is for.
+
+        Raises:
+            SchemeError: it does not.
+        """
+
+    def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
+        """Return only if what is asked makes sense.
+
+        Raises:
+            SpecError: it does not.
+        """
+
+    def require(self, plan: Forest) -> None:
+        """Return only if this machine has the programs and packages that it takes.
+
+        Raises:
+            MissingToolError: it lacks one.
+        """
+
+    def encode(self, plan: Forest) -> dict[str, NDArray[Any]]:
+        """All that a worker gets to know of a plan, by name; a trial's identity depends on it."""
+        return codec.encode(plan, {name: json.dumps(one) for name, one in _run_by(plan).items()})
+
+    def decode(self, encoded: Mapping[str, NDArray[Any]]) -> Forest:
+        """The plan that :meth:`encode` took apart."""
+        told = json.loads(str(encoded[self.name])) if _tells(self.run_by) else {}
+        return codec.decode(encoded, self.run_by(**told) if self.run_by else None)
+
+    def to_json(self, plan: Forest) -> dict[str, Any]:
+        """A plan for programs."""
+        return codec.to_json(plan, _run_by(plan))
+
+    def describe(self, plan: Forest) -> list[tuple[str, str]]:
+        """For people: names and what they are, beside what all plans have."""
+        return []
+
+    def least_text(self, bound: str, whole: str) -> str:
+        """For people: the least GST, of a ``bound`` and the time that the busiest link takes for a ``whole`` round."""
+        return bound
+
+    def cannot(self, plan: Forest) -> Mapping[str, Refusal]:
+        """Effects of perturbations that make no sense for it (``computing``, ``steps``, ``circuits``), and moments that
+        are told by ``iterations``; each with the reason."""
+        return {}
+
+    # What it costs
+
+    def cost(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Cost:
+        """What one synchronisation costs.
+
+        Raises:
+            TopologyError: two neighbours have no route.
+        """
+        raise NotImplementedError
+
+    def releases(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Releases | None:
+        """Which bytes can have left when; None where that is not known, or would take too long to work out."""
+        return None
+
+    def least_jct_s(self, cost: Cost, least_gst_s: float, goodput: float, pace_s: Floats, overlap: str) -> float:
+        """The least job completion time (s); ``pace_s`` is float64[workers, iterations], what computing takes."""
+        raise NotImplementedError
+
+    def chunks(self, plan: Forest, gradient: Any, chunk_bytes: int) -> int:
+        """How many chunks all processes send in one synchronisation."""
+        raise NotImplementedError
+
+    def unknown_bytes(self, plan: Forest) -> str:
+        """Why the bytes on the wire cannot be told beforehand; empty where they can."""
+        return ""
+
+    def unknown_load(self, plan: Forest) -> str:
+        """Why nobody can tell beforehand whether a machine carries it; empty where somebody can."""
+        return ""
+
+    def rounding(self, plan: Forest) -> float:
+        """By how much a right sum of a profile's values may be off."""
+        return 0.0
+
+    def scale(self, plan: Forest) -> float | None:
+        """Integer steps to 1.0 of what travels; None where floats do, or where each chunk has a scale of its own."""
+        return None
+
+    def sum_error(self, plan: Forest, norms: float, floats: int, chunk_bytes: int) -> float:
+        """By how much the norm of a sum's error may be, besides the rounding of floats, as a share of the ``norms`` of
+        its terms, all added."""
+        return 0.0
+
+    # Who takes part
+
+    def pairs(self, plan: Forest) -> list[tuple[int, int]]:
+        """Each (sender, receiver) once, sorted."""
+        return pairs(plan)
+
+    def neighbours(self, plan: Forest, node: int) -> list[int]:
+        """The nodes with which a process of ours has a connection, sorted."""
+        return neighbours(plan, node)
+
+    def meet(self, plan: Forest) -> Sequence[int]:
+        """Nodes any two of which may connect, besides neighbours."""
+        return ()
+
+    def nodes(self, plan: Forest) -> list[int]:
+        """Where it has a process: workers by rank, then the others."""
+        others = sorted({node for pair in self.pairs(plan) for node in pair} - set(plan.workers))
+        return [*plan.workers, *others]
+
+    def meeting_port(self, plan: Forest) -> int | None:
+        """Where rank 0 listens for the others, if they meet by themselves."""
+        return None
+
+    def needs_agent(self, plan: Forest) -> bool:
+        """Whether a process starts programs on the hosts of others."""
+        return False
+
+    def uses_torch(self, plan: Forest) -> bool:
+        """Whether processes have a use for PyTorch even where they train nothing."""
+        return False
+
+    def polling(self, plan: Forest) -> str:
+        """Whose processes keep their cores busy while they wait, so that idle time does not tell; empty for nobody."""
+        return ""
+
+    # On a node
+
+    def join(self, job: Job, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
+        """Meet the other processes of the trial; ``part`` is None where the node has no gradient of its own.
+
+        Raises:
+            TrialTimeoutError, WorkerError: one of them did not come.
+            PrivilegeError: the kernel refuses the congestion control.
+        """
+        raise NotImplementedError
+
+    def values(self, job: Job, rank: int) -> Values:
+        """A profile's gradients of a rank, and what must become of them."""
+        raise NotImplementedError
+
+    # Afterwards
+
+    def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
+        """What processes have told, held against each other; ``done`` are their last lines.
+
+        Raises:
+            WorkerError: they contradict each other.
+        """
+        raise NotImplementedError
+
+    def cost_as_run(self, plan: Forest, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
+        """The cost of an average synchronisation, if that is known only now; otherwise None."""
+        return None
+
+    def judge(self, seen: Evidence) -> Iterable[Check]:
+        """Its own checks of a finished trial."""
+        return ()
+
+    @cached_property
+    def measures(self) -> Measures:
+        """What the times in its samples mean."""
+        from workloads.kinds.measures import Measures
+
+        return Measures()
+
+    def wrote(self, record: Mapping[str, Any]) -> bool:
+        """Whether a record of an older version, which does not name its kind, is of this one."""
+        return False
+
+
+def _run_by(plan: Forest) -> dict[str, dict[str, Any] | None]:
+    """By kinds that have one, who runs the plan."""
+    from workloads.kinds import BUILT_IN, named
+
+    told = None if plan.run_by is None else asdict(plan.run_by)  # type: ignore[call-overload]
+    ours: dict[str, dict[str, Any] | None] = dict.fromkeys(name for name in BUILT_IN if _tells(named(name).run_by))
+    return ours | {plan.kind: told} if told else ours
+
+
+def _tells(run_by: type[RunBy] | None) -> bool:
+    """Whether there is more to say of it than that it is there."""
+    return run_by is not None and bool(fields(run_by))  # type: ignore[arg-type]

@@ -1,0 +1,50 @@
+"""What a command declares: its processes synchronise by themselves, and tell of nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from topologies.model import Topology
+from workloads.kinds.base import Kind, Refusal
+from workloads.kinds.command.plan import Themselves, command, free
+from workloads.sync.cost import Cost
+from workloads.sync.forest import Forest
+
+_COMPUTES = Refusal("a command computes by itself", "slow its host down with kind: hog")
+_COUNTS = Refusal("a command's iterations are not known", "write a time, such as at: 3 s")
+
+
+class CommandKind(Kind):
+    """Any script that torchrun could start."""
+
+    name = "command"
+    run_by = Themselves
+    writes_samples = False
+    sums_together = False
+    runs_our_engine = False
+    tells_resent = False
+
+    def own_plan(self, topology: Topology) -> Forest:
+        return command(topology)
+
+    def cannot(self, plan: Forest) -> Mapping[str, Refusal]:
+        return {"computing": _COMPUTES, "steps": _COMPUTES, "iterations": _COUNTS}
+
+    def cost(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Cost:
+        return free(topology)
+
+    def meet(self, plan: Forest) -> Sequence[int]:
+        return plan.workers
+
+    def unknown_bytes(self, plan: Forest) -> str:
+        return "what a command sends is its own affair"
+
+    def unknown_load(self, plan: Forest) -> str:
+        return "what a command sends is its own affair"
+
+    def wrote(self, record: Mapping[str, Any]) -> bool:
+        return record.get("kind") == self.name
+
+
+KIND = CommandKind()

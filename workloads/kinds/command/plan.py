@@ -1,0 +1,39 @@
+"""A plan of which nothing is known but who takes part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from topologies.model import Topology
+from workloads.sync.cost import Cost
+from workloads.sync.forest import Forest
+from workloads.sync.schemes.reference import one_nic
+
+
+@dataclass(frozen=True)
+class Themselves:
+    """Ranks synchronise by themselves, whatever way they like."""
+
+    kind: ClassVar[str] = "command"
+
+
+def command(topology: Topology) -> Forest:
+    """A rank a host, and a forest without classes.
+
+    Raises:
+        SchemeError: a host has several NICs, of which the ranks would not know.
+    """
+    one_nic("a command", topology)
+    none = np.empty((0, len(topology.nodes)), np.int32)
+    names = tuple(node.name for node in topology.nodes)
+    workers = tuple(topology.hosts)
+    return Forest("command", names, workers, np.empty(0, np.int64), none, none, run_by=Themselves())
+
+
+def free(topology: Topology) -> Cost:
+    """What costs nothing that anybody knows of."""
+    rates = np.repeat([float(link.rate_bps) for link in topology.links], 2)
+    return Cost(0, 0.0, 0.0, np.zeros_like(rates), rates)

@@ -1,0 +1,132 @@
+"""What synchronous schemes declare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from testbed.base.errors import SpecError
+from topologies.model import Topology
+from workloads.job import LARGEST
+from workloads.kinds.base import Asked, Floats, Kind, Told
+from workloads.sync.chunks import cut
+from workloads.sync.cost import Cost, Releases, cost
+from workloads.sync.fixed_point import furthest, least_scale, sum_error
+from workloads.sync.forest import Forest
+from workloads.sync.verify import verify
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workloads.buckets import Gradient
+    from workloads.job import Job
+    from workloads.replay import Values
+    from workloads.sync.session import Session
+    from workloads.tasks.base import Participant
+
+MOST_ROUNDED = 1e-3 * LARGEST
+"""By how much fixed point may change a sum of a profile's values, which are whole numbers up to ``LARGEST``."""
+MOST_EDGES = 20_000
+"""Of a forest: with more, who was ready when is not followed edge by edge, and the bound is that of all bytes from the
+first worker's gradient on. Most networks of up to 128 workers have fewer."""
+
+
+class ForestKind(Kind):
+    """Trees along which our engine sums gradients; kinds that run trees in another way differ from this one."""
+
+    name = "forest"
+
+    def verify(self, plan: Forest, topology: Topology) -> None:
+        verify(plan, topology)
+
+    def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
+        if plan.fixed is None:
+            return
+        if asked.priority:
+            raise own_order(plan, "priority: layer", "switches add")
+        if not asked.is_trained:
+            _check_scale(plan)
+
+    def cost(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Cost:
+        return cost(plan, topology, gradient_bytes)
+
+    def releases(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Releases | None:
+        return None if (plan.reduce >= 0).sum() > MOST_EDGES else Releases(plan, topology, gradient_bytes)
+
+    def least_jct_s(self, cost: Cost, least_gst_s: float, goodput: float, pace_s: Floats, overlap: str) -> float:
+        together = np.add if overlap == "none" else np.maximum
+        return float(together(pace_s.max(axis=0), least_gst_s).sum())
+
+    def chunks(self, plan: Forest, gradient: Gradient, chunk_bytes: int) -> int:
+        table = cut(plan, gradient.floats, gradient.buckets, chunk_bytes)
+        edges = (plan.reduce >= 0).sum(axis=1) + (plan.broadcast >= 0).sum(axis=1)
+        return int(edges[np.asarray(table.klass)].sum())
+
+    def rounding(self, plan: Forest) -> float:
+        if plan.fixed is None:
+            return 0.0
+        world = len(plan.workers)
+        return furthest(plan.fixed.scale or (2**31 - 1) / (world * 2 * LARGEST), world, LARGEST)
+
+    def scale(self, plan: Forest) -> float | None:
+        return None if plan.fixed is None else plan.fixed.scale
+
+    def sum_error(self, plan: Forest, norms: float, floats: int, chunk_bytes: int) -> float:
+        return 0.0 if plan.fixed is None else sum_error(plan.fixed, len(plan.workers), norms, floats, chunk_bytes)
+
+    def join(self, job: Job, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
+        from workloads.kinds.forest.node import join
+
+        return join(job, plan, part, called_off)
+
+    def values(self, job: Job, rank: int) -> Values:
+        from workloads.replay import Values
+
+        return Values(job.buckets[-1][1], job.training.seed, rank, job.world, self.rounding_of(job))
+
+    @staticmethod
+    def rounding_of(job: Job) -> float:
+        """By how much an element of a right sum may be off, as the job says."""
+        return float(getattr(job.training, "tolerance", 0.0))
+
+    def told(
+        self,
+        plan: Forest,
+        samples: pd.DataFrame,
+        done: Sequence[Mapping[str, Any]],
+        iterations: int,
+    ) -> Told:
+        return Told(samples)
+
+
+def own_order(plan: Forest, wanted: str, bound: str) -> SpecError:
+    """The error about a priority, or a forward pass that begins early, where chunks come in an order of their own."""
+    return SpecError(
+        f"scheme {plan.scheme} takes no {wanted}: {bound} its chunks, in an order of their own",
+        fix=f"remove {wanted}, or compare it with other schemes in an experiment of its own",
+    )
+
+
+def _check_scale(plan: Forest) -> None:
+    """A profile's values are known, so that what fixed point makes of them is; of what is trained, trials tell."""
+    assert plan.fixed is not None
+    if plan.fixed.scale is None:
+        return
+    scale, world = plan.fixed.scale, len(plan.workers)
+    off = furthest(scale, world, LARGEST)
+    if off > MOST_ROUNDED:
+        raise SpecError(
+            f"scheme {plan.scheme}: scale too coarse: rounding puts sums of {world} values up to {LARGEST} off by up "
+            f"to {off:.2g}; {MOST_ROUNDED:g} is allowed",
+            fix=f"give it scale={least_scale(world, LARGEST, MOST_ROUNDED):g}",
+        )
+    if scale * LARGEST >= 2**31:
+        raise SpecError(
+            f"scheme {plan.scheme}: values up to {LARGEST} times the scale {scale:g} do not fit 32 bits",
+            fix="give it a smaller scale, such as 1e6",
+        )
+
+
+KIND = ForestKind()

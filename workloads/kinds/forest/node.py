@@ -1,0 +1,31 @@
+"""A process of a synchronous scheme: our engine, between its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from workloads.job import Job
+from workloads.sync import chunks, transport
+from workloads.sync.engine import Engine
+from workloads.sync.forest import Forest
+from workloads.sync.steps import Jitter
+
+if TYPE_CHECKING:
+    from workloads.tasks.base import Participant
+
+
+def join(job: Job, forest: Forest, part: Participant | None, called_off: Callable[[], None]) -> Engine:
+    """Meet the neighbours; ``called_off`` is as in :func:`workloads.sync.transport.connect`.
+
+    Raises:
+        TrialTimeoutError, WorkerError: one of them did not come.
+        PrivilegeError: the kernel refuses the congestion control.
+    """
+    table = chunks.cut(forest, job.buckets[-1][1], job.buckets, job.chunk_bytes)
+    late_s = job.timeout_s if job.failover and job.failover.generation else job.start_timeout_s
+    sockets = transport.connect(job.node, job.peers, forest.nodes, job.congestion_control, late_s, called_off)
+    steps = job.jitter
+    jitter = Jitter(forest, job.node, steps.sigma_s, steps.seed) if steps else None
+    gradient = None if part is None else part.gradient
+    return Engine(job.node, forest, table, sockets, gradient, priority=job.priority, jitter=jitter)

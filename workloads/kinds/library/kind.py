@@ -1,0 +1,91 @@
+"""What schemes declare that other people's libraries run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from testbed.base.errors import SpecError
+from topologies.model import Topology
+from workloads.kinds.base import Asked, Refusal
+from workloads.kinds.forest.kind import ForestKind, own_order
+from workloads.kinds.library import installed
+from workloads.kinds.library.plan import Library, library_of
+from workloads.sync.forest import Forest
+
+if TYPE_CHECKING:
+    from workloads.job import Job
+    from workloads.sync.session import Session
+    from workloads.tasks.base import Participant
+
+MEETING_PORT = 9_500
+"""Where rank 0 listens, if the library wants that: beside the ports of :mod:`testbed.trial.job_files`."""
+
+
+class LibraryKind(ForestKind):
+    """The forest is what the library is held against; processes connect as the library likes."""
+
+    name = "library"
+    run_by = Library
+    runs_our_engine = False
+    tells_resent = False
+
+    def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
+        if asked.priority:
+            raise own_order(plan, "priority: layer", "a library sends")
+        if asked.overlap == "both":
+            raise own_order(plan, "overlap: both", "a library sends")
+        if self.needs_agent(plan) and not asked.has_agent:
+            raise SpecError(
+                f"scheme {library_of(plan).name}: mpirun reaches the other hosts by ssh from the first one, and the "
+                "lab baremetal has connections from the controller only",
+                fix="take gloo or a scheme of testbed's on machines, or the lab netns or docker for openmpi",
+            )
+
+    def require(self, plan: Forest) -> None:
+        installed.require(library_of(plan))
+
+    def describe(self, plan: Forest) -> list[tuple[str, str]]:
+        library = library_of(plan)
+        what = "the forest that it follows" if library.exact else "the cheapest forest known here; its own is not known"
+        return [("run by", f"{library.name}, algorithm {library.algorithm}; below is {what}")]
+
+    def cannot(self, plan: Forest) -> Mapping[str, Refusal]:
+        fix = "leave the scheme out of this experiment, or write of: iteration"
+        return {"steps": Refusal(f"{library_of(plan).name} makes its steps by itself", fix)}
+
+    def unknown_bytes(self, plan: Forest) -> str:
+        library = library_of(plan)
+        if library.exact:
+            return ""
+        return f"which bytes {library.name} moves in its algorithm {library.algorithm} is not ours to say"
+
+    def unknown_load(self, plan: Forest) -> str:
+        return f"what {library_of(plan).name} takes of the cores is not measured"
+
+    def neighbours(self, plan: Forest, node: int) -> list[int]:
+        return []
+
+    def meet(self, plan: Forest) -> Sequence[int]:
+        return plan.workers
+
+    def meeting_port(self, plan: Forest) -> int | None:
+        return MEETING_PORT
+
+    def needs_agent(self, plan: Forest) -> bool:
+        return installed.needs_agent(library_of(plan))
+
+    def uses_torch(self, plan: Forest) -> bool:
+        return installed.imports_torch(library_of(plan))
+
+    def polling(self, plan: Forest) -> str:
+        library = library_of(plan)
+        return library.name if library.polls else ""
+
+    def join(self, job: Job, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
+        from workloads.kinds.library.node import join
+
+        return super().join(job, plan, part, called_off) if part is None else join(job, plan, part)
+
+
+KIND = LibraryKind()

@@ -1,0 +1,31 @@
+"""A rank of a library's group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workloads.job import Job
+from workloads.kinds.library.plan import library_of
+from workloads.sync import chunks
+from workloads.sync.forest import Forest
+from workloads.sync.session import Session
+
+if TYPE_CHECKING:
+    from workloads.tasks.base import Participant
+
+
+def join(job: Job, forest: Forest, part: Participant) -> Session:
+    """Join the library's group of ranks; the imports are here, for a process needs one of them.
+
+    Raises:
+        TrialTimeoutError, WorkerError: the ranks do not meet.
+    """
+    library = library_of(forest)
+    table = chunks.cut(forest, job.buckets[-1][1], job.buckets, job.chunk_bytes)
+    if library.name == "gloo":
+        from workloads.kinds.library.gloo import Gloo
+
+        return Gloo(job, library, table, part.gradient)
+    from workloads.kinds.library.openmpi import OpenMpi
+
+    return OpenMpi(job, library, table, part.gradient)

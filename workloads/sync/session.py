@@ -1,0 +1,91 @@
+"""A process's part in the synchronisations of one trial: our engine, a library, or a parameter server."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from workloads.sync.tcp_info import Sent
+
+if TYPE_CHECKING:
+    from workloads.training import Replica  # whose module imports torch
+
+
+class Session(ABC):
+    """Sums the gradient over all workers, in place, unless a kind of trial makes something else of it.
+
+    Attributes:
+        leaves_sums: whether the gradient holds the sum after :meth:`wait`.
+    """
+
+    leaves_sums = True
+
+    @property
+    @abstractmethod
+    def congestion_control(self) -> str:
+        """What TCP uses; empty where that is not known."""
+
+    @property
+    @abstractmethod
+    def wire_bytes(self) -> int | None:
+        """Bytes handed to TCP so far; None where a library does not say."""
+
+    @property
+    @abstractmethod
+    def sent(self) -> dict[int, Sent] | None:
+        """What the kernel has put on the wire so far, by neighbour; None where a library does not say."""
+
+    @abstractmethod
+    def start(self, bucket: int) -> None:
+        """Begin with a bucket of this iteration."""
+
+    @abstractmethod
+    def poll(self, timeout_s: float) -> None:
+        """Move what can be moved within that time."""
+
+    @abstractmethod
+    def wait(self, timeout_s: float) -> float:
+        """Return when the iteration's synchronisation is done, with the moment at which it was.
+
+        Raises:
+            TrialTimeoutError, WorkerError: a neighbour is silent or gone.
+        """
+
+    @abstractmethod
+    def barrier(self, timeout_s: float) -> None:
+        """Return when every process of the trial has called this."""
+
+    @abstractmethod
+    def __enter__(self) -> Self: ...
+
+    @abstractmethod
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def iterations(self, done: int, total: int) -> Iterator[int]:
+        """Those that this worker does: all that are left, unless somebody else gives them out."""
+        return iter(range(done, total))
+
+    def step(self, replica: Replica, world: int) -> None:
+        """Take the optimiser's step with what came back, for a worker that trains."""
+        replica.step(world)
+
+    def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
+        """What a process without a gradient of its own does: it yields the number of iterations that are done."""
+        for i in range(done, total):
+            for bucket in range(buckets):
+                self.start(bucket)
+            self.wait(silence_s)
+            yield i + 1
+
+    @property
+    def seen(self) -> Mapping[str, Any]:
+        """What else a sample tells of the last iteration."""
+        return {}
+
+    def said(self) -> dict[str, Any]:
+        """What else the process's last line tells."""
+        return {}

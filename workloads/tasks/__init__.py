@@ -1,0 +1,60 @@
+"""What workers do between synchronisations: they train, or play a profile back.
+
+A task is a module here, or an entry point ``testbed.tasks`` of an installed package (:mod:`testbed.base.plugins`). It
+has the class of what a job says of it (``TASK``), a worker's part in it (``take_part``), and what a server that adds
+gradients up does with them (``served``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.base.plugins import plugged
+from workloads.job import Job, Task
+from workloads.kinds.base import Kind
+from workloads.tasks.base import Participant
+
+BUILT_IN = ("train", "profile")
+Floats = NDArray[np.float32]
+
+
+class TaskModule(Protocol):
+    """A module of this package."""
+
+    TASK: type[Task]
+    """A frozen dataclass of what JSON can say."""
+
+    def take_part(self, job: Job, rank: int, kind: Kind) -> Participant:
+        """A worker's part, where gradients are from."""
+
+    def served(self, job: Job) -> tuple[Floats, Callable[[Floats], None]]:
+        """A server's weights, and what a gradient does to them."""
+
+
+@cache
+def module(name: str) -> TaskModule:
+    """The task of that name. Raises KeyError: there is none."""
+    found: Any = import_module(f"{__name__}.{name}") if name in BUILT_IN else plugged("tasks")[name]
+    return found  # type: ignore[no-any-return]
+
+
+def load(told: Mapping[str, Any]) -> Task:
+    """A task from what a job's file says of it."""
+    listed = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
+    return module(told["kind"]).TASK(**listed)
+
+
+def take_part(job: Job, rank: int, kind: Kind) -> Participant:
+    """A worker's part in a job."""
+    return module(job.training.kind).take_part(job, rank, kind)
+
+
+def served(job: Job) -> tuple[Floats, Callable[[Floats], None]]:
+    """A server's weights, and what a gradient does to them."""
+    return module(job.training.kind).served(job)

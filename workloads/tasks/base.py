@@ -1,0 +1,112 @@
+"""A worker's part in a trial, and what it writes down of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.compute import Computed
+from workloads.job import Job
+from workloads.meter import TASKS, Meter
+from workloads.sync.session import Session
+
+Floats = NDArray[np.float32]
+Moments = tuple[float, float, float, float]
+"""When an iteration started, had its gradient, had the sum, and ended."""
+
+
+def write(samples: TextIO, kind: str, **fields: object) -> None:
+    """Append one line."""
+    samples.write(json.dumps({"kind": kind, **fields}) + "\n")
+
+
+@dataclass
+class Notes:
+    """Where a process writes its samples, and how far it has got.
+
+    Attributes:
+        completed: iterations that are done.
+        begun: whether the first one has begun.
+    """
+
+    samples: TextIO
+    completed: int = 0
+    begun: bool = False
+    meter: Meter | None = None
+
+    def begin(self) -> None:
+        """The first iteration begins."""
+        if not self.begun:
+            write(self.samples, "begin", time=time.monotonic())
+            self.begun = True
+
+    def iteration(
+        self, job: Job, session: Session, i: int, moments: Moments, computed: Computed, used: Sequence[float | None]
+    ) -> None:
+        """An iteration has ended: write when it started, had its gradient, had the sum and ended, and what the worker
+        ``used`` between gradient and sum: CPU time, run-queue wait, and for how long it stood still."""
+        self.completed = i + 1
+        named = dict(zip(("start", "ready", "sum", "end"), moments, strict=True))
+        rest = {
+            **asdict(computed),
+            **dict(zip(("cpu_s", "wait_s", "sync_halted_s"), used, strict=True)),
+            **session.seen,
+        }
+        write(self.samples, "iteration", i=i, rank=job.rank, node=job.node, **named, **rest)
+
+
+class Release:
+    """Hands complete buckets to the session, and notes when the last one of an iteration was ready."""
+
+    def __init__(self, job: Job, session: Session, notes: Notes) -> None:
+        self._session, self._last = session, len(job.buckets) - 1
+        assert notes.meter
+        self.meter = notes.meter
+        if not self.meter.counts_waits and not notes.begun:
+            print(f"{job.name}: this kernel does not count run-queue waits in {TASKS}; wait_s is null", flush=True)
+        self.ready = self.meter.now()
+
+    def __call__(self, bucket: int) -> None:
+        if bucket == self._last:
+            self.ready = self.meter.now()
+        self._session.start(bucket)
+        if bucket < self._last:
+            self._session.poll(0)
+
+
+class Participant(ABC):
+    """A worker's part: where its gradients are from, and what becomes of the sums. It is kept when others die.
+
+    Attributes:
+        device: what it computes on; None where nothing is computed.
+        gradient: float32[floats], which a session sums in place.
+        weights: float32[floats], where newer weights arrive in a session that brings some.
+    """
+
+    device: str | None = None
+    gradient: Floats
+    weights: Floats
+
+    @abstractmethod
+    def go(self, job: Job, session: Session, notes: Notes) -> None:
+        """Do the iterations that are left."""
+
+    @abstractmethod
+    def result(self) -> dict[str, Any]:
+        """What the process's last line tells of the work."""
+
+    def learn(self, updates: Sequence[tuple[int, int]]) -> None:  # noqa: B027
+        """Weights are to come that contain these updates of others, (rank, iteration) each, besides those before."""
+
+    def join(self, job: Job, completed: int, names: Sequence[str]) -> None:  # noqa: B027
+        """Before others are met, in the first job and in each after somebody died; ``names`` are those of all nodes."""
+
+    def save(self, job: Job) -> None:  # noqa: B027
+        """All is done: keep what the job asks for."""

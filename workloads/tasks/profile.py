@@ -1,0 +1,81 @@
+"""A published model's gradient played back, and every sum checked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workloads.job import Job, Replay
+from workloads.kinds.base import Kind
+from workloads.replay import Checked, Player, Values
+from workloads.sync.engine import Engine
+from workloads.sync.session import Session
+from workloads.tasks.base import Floats, Notes, Participant, Release
+
+TASK = Replay
+
+
+def take_part(job: Job, rank: int, kind: Kind) -> Replayer:
+    """A worker with the values of its rank."""
+    return Replayer(job, rank, kind)
+
+
+def served(job: Job) -> tuple[Floats, Callable[[Floats], None]]:
+    """The weights of a server, to which gradients are added."""
+    total: Floats = np.zeros(job.buckets[-1][1], np.float32)
+
+    def add(gradient: Floats) -> None:
+        np.add(total, gradient, out=total)
+
+    return total, add
+
+
+class Replayer(Participant):
+    """A worker that plays a profile back."""
+
+    def __init__(self, job: Job, rank: int, kind: Kind) -> None:
+        self._kind, self._sums = kind, Checked()
+        self._values: Values = kind.values(job, rank)
+
+    @property
+    def gradient(self) -> Floats:  # type: ignore[override]
+        return self._values.gradient
+
+    @property
+    def weights(self) -> Floats:  # type: ignore[override]
+        return self._values.received
+
+    def join(self, job: Job, completed: int, names: Sequence[str]) -> None:  # noqa: ARG002
+        """Ranks, and what sums must be, are others after a death."""
+        if job.failover and job.failover.generation:
+            assert job.rank is not None
+            self._values = self._kind.values(job, job.rank)
+
+    def learn(self, updates: Sequence[tuple[int, int]]) -> None:
+        self._values.learn(updates)
+
+    def go(self, job: Job, session: Session, notes: Notes) -> None:
+        assert isinstance(job.training, Replay)
+        release = Release(job, session, notes)
+        player = Player(job.training, job.compute, self._values, release, self._sums)
+        wait = time.sleep if job.overlap == "none" else session.poll
+        last = job.training.iterations - 1
+        session.barrier(job.timeout_s)
+        notes.begin()
+        for i in session.iterations(notes.completed, job.training.iterations):
+            start_s = player.start_s()
+            computed = player.run(i, start_s, wait)
+            if job.overlap == "both" and i < last:
+                assert isinstance(session, Engine)  # a kind whose sessions cannot do this refuses it
+                player.forward(i + 1, session, job.silence_s)
+            sum_s = session.wait(job.silence_s)
+            used = release.meter.now().since(release.ready)
+            notes.iteration(job, session, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used)
+        player.check(notes.completed - 1)
+
+    def result(self) -> dict[str, Any]:
+        """How many sums were looked at, and by iteration how many elements were wrong."""
+        return {"wrong": [[i, count] for i, count in self._sums.wrong.items()], "checked": self._sums.count}
