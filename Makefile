@@ -1,5 +1,5 @@
 # The two commands: `make demo` and `make test`. Both set up what is missing first.
-.PHONY: demo test check rehearse lock audit test-oldest
+.PHONY: demo test check docs rehearse lock audit test-oldest
 
 demo:
 	@./setup.sh run
@@ -7,7 +7,7 @@ demo:
 	@.venv/bin/testbed run experiments/quickstart.yaml
 
 # Tests wait for half of their time, for timeouts mostly, so two cores carry four at once.
-test: check
+test: check docs
 	@.venv/bin/pytest -n $$(( $$(nproc) < 4 ? 4 : $$(nproc) )) --dist loadgroup
 
 # The demo's experiment on nine SSH hosts that live in namespaces of this machine, through the playbooks; needs root.
@@ -21,7 +21,13 @@ check:
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/mypy benchmarks/*.py
+	@.venv/bin/mypy --package docs.generate
 	@.venv/bin/lint-imports
+
+# The documentation, in docs/_build/html. A link that leads nowhere is an error.
+docs:
+	@./setup.sh test
+	@.venv/bin/sphinx-build --quiet --fail-on-warning --jobs auto docs docs/_build/html
 
 # Writes requirements/ anew: every package with the hashes of its files. What is there stays at its version if pyproject.toml
 # allows it; UPGRADE=--upgrade takes the newest. Asks the index that UV_DEFAULT_INDEX names, otherwise uv's own.
@@ -30,7 +36,7 @@ COMPILE = .venv-tools/bin/uv pip compile --quiet --universal --python-version 3.
 lock:
 	@./setup.sh tools
 	@$(COMPILE) --output-file requirements/run.txt
-	@$(COMPILE) --extra dev --extra mpi --extra mininet --extra docker --extra baremetal \
+	@$(COMPILE) --extra dev --extra mpi --extra mininet --extra docker --extra baremetal --extra docs \
 		--constraint requirements/run.txt --output-file requirements/test.txt
 	@$(COMPILE:pyproject.toml=) --group tools --output-file requirements/tools.txt
 

@@ -2,7 +2,7 @@
 # Installs what is missing, then does nothing until pyproject.toml, requirements/ or this file changes.
 #
 #   ./setup.sh run     what `testbed run` needs: Python, the virtual environment, CPU PyTorch, iptables (for delays)
-#   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, ping, tc, Open MPI, a headless browser,
+#   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, Sphinx, ping, tc, Open MPI, a headless browser,
 #                      Docker's daemon, which is installed and not started: the suite starts one of its own,
 #                      Ansible, and an SSH server (not started) to rehearse bare metal with
 #   ./setup.sh tools   uv and pip-audit in .venv-tools, for `make lock` and `make audit`

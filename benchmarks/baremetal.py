@@ -1,9 +1,9 @@
-"""What Ansible costs: preparing hosts that are prepared, and from the start of a run to its first iteration.
+"""How long Ansible takes to prepare hosts again, and how long a run takes from its start to its first iteration.
 
 Usage: ``python benchmarks/baremetal.py [--hosts 9]`` as root
 
 Hosts are rehearsed ones (testbed/lab/baremetal/rehearsal.py), so all of them share this machine's cores: on machines of
-their own, what they do at once takes a fraction.
+their own, what is done at the same time takes a fraction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ``testbed doctor --capacity`` predicts, beside what happens, on 20 pairs of a network and a rate.
+"""Predictions of ``testbed doctor --capacity`` beside measurements, for 20 pairs of a network and a rate.
 
     python benchmarks/capacity.py            # about two minutes
     python benchmarks/capacity.py --prices   # the prices of testbed/capacity/model.py, measured again; nobody else busy
@@ -7,9 +7,9 @@ First this machine's capacity is measured, as the command does it, and not kept.
 topologies, schemes, sizes and chunks than the ladder's, each at two rates: ``BELOW`` and ``ABOVE`` times the one up to
 which it is predicted to be carried. Their GST takes ``GST_S`` at least: with parameter servers, what comes at the
 beginning and end of a GST of 0.25 s is 4 % of it, which no certificate allows, at any rate. A prediction is right if
-GST's verdict is the predicted one. A trial that is
-INVALID against the prediction runs again, up to ``TRIES`` times: whoever else is busy on the machine can spoil a trial
-and cannot mend one. One that is VALID against the prediction does not. Reached with 18 of 20.
+GST's verdict is the predicted one. If a trial is INVALID against the prediction, it runs again, up to ``TRIES`` times:
+other programs can spoil a trial, and cannot make a bad one good. If it is VALID against the prediction, it does not run
+again. Reached with 18 of 20.
 """
 
 from __future__ import annotations

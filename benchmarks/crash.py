@@ -1,4 +1,4 @@
-"""Whatever hits a run, at whatever moment: does it end in time, is nothing left, is what was finished intact?
+"""Runs that are hit at a random moment: do they end in time, is nothing left, are finished trials intact?
 
     python benchmarks/crash.py [--runs 200] [--seed 1] [--only EVENT ...]
 

@@ -1,4 +1,4 @@
-"""What enclosures cost: JCT and GST of trials with them over those without, and how long workers take to start.
+"""The cost of enclosures: JCT and GST of trials with them over those without, and how long workers take to start.
 
     python benchmarks/enclosure.py [--rounds N]    # two minutes
 

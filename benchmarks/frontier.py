@@ -1,4 +1,4 @@
-"""Who carries what on this machine: the fastest links at which GST is still certified, ours beside Gloo and Open MPI.
+"""The fastest links on this machine at which GST is still certified: our schemes beside Gloo and Open MPI.
 
     python benchmarks/frontier.py            # about five minutes; prints the table of docs/frontier.md
 

@@ -1,4 +1,4 @@
-"""A worker that means harm in each lab, beside one that works: which of its tricks succeed, and what else comes of it.
+"""A hostile worker in each lab, beside one that works: which of its tricks succeed, and what else happens.
 
     python -m benchmarks.hostile [--files N] [--labs LAB...]    # as root, in the repository's root
     python tests/testbed/lab/dockerd.py python -m benchmarks.hostile    # with a Docker daemon for the time being

@@ -1,4 +1,4 @@
-"""What watching costs: JCT with the monitors against without.
+"""The cost of monitoring: JCT with the monitors over JCT without them.
 
     python benchmarks/monitoring_cost.py [--pairs N]
 

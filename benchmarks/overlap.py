@@ -1,4 +1,4 @@
-"""What overlap, fusion buckets and priority are worth: JCT of VGG-19 played back, an iteration, beside its bounds.
+"""The effect of overlap, fusion buckets and priority: JCT of VGG-19 played back, for each iteration, beside its bounds.
 
     python benchmarks/overlap.py
 

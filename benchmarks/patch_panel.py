@@ -1,4 +1,4 @@
-"""What moving circuits costs beyond the reconfiguration time that is emulated: all 24 of a panel with 48 ports at once.
+"""How long moving circuits takes beyond the emulated reconfiguration time: all 24 of a panel with 48 ports at once.
 
 Usage: ``python benchmarks/patch_panel.py``
 

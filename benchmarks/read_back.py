@@ -1,4 +1,4 @@
-"""What reading the kernel back takes: by our decoder, by pyroute2 beside it, and in mid-run.
+"""How long it takes to read the kernel back: by our decoder, by pyroute2 beside it, and in mid-run.
 
     python benchmarks/read_back.py [--rounds N]
 

@@ -1,1 +1,1 @@
-"""The interface for Python programs and notebooks. ``testbed`` exports it; see ``docs/python.md``."""
+"""The interface for Python programs and notebooks. ``testbed`` exports it; see ``docs/start/python.md``."""

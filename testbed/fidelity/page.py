@@ -1,4 +1,4 @@
-"""The page about all checks, made of what each says of itself: ``docs/reference/checks.md``."""
+"""The page about all checks, made of what each says of itself: ``reference/checks.md`` of the documentation."""
 
 from __future__ import annotations
 

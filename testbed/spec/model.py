@@ -59,18 +59,22 @@ class Links(Group):
     """How fast, far and wide each link is."""
 
     rate_bps: Rate = Field(alias="rate", examples=["200 Mbit/s"])
-    """The lab's links have this over the workload's scale."""
+    """Rate of each host's link, each way. A profile's ``scale`` divides it."""
     delay_s: Time = Field(0.0, alias="delay")
-    """One way, over each link: through a switch and back is four times that. Workload's scale does not divide it."""
+    """One way over one link, so host to host through a switch and back is four times that. ``scale`` does not divide
+    it."""
     jitter_s: Time = Field(0.0, alias="jitter")
-    """Standard deviation of the delay; this, ``loss`` and ``reorder`` as in :class:`testbed.lab.base.Impairment`."""
+    """Standard deviation of the delay, which has a normal distribution. Packets keep their order."""
     loss: Share = Field(0.0, examples=["1 %"])
+    """Probability that a packet is lost, on each link and in each direction by itself."""
     reorder: Share = Field(0.0, examples=["1 %"])
+    """Share of the packets that are not delayed, and so overtake others. It needs a delay."""
     queue_bytes: Size = Field(LinkSettings.queue_bytes, alias="queue")
-    """Room at each egress, beside what is delayed; what does not fit is dropped."""
+    """Room for packets that wait at each end of a link. Packets that do not fit are dropped."""
     mtu: Whole = Field(1500, ge=576, le=9000)
+    """Largest packet, in bytes."""
     congestion_control: Literal["cubic", "reno", "bbr"] | None = None
-    """None takes reno, see :data:`testbed.lab.base.PREFERRED_CONTROLS`; which one ran is recorded."""
+    """TCP's, on all hosts. The default is reno where the kernel has it. ``env.json`` records which one ran."""
 
     @model_validator(mode="after")
     def _can_be(self) -> Links:
@@ -87,11 +91,12 @@ class Links(Group):
 
 
 class ComputeTime(Group):
-    """How long a worker takes to compute a gradient, see :class:`workloads.job.Compute`."""
+    """How long a worker takes to compute a gradient. ``compute: none`` is short for ``compute: {mode: none}``."""
 
     mode: Literal["real", "paced", "none"] = "real"
+    """``real``: what the processor takes. ``paced``: the time that ``pace`` gives. ``none``: no time."""
     pace_s: dict[Whole, Time] = Field(default={}, alias="pace")
-    """For each sub-minibatch, the time that computing its gradient takes."""
+    """For each batch size, the time that computing a gradient takes. It includes the optimizer's step."""
 
     @model_validator(mode="after")
     def _pace_only_when_paced(self) -> ComputeTime:
@@ -101,9 +106,10 @@ class ComputeTime(Group):
 
 
 class PlayedTime(ComputeTime):
-    """The same for a profile: without a pace it takes the published time; ``none`` is infinitely fast."""
+    """How long a profile's worker takes to compute a gradient. Without a pace it takes the published time."""
 
     mode: Literal["paced", "none"] = "paced"
+    """``paced``: the time that ``pace`` gives, or the published one. ``none``: no time."""
 
 
 def _compute(value: object) -> object:
@@ -181,20 +187,25 @@ class Synchronised(Workload):
     is_trained: ClassVar[bool] = False
 
     model: str
+    """Whose gradient is synchronised: one of ``testbed models``."""
     batch: Annotated[list[Batch], BeforeValidator(listed)] = Field(min_length=1, examples=["[16, 64]"])
-    """Sub-minibatch sizes, in samples per worker; every arm runs once with each."""
+    """Samples per worker and iteration. With a list, every arm runs with each of them."""
     iterations: Whole = Field(ge=1, le=MOST_ITERATIONS, examples=["20"])
+    """How many each worker trains."""
     warmup: Whole = Field(1, ge=0)
-    """How many of the iterations, from the first, are trained but left out of the statistics of GST."""
+    """How many of the first iterations are trained and left out of medians and percentiles. JCT includes them."""
     compute: Annotated[ComputeTime, BeforeValidator(_compute)] = ComputeTime()
+    """How long computing a gradient takes."""
     overlap: Literal["none", "layer", "both"] = "none"
-    """``layer`` lets gradients leave during the backward pass."""
+    """``none`` waits for the whole gradient. ``layer`` sends each layer as soon as the backward pass has it."""
     bucket_bytes: Annotated[Size, Field(gt=0)] | None = Field(None, examples=["25 MB"])
-    """Layers are fused until they have this size (:func:`workloads.buckets.fuse`); None lets each leave alone."""
+    """With overlap, layers are fused until they have this size, as in PyTorch's DDP. By default each leaves alone."""
     priority: Literal["none", "layer"] = "none"
-    """``layer`` lets layers that the next forward pass needs first overtake those that wait to be sent."""
+    """With overlap, ``layer`` lets layers that the next forward pass needs first overtake those that wait to be
+    sent."""
     chunk_bytes: Size = Field(128 * 2**10, alias="chunk")
-    """Large enough that the engine, not its per-chunk cost, keeps unshaped links full; small enough to pipeline."""
+    """How many bytes of the gradient are sent and summed at once. Smaller chunks take more processor time. Larger ones
+    reach the next node later. ``scale`` does not divide it."""
 
     def layers(self) -> list[list[int]]:
         """Floats of each tensor, by layer, in the order in which gradients become ready.
@@ -239,9 +250,13 @@ class Train(Synchronised):
 
     kind: Literal["train"] = "train"
     model: str = Field(examples=["lenet5"])
+    """The model to train: one of ``testbed models`` that has a data set."""
     dataset: str = Field(examples=["digits"])
+    """What it is trained on."""
     learning_rate: Number = Field(0.05, gt=0)
+    """Of SGD."""
     momentum: Number = Field(0.9, ge=0, lt=1)
+    """Of SGD."""
     overlap: Literal["none", "layer"] = "none"
     is_trained: ClassVar[bool] = True
 
@@ -275,10 +290,10 @@ class Profile(Synchronised):
     model: Annotated[str, AfterValidator(_profile_name)] = Field(examples=["vgg19"])
     scale: Number = Field(1.0, ge=1, le=1e6, examples=["200"])
     """Divides the gradient and the links' rates alike, so that times stay those of the model on links as given. ``fit``
-    stands for the least that this machine carries, see :mod:`testbed.capacity.fit`."""
+    takes the smallest scale at which this machine carries every arm."""
     compute: Annotated[PlayedTime, BeforeValidator(_compute)] = PlayedTime()
     overlap: Literal["none", "layer", "both"] = "none"
-    """``both`` lets the next forward pass begin, too, with the layers whose sums are there."""
+    """As for training. ``both`` also lets the next forward pass begin with the layers whose sums are there."""
 
     def layers(self) -> list[list[int]]:
         return [[prod(shape) for _, shape in layer.tensors] for layer in reversed(profile(self.model).layers)]
@@ -319,13 +334,13 @@ class Command(Workload):
     command: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(_words)] = Field(
         examples=["python train.py --epochs 2"]
     )
-    """Words as a shell would split them, though no shell runs them; from the spec's directory, where ``python`` is the
-    one that testbed runs with."""
+    """Started on each host, in the spec's directory. It is split into words as a shell does it, and no shell runs it.
+    ``python`` is the one that testbed runs with."""
     inputs: Annotated[list[Annotated[str, Field(strict=True, min_length=1)]], BeforeValidator(listed)] | None = Field(
         None, max_length=MOST_INPUTS, examples=["[train.py, 'model/*.py']"]
     )
-    """Files that its result depends on, from the spec's directory: a run that goes on refuses one that was changed.
-    None takes all Python there, see :mod:`testbed.trial.inputs`; scripts among the command's words always count."""
+    """Files in the spec's directory that the result depends on. ``--resume`` refuses to go on if one was changed. The
+    default is all Python files there. Scripts among the command's words always count."""
 
     @property
     def program(self) -> Program:
@@ -363,11 +378,14 @@ class Arm(Group):
     """One way to synchronise on one network; the experiment compares arms."""
 
     label: Line = Field("", max_length=LONGEST_LABEL)
+    """What tables and figures call it. The default is scheme and topology."""
     topology: TopologyText = Field(examples=["star(hosts=9)"])
+    """The network: a family and its parameters, or a function in a file."""
     scheme: SchemeText = Field("", examples=["ring"])
-    """Every arm needs one, except where the workload is a command, which synchronises by itself."""
+    """How gradients are synchronised. Every arm needs one, unless the workload is a command, which synchronises by
+    itself."""
     perturb: Perturbations = Field([], examples=["[C1, N2]"])
-    """What happens to this arm besides what happens to all."""
+    """Perturbations of this arm, in addition to those of the experiment."""
 
     @property
     def title(self) -> str:
@@ -380,9 +398,11 @@ class Until(Group):
     """Repeat until what is measured is known well enough."""
 
     until: Share = Field(gt=0, lt=1, examples=["3 %"])
-    """Half the width of the interval of each cell's median GST, over that median."""
+    """Rounds go on until the 95 % interval of each cell's median GST is within this share of the median."""
     most: Whole = Field(20, ge=2, le=MOST_REPEATS)
+    """Rounds at most."""
     least: Whole = Field(3, ge=2, le=MOST_REPEATS)
+    """Rounds at least."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Until:
@@ -423,49 +443,55 @@ class _Head(Group):
     """What comes before a lab's settings."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60, examples=["quickstart"])
+    """What the run directory is called: letters, digits, ``.``, ``_`` and ``-``."""
     seed: Whole = Field(1, ge=0, lt=2**31)
+    """All that happens by chance is drawn from it: weights, batches, perturbations, lost packets."""
     lab: LabName = choice.DEFAULT
+    """Where the network is built. ``--backend`` is short for it."""
 
 
 if TYPE_CHECKING:
     _WithLabs = _Head
 else:
-    _WithLabs = create_model("_WithLabs", __base__=_Head, **{name: (one, one()) for name, one in LAB_OPTIONS.items()})
+    _about = "Settings of the lab ``{}``. Other labs ignore them."
+    _keys = {name: (one, Field(one(), description=_about.format(name))) for name, one in LAB_OPTIONS.items()}
+    _WithLabs = create_model("_WithLabs", __base__=_Head, **_keys)
 
 
 class Spec(_WithLabs):
-    """One experiment: every arm runs with every batch size, ``repeats`` times; at every point of a sweep, if there is
-    one (:mod:`testbed.spec.axes`), and then this is one point."""
+    """One experiment. Every arm runs with every batch size, ``repeats`` times, and at every point of a sweep."""
 
     links: Links = Field(examples=["{rate: 200 Mbit/s}"])
+    """All links of every network."""
     workload: AnyWorkload = Field(examples=["{model: lenet5, dataset: digits, batch: 16, iterations: 20}"])
+    """What is trained or played, the same in every arm."""
     arms: list[Arm] = Field(
         min_length=1, max_length=MOST_ARMS, examples=['[{topology: "star(hosts=9)", scheme: ring}]']
     )
+    """What is compared: networks and schemes. Speed-ups are relative to the first arm."""
     perturb: Perturbations = Field([], examples=["[C1, N2]"])
-    """What happens to every arm while it runs, see :mod:`testbed.spec.perturb`."""
+    """What happens to every arm while it runs."""
     repeats: Repeats = Field(1, examples=["5"])
+    """How many rounds run, or until when rounds go on. Each cell runs once in each round."""
     retries: Whole = Field(2, ge=0, le=MOST_RETRIES)
-    """How often at most a trial is measured again that is INVALID only because of the machine, at the end of its round
-    (:mod:`testbed.experiment.attempts`)."""
+    """How often at most a trial is measured again if it is INVALID only because of the machine."""
     quiet_s: Annotated[Time, BeforeValidator(_nothing)] = Field(30.0, alias="quiet")
-    """For how long at most each trial waits until the host and other programs leave the machine's cores
-    (:mod:`testbed.machine.calm`); 0 does not look. Not in labs whose workers run elsewhere."""
+    """How long at most a trial waits until other programs leave the machine's cores; 0 turns this off. Labs whose
+    workers run elsewhere do not wait."""
     where: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed)] = Field(
         [], max_length=MOST_CONDITIONS, examples=["[servers <= hosts]"]
     )
-    """Which points of a sweep to run: those at which all these conditions hold, see :mod:`testbed.spec.where`."""
+    """Conditions. A point of a sweep runs if all of them hold."""
     certify: Share = Field(0.03, ge=0, lt=1, examples=["3 %"])
-    """By how much a number may be too long, at most, for findings about the machine not to count against it, see
-    :mod:`testbed.fidelity.judgement`."""
+    """A number whose error is at most this is certified: failed checks of the machine do not make it INVALID."""
     timeout_s: Time = Field(60.0, alias="timeout", gt=0)
-    """A trial fails when none of its workers gets anything done for this long."""
+    """A trial fails if none of its workers makes progress for this long."""
     start_timeout_s: Time = Field(60.0, alias="start_timeout", gt=0)
-    """The same until its workers have met. Apart, for many workers on few cores need longer to load their data than any
-    iteration should take."""
+    """The same until the workers have met. It has a key of its own because many workers on few cores need longer to
+    load their data than any iteration should take."""
     failover_s: Time | None = Field(None, alias="failover", gt=0, examples=["2 s"])
-    """Where the scheme goes on without a node that dies (rina), one that lets the others wait for this long has died,
-    too, so it must be longer than computing a gradient takes; None waits for the timeout. A process that is killed is
+    """For schemes that go on without a node that dies (``rina``): a node that lets the others wait for this long has
+    died, too. It must be longer than computing a gradient takes. The default is ``timeout``. A killed process is
     noticed at once."""
 
     @model_validator(mode="after")

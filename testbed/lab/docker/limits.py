@@ -19,17 +19,18 @@ QUOTA_V2, MEMORY_V2 = "cpu.max", "memory.max"
 
 @dataclass(frozen=True)
 class Containers:
-    """Every host's container alike; a spec has these settings under ``docker``.
+    """What each host's container may use.
 
     Raises:
         SpecError: limits that no container can have.
     """
 
     image: str | None = field(default=None, metadata={"example": "testbed-worker"})
-    """None takes the one that ``testbed image`` makes from this machine."""
+    """An image with ``python3`` and testbed. The default is the one that ``testbed image`` makes from this machine."""
     cpus: float = 1.0
+    """Processor cores of each container."""
     memory_bytes: int = 2**30
-    """Of all processes on the host together, what they read from files included; there is no swap beyond it."""
+    """Memory of all processes on the host together, what they read from files included. There is no swap."""
 
     def __post_init__(self) -> None:
         if self.cpus < LEAST_CPUS:

@@ -1,0 +1,125 @@
+"""The pages that are made from the code: nothing is missing on them, and git has none of them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BeforeValidator, Field
+
+from docs.generate import (
+    PAGES,
+    benchmarks,
+    command_line,
+    exit_codes,
+    markdown,
+    notebook,
+    run_directory,
+    spec_keys,
+    write,
+)
+from testbed.base import exits
+from testbed.base.groups import Group, Rate, Size, Time, Whole, listed
+from testbed.trial.results import COLUMNS
+from tests.docs.markdown import ROOT
+
+SECTIONS = list(spec_keys.sections())
+
+
+def test_every_key_says_what_it_means() -> None:
+    """Keys of perturbations may be explained together, by their group."""
+    silent = [
+        f"{section.place}.{key.name}"
+        for section in SECTIONS
+        for key in section.keys
+        if not key.text and key.name != "kind" and "perturb" not in section.place
+    ]
+    assert silent == []
+
+
+def test_every_group_of_keys_is_there_once() -> None:
+    titles = [section.title for section in SECTIONS]
+    assert len(set(titles)) == len(titles)
+    assert {"The whole spec", "`links`", "`arms`", "`workload`, kind `profile`"} <= set(titles)
+
+
+class Example(Group):
+    """Keys of every sort."""
+
+    mode: Literal["fast", "slow"] = "fast"
+    """How."""
+    rate_bps: Rate | None = Field(None, alias="rate", examples=["5 Mbit/s"])
+    wait_s: Time = Field(0.5, alias="wait", gt=0)
+    sizes: Annotated[list[Size], BeforeValidator(listed)]
+    count: Whole = Field(1, ge=1, le=2000)
+
+
+def test_types_defaults_and_examples_are_in_words() -> None:
+    found = [(key.name, key.takes, key.default, key.example, key.text) for key in spec_keys.keys(Example)]
+    assert found == [
+        ("mode", "`fast` or `slow`", "`fast`", "", "How."),
+        ("rate", "a rate", "nothing", "5 Mbit/s", ""),
+        ("wait", "a time, more than 0", "`0.5 s`", "", ""),
+        ("sizes", "a size in bytes, or a list of them", "none, it is required", "", ""),
+        ("count", "a whole number, at least 1, at most 2,000", "`1`", "", ""),
+    ]
+
+
+def test_every_command_is_on_its_page() -> None:
+    page = command_line.page()
+    assert {"## `testbed run`", "## `testbed hosts prepare`"} <= set(page.splitlines())
+    assert "| `--resume RUN` | Go on with a run that was cut off. |" in page
+
+
+def test_every_exit_code_has_a_meaning() -> None:
+    codes = {value for name, value in vars(exits).items() if name.isupper()}
+    assert codes == set(exit_codes.MEANINGS)
+
+
+def test_every_column_has_a_meaning_and_no_other() -> None:
+    assert set(run_directory.MEANINGS) == set(COLUMNS)
+
+
+def test_every_benchmark_says_what_it_measures() -> None:
+    page = benchmarks.page()
+    assert len(benchmarks.programs()) > 25
+    assert all(f"`benchmarks/{path.name}`" in page for path in benchmarks.programs())
+
+
+def test_the_notebook_is_a_page() -> None:
+    page = notebook.page()
+    assert page.startswith("# First steps")
+    assert "```python\nimport testbed\n```" in page
+
+
+def test_docstrings_become_markdown() -> None:
+    text = """One :class:`a.B` and ``code``.
+
+    Args:
+        x: not on a page.
+    """
+    assert markdown.prose(text) == "One `a.B` and `code`."
+    assert markdown.table(("a",), [("x | y",)]) == "| a |\n| --- |\n| x \\| y |\n"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("docs")
+    write(folder)
+    return folder
+
+
+def test_a_page_that_would_be_the_same_is_left_alone(written: Path) -> None:
+    before = {name: (written / name).stat().st_mtime_ns for name in PAGES}
+    write(written)
+    assert {name: (written / name).stat().st_mtime_ns for name in PAGES} == before
+
+
+def test_git_has_none_of_them() -> None:
+    paths = [f"docs/{name}" for name in PAGES]
+    ignored = subprocess.run(["git", "check-ignore", *paths], cwd=ROOT, capture_output=True, text=True, check=False)
+    if ignored.returncode == 128:
+        pytest.skip("not a git repository")
+    assert ignored.stdout.split() == paths

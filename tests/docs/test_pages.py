@@ -1,0 +1,63 @@
+"""The pages: their length, and that every link leads somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from docs.generate import spec_keys
+from tests.docs.markdown import ROOT, anchors, inline, is_generated, links, pages
+from topologies.build import families
+from workloads.sync.schemes import schemes
+
+OURS = re.compile(r"(analysis|benchmarks|docs|experiments|playbooks|testbed|tests|topologies|workloads)(/[\w.]+)+/?")
+"""A path in the repository."""
+LONGEST = {"README.md": 150, "ARCHITECTURE.md": 200}
+"""Lines: these two are read from the first line to the last."""
+
+
+@pytest.mark.parametrize(("name", "most"), LONGEST.items())
+def test_a_page_that_is_read_whole_is_short(name: str, most: int) -> None:
+    assert len((ROOT / name).read_text().splitlines()) <= most
+
+
+@pytest.mark.parametrize("page", [*pages(), ROOT / "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in links(page):
+        address = urlsplit(link)
+        if address.scheme:
+            continue
+        target = (page.parent / address.path).resolve() if address.path else page
+        assert target.exists() or is_generated(target), link
+        assert not address.fragment or is_generated(target) or address.fragment in anchors(target), link
+
+
+def test_the_picture_is_small() -> None:
+    assert 10_000 < (ROOT / "docs" / "start" / "report.png").stat().st_size < 200_000
+
+
+def test_every_page_of_the_readme_is_written_by_hand() -> None:
+    """GitHub has no others."""
+    targets = [(ROOT / urlsplit(link).path).resolve() for link in links(ROOT / "README.md") if "://" not in link]
+    assert targets
+    assert not [target for target in targets if is_generated(target)]
+
+
+def test_every_network_and_scheme_is_in_the_guide() -> None:
+    told = {re.split(r"\W", text)[0] for text in inline(ROOT / "docs" / "guides" / "networks-and-schemes.md")}
+    assert {*families(), *schemes()} <= told
+
+
+def test_every_kind_of_perturbation_is_in_the_guide() -> None:
+    kinds = {section.kind for section in spec_keys.sections() if section.place == "perturb"}
+    assert kinds
+    assert kinds <= set(inline(ROOT / "docs" / "guides" / "perturbations.md"))
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_the_text_names_is_there(page: Path) -> None:
+    named = [text for text in inline(page) if OURS.fullmatch(text)]
+    assert [text for text in named if not (ROOT / text).exists() and not is_generated(ROOT / text)] == []
