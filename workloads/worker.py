@@ -23,7 +23,6 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -62,10 +61,12 @@ def main(argv: list[str]) -> int:
 
 def prepare(*, torch: bool) -> None:
     """Import what jobs need, so that processes that are forked from this one need not; ``torch`` is for training."""
-    for name in ("workloads.kinds.forest.node", "workloads.kinds.asynchronous.node", "workloads.tasks.profile"):
-        import_module(name)
+    for name in kinds.BUILT_IN:
+        kinds.named(name).prepare()
+    for name, uses_torch in tasks.BUILT_IN.items():
+        if torch or not uses_torch:
+            tasks.module(name)
     if torch:
-        import_module("workloads.tasks.train")
         from workloads import training
 
         training.warm_up()

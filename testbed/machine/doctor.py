@@ -19,7 +19,7 @@ from testbed.experiment.provenance import sysctl
 from testbed.lab.choice import places
 from testbed.lab.place import Prerequisite
 from workloads.datagrams import ROOM_BYTES
-from workloads.kinds.library import installed as libraries
+from workloads.kinds import kinds
 
 LEAST_MEMORY_BYTES = 2 * 2**30
 """PyTorch once (0.4 GB) and nine workers of the quickstart (80 MB each), with room for the rest."""
@@ -27,7 +27,6 @@ TOOLS = {
     "ping": ("iputils-ping", "latency, by hand, with testbed exec"),
     "iperf3": ("iperf3", "throughput, by hand, with testbed exec"),
     "tcpdump": ("tcpdump", "packets, by hand, with testbed exec"),
-    "mpirun": ("openmpi-bin", "the scheme openmpi"),
     "tc": ("iproute2", "shapers as the kernel shows them, by hand, with testbed exec"),
 }
 
@@ -35,7 +34,7 @@ TOOLS = {
 def checks() -> list[Prerequisite]:
     """Look at everything; takes about a second."""
     labs = [check for place in places().values() for check in place.checks()]
-    return [*_machine(), _capacity(known()), *labs, *_pytorch(), *_tools(), *_mpi4py()]
+    return [*_machine(), _capacity(known()), *labs, *_pytorch(), *_tools(), *_of_kinds()]
 
 
 def _machine() -> Iterator[Prerequisite]:
@@ -72,10 +71,13 @@ def _pytorch() -> Iterator[Prerequisite]:
     yield Prerequisite("PyTorch", found, "installed" if found else "not installed", None if found else fix, needed=True)
 
 
-def _mpi4py() -> Iterator[Prerequisite]:
-    found = importlib.util.find_spec(libraries.MPI4PY[0]) is not None
-    detail = f"the scheme openmpi: {'installed' if found else 'not installed'}"
-    yield Prerequisite(libraries.MPI4PY[0], found, detail, None if found else libraries.MPI4PY[1])
+def _of_kinds() -> Iterator[Prerequisite]:
+    """What some trials of a kind need."""
+    for tool in (tool for kind in kinds().values() for tool in kind.tools):
+        found = tool.is_there
+        yield Prerequisite(
+            tool.name, found, f"{tool.use}: {'installed' if found else 'not installed'}", None if found else tool.fix
+        )
 
 
 def _tools() -> Iterator[Prerequisite]:

@@ -32,7 +32,8 @@ def check(arm: Arm, spec: Spec, topology: Topology, forest: Forest, folder: Path
             background_pairs([one], topology)
             one.step_sigma_s(topology)
             schedule([one], topology, spec.seed, spec.workload.scale, LinkSettings(), known)
-            if isinstance(spec.workload, Synchronised):
+            if kinds.of(forest).writes_samples:
+                assert isinstance(spec.workload, Synchronised)
                 draw([one], topology, forest.workers, spec.workload.iterations, spec.seed, folder)
         except SpecError as error:
             raise SpecError(f"{where}: {error.problem}", fix=error.fix) from None
@@ -50,8 +51,9 @@ def _check_fit(one: Perturbation, spec: Spec, forest: Forest) -> None:
         raise cannot[effect].error()
     if "iterations" in cannot and any(moment.iteration is not None for moment in one.moments):
         raise cannot["iterations"].error()
-    if not isinstance(work, Synchronised):
+    if not kinds.of(forest).writes_samples:
         return
+    assert isinstance(work, Synchronised)
     if one.multiplies_computing and work.compute.mode == "none":
         fix = "give a pace: compute: {mode: paced, ...}"
         raise SpecError("compute none takes no time, so nobody can be slow", fix=fix)

@@ -7,7 +7,9 @@ of it is pure but for :meth:`Kind.join`. The methods here are those of a kind th
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -57,6 +59,27 @@ class Asked:
     is_trained: bool
     has_agent: bool
     lab: str
+
+
+@dataclass(frozen=True)
+class Tool:
+    """What some trials of a kind need: a program on PATH, or a package of Python.
+
+    Attributes:
+        use: what needs it.
+        fix: the command that installs it.
+    """
+
+    name: str
+    use: str
+    fix: str
+    is_package: bool = False
+
+    @property
+    def is_there(self) -> bool:
+        if self.is_package:
+            return importlib.util.find_spec(self.name) is not None
+        return shutil.which(self.name) is not None
 
 
 @dataclass(frozen=True)
@@ -124,6 +147,7 @@ class Kind:
         reference: what the trained weights are compared with; empty where that is plain SGD.
         notes: what a report says about its numbers where they mean something else than those of others, by the name of
             the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
+        tools: what some of its trials need to be installed.
         abouts: what a reader should know of its own checks, which :meth:`Kind.judge` makes.
     """
 
@@ -135,6 +159,7 @@ class Kind:
     tells_resent = True
     reference = ""
     notes: Mapping[str, str] = {}
+    tools: Sequence[Tool] = ()
     abouts: Sequence[About] = ()
 
     # What a plan is
@@ -274,6 +299,9 @@ class Kind:
         return ""
 
     # On a node
+
+    def prepare(self) -> None:
+        """Import what its processes need, so that those that are forked from this one need not."""
 
     def join(self, job: Job, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         """Meet the other processes of the trial; ``part`` is None where the node has no gradient of its own.

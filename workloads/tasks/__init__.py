@@ -20,7 +20,8 @@ from workloads.job import Job, Task
 from workloads.kinds.base import Kind
 from workloads.tasks.base import Participant
 
-BUILT_IN = ("train", "profile")
+BUILT_IN = {"train": True, "profile": False}
+"""By name, whether it uses PyTorch."""
 Floats = NDArray[np.float32]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from testbed.base.check import About, Check
@@ -94,6 +95,9 @@ class AsynchronousKind(ForestKind):
         workers, iterations = pace_s.shape
         alone_s = pace_s.mean(axis=1) + least_gst_s
         return float(iterations * max(workers / (1 / alone_s).sum(), cost.round_s() / goodput))
+
+    def prepare(self) -> None:
+        import_module("workloads.kinds.asynchronous.node")
 
     def join(self, job: Job, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         from workloads.kinds.asynchronous.node import join

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,6 +76,9 @@ class ForestKind(Kind):
 
     def sum_error(self, plan: Forest, norms: float, floats: int, chunk_bytes: int) -> float:
         return 0.0 if plan.fixed is None else sum_error(plan.fixed, len(plan.workers), norms, floats, chunk_bytes)
+
+    def prepare(self) -> None:
+        import_module("workloads.kinds.forest.node")
 
     def join(self, job: Job, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         from workloads.kinds.forest.node import join

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
-
 from testbed.base.errors import MissingToolError
+from workloads.kinds.base import Tool
 from workloads.kinds.library.plan import Library
 
-MPIRUN = ("mpirun", "sudo apt-get install openmpi-bin")
-MPI4PY = ("mpi4py", "pip install mpi4py (with testbed's own: pip install --editable '.[mpi]')")
-"""What Open MPI needs here, and how to get it."""
+OPENMPI = (
+    Tool("mpirun", "the scheme openmpi", "sudo apt-get install openmpi-bin"),
+    Tool(
+        "mpi4py",
+        "the scheme openmpi",
+        "pip install mpi4py (with testbed's own: pip install --editable '.[mpi]')",
+        is_package=True,
+    ),
+)
 
 
 def require(library: Library) -> None:
@@ -18,12 +22,9 @@ def require(library: Library) -> None:
     Raises:
         MissingToolError: the library is not installed.
     """
-    if library.name != "openmpi":
-        return
-    if shutil.which(MPIRUN[0]) is None:
-        raise MissingToolError(f"scheme openmpi needs {MPIRUN[0]}, which is not installed", fix=MPIRUN[1])
-    if importlib.util.find_spec(MPI4PY[0]) is None:
-        raise MissingToolError(f"scheme openmpi needs {MPI4PY[0]}, which is not installed", fix=MPI4PY[1])
+    for tool in OPENMPI if library.name == "openmpi" else ():
+        if not tool.is_there:
+            raise MissingToolError(f"scheme openmpi needs {tool.name}, which is not installed", fix=tool.fix)
 
 
 def needs_agent(library: Library) -> bool:

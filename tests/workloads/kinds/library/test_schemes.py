@@ -10,6 +10,7 @@ import pytest
 from testbed.base.errors import MissingToolError, SchemeError
 from topologies.model import Topology
 from workloads.kinds import cost, verify
+from workloads.kinds.base import Tool
 from workloads.kinds.library import installed
 from workloads.kinds.library import openmpi as mpi
 from workloads.kinds.library.plan import Library, library_of
@@ -85,14 +86,15 @@ def test_mpirun_is_told_the_algorithm_and_left_alone_without_one() -> None:
 
 def test_what_is_missing_is_named_with_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     library = Library("openmpi", "default", 0, exact=False, polls=True)
-    monkeypatch.setattr(installed, "MPIRUN", ("no-such-mpirun", "sudo apt-get install openmpi-bin"))
+    missing = Tool("no-such-mpirun", "the scheme openmpi", "sudo apt-get install openmpi-bin")
+    monkeypatch.setattr(installed, "OPENMPI", (missing,))
     with pytest.raises(MissingToolError) as caught:
         installed.require(library)
     assert str(caught.value) == (
         "scheme openmpi needs no-such-mpirun, which is not installed\n  fix: sudo apt-get install openmpi-bin"
     )
-    monkeypatch.setattr(installed, "MPIRUN", ("sh", ""))
-    monkeypatch.setattr(installed, "MPI4PY", ("no_such_mpi4py", "pip install mpi4py"))
+    package = Tool("no_such_mpi4py", "the scheme openmpi", "pip install mpi4py", is_package=True)
+    monkeypatch.setattr(installed, "OPENMPI", (Tool("sh", "", ""), package))
     with pytest.raises(MissingToolError) as caught:
         installed.require(library)
     assert str(caught.value) == (
