@@ -22,6 +22,7 @@ from testbed.spec.explain import together
 from testbed.spec.grid import PlannedCell, at_point, point_text, point_words
 from testbed.spec.model import Synchronised
 from testbed.trial.inputs import Digests, Inputs
+from testbed.trial.job_files import burst_s
 from testbed.trial.model import Network, Trial, shaper, work_of
 from testbed.trial.search import check as check_program
 from topologies.build import build as build_topology
@@ -194,6 +195,13 @@ def _check_timeout(network: Network, spec: Spec) -> None:
         raise SpecError(
             f"the timeout of {time_text(spec.timeout_s)} would end an iteration, which takes {time_text(least_s)} at "
             "least",
+            fix="give a longer timeout, or faster links",
+        )
+    measuring_s = burst_s(network.topology)
+    if measuring_s >= spec.timeout_s:
+        raise SpecError(
+            f"the timeout of {time_text(spec.timeout_s)} would end the burst that measures links, which takes "
+            f"{time_text(measuring_s)} on {network.arm.topology}",
             fix="give a longer timeout, or faster links",
         )
     if survives(network.scheme_text) and least_s >= spec.silence_s:

@@ -222,7 +222,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     written = {forest.nodes[worker]: files.samples(forest.nodes[worker]) for worker in forest.workers}
     _, around = observing.observe(trial, lab, files, train, written, [files.samples(name) for name in names])
     seen = Observed(
-        lines={name: supervise.read_checked(files.samples(name), most_said_bytes(trial)) for name in names},
+        lines={name: supervise.read_checked(files.samples(name), most_said_bytes(trial), trial.kind) for name in names},
         counters=around.counters,
         cpu=around.cpu,
         lab=around.lab,

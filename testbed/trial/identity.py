@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +32,9 @@ def identity(trial: Trial) -> str:
     topology, cost = trial.network.topology, trial.network.cost
     digest = hashlib.sha256(json.dumps(_settings(trial), sort_keys=True).encode())
     digest.update(repr((topology.nodes, topology.links, topology.panels)).encode())
-    arrays = trial.kind.encode(trial.network.forest) | {"routes": cost.link_bytes}
+    # A scheme of one's own as the spec names it: from elsewhere, its file has another path.
+    plan = replace(trial.network.forest, scheme=trial.network.arm.scheme or trial.network.forest.scheme)
+    arrays = trial.kind.encode(plan) | {"routes": cost.link_bytes}
     if trial.kind.writes_samples and trial.stragglers is not None:
         arrays |= vars(trial.stragglers)
     for name, array in arrays.items():

@@ -208,10 +208,7 @@ def probes(topology: Topology, addresses: Addresses, settings: LinkSettings) -> 
     """For each host, its NICs' part in :attr:`Topology.bursts`: where to send, and where to expect whose burst."""
     sends = {burst.src_link: burst for burst in topology.bursts}
     receives = {burst.dst_link ^ 1: burst for burst in topology.bursts}
-    slowest_bps = min((burst.rate_bps(topology) for burst in topology.bursts), default=1)
-    slowest_start_s = max(
-        (slow_start_s(burst.rate_bps(topology), burst.round_trip_s(topology)) for burst in topology.bursts), default=0.0
-    )
+    duration_s = burst_s(topology)
     found: dict[int, list[Probe]] = defaultdict(list)
     for link in sorted(sends.keys() & receives.keys()):
         out, back = sends[link], receives[link]
@@ -225,12 +222,20 @@ def probes(topology: Topology, addresses: Addresses, settings: LinkSettings) -> 
                 send_port=_probe_port(topology, out.dst_link ^ 1),
                 listen_port=_probe_port(topology, link),
                 rate_bps=round(back.rate_bps(topology) * back.arrives(topology, settings.loss)),
-                duration_s=max(PROBE_S, LEAST_PROBE_BITS / slowest_bps, slowest_start_s / SETTLE),
+                duration_s=duration_s,
                 pace_bps=round(PACE * way_bps) if way_bps < nic_bps else None,
                 datagram_bytes=settings.datagram_bytes,
             )
         )
     return {host: tuple(one) for host, one in found.items()}
+
+
+def burst_s(topology: Topology) -> float:
+    """How long the burst takes with which hosts measure their links."""
+    rates = [(burst.rate_bps(topology), burst.round_trip_s(topology)) for burst in topology.bursts]
+    starts_s = [slow_start_s(rate_bps, round_trip_s) for rate_bps, round_trip_s in rates]
+    slowest_bps = min((rate_bps for rate_bps, _ in rates), default=LEAST_PROBE_BITS)
+    return max(PROBE_S, LEAST_PROBE_BITS / slowest_bps, max(starts_s, default=0.0) / SETTLE)
 
 
 def slow_start_s(rate_bps: float, round_trip_s: float) -> float:

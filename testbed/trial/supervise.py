@@ -19,6 +19,7 @@ from testbed.lab.base import Exit, Lab, Launch
 from testbed.recovery.failover import Coordinator
 from testbed.trial.job_files import Files
 from testbed.trial.worker_lines import check_said, said
+from workloads.kinds.base import Kind
 
 POLL_S = 0.1
 GRACE_S = 5.0
@@ -178,8 +179,8 @@ def read(path: Path, most_bytes: int = MOST_BYTES) -> list[dict[str, Any]]:
         raise _not_samples(path, f"damaged, not JSON lines ({error})") from None
 
 
-def read_checked(path: Path, most_bytes: int) -> list[dict[str, Any]]:
-    """The same, each line with all that processes write of its kind.
+def read_checked(path: Path, most_bytes: int, of: Kind | None = None) -> list[dict[str, Any]]:
+    """The same, each line with all that processes write of its kind, in trials of the kind ``of``.
 
     Raises:
         TrialError: as :func:`read`, or a line is not as processes write it.
@@ -187,7 +188,7 @@ def read_checked(path: Path, most_bytes: int) -> list[dict[str, Any]]:
     lines = read(path, most_bytes)
     try:
         for line in lines:
-            check_said(line)
+            check_said(line, of)
     except ValueError as error:
         raise _not_samples(path, f"damaged ({error})") from None
     return lines

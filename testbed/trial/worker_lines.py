@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from testbed.files.foreign import LARGEST_NUMBER, parse_json
-from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Kind, Shape, check, is_number
+from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Shape, check, is_number
+from testbed.files.shape import Kind as Form
+from workloads.kinds.base import Kind
 
-_FINITE = Kind(
+_FINITE = Form(
     "finite number",
     lambda value: is_number(value) and math.isfinite(value) and abs(value) <= LARGEST_NUMBER,
 )
-_MOMENT = Kind("moment", lambda value: is_number(value) and 0 <= value < 1e12)
-_LOSS = Kind("number", is_number)
-_SKETCHES = Kind(
+_MOMENT = Form("moment", lambda value: is_number(value) and 0 <= value < 1e12)
+_LOSS = Form("number", is_number)
+_SKETCHES = Form(
     "list of sketches",
     lambda value: (
         isinstance(value, list)
@@ -25,7 +27,7 @@ _SKETCHES = Kind(
         )
     ),
 )
-_NUMBERS = ("compute_s", "overrun_s", "factor", "extra_s", "cpu_s", "wait_s", "sync_halted_s", "held_s")
+_NUMBERS = ("compute_s", "overrun_s", "factor", "extra_s", "cpu_s", "wait_s", "sync_halted_s")
 _SHAPES: Mapping[str, Mapping[str, Shape]] = {
     "hello": {"rank": COUNT, "node": COUNT, "device": NAME, "congestion_control": NAME},
     "probe": {
@@ -36,7 +38,7 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
     },
     "begin": {"time": _MOMENT},
     "iteration": {
-        **dict.fromkeys(("i", "rank", "node", "update", "version", "staleness"), COUNT),
+        **dict.fromkeys(("i", "rank", "node"), COUNT),
         **dict.fromkeys(("start", "ready", "sum", "end"), _MOMENT),
         **dict.fromkeys(_NUMBERS, _FINITE),
         "loss": _LOSS,
@@ -77,8 +79,8 @@ def said(line: bytes) -> dict[str, Any]:
     return found
 
 
-def check_said(line: Mapping[str, Any]) -> None:
-    """Hold a line against what processes write of its kind.
+def check_said(line: Mapping[str, Any], of: Kind | None = None) -> None:
+    """Hold a line against what processes write of its kind; ``of`` is the kind of trial, whose samples may say more.
 
     Raises:
         ValueError: it is of another kind, lacks something, or something in it is not what it should be.
@@ -89,7 +91,10 @@ def check_said(line: Mapping[str, Any]) -> None:
     lacking = [name for name in _NEEDED.get(kind, ()) if name not in line]
     if lacking:
         raise ValueError(f"a line of the kind {kind} has no {lacking[0]}")
-    check(line, _SHAPES[kind], kind)
-    strange = line.keys() - _SHAPES[kind].keys() - {"kind"} if kind == "iteration" else ()
+    shape = _SHAPES[kind]
+    if of is not None and kind == "iteration":
+        shape = {**shape, **dict.fromkeys(of.counts, COUNT), **dict.fromkeys(of.numbers, _FINITE)}
+    check(line, shape, kind)
+    strange = line.keys() - shape.keys() - {"kind"} if kind == "iteration" else ()
     if strange:  # each would be a column of the table of samples
         raise ValueError(f"a line of the kind iteration has {min(strange)!r:.40}")

@@ -147,6 +147,8 @@ class Kind:
         reference: what the trained weights are compared with; empty where that is plain SGD.
         notes: what a report says about its numbers where they mean something else than those of others, by the name of
             the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
+        counts: names of what its samples have besides those of all kinds: whole numbers,
+        numbers: and numbers.
         tools: what some of its trials need to be installed.
         abouts: what a reader should know of its own checks, which :meth:`Kind.judge` makes.
     """
@@ -159,6 +161,8 @@ class Kind:
     tells_resent = True
     reference = ""
     notes: Mapping[str, str] = {}
+    counts: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
     tools: Sequence[Tool] = ()
     abouts: Sequence[About] = ()
 

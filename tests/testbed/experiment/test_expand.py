@@ -69,8 +69,12 @@ FIELDS: dict[str, Any] = {
 @pytest.mark.parametrize("name", [one.name for one in fields(Forest)])
 def test_whatever_workers_get_of_a_forest_makes_another_trial(trial: Trial, name: str) -> None:
     """A scheme of one's own may change any of it."""
-    changed = replace(trial.network.forest, **{name: FIELDS[name]})
-    assert replace(trial, network=replace(trial.network, forest=changed)).identity != trial.identity
+    network = trial.network
+    if name == "scheme":
+        other = replace(network, arm=network.arm.model_copy(update={"scheme": FIELDS[name]}))
+    else:
+        other = replace(network, forest=replace(network.forest, **{name: FIELDS[name]}))
+    assert replace(trial, network=other).identity != trial.identity
     assert replace(trial, repeat=3).identity == trial.identity
 
 
@@ -133,3 +137,22 @@ def test_open_mpi_on_machines_is_refused_before_anything_is_touched(tmp_path: Pa
     assert trials(read(SPEC, "spec.yaml", tmp_path, [arms]))
     with pytest.raises(SpecError, match=r"arms.0: scheme openmpi: mpirun reaches the other hosts by ssh"):
         trials(read(SPEC, "spec.yaml", tmp_path, [arms, "lab=baremetal"]))
+
+
+def test_a_scheme_in_a_file_makes_the_same_trial_from_wherever_the_spec_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that goes on reads its spec from the run directory, and its files from the folder that it recorded."""
+    code = "from workloads.sync.schemes.ring import ring\n\ndef my(topology, tensor_sizes):\n    return ring(topology, [])"
+    (tmp_path / "mine.py").write_text(code)
+    text = SPEC.replace("scheme: ring", 'scheme: "./mine.py:my"')
+    monkeypatch.chdir(tmp_path)
+    here, there = (trials(read(text, "spec.yaml", folder))[-1] for folder in (Path(), tmp_path))
+    assert here.network.arm.scheme == "./mine.py:my"
+    assert here.identity == there.identity
+
+
+def test_links_that_take_longer_to_measure_than_the_timeout_are_refused() -> None:
+    with pytest.raises(SpecError) as error:
+        trials(read(SPEC, "spec.yaml", Path(), ["links.rate=50 kbit/s", "timeout=90 s", "workload.model=lenet5"]))
+    assert "the timeout of 1 min 30 s would end" in str(error.value)

@@ -19,7 +19,7 @@ SPEC = "halved.yaml"
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """The page's package, as files of an installed distribution, with its spec."""
-    blocks = dict(re.findall(r"```(python|toml|yaml)\n(.*?)```", PAGE.read_text(), re.S))
+    blocks = dict(re.findall(r"```(python|toml|yaml)(?: plugged)?\n(.*?)```", PAGE.read_text(), re.S))
     (tmp_path / "halving.py").write_text(blocks["python"])
     (tmp_path / SPEC).write_text(blocks["yaml"] + "retries: 0\nquiet: 0 s\n")
     ((group, points),) = tomllib.loads(blocks["toml"])["project"]["entry-points"].items()

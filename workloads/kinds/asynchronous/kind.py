@@ -44,6 +44,8 @@ class AsynchronousKind(ForestKind):
     name = "asynchronous"
     run_by = Asynchronous
     sums_together = False
+    counts = frozenset({"update", "version", "staleness"})
+    numbers = frozenset({"held_s"})
     abouts = (STALENESS,)
     notes = NOTES
     reference = "a single process that makes the server's updates in their order"

@@ -1,0 +1,93 @@
+"""A kind of trial, a workload and a check that an installed package adds: the very example of docs/extend/kind.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from analysis.load import load
+from testbed.base.errors import OutputError
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/extend/kind.md"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page's package, as files of an installed distribution, with its spec."""
+    folder, text = tmp_path_factory.mktemp("package"), PAGE.read_text()
+    for name, code in re.findall(r"`(\w+\.py)`[^\n]*:\n\n```python\n(.*?)```", text, re.S):
+        (folder / name).write_text(code)
+    (spec,) = re.findall(r"```yaml plugged\n(.*?)```", text, re.S)
+    (folder / "spec.yaml").write_text(spec + "retries: 0\nquiet: 0 s\n")
+    (points,) = re.findall(r"```toml\n(.*?)```", text, re.S)
+    info = folder / "stepwise-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stepwise\nVersion: 1.0\n")
+    groups = tomllib.loads(points)["project"]["entry-points"]
+    lines = [[f"[{group}]", *(f"{name} = {of}" for name, of in named.items())] for group, named in groups.items()]
+    (info / "entry_points.txt").write_text("\n".join("\n".join(some) for some in lines) + "\n")
+    return folder
+
+
+def called(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(folder), str(ROOT)])
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "testbed", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_plan_and_forest_know_the_kind(package: Path) -> None:
+    planned = called(package, "plan", "spec.yaml")
+    assert planned.returncode == 0, planned.stderr
+    assert "lockstep-stepwise-star3-b1" in planned.stdout
+    drawn = called(package, "forest", "./lockstep.py:stepwise", "star(hosts=3)")
+    assert "lockstep     workers wait for each other after each sum" in drawn.stdout
+    refused = called(package, "plan", "spec.yaml", "--set", "perturb=[{kind: circuits, flip: all}]")
+    assert "fix: " in refused.stderr
+
+
+@pytest.fixture(scope="module")
+def run(package: Path) -> Path:
+    done = called(package, "run", "spec.yaml", "--out", "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return package / "out"
+
+
+@pytest.mark.lab
+def test_a_run_has_its_samples_sums_and_checks(run: Path) -> None:
+    ours, other = (
+        json.loads((run / f"trials/{name}-star3-b1.json").read_text()) for name in ("lockstep-stepwise", "ring")
+    )
+    assert (ours["moves"], ours["kind"]) == ("lockstep", "constant")
+    assert ours["sums"] == {"checked_elements": 3 * 6 * 200_000, "wrong_elements": 0}
+    looked = [[check["name"] for check in one["fidelity"]["checks"]] for one in (ours, other)]
+    assert ["patience" in names for names in looked] == [True, False]
+
+
+@pytest.mark.lab
+def test_resume_compare_and_report_know_the_kind(package: Path, run: Path) -> None:
+    assert "In lockstep, GST ends before the barrier." in (run / "report.html").read_text()
+    assert called(package, "run", "--resume", "out").returncode == 0
+    compared = called(package, "compare", "out", "out")
+    assert compared.returncode == 0, compared.stdout + compared.stderr
+    assert called(package, "report", "out", "--format", "md").returncode == 0
+
+
+@pytest.mark.lab
+def test_without_the_package_a_report_says_what_is_missing(run: Path) -> None:
+    with pytest.raises(OutputError, match="there is no kind of trial 'lockstep'; there is forest, library"):
+        load(run)
