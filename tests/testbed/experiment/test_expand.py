@@ -143,7 +143,7 @@ def test_a_scheme_in_a_file_makes_the_same_trial_from_wherever_the_spec_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that goes on reads its spec from the run directory, and its files from the folder that it recorded."""
-    code = "from workloads.sync.schemes.ring import ring\n\ndef my(topology, tensor_sizes):\n    return ring(topology, [])"
+    code = "from workloads.sync.schemes.ring import ring\n\ndef my(net, tensor_sizes):\n    return ring(net, [])"
     (tmp_path / "mine.py").write_text(code)
     text = SPEC.replace("scheme: ring", 'scheme: "./mine.py:my"')
     monkeypatch.chdir(tmp_path)
