@@ -16,7 +16,6 @@ import pytest
 import yaml
 
 from testbed.experiment.expand import trials
-from testbed.lab import netns
 from testbed.spec import read
 
 from .. import malformed
@@ -36,10 +35,10 @@ class BuiltError(Exception):
 def refuse(testbed: Callable[..., Called], spec_file: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
     """Run a spec whose lab cannot start; whether it was refused before."""
 
-    def no_lab() -> None:
+    def no_lab(**_: object) -> None:
         raise BuiltError
 
-    monkeypatch.setattr(netns, "NetnsLab", no_lab)
+    monkeypatch.setattr("testbed.lab.netns.lab.NetnsLab", no_lab)
     malformed.surroundings(spec_file.parent)
     testbed("plan", "spec.yaml")  # imports take time, and memory
 
