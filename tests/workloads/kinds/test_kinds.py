@@ -1,0 +1,96 @@
+"""A kind of trial is known to its own folder and to the registry, and says all that a kind can say."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import testbed
+from testbed.base.errors import OutputError
+from topologies.build import build as build_topology
+from workloads import kinds
+from workloads.sync.schemes import build
+
+ROOT = Path(testbed.__file__).parents[1]
+FOLDERS = tuple(f"workloads.kinds.{name}" for name in kinds.BUILT_IN)
+REGISTRATION = {
+    "workloads/sync/schemes/registry.py": "schemes of all kinds are registered there",
+    "analysis/papers/mlfabric_theory.py": "what the paper states is about that kind",
+}
+
+
+def outside() -> Iterator[Path]:
+    """Our modules without the kinds' own."""
+    for package in ("testbed", "topologies", "workloads", "analysis"):
+        for path in (ROOT / package).rglob("*.py"):
+            name = path.relative_to(ROOT).as_posix()
+            if not name.startswith("workloads/kinds/") and name not in REGISTRATION:
+                yield path
+
+
+def test_nothing_else_imports_a_kind() -> None:
+    found = [f"{path}: {name}" for path in outside() for name in _imported(ast.parse(path.read_text()))]
+    assert [one for one in found if one.split(": ")[1].startswith(FOLDERS)] == []
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_nothing_else_asks_for_a_kind_by_its_name() -> None:
+    asked = [f"{path}:{line}" for path in outside() for line in _compared(ast.parse(path.read_text()))]
+    assert asked == []
+
+
+def _compared(tree: ast.Module) -> Iterator[int]:
+    """Lines in which something is compared with a kind's name, or matched against it."""
+    for node in ast.walk(tree):
+        parts: list[ast.AST] = []
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            parts = [node.value]
+        texts = [one for part in parts for one in ast.walk(part) if isinstance(one, ast.Constant)]
+        yield from (text.lineno for text in texts if text.value in kinds.BUILT_IN)
+
+
+def test_the_folders_are_the_kinds() -> None:
+    folders = {path.parent.name for path in (ROOT / "workloads/kinds").glob("*/__init__.py")}
+    assert folders == set(kinds.BUILT_IN) == {kinds.named(name).name for name in kinds.BUILT_IN}
+
+
+def test_a_kind_that_nobody_has_is_named() -> None:
+    with pytest.raises(OutputError, match="there is no kind of trial 'gossip'; there is forest, library, asynchronous"):
+        kinds.named("gossip")
+
+
+@pytest.mark.parametrize(
+    ("record", "name"),
+    [
+        ({"moves": "library"}, "library"),
+        ({"kind": "command", "metrics": {"jct_s": 1.0}}, "command"),
+        ({"kind": "train", "metrics": {"staleness_max": 3.0}}, "asynchronous"),
+        ({"kind": "train", "metrics": {"staleness_max": None}}, "forest"),
+        ({"kind": "profile", "metrics": None}, "forest"),
+    ],
+)
+def test_older_records_are_known_by_what_is_in_them(record: dict[str, object], name: str) -> None:
+    assert kinds.of_record(record).name == name
+
+
+@pytest.mark.parametrize(
+    ("scheme", "name"), [("ring", "forest"), ("gloo", "library"), ("ssp(staleness=2)", "asynchronous")]
+)
+def test_a_plan_comes_back_from_its_file_as_the_kind_that_it_is_of(scheme: str, name: str, tmp_path: Path) -> None:
+    plan = build(scheme, build_topology("star(hosts=4)", rate_bps=10**9), [])
+    kinds.save(plan, tmp_path / "plan")
+    again = kinds.load(tmp_path / "plan")
+    assert (again.kind, again.run_by) == (name, plan.run_by)
+    assert kinds.of(again) is kinds.named(name)
