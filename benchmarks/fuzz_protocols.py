@@ -39,6 +39,7 @@ from testbed.lab.baremetal import answers
 from testbed.lab.baremetal.clock import Clock
 from testbed.lab.baremetal.connection import Connection
 from testbed.lab.baremetal.fleet import Fleet
+from testbed.lab.base import Command
 from testbed.lab.docker.wire import Wire, WireClosedError
 from topologies.build import build as build_topology
 from workloads.job import Peer
@@ -302,7 +303,7 @@ class NoLab:
     def fileno(self) -> int:
         return -1
 
-    def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> reach.Command:
+    def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Command:
         raise LabError(f"{node} does not run {command[0]}, into {files}")
 
 

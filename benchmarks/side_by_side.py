@@ -21,23 +21,27 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import ending
 import numpy as np
-from workloads.sync.synchroniser import Synchroniser, connect
 
 from testbed.lab.base import Completed, LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.trial.model import shaper
 from topologies.addressing import plan
 from topologies.build import build as build_topology
+from workloads import kinds
 from workloads.job import Compute, Job, Meeting, Peer, Training
-from workloads.sync.chunks import cut
 from workloads.sync.cost import cost
 from workloads.sync.flows import neighbours
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build
+from workloads.sync.session import Session
+from workloads.tasks.base import Participant
 
 RATE_BPS = 200_000_000
 CHUNK_BYTES = 128 * 2**10
@@ -138,12 +142,13 @@ def member(folder: Path, rank: int) -> None:
     times: dict[str, list[list[float]]] = {name: [] for name in names}
     with ExitStack() as stack:
 
-        def opened(number: int, contender: str, gradient: np.ndarray) -> Synchroniser:
+        def opened(number: int, contender: str, gradient: np.ndarray) -> Session:
             scheme, _, chunk_bytes = contender.partition("@")
             forest = build(scheme, topology, [])
             job = _job(folder, rank, addresses, forest, PORT + 1000 * number)
-            table = cut(forest, len(gradient), [(0, len(gradient))], int(chunk_bytes or CHUNK_BYTES))
-            return stack.enter_context(connect(job, forest, table, gradient))
+            job = replace(job, buckets=((0, len(gradient)),), chunk_bytes=int(chunk_bytes or CHUNK_BYTES))
+            part = cast("Participant", SimpleNamespace(gradient=gradient))  # a session needs no more of it
+            return stack.enter_context(kinds.of(forest).join(job, forest, part, lambda: None))
 
         control = opened(0, "ring", np.zeros(len(addresses), np.float32))
         gradient = np.empty(config["floats"], np.float32)
@@ -156,7 +161,7 @@ def member(folder: Path, rank: int) -> None:
 
 
 def _job(folder: Path, rank: int, addresses: Sequence[str], forest: Forest, port: int) -> Job:
-    """As much of a job as a synchroniser needs."""
+    """As much of a job as a session needs."""
     local = "127.0.0.1" if addresses[0].startswith("127.") else addresses[rank]
     return Job(
         trial="side by side",
@@ -181,7 +186,7 @@ def _job(folder: Path, rank: int, addresses: Sequence[str], forest: Forest, port
     )
 
 
-def _one(control: Synchroniser, side: Synchroniser, values: np.ndarray, rank: int, world: int) -> list[float]:
+def _one(control: Session, side: Session, values: np.ndarray, rank: int, world: int) -> list[float]:
     """[ready, sum] of one all-reduce of rank + 1 everywhere."""
     values[:] = rank + 1
     control.barrier(WAIT_S)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import WorkerError
 from workloads.sync.chunks import ChunkTable
+from workloads.sync.session import Session
 
 _SIOCGIFADDR = 0x8915
 _CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
@@ -35,9 +36,21 @@ def interface_of(address: str) -> str:
     raise WorkerError(f"no interface here has the address {address}", fix="let the harness write the job again")
 
 
-def congestion_control() -> str:
-    """The default of this network namespace, which sockets of a library take."""
-    return _CONGESTION_CONTROL.read_text().strip()
+class LibrarySession(Session):
+    """What no library tells, and what each takes from its network namespace."""
+
+    @property
+    def congestion_control(self) -> str:
+        """The default of this network namespace, which sockets of a library take."""
+        return _CONGESTION_CONTROL.read_text().strip()
+
+    @property
+    def wire_bytes(self) -> None:
+        """A library does not say."""
+
+    @property
+    def sent(self) -> None:
+        """A library does not say."""
 
 
 def bucket_spans(table: ChunkTable, gradient: NDArray[np.float32]) -> list[NDArray[np.float32]]:

@@ -17,28 +17,14 @@ from torch.distributed.rendezvous import rendezvous
 
 from testbed.base.errors import WorkerError
 from workloads.job import Job
-from workloads.kinds.library.common import bucket_spans, congestion_control, interface_of
+from workloads.kinds.library.common import LibrarySession, bucket_spans, interface_of
 from workloads.kinds.library.plan import Library
 from workloads.sync.chunks import ChunkTable
-from workloads.sync.session import Session
 
 
-class Gloo(Session):
+class Gloo(LibrarySession):
     """A rank of a process group (see :class:`workloads.sync.session.Session`). Gloo works in threads of its
     own, so buckets are on their way while the backward pass goes on."""
-
-    @property
-    def congestion_control(self) -> str:
-        """The default of this network namespace."""
-        return congestion_control()
-
-    @property
-    def wire_bytes(self) -> None:
-        """Gloo does not say."""
-
-    @property
-    def sent(self) -> None:
-        """Gloo does not say."""
 
     def __init__(self, job: Job, library: Library, table: ChunkTable, gradient: NDArray[np.float32]) -> None:
         """

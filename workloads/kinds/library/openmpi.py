@@ -31,11 +31,10 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import TrialTimeoutError, WorkerError
 from workloads.job import Job, Meeting
-from workloads.kinds.library.common import bucket_spans, congestion_control, interface_of
+from workloads.kinds.library.common import LibrarySession, bucket_spans, interface_of
 from workloads.kinds.library.handover import MEETING_PLACE
 from workloads.kinds.library.plan import Library
 from workloads.sync.chunks import ChunkTable
-from workloads.sync.session import Session
 
 HANDOVER = Path(__file__).with_name("handover.py")
 _RETRY_S = 0.1
@@ -43,23 +42,10 @@ _END_S = 20.0
 """How long mpirun may take to end after the last rank has."""
 
 
-class OpenMpi(Session):
+class OpenMpi(LibrarySession):
     """A rank of MPI_COMM_WORLD (see :class:`workloads.sync.session.Session`). ``MPI_Allreduce`` blocks, so
     :meth:`start` returns when the bucket's sum is there. Nothing limits how long it waits for a rank that hangs; the
     harness notices that nothing is written."""
-
-    @property
-    def congestion_control(self) -> str:
-        """The default of this network namespace."""
-        return congestion_control()
-
-    @property
-    def wire_bytes(self) -> None:
-        """Open MPI does not say."""
-
-    @property
-    def sent(self) -> None:
-        """Open MPI does not say."""
 
     def __init__(self, job: Job, library: Library, table: ChunkTable, gradient: NDArray[np.float32]) -> None:
         """
