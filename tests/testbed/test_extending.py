@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -15,8 +13,8 @@ import pytest
 from analysis.load import load
 from testbed.base import exits
 from testbed.base.errors import OutputError
+from tests.packages import ROOT, install, python
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/extend/kind.md"
 
 
@@ -29,26 +27,12 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (spec,) = re.findall(r"```yaml plugged\n(.*?)```", text, re.S)
     (folder / "spec.yaml").write_text(spec + "retries: 0\nquiet: 0 s\n")
     (points,) = re.findall(r"```toml\n(.*?)```", text, re.S)
-    info = folder / "stepwise-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stepwise\nVersion: 1.0\n")
-    groups = tomllib.loads(points)["project"]["entry-points"]
-    lines = [[f"[{group}]", *(f"{name} = {of}" for name, of in named.items())] for group, named in groups.items()]
-    (info / "entry_points.txt").write_text("\n".join("\n".join(some) for some in lines) + "\n")
+    install(folder, tomllib.loads(points)["project"]["entry-points"])
     return folder
 
 
 def called(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(folder), str(ROOT)])
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "testbed", *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return python(folder, "-m", "testbed", *words)
 
 
 def test_plan_and_forest_know_the_kind(package: Path) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +17,7 @@ from testbed.base.errors import UsageError
 from testbed.base.plugins import plugged
 from testbed.lab import BUILT_IN
 from testbed.lab.choice import DEFAULT, built_in, of_inventory, opener, place_of, places
+from tests.packages import install, python
 
 ROOT = Path(testbed.__file__).parents[1]
 LABS = ROOT / "testbed" / "lab"
@@ -108,24 +107,11 @@ def example(tmp_path: Path) -> Path:
 
 
 def _install(folder: Path, labs: dict[str, str]) -> None:
-    info = folder / "other-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
-    points = "\n".join(f"{name} = {value}" for name, value in labs.items())
-    (info / "entry_points.txt").write_text(f"[testbed.labs]\n{points}\n")
+    install(folder, {"testbed.labs": labs})
 
 
 def _python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Python with what is installed in ``folder``."""
-    return subprocess.run(
-        [sys.executable, *words],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return python(folder, *words, cwd=ROOT)
 
 
 SPEC = """\

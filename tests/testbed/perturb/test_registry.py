@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from tests.packages import install, python
 
 PAGE = Path(__file__).parents[3] / "docs/extend/perturbation.md"
 SPEC = "halved.yaml"
@@ -22,31 +21,8 @@ def package(tmp_path: Path) -> Path:
     blocks = dict(re.findall(r"```(python|toml|yaml)(?: plugged)?\n(.*?)```", PAGE.read_text(), re.S))
     (tmp_path / "halving.py").write_text(blocks["python"])
     (tmp_path / SPEC).write_text(blocks["yaml"] + "retries: 0\nquiet: 0 s\n")
-    ((group, points),) = tomllib.loads(blocks["toml"])["project"]["entry-points"].items()
-    install(tmp_path, group, points)
+    install(tmp_path, tomllib.loads(blocks["toml"])["project"]["entry-points"])
     return tmp_path
-
-
-def install(folder: Path, group: str, points: dict[str, str]) -> None:
-    info = folder / "halving-1.0.dist-info"
-    info.mkdir(exist_ok=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: halving\nVersion: 1.0\n")
-    lines = [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
-    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
-
-
-def python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A process of its own: kinds are found once, when testbed is imported."""
-    path = os.pathsep.join([str(folder), str(PAGE.parents[2])])
-    return subprocess.run(
-        [sys.executable, "-P", *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def test_a_spec_can_have_it(package: Path) -> None:
@@ -90,7 +66,7 @@ def test_the_module_of_a_kind_may_be_imported_first(package: Path) -> None:
     ],
 )
 def test_what_is_no_kind_of_that_name_is_refused(package: Path, points: dict[str, str], problem: str) -> None:
-    install(package, "testbed.perturbations", points)
+    install(package, {"testbed.perturbations": points})
     done = python(package, "-m", "testbed", "plan", SPEC)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {problem}")

@@ -1,0 +1,33 @@
+"""Packages for tests to install: the files of a distribution, and processes that see it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def install(folder: Path, groups: Mapping[str, Mapping[str, str]]) -> None:
+    """Make a distribution of a folder, with these entry points by group; modules are files that lie there."""
+    info = folder / "other-1.0.dist-info"
+    info.mkdir(exist_ok=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    lines = [[f"[{group}]", *(f"{name} = {of}" for name, of in points.items())] for group, points in groups.items()]
+    (info / "entry_points.txt").write_text("".join("\n".join([*some, ""]) for some in lines))
+
+
+def python(folder: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Python in a process of its own that sees what is installed in ``folder``: entry points are looked up once."""
+    return subprocess.run(
+        [sys.executable, "-P", *words],
+        cwd=cwd or folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
