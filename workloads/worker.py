@@ -63,7 +63,7 @@ def prepare(*, torch: bool) -> None:
     """Import what jobs need, so that processes that are forked from this one need not; ``torch`` is for training."""
     for name in kinds.BUILT_IN:
         kinds.named(name).prepare()
-    for name, uses_torch in tasks.BUILT_IN.items():
+    for name, (_, uses_torch) in tasks.BUILT_IN.items():
         if torch or not uses_torch:
             tasks.module(name)
     if torch:

@@ -23,6 +23,7 @@ from testbed.machine.calm import Lookout
 from testbed.spec import Source
 from testbed.trial.execute import execute
 from testbed.trial.model import Trial
+from workloads.kinds import kinds
 
 Announce = Callable[[Sequence[Trial]], Lines]
 """Makes the reporter, once it is known which trials are to run."""
@@ -70,6 +71,7 @@ class Experiment:
         """
         self.source = source
         self._lacking = lacking
+        kinds()  # one of another package that cannot be imported is told now, and not after the first trial
         self._plan = Planned(source, part, only, most_rounds)
         self._most_rounds = most_rounds
         self.congestion_controls = list(

@@ -127,18 +127,19 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
     topology, forest, kind = trial.network.topology, trial.network.forest, trial.kind
     addresses, port = plan(topology), kind.meeting_port(forest)
     bursts = probes(topology, addresses, link_settings(trial.spec))
-    rank = {node: r for r, node in enumerate(forest.workers)}
+    ranks = {name: rank for rank, name in zip(range(len(forest.workers)), trial.processes, strict=False)}
+    measures = {node: name for name, node in reversed(trial.processes.items())}  # its links: the first of each node
     for name, node in trial.processes.items():
         yield Job(
             trial=trial.id,
             node=node,
             name=name,
-            rank=rank.get(node),
+            rank=ranks.get(name),
             world=len(forest.workers),
             forest=str(files.forest),
             peers=tuple(peer(addresses, node, other) for other in kind.neighbours(forest, node)),
             training=trial.training,
-            compute=_compute(trial, rank.get(node)),
+            compute=_compute(trial, ranks.get(name)),
             overlap=trial.work.overlap,
             buckets=trial.network.gradient.buckets,
             priority=trial.work.priority == "layer",
@@ -147,11 +148,11 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
             start_timeout_s=trial.spec.start_timeout_s,
             timeout_s=trial.spec.timeout_s,
             samples=str(files.samples(name)),
-            weights=str(files.weights(name)) if rank.get(node) == 0 else None,
-            probes=bursts.get(node, ()),
+            weights=str(files.weights(name)) if ranks.get(name) == 0 else None,
+            probes=bursts.get(node, ()) if measures[node] == name else (),
             failover=Failover(0, str(files.generation(0)), trial.spec.silence_s) if trial.survives else None,
             meeting=None if port is None else _meeting(forest, addresses, node, files, port),
-            jitter=_jitter(trial, node) if node in rank else None,
+            jitter=_jitter(trial, node) if name in ranks else None,
         )
 
 

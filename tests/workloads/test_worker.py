@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -420,3 +421,17 @@ def test_a_missing_job_file_fails_with_a_traceback(capsys: pytest.CaptureFixture
         signal.signal(signal.SIGTERM, before[0])
         signal.signal(signal.SIGINT, before[1])
     assert "none.json" in capsys.readouterr().err
+
+
+def test_reading_a_job_takes_no_torch(tmp_path: Path) -> None:
+    """The harness reads jobs, too, when a node has died."""
+    cluster = Cluster(tmp_path)
+    cluster.write("star(hosts=2)", "ring")
+    cluster.jobs[0].save(tmp_path / "job.json")
+    script = (
+        "import sys; from pathlib import Path; from workloads.job import Job; Job.load(Path(sys.argv[1]));"
+        "print('torch' in sys.modules)"
+    )
+    words = [sys.executable, "-c", script, str(tmp_path / "job.json")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

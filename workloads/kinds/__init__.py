@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.base.errors import OutputError
+from testbed.base.errors import OutputError, UsageError
 from testbed.base.plugins import with_plugged
 from topologies.model import Topology
 from workloads.kinds.base import Kind
@@ -81,10 +81,21 @@ def of_record(record: Mapping[str, Any]) -> Kind:
 
 def measures_of(columns: Iterable[str]) -> Measures:
     """What the times mean in a table of samples that has these columns: those of the kind whose own columns are among
-    them, and of several the one with the most."""
+    them, and of several the one with the most.
+
+    Raises:
+        UsageError: two kinds have the same columns, and other meanings.
+    """
     there = set(columns)
-    fitting = [kind.measures for kind in kinds().values() if kind.measures.columns <= there]
-    return max(fitting, key=lambda measures: len(measures.columns))
+    fitting = [kind for kind in kinds().values() if kind.measures.columns <= there]
+    found = max(fitting, key=lambda kind: len(kind.measures.columns))
+    for other in fitting:
+        if other.measures.columns == found.measures.columns and type(other.measures) is not type(found.measures):
+            raise UsageError(
+                f"the kinds of trial {found.name} and {other.name} give the same columns of samples another meaning",
+                fix=f"let samples of {other.name} have a column of their own, or uninstall the package that adds it",
+            )
+    return found.measures
 
 
 def verify(plan: Forest, topology: Topology) -> None:

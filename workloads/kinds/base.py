@@ -282,7 +282,7 @@ class Kind:
 
     def processes(self, plan: Forest) -> dict[str, int]:
         """The node of each process, by the process's name (:mod:`testbed.base.process_names`): workers by rank, then
-        the others. Here, one on each node that takes part, which has the node's name."""
+        the others. A worker has its node's name. Here, each node that takes part has one process."""
         others = sorted({node for pair in self.pairs(plan) for node in pair} - set(plan.workers))
         return {plan.nodes[node]: node for node in (*plan.workers, *others)}
 

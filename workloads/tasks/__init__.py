@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.plugins import plugged
-from workloads.job import Job, Task
+from workloads.job import Job, Replay, Task, Training
 from workloads.kinds.base import Kind
 from workloads.tasks.base import Participant
 
-BUILT_IN = {"train": True, "profile": False}
-"""By name, whether it uses PyTorch."""
+BUILT_IN: dict[str, tuple[type[Task], bool]] = {"train": (Training, True), "profile": (Replay, False)}
+"""By name, what a job says of it, and whether its module imports PyTorch. The harness reads jobs, too, and has no use
+for PyTorch."""
 Floats = NDArray[np.float32]
 
 
@@ -48,7 +49,9 @@ def module(name: str) -> TaskModule:
 def load(told: Mapping[str, Any]) -> Task:
     """A task from what a job's file says of it."""
     listed = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
-    return module(told["kind"]).TASK(**listed)
+    kind = told["kind"]
+    task = BUILT_IN[kind][0] if kind in BUILT_IN else module(kind).TASK
+    return task(**listed)
 
 
 def take_part(job: Job, rank: int, kind: Kind) -> Participant:

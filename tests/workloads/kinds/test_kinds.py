@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import testbed
-from testbed.base.errors import OutputError
+from testbed.base.errors import OutputError, UsageError
 from topologies.build import build as build_topology
 from workloads import kinds
+from workloads.kinds.measures import Measures
 from workloads.sync.schemes import build
 
 ROOT = Path(testbed.__file__).parents[1]
@@ -94,3 +95,20 @@ def test_a_plan_comes_back_from_its_file_as_the_kind_that_it_is_of(scheme: str, 
     again = kinds.load(tmp_path / "plan")
     assert (again.kind, again.run_by) == (name, plan.run_by)
     assert kinds.of(again) is kinds.named(name)
+
+
+def test_the_same_columns_mean_the_same_in_all_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or numbers would be computed with the meaning of whichever kind comes first."""
+
+    class Other(Measures):
+        noun = "turn"
+
+    class Turns(type(kinds.named("forest"))):  # type: ignore[misc]
+        name = "turns"
+        measures = Other()
+
+    known = {**kinds.kinds(), "turns": Turns()}
+    monkeypatch.setattr(kinds, "kinds", lambda: known)
+    with pytest.raises(UsageError, match="the kinds of trial forest and turns give the same columns"):
+        kinds.measures_of(["iteration", "rank"])
+    assert kinds.measures_of(["iteration", "rank", "update"]).noun == "round"
