@@ -14,7 +14,7 @@ from testbed.lab.baremetal.inventory import Host
 from testbed.lab.base import Launch, Program
 
 INTERFACES = "eth"
-"""How a topology's ports are called in what workers are told, see :func:`testbed.trial.command.launches`."""
+"""How a topology's ports are called in what workers are told, see :func:`testbed.trial.programs.launches`."""
 Files = dict[str, tuple[bytes, int]]
 """By name there, content and mode."""
 
