@@ -135,7 +135,7 @@ def network(arm: Arm, spec: Spec, sent: Gradient | None, folder: Path, built: Bu
     """
     topology_text, topology = _topology(arm, spec, folder, built)
     if sent is None:
-        plan = kinds.own_plan(spec.workload.brings, topology)
+        plan = kinds.named(spec.workload.brings).own_plan(topology)
         found = Network(arm, topology_text, plan.scheme, topology, plan, kinds.cost(plan, topology, 0.0), NOTHING)
         check_perturbations(arm, spec, topology, plan, folder)
         return found

@@ -59,15 +59,6 @@ def of(plan: Forest) -> Kind:
     return named(plan.kind)
 
 
-def own_plan(name: str, topology: Topology) -> Forest:
-    """The plan of a kind that takes no scheme.
-
-    Raises:
-        SchemeError: it cannot use this topology.
-    """
-    return named(name).own_plan(topology)
-
-
 def of_record(record: Mapping[str, Any]) -> Kind:
     """The kind of trial that a record is of. Older records do not name it.
 

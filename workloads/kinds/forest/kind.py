@@ -10,7 +10,7 @@ import numpy as np
 
 from testbed.base.errors import SpecError
 from topologies.model import Topology
-from workloads.job import LARGEST
+from workloads.job import LARGEST, Replay
 from workloads.kinds.base import Asked, Floats, Kind, Told
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, Releases, cost
@@ -88,20 +88,11 @@ class ForestKind(Kind):
     def values(self, job: Job, rank: int) -> Values:
         from workloads.replay import Values
 
-        return Values(job.buckets[-1][1], job.training.seed, rank, job.world, self.rounding_of(job))
+        work = job.training
+        assert isinstance(work, Replay)  # the one task with values
+        return Values(job.buckets[-1][1], work.seed, rank, job.world, work.tolerance)
 
-    @staticmethod
-    def rounding_of(job: Job) -> float:
-        """By how much an element of a right sum may be off, as the job says."""
-        return float(getattr(job.training, "tolerance", 0.0))
-
-    def told(
-        self,
-        plan: Forest,
-        samples: pd.DataFrame,
-        done: Sequence[Mapping[str, Any]],
-        iterations: int,
-    ) -> Told:
+    def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
         return Told(samples)
 
 
