@@ -68,7 +68,8 @@ class Listener:
         self._doors = {name: Door(name, _listen(str(self._folder / str(i)))) for i, name in enumerate(names)}
         self._paths = {name: str(self._folder / str(i)) for i, name in enumerate(names)}
         self._wake, self._waker = socket.socketpair()
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     def path(self, name: str) -> str:
         """The socket of a host."""
@@ -92,8 +93,10 @@ class Listener:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def close(self) -> None:
+        """Returns when nobody can arrive any more and all sockets but those of containers that arrived are closed."""
         self.hide()
         self._waker.close()
+        self._thread.join()
 
     @staticmethod
     def folders() -> list[tuple[Path, Owner]]:
