@@ -61,7 +61,7 @@ def main() -> int:
                     rows.append([topology, scheme, "-", "-", "-"])
                     continue
                 trial = trial_of(rung, last_bps)
-                asked = [rate_text(lab_rate_bps(trial.spec)), rate_text(in_all_bps(trial.network))]
+                asked = [rate_text(lab_rate_bps(trial.spec)), rate_text(in_all_bps(trial.job.cost))]
                 rows.append([topology, scheme, *asked, f"{ratios[last_bps]:.3f}"])
     print(columns(("network", "scheme", "links up to", "in all", "GST there"), rows, left=2))
     return 0

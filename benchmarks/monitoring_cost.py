@@ -54,14 +54,14 @@ quiet: 0 s
 
 def measure(watched: bool) -> dict[str, Any]:
     """The record of one trial."""
-    written = job_files.jobs
+    written = job_files.assignments
 
     def unwatched(*arguments: Any) -> Iterator[Job]:
         yield from (replace(job, watched=False) for job in written(*arguments))
 
     with tempfile.TemporaryDirectory() as folder, ExitStack() as changes:
         if not watched:
-            changes.enter_context(mock.patch.object(job_files, "jobs", unwatched))
+            changes.enter_context(mock.patch.object(job_files, "assignments", unwatched))
             changes.enter_context(mock.patch.object(monitor, "PERIOD_S", NEVER_S))
             changes.enter_context(mock.patch.object(spot_checks, "mean_s", return_value=NEVER_S))
         source = read(SPEC, "monitoring", Path())

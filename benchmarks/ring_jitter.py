@@ -46,24 +46,21 @@ def measure() -> list[tuple[Trial, float, str]]:
 
 def sigma_s(trial: Trial) -> float:
     """The jitter of each step."""
-    return sum(max(by_host.values()) for by_host in trial.jitter)
+    return sum(max(by_host.values()) for by_host in trial.network.jitter)
 
 
 def main() -> int:
     """Print the table and the fit; 0 when the target is reached."""
     found = measure()
     form = np.array(
-        [
-            [t.network.world, 1.0, t.network.world * sigma_s(t) * math.sqrt(2 * math.log(t.network.world))]
-            for t, *_ in found
-        ]
+        [[t.job.world, 1.0, t.job.world * sigma_s(t) * math.sqrt(2 * math.log(t.job.world))] for t, *_ in found]
     )
     gst = np.array([one for _, one, _ in found])
     weights, *_ = np.linalg.lstsq(form, gst, rcond=None)
     fitted = form @ weights
     r2 = 1 - float(((gst - fitted) ** 2).sum() / ((gst - gst.mean()) ** 2).sum())
     rows = [
-        [str(t.network.world), f"{sigma_s(t) * 1e3:g} ms", f"{one * 1e3:.1f} ms", f"{fit * 1e3:.1f} ms", verdict]
+        [str(t.job.world), f"{sigma_s(t) * 1e3:g} ms", f"{one * 1e3:.1f} ms", f"{fit * 1e3:.1f} ms", verdict]
         for (t, one, verdict), fit in zip(found, fitted, strict=True)
     ]
     print(columns(("workers", "sigma", "GST", "fit", "verdict"), rows))

@@ -31,7 +31,7 @@ import numpy as np
 
 from testbed.lab.base import Completed, LinkSettings
 from testbed.lab.netns import NetnsLab
-from testbed.trial.model import shaper
+from testbed.trial.network import shaper
 from topologies.addressing import plan
 from topologies.build import build as build_topology
 from workloads import kinds
@@ -164,7 +164,6 @@ def _job(folder: Path, rank: int, addresses: Sequence[str], forest: Forest, port
     """As much of a job as a session needs."""
     local = "127.0.0.1" if addresses[0].startswith("127.") else addresses[rank]
     return Job(
-        trial="side by side",
         node=rank,
         name=f"h{rank}",
         rank=rank,

@@ -79,7 +79,6 @@ def _jobs(topology: Topology, forest: Forest, folder: Path) -> Iterator[Launch]:
     for rank, node in enumerate(forest.workers):
         name = forest.nodes[node]
         job = Job(
-            trial="start",
             node=node,
             name=name,
             rank=rank,

@@ -167,7 +167,6 @@ class StepJitter:
 class Job:
     """One process of one trial. Paths are as the process sees them."""
 
-    trial: str
     node: int
     name: str
     rank: int | None

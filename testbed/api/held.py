@@ -13,21 +13,20 @@ from testbed.api import labs
 from testbed.capacity.fit import fit
 from testbed.interactive import hold
 from testbed.lab.place import Opening
-from testbed.spec import Source, load
-from testbed.trial.model import Network
+from testbed.spec import load
+from testbed.trial.model import Trial
 
 
 @dataclass(frozen=True)
 class Held:
     """A network to hold, and how its lab is opened."""
 
-    network: Network
-    source: Source
+    trial: Trial
     opening: Opening
 
     def hold(self, *, command_line: bool = False, for_program: bool = False) -> None:
         """Build it, and answer ``testbed exec`` (:func:`testbed.interactive.hold.hold`)."""
-        hold.hold(self.network, self.source.spec, self.opening, command_line=command_line, for_program=for_program)
+        hold.hold(self.trial, self.opening, command_line=command_line, for_program=for_program)
 
 
 def chosen(
@@ -47,4 +46,4 @@ def chosen(
     opening = labs.machines(inventory, allow_missing)
     source = fit(load(spec, labs.with_backend(overrides, labs.lab_named(backend, inventory))))
     labs.lab_named(source.spec.lab, inventory)
-    return Held(hold.pick(source, arm), source, opening)
+    return Held(hold.pick(source, arm), opening)

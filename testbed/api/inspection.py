@@ -8,7 +8,7 @@ from typing import Any
 from testbed.base.columns import columns
 from testbed.base.errors import SchemeError
 from testbed.base.units import rate_text, size_text, time_text
-from testbed.trial.model import shaper
+from testbed.trial.network import shaper
 from topologies.model import Topology
 from workloads import kinds
 from workloads.sync.cost import Cost, goodput

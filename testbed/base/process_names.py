@@ -32,3 +32,8 @@ def file_name(process: str) -> str:
     """What the names of its files begin with. A slash becomes ``+``, which no process's name has: so no name is a path,
     and no two processes have the same file."""
     return process.replace("/", "+")
+
+
+def of_job(job: str, process: str) -> str:
+    """The name of a job's process in its trial: ``a/h3`` for the job ``a``; of a job without a name, its own."""
+    return f"{job}/{process}" if job else process

@@ -126,11 +126,11 @@ def _check(source: Source, trials: Sequence[Trial], scale: float) -> None:
         SpecError: so little is left of gradients that the trials would be others.
     """
     for trial in trials:
-        work = trial.work
+        work = trial.job.work
         assert isinstance(work, Profile)
         whole = gradient_of(work.model_copy(update={"scale": 1.0}))
-        lost = len(whole.buckets) - len(trial.network.gradient.buckets)
-        message_bytes = trial.network.cost.wire_bytes / chunks_of(trial)
+        lost = len(whole.buckets) - len(trial.job.gradient.buckets)
+        message_bytes = trial.job.cost.wire_bytes / chunks_of(trial.job)
         if lost:
             what = f"{lost} of {len(whole.buckets)} layers that leave by themselves have nothing left"
         elif message_bytes < LEAST_MESSAGE_BYTES:

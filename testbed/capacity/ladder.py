@@ -146,10 +146,10 @@ def trial_of(rung: Rung, wanted_bps: float, gst_s: float = GST_S) -> Trial:
         return trials(read(text, "capacity", Path()))[0]
 
     probe = made(1e9, 100.0, PACE_S)
-    rate_bps = min(FASTEST_BPS, 1e9 * wanted_bps / in_all_bps(probe.network))
-    scale = max(1.0, 100.0 * probe.gst_theory_s * 1e9 / rate_bps / gst_s)
-    gradient_bytes = 4 * probe.network.floats * 100.0 / scale
-    return made(rate_bps, scale, PACE_S + PACE_S_PER_BYTE * gradient_bytes * probe.network.world)
+    rate_bps = min(FASTEST_BPS, 1e9 * wanted_bps / in_all_bps(probe.job.cost))
+    scale = max(1.0, 100.0 * probe.job.gst_theory_s * 1e9 / rate_bps / gst_s)
+    gradient_bytes = probe.job.gradient_bytes * 100.0 / scale
+    return made(rate_bps, scale, PACE_S + PACE_S_PER_BYTE * gradient_bytes * probe.job.world)
 
 
 def recorded(trial: Trial, lab: Lab, referee: Referee, folder: Path, patience_s: float = PATIENCE_S) -> dict[str, Any]:

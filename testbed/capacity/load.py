@@ -12,8 +12,9 @@ from typing import Any
 
 from testbed.experiment.expand import lab_rate_bps
 from testbed.lab.base import LinkSettings
-from testbed.trial.model import Network, Trial
-from workloads.sync.cost import goodput
+from testbed.trial.job import Job
+from testbed.trial.model import Trial
+from workloads.sync.cost import Cost
 
 HEADER_BYTES = 52
 """Of IP and TCP with timestamps, as :func:`workloads.sync.cost.goodput` has it."""
@@ -52,45 +53,45 @@ def load_of(trial: Trial) -> Load | None:
     """A trial's load; None where it is not known, see :func:`not_known`."""
     if not_known(trial) is not None:
         return None
-    network, mtu = trial.network, trial.spec.links.mtu
-    least_s = network.cost.round_s() / goodput(mtu) + _jitter_s(trial)
-    link_bytes_s = float(network.cost.link_bytes.sum()) / least_s
+    job, share = trial.job, trial.network.goodput
+    least_s = job.cost.round_s() / share + _jitter_s(job)
+    link_bytes_s = float(job.cost.link_bytes.sum()) / least_s
     return Load(
-        sent_bytes_s=network.cost.wire_bytes / least_s,
+        sent_bytes_s=job.cost.wire_bytes / least_s,
         link_bytes_s=link_bytes_s,
-        packets_s=link_bytes_s / (mtu - HEADER_BYTES),
-        chunks_s=chunks_of(trial) / least_s,
-        processes=len(network.kind.processes(network.forest)),
-        links=len(network.topology.links),
+        packets_s=link_bytes_s / (trial.spec.links.mtu - HEADER_BYTES),
+        chunks_s=chunks_of(job) / least_s,
+        processes=len(trial.processes),
+        links=len(trial.topology.links),
         rate_bps=lab_rate_bps(trial.spec),
-        in_all_bps=8 * link_bytes_s / goodput(mtu) / 2,
+        in_all_bps=8 * link_bytes_s / share / 2,
     )
 
 
-def in_all_bps(network: Network) -> float:
+def in_all_bps(cost: Cost) -> float:
     """What all links carry when the busiest is full, see :class:`Load`."""
-    return 8 * float(network.cost.link_bytes.sum()) / network.cost.round_s() / 2
+    return 8 * float(cost.link_bytes.sum()) / cost.round_s() / 2
 
 
-def _jitter_s(trial: Trial) -> float:
+def _jitter_s(job: Job) -> float:
     """By how much steps that jitter make a synchronisation longer on average, at least: those that follow each other
     each by the mean of a normal distribution's positive half. Links rest meanwhile."""
-    sigma_s = math.hypot(*(max(by_host.values()) for by_host in trial.jitter))
-    return trial.network.cost.rounds * sigma_s / math.sqrt(2 * math.pi)
+    sigma_s = math.hypot(*(max(by_host.values()) for by_host in job.network.jitter))
+    return job.cost.rounds * sigma_s / math.sqrt(2 * math.pi)
 
 
-def chunks_of(trial: Trial) -> int:
+def chunks_of(job: Job) -> int:
     """Chunks that all processes send in one synchronisation."""
-    return trial.kind.chunks(trial.network.forest, trial.network.gradient, trial.work.chunk_bytes)
+    return job.kind.chunks(job.plan, job.gradient, job.work.chunk_bytes)
 
 
 def not_known(trial: Trial) -> str | None:
     """Why nothing is predicted of a trial; None where something is."""
     if not trial.spec.place.is_here:
         return f"the lab {trial.spec.lab} has machines of its own"
-    if unknown := trial.kind.unknown_load(trial.network.forest):
+    if unknown := trial.job.kind.unknown_load(trial.job.plan):
         return unknown
-    if any(link.delay_s for link in trial.network.topology.links) or any(map(_impaired, trial.settings_met)):
+    if any(link.delay_s for link in trial.topology.links) or any(map(_impaired, trial.network.settings_met)):
         return "what delays, jitter and losses take of the cores is not measured"
     return None
 

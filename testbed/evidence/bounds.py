@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from testbed.perturb.capacity import Capacity, capacity
 from testbed.perturb.registry import PERTURBATIONS
 from testbed.recovery.phases import Phase
-from testbed.trial.model import Trial, shaper
+from testbed.trial.job import Job
 from topologies.sharing import groups
-from workloads.sync.cost import Releases, Shaper
+from workloads.sync.cost import Releases
 
 MOST_MOMENTS = 16
 """From each of so many workers' moments on, what cannot have left before is added up; with more workers, evenly
@@ -60,8 +60,8 @@ class Bounds:
         return None if self.iteration_s is None else float(self.iteration_s.sum())
 
 
-def bounds(trial: Trial, samples: pd.DataFrame, phases: Sequence[Phase], events: Sequence[Mapping[str, Any]]) -> Bounds:
-    """The bounds of a synchronous trial.
+def bounds(job: Job, samples: pd.DataFrame, phases: Sequence[Phase], events: Sequence[Mapping[str, Any]]) -> Bounds:
+    """The bounds of a synchronous job.
 
     Args:
         samples: of all its iterations.
@@ -69,8 +69,8 @@ def bounds(trial: Trial, samples: pd.DataFrame, phases: Sequence[Phase], events:
             moment.
     """
     start_s = float(samples["start_s"].min())
-    links, rates = shaper(trial.spec.links.mtu), capacity(trial.network.topology, events)
-    each = [_Least(phase, links, rates) for phase in phases]
+    rates = capacity(job.network.topology, events)
+    each = [_Least(phase.job, rates) for phase in phases]
     of = {i: least for phase, least in zip(phases, each, strict=True) for i in range(phase.first, phase.stop)}
     by, found = samples.groupby("iteration"), []
     moves = [
@@ -87,28 +87,28 @@ def bounds(trial: Trial, samples: pd.DataFrame, phases: Sequence[Phase], events:
         if moved or len(ready_s) < of[i].world:
             found.append({"iteration": i, "gst_s": 0.0, "whole_s": 0.0, "lead_s": 0.0})
             continue
-        begin_s = min(ready_s.values()) if trial.work.overlap == "none" else float(rows["start_s"].min()) - start_s
+        begin_s = min(ready_s.values()) if job.work.overlap == "none" else float(rows["start_s"].min()) - start_s
         whole_s = of[i].whole_s(begin_s)
         # Where they overlap, gradients leave all along, and what the last bucket takes says little.
-        gst_s = max(0.0, of[i].sum_s(ready_s) - max(ready_s.values())) if trial.work.overlap == "none" else 0.0
+        gst_s = max(0.0, of[i].sum_s(ready_s) - max(ready_s.values())) if job.work.overlap == "none" else 0.0
         found.append({"iteration": i, "gst_s": gst_s, "whole_s": whole_s, "lead_s": of[i].lead_s})
     least = pd.DataFrame(found).set_index("iteration")
-    iteration_s, waits_s = _computing(trial, samples, least)
+    iteration_s, waits_s = _computing(job, samples, least)
     changed = waits_s is None or bool(moves) or any(event.get("links") for event in events)
-    lead_s = None if changed else least["lead_s"] + np.ptp(trial.pace_s, axis=0)[: len(least)]
+    lead_s = None if changed else least["lead_s"] + np.ptp(job.pace_s, axis=0)[: len(least)]
     return Bounds(least["gst_s"], iteration_s, waits_s, lead_s)
 
 
 class _Least:
-    """The least times of a phase's synchronisations; moments are in seconds from the trial's start."""
+    """The least times of a job's synchronisations; moments are in seconds from the trial's start."""
 
-    def __init__(self, phase: Phase, links: Shaper, rates: Capacity) -> None:
-        self._network, self._shaper, self._rates = phase.network, links, rates
-        self.world = phase.network.world
+    def __init__(self, job: Job, rates: Capacity) -> None:
+        self._job, self._shaper, self._rates = job, job.network.shaper, rates
+        self.world = job.world
 
     def whole_s(self, from_s: float) -> float:
         """How long all that is to be sent takes from a moment on."""
-        cost = self._network.cost
+        cost = self._job.cost
         if cost.moved:  # circuits, meanwhile: of the best of them
             return cost.bound_s(self._shaper)
         return self._least_s(cost.link_bytes, from_s)
@@ -117,9 +117,9 @@ class _Least:
     def lead_s(self) -> float:
         """The longest time by which one worker can have the sum before the last one, if all gradients are ready at
         once. A worker has its sum only when all bytes that come into it have arrived."""
-        topology, cost = self._network.topology, self._network.cost
+        topology, cost = self._job.network.topology, self._job.cost
         link_s = self._shaper.least_s(cost.link_bytes, cost.link_rate_bps)
-        into_s = [max(link_s[one ^ 1] for one in topology.ports[node]) for node in self._network.forest.workers]
+        into_s = [max(link_s[one ^ 1] for one in topology.ports[node]) for node in self._job.plan.workers]
         return max(0.0, cost.bound_s(self._shaper) - float(min(into_s)))
 
     def sum_s(self, ready_s: Mapping[int, float]) -> float:
@@ -129,7 +129,7 @@ class _Least:
         """
         first_s = min(ready_s.values())
         whole_s = first_s + self.whole_s(first_s)
-        releases = None if self._network.cost.moved else self._releases
+        releases = None if self._job.cost.moved else self._releases
         if releases is None:
             return whole_s
         edges_s = releases.edges_s(ready_s)
@@ -141,7 +141,7 @@ class _Least:
     def _least_s(self, link_bytes: NDArray[np.float64], from_s: float) -> float:
         """Links among which switches share by hashing count together, at all of their rates: nobody knows which path a
         flow takes."""
-        rate_bps, links = self._network.cost.link_rate_bps, self._shaper
+        rate_bps, links = self._job.cost.link_rate_bps, self._shaper
         alone = links.at_rate_bytes(link_bytes, rate_bps)
         found_s = 0.0
         for group in self._shared:
@@ -154,31 +154,31 @@ class _Least:
     @cached_property
     def _shared(self) -> list[list[int]]:
         """Groups of directed links."""
-        network = self._network
-        return [list(group) for group in groups(network.topology, network.kind.pairs(network.forest)) if len(group) > 1]
+        job = self._job
+        return [list(group) for group in groups(job.network.topology, job.kind.pairs(job.plan)) if len(group) > 1]
 
     @cached_property
     def _releases(self) -> Releases | None:
-        network = self._network
-        return network.kind.releases(network.forest, network.topology, 4 * network.floats)
+        job = self._job
+        return job.kind.releases(job.plan, job.network.topology, job.gradient_bytes)
 
 
 def _computing(
-    trial: Trial, samples: pd.DataFrame, least: pd.DataFrame
+    job: Job, samples: pd.DataFrame, least: pd.DataFrame
 ) -> tuple[pd.Series[float] | None, pd.DataFrame | None]:
     """Two things. The least time of each iteration: the slowest worker's pace plus the least GST, or the longer of both
     with overlap. And how long the others wait for that worker (see :class:`Bounds`).
 
     A worker that has the sum before others begins before them, so its pace counts from there.
     """
-    if trial.compute.mode == "real" or trial.work.overlap == "both":
+    if job.compute.mode == "real" or job.work.overlap == "both":
         return None, None
     sums = samples.pivot(index="iteration", columns="rank", values="sum_s")
     ahead_s = sums.rsub(sums.max(axis=1), axis=0).shift(fill_value=0.0).where(sums.notna())
-    pace_s = pd.DataFrame(trial.pace_s.T).reindex(index=sums.index, columns=sums.columns)
+    pace_s = pd.DataFrame(job.pace_s.T).reindex(index=sums.index, columns=sums.columns)
     due_s = pace_s - ahead_s
     computing_s = due_s.max(axis=1).clip(lower=0.0)
-    if trial.work.overlap == "none":
+    if job.work.overlap == "none":
         return (computing_s + least["gst_s"]).rename("iteration_s"), due_s.rsub(due_s.max(axis=1), axis=0)
     sending_s = least["whole_s"] - ahead_s.max(axis=1)
     return computing_s.where(computing_s > sending_s, sending_s).rename("iteration_s"), None

@@ -49,7 +49,7 @@ def checked(done: Sequence[Mapping[str, Any]], phases: Sequence[Phase], floats: 
     sums = {iteration: sketch for line in done for iteration, sketch in line.get("summed", ())}
     worst, count = Checked(), 0
     for phase in phases:
-        forest = phase.network.forest
+        forest = phase.job.plan
         names = [forest.nodes[node] for node in forest.workers]
         for iteration in range(phase.first, phase.stop):
             terms = [own[name][iteration] for name in names if iteration in own.get(name, ())]
@@ -57,7 +57,7 @@ def checked(done: Sequence[Mapping[str, Any]], phases: Sequence[Phase], floats: 
                 continue
             count += 1
             norms = float(np.array(terms)[:, 0].sum())
-            explained = phase.network.kind.sum_error(forest, norms, floats, chunk_bytes)
+            explained = phase.job.kind.sum_error(forest, norms, floats, chunk_bytes)
             error, allowed = compared(terms, sums[iteration], explained)
             if count == 1 or not error / allowed <= worst.error / worst.allowed:
                 worst = Checked(0, iteration, error, allowed)

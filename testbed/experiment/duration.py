@@ -23,12 +23,12 @@ UNKNOWN_COMPUTE_S = 0.5
 def expected_s(trial: Trial) -> float:
     """How long a trial takes, as far as that is known before any has run."""
     overhead_s = OVERHEAD_S + PER_LINK_S * len(trial.network.topology.links)
-    if not trial.kind.writes_samples:
+    if not trial.job.kind.writes_samples:
         return COMMAND_S + overhead_s
-    known = trial.jct_theory_s
+    known = trial.job.jct_theory_s
     if known is not None:
         return known + overhead_s
-    return trial.iterations * (UNKNOWN_COMPUTE_S + trial.gst_theory_s) + overhead_s
+    return trial.job.iterations * (UNKNOWN_COMPUTE_S + trial.job.gst_theory_s) + overhead_s
 
 
 class Estimate:

@@ -22,8 +22,10 @@ from testbed.spec.explain import together
 from testbed.spec.grid import PlannedCell, at_point, point_text, point_words
 from testbed.spec.model import Synchronised
 from testbed.trial.inputs import Digests, Inputs
+from testbed.trial.job import Job, synchronised
 from testbed.trial.job_files import burst_s
-from testbed.trial.model import Network, Trial, shaper, work_of
+from testbed.trial.model import Trial
+from testbed.trial.network import Network
 from testbed.trial.search import check as check_program
 from topologies.build import build as build_topology
 from topologies.call import parse
@@ -36,7 +38,7 @@ from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build as build_forest
-from workloads.sync.schemes import survives
+from workloads.sync.schemes import repairable
 
 _T = TypeVar("_T")
 MOST_SAMPLES = 4_000_000
@@ -126,29 +128,30 @@ def _topology(arm: Arm, spec: Spec, folder: Path, built: Built) -> tuple[str, To
     return text, topology
 
 
-def network(arm: Arm, spec: Spec, sent: Gradient | None, folder: Path, built: Built) -> Network:
-    """Build and check one arm; ``sent`` is what is synchronised, None where processes of which nothing is known
-    synchronise by themselves.
+def job(arm: Arm, spec: Spec, sent: Gradient | None, folder: Path, built: Built) -> Job:
+    """Build and check an arm's network and its job there; ``sent`` is what is synchronised, None where processes of
+    which nothing is known synchronise by themselves.
 
     Raises:
         SpecError: the topology cannot be, the scheme cannot use it, or its plan is wrong.
     """
     topology_text, topology = _topology(arm, spec, folder, built)
+    network = Network(arm, spec, folder, topology_text, topology)
     if sent is None:
         plan = kinds.named(spec.workload.brings).own_plan(topology)
-        found = Network(arm, topology_text, plan.scheme, topology, plan, kinds.cost(plan, topology, 0.0), NOTHING)
         check_perturbations(arm, spec, topology, plan, folder)
-        return found
-    scheme_text, work = locate(arm.scheme, folder), work_of(spec)
+        least = kinds.cost(plan, topology, 0.0)
+        return Job("", network, plan.scheme, plan, least, NOTHING, spec.workload)
+    scheme_text, work = locate(arm.scheme, folder), synchronised(spec.workload)
     _check_samples(arm, topology, work.iterations)
     plan, least = built.forest(scheme_text, topology_text, spec, sent)
     if len(plan.workers) == 1:
         raise SpecError(f"{arm.topology} has one worker, which has nobody to synchronise with", fix="give it two hosts")
     kinds.of(plan).refuse(plan, topology, _asked(spec))
     cut(plan, sent.floats, sent.buckets, work.chunk_bytes)
-    found = Network(arm, topology_text, scheme_text, topology, plan, least, sent)
     check_perturbations(arm, spec, topology, plan, folder)
-    _check_timeout(found, spec)
+    found = Job("", network, scheme_text, plan, least, sent, spec.workload)
+    _check_timeout(found)
     return found
 
 
@@ -158,7 +161,7 @@ NOTHING = Gradient((), (), ())
 
 def _asked(spec: Spec) -> Asked:
     """What a kind of trial may refuse."""
-    work = work_of(spec)
+    work = synchronised(spec.workload)
     return Asked(
         overlap=work.overlap,
         priority=work.priority == "layer",
@@ -186,11 +189,12 @@ def _check_rate(arm: Arm, spec: Spec, rate_bps: int) -> None:
         raise SpecError(f"{arm.topology}: a link of {error.problem}", fix=error.fix) from None
 
 
-def _check_timeout(network: Network, spec: Spec) -> None:
+def _check_timeout(job: Job) -> None:
     """A worker writes something at the end of each iteration, which must come before it is taken for one that hangs."""
-    slowest = max((one.most_slowdown for one in (*spec.perturb, *network.arm.perturb)), default=1.0)
-    pace_s = max(work_of(spec).compute.pace_s.values(), default=0.0)
-    least_s = network.cost.bound_s(shaper(spec.links.mtu)) + slowest * pace_s
+    network, spec = job.network, job.network.spec
+    slowest = max((one.most_slowdown for one in network.perturbations), default=1.0)
+    pace_s = max(job.work.compute.pace_s.values(), default=0.0)
+    least_s = job.gst_theory_s + slowest * pace_s
     if least_s >= spec.timeout_s:
         raise SpecError(
             f"the timeout of {time_text(spec.timeout_s)} would end an iteration, which takes {time_text(least_s)} at "
@@ -204,7 +208,7 @@ def _check_timeout(network: Network, spec: Spec) -> None:
             f"{time_text(measuring_s)} on {network.arm.topology}",
             fix="give a longer timeout, or faster links",
         )
-    if survives(network.scheme_text) and least_s >= spec.silence_s:
+    if job.goes_on and least_s >= spec.silence_s:
         raise SpecError(
             f"the failover time of {time_text(spec.silence_s)} would take a node for dead in an iteration, which takes "
             f"{time_text(least_s)} at least",
@@ -227,7 +231,7 @@ class _Cells:
     def __init__(self, source: Source) -> None:
         self._source, self._built, self._inputs = source, Built(), Inputs(source.folder)
         self._gradients: dict[Hashable, Gradient] = {}
-        self._networks: dict[Hashable, Network | None] = {}
+        self._jobs: dict[Hashable, Job | None] = {}
         self._problems: dict[str, SpecError] = {}
 
     def made(self) -> list[Trial]:
@@ -256,21 +260,21 @@ class _Cells:
             if self._said("workload.inputs", at, partial(self._inputs.of_program, program)) is None:
                 return []
         else:
-            work = work_of(spec)
+            work = synchronised(spec.workload)
             sent = None if len(self._problems) > before else self._said("workload.model", at, partial(self._sent, work))
             self._said("workload.dataset", at, work.check)
             if sent is None:
                 return []
-        make = partial(network, spec=spec, sent=sent, folder=folder, built=self._built)
-        made = [(cell, self._network(cell, make)) for cell in group]
-        return [_trial(cell, one, folder, self._inputs.of(spec, cell.arm)) for cell, one in made if one is not None]
+        make = partial(job, spec=spec, sent=sent, folder=folder, built=self._built)
+        made = [(cell, self._job(cell, make)) for cell in group]
+        return [_trial(cell, one, self._inputs.of(spec, cell.arm)) for cell, one in made if one is not None]
 
-    def _network(self, cell: PlannedCell, make: Callable[[Arm], Network]) -> Network | None:
-        """The network of a cell, the same for all its batches."""
+    def _job(self, cell: PlannedCell, make: Callable[[Arm], Job]) -> Job | None:
+        """The job of a cell without its batch, the same for all its batches."""
         key = (id(cell.spec), cell.number, cell.at)
-        if key not in self._networks:
-            self._networks[key] = self._said(f"arms.{cell.number}", cell.at, partial(make, cell.arm))
-        return self._networks[key]
+        if key not in self._jobs:
+            self._jobs[key] = self._said(f"arms.{cell.number}", cell.at, partial(make, cell.arm))
+        return self._jobs[key]
 
     def _sent(self, work: Synchronised) -> Gradient:
         key = (work.kind, work.model, work.scale, work.overlap != "none", work.bucket_bytes)
@@ -297,7 +301,7 @@ class _Cells:
         Raises:
             SpecError: no arm at any point goes on when a node dies.
         """
-        if not any(cell.arm.scheme and survives(cell.arm.scheme) for cell in self._source.grid.cells):
+        if not any(cell.arm.scheme and repairable(cell.arm.scheme) for cell in self._source.grid.cells):
             problem = "no arm has a scheme that goes on when a node dies"
             raise SpecError(problem, fix="remove it, or add an arm with scheme: rina")
 
@@ -318,17 +322,19 @@ class _Cells:
             )
 
 
-def _trial(cell: PlannedCell, built: Network, folder: Path, inputs: Digests) -> Trial:
+def _trial(cell: PlannedCell, built: Job, inputs: Digests) -> Trial:
     """Network and scheme are in its name already."""
     rest = {name: value for name, value in cell.written.items() if name.split(".")[0] not in EXPRESSIONS}
     point = [_words(word.replace(" ", ""))[:_SHORT_VALUE].strip("-") for word in point_words(rest)]
     name = "-".join([_slug(built), *([f"b{cell.batch}"] if cell.batch else []), *point])
-    return Trial(name, built, cell.spec, cell.batch, 0, folder, cell.point, cell.at, inputs=inputs)
+    jobs = (replace(built, batch=cell.batch),)
+    return Trial(name, built.network, jobs, point=cell.point, at=cell.at, inputs=inputs)
 
 
-def _slug(network: Network) -> str:
+def _slug(job: Job) -> str:
     """``ring-star9`` for ring on star(hosts=9)."""
-    return f"{_short(network.arm.scheme or network.scheme_text)}-{_short(network.arm.topology)}"
+    arm = job.network.arm
+    return f"{_short(arm.scheme or job.scheme_text)}-{_short(arm.topology)}"
 
 
 def _short(expression: str) -> str:

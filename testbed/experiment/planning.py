@@ -14,7 +14,6 @@ from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import lab_rate_bps, trials
 from testbed.spec import Source
 from testbed.trial.model import Trial
-from workloads.sync.cost import goodput
 
 
 def plan(source: Source) -> dict[str, Any]:
@@ -47,28 +46,28 @@ def predict(trial: Trial) -> dict[str, Any]:
 
     Of programs that synchronise by themselves, only what would be built is known.
     """
-    network, topology = trial.network, trial.network.topology
-    program, known = trial.spec.workload.program, trial.kind.writes_samples
+    network, topology, job = trial.network, trial.topology, trial.job
+    program, known = job.workload.program, job.kind.writes_samples
     return {
         "trial": trial.id,
         "label": trial.label,
         "topology": network.arm.topology,
         "scheme": network.arm.scheme,
-        "batch": trial.batch,
+        "batch": job.batch,
         "repeat": trial.repeat,
         "point": dict(trial.point),
         "at": trial.at,
-        "iterations": trial.iterations,
-        "world": network.world,
+        "iterations": job.iterations,
+        "world": job.world,
         "command": list(program.words) if program else [],
-        "scale": trial.work.scale if known else None,
-        "perturb": [one.title for one in trial.perturbations],
-        "buckets": len(network.gradient.buckets),
-        "gradient_bytes": 4 * network.floats if known else None,
-        "goodput": goodput(trial.spec.links.mtu),
-        "gst_theory_s": trial.gst_theory_s if known else None,
-        "jct_theory_s": trial.jct_theory_s,
-        "wire_bytes_per_iteration": network.cost.wire_bytes if known else None,
+        "scale": job.work.scale if known else None,
+        "perturb": [one.title for one in network.perturbations],
+        "buckets": len(job.gradient.buckets),
+        "gradient_bytes": job.gradient_bytes if known else None,
+        "goodput": network.goodput,
+        "gst_theory_s": job.gst_theory_s if known else None,
+        "jct_theory_s": job.jct_theory_s,
+        "wire_bytes_per_iteration": job.cost.wire_bytes if known else None,
         "builds": {
             "namespaces": len(topology.nodes),
             "hosts": topology.host_count,

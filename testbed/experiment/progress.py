@@ -193,7 +193,7 @@ class Live(Lines):
     def advanced(self, iterations: int) -> None:
         if self._trial is None:
             return
-        total = self._trial.iterations or 1
+        total = self._trial.job.iterations or 1
         iterations = min(iterations, total)  # a fast worker that waits for nobody does more
         done_s = self._estimate.of(self._trial) * iterations / total
         left_s = max(0.0, self._estimate.left_s(self._left.values()) - done_s)
@@ -212,7 +212,7 @@ class Live(Lines):
     def _described(self, iterations: int, total: int) -> str:
         """The trial, how often it was measured, and how far it is."""
         assert self._trial is not None
-        far = f" {iterations}/{total}" if self._trial.iterations else ""
+        far = f" {iterations}/{total}" if self._trial.job.iterations else ""
         return f"{self._trial.id}{f', {self._again}' if self._again else ''}{far}"
 
 

@@ -82,9 +82,9 @@ class Experiment:
         self._lab_is_spent = False
         try:
             for trial in self._plan.firsts:
-                for settings in trial.settings_met:
+                for settings in trial.network.settings_met:
                     self._lab.require(trial.network.topology, settings)
-                trial.kind.require(trial.network.forest)
+                trial.job.kind.require(trial.job.plan)
             self.directory = directory(len(self._plan.trials))
         except BaseException:
             self._lab.close()

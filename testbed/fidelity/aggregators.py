@@ -30,12 +30,12 @@ cores."""
 def checks(seen: Seen) -> Iterator[Check]:
     if seen.samples is None:
         return
-    if seen.trial.kind.runs_our_engine and seen.trial.work.overlap != "both":
+    if seen.job.kind.runs_our_engine and seen.job.work.overlap != "both":
         yield judge_engines(seen.counted)
     if not seen.aggregators:
         return
     cpu_s = {line["name"]: line["cpu_s"] for line in seen.done if line["name"] in seen.aggregators}
-    yield judge(cpu_s, *seen.trial.kind.measures.adding_s(seen.every))
+    yield judge(cpu_s, *seen.job.kind.measures.adding_s(seen.every))
 
 
 def judge(cpu_s: Mapping[str, float], window_s: float, when: str) -> Check:

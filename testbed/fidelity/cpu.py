@@ -37,11 +37,11 @@ def checks(seen: Seen) -> Iterator[Check]:
     if seen.samples is None:
         yield from judge([seen.window], seen.cpu, "while the command ran")
         return
-    kind = seen.trial.kind
-    if polling := kind.polling(seen.trial.network.forest):
-        yield polled(polling, float(kind.measures.gst_s(seen.counted).median()), seen.trial.gst_theory_s)
+    kind = seen.job.kind
+    if polling := kind.polling(seen.job.plan):
+        yield polled(polling, float(kind.measures.gst_s(seen.counted).median()), seen.job.gst_theory_s)
         return
-    windows, when = kind.measures.on_the_wire(seen.counted, overlapped=seen.trial.work.overlap != "none")
+    windows, when = kind.measures.on_the_wire(seen.counted, overlapped=seen.job.work.overlap != "none")
     yield from judge(windows, seen.cpu, when)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from testbed.base.check import About, Check
 from testbed.fidelity.seen import Seen
 from testbed.perturb.registry import PERTURBATIONS
-from testbed.trial.model import link_settings
+from testbed.trial.network import link_settings
 
 ABOUT = About(
     "drops",

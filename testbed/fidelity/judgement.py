@@ -134,7 +134,7 @@ def errors_of(seen: Seen) -> dict[str, Error]:
     if seen.bounds is None:
         return {}
     found: dict[str, Error] = {}
-    warmup = seen.trial.work.warmup
+    warmup = seen.job.work.warmup
     gst_s = metrics.gst_s(seen.every, warmup) + seen.clocks_s
     if error := _median_error(gst_s, seen.bounds.gst_s):
         # A worker that was late lets the others send before GST begins.
@@ -145,7 +145,7 @@ def errors_of(seen: Seen) -> dict[str, Error]:
     if error := _median_error(metrics.iterations_s(seen.every, warmup) + seen.clocks_s, seen.bounds.iteration_s):
         found[ITERATIONS] = error
     if seen.bounds.jct_s > 0:
-        jct_s = metrics.jct_s(seen.every) + seen.clocks_s * seen.trial.iterations
+        jct_s = metrics.jct_s(seen.every) + seen.clocks_s * seen.job.iterations
         over = jct_s / seen.bounds.jct_s - 1
         found[JCT] = Error(abs(over), seen.bounds.jct_s)
         found[THROUGHPUT] = Error(abs(over / (1 + over)), seen.bounds.jct_s)
@@ -167,7 +167,7 @@ def _waiting_error(seen: Seen, bounds: Bounds) -> Error | None:
     is too short if workers overran their pace while they would have waited: by the difference between what the paces
     ask for and what was measured. To both is added the longest time by which a worker can have the sum before another.
     """
-    warmup = seen.trial.work.warmup
+    warmup = seen.job.work.warmup
     if bounds.waits_s is None or bounds.lead_s is None or bounds.iteration_s is None:
         return None
     taken_s = metrics.iterations_s(seen.every, warmup) + seen.clocks_s

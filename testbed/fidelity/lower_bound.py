@@ -30,8 +30,8 @@ def checks(seen: Seen) -> Iterator[Check]:
     if seen.samples is None:
         return
     if seen.bounds is not None:
-        found = judge(seen.every, seen.bounds, seen.clocks_s, seen.trial.work.warmup)
-        yield found if seen.trial.knows_bytes else replace(found, ok=True, value=None, detail=UNPROVEN)
+        found = judge(seen.every, seen.bounds, seen.clocks_s, seen.job.work.warmup)
+        yield found if seen.job.knows_bytes else replace(found, ok=True, value=None, detail=UNPROVEN)
 
 
 def judge(samples: pd.DataFrame, bounds: Bounds, clocks_s: float = 0.0, warmup: int = 0) -> Check:

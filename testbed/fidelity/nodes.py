@@ -17,7 +17,7 @@ ABOUT = About(
 
 def checks(seen: Seen) -> Iterator[Check]:
     if seen.course.deaths:
-        yield judge(sentence(seen.course), unasked(seen.trial, seen.course))
+        yield judge(sentence(seen.course), unasked(seen.job, seen.course))
 
 
 def judge(told: str, unasked: int) -> Check:

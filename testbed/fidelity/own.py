@@ -7,20 +7,18 @@ from collections.abc import Iterator
 from testbed.base.check import Check
 from testbed.fidelity.seen import Seen
 from workloads.kinds.base import Evidence
-from workloads.sync.cost import goodput
 
 
 def checks(seen: Seen) -> Iterator[Check]:
     if seen.samples is None:
         return
-    trial = seen.trial
     evidence = Evidence(
-        plan=trial.network.forest,
+        plan=seen.job.plan,
         samples=seen.samples,
-        iterations=trial.iterations,
-        cost=trial.network.cost,
-        least_gst_s=trial.gst_theory_s,
-        goodput=goodput(trial.spec.links.mtu),
-        pace_s=trial.compute.pace_s,
+        iterations=seen.job.iterations,
+        cost=seen.job.cost,
+        least_gst_s=seen.job.gst_theory_s,
+        goodput=seen.trial.network.goodput,
+        pace_s=seen.job.compute.pace_s,
     )
-    yield from trial.kind.judge(evidence)
+    yield from seen.job.kind.judge(evidence)

@@ -23,7 +23,7 @@ by no more than itself."""
 
 
 def checks(seen: Seen) -> Iterator[Check]:
-    if seen.samples is not None and seen.trial.compute.mode == "paced":
+    if seen.samples is not None and seen.job.compute.mode == "paced":
         yield judge(seen.every)  # JCT has the warm-up in it
 
 

@@ -24,9 +24,9 @@ was 1.02 of theory; 72 to 79 % at 18 x 1 Gbit/s, where it was 1.14 to 1.37."""
 def checks(seen: Seen) -> Iterator[Check]:
     if seen.samples is None:
         return
-    polls = seen.trial.kind.polling(seen.trial.network.forest)
-    if not polls and seen.trial.work.overlap != "both":  # then the next forward pass is computed meanwhile
-        yield judge(seen.counted, seen.trial.kind.measures)
+    polls = seen.job.kind.polling(seen.job.plan)
+    if not polls and seen.job.work.overlap != "both":  # then the next forward pass is computed meanwhile
+        yield judge(seen.counted, seen.job.kind.measures)
 
 
 def judge(samples: pd.DataFrame, measures: Measures) -> Check:

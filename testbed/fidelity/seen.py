@@ -12,6 +12,7 @@ import pandas as pd
 from testbed.evidence.bounds import Bounds
 from testbed.machine.monitor import CpuLog
 from testbed.recovery.deaths import Course
+from testbed.trial.job import Job
 from testbed.trial.model import Trial
 
 if TYPE_CHECKING:
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Seen:
-    """A finished trial and what was seen of it; nothing is measured any more.
+    """One job of a finished trial and what was seen of it, and of the network; nothing is measured any more.
 
     Attributes:
+        job: as it ran.
         samples: of every iteration; None of a command, which says nothing of its iterations.
         window: when it began and ended (s), on the clock of the samples and of ``cpu``.
         rates, expected_rates: bursts as :func:`testbed.fidelity.link_rate.judge` wants them, and how many there should
@@ -41,6 +43,7 @@ class Seen:
     """
 
     trial: Trial
+    job: Job
     samples: pd.DataFrame | None
     window: tuple[float, float]
     rates: Sequence[Mapping[str, Any]]
@@ -66,7 +69,7 @@ class Seen:
     @cached_property
     def counted(self) -> pd.DataFrame:
         """The samples without the warm-up."""
-        return self.every[self.every["iteration"] >= self.trial.work.warmup]
+        return self.every[self.every["iteration"] >= self.job.work.warmup]
 
     @cached_property
     def happened(self) -> frozenset[str]:

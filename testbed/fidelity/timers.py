@@ -45,11 +45,11 @@ def checks(seen: Seen) -> Iterator[Check]:
         return
     yield judge({line["name"]: line["late_s"] for line in seen.done})
     stalled_s = {line["name"]: line.get("stalled_s") for line in seen.done}
-    frozen = {host for one in seen.trial.perturbations for host in one.stops}
+    frozen = {host for one in seen.trial.network.perturbations for host in one.stops}
     stalled_s = {name: value for name, value in stalled_s.items() if name not in frozen}
     yield stalls(stalled_s, seen.window[1] - seen.window[0])
     if seen.samples is not None and "sync_halted_s" in seen.every and seen.every["sync_halted_s"].notna().all():
-        nodes = [i for i, node in enumerate(seen.trial.network.topology.nodes) if node.name not in frozen]
+        nodes = [i for i, node in enumerate(seen.trial.topology.nodes) if node.name not in frozen]
         rows = seen.counted[seen.counted["node"].isin(nodes)]
         others = [line for line in seen.done if line["name"] in seen.aggregators and line["name"] not in frozen]
         if not rows.empty:

@@ -29,11 +29,11 @@ def checks(seen: Seen) -> Iterator[Check]:
     trial = seen.trial
     if seen.samples is None:
         return
-    if why := trial.kind.unknown_bytes(trial.network.forest):
+    if why := seen.job.kind.unknown_bytes(seen.job.plan):
         yield Check(ABOUT.name, None, BEYOND, "of busiest link", True, f"not known: {why}")
         return
-    spoilt = spoilt_bytes(trial, seen.course)
-    if not trial.kind.tells_resent:  # by connection; what each host sent again is known
+    spoilt = spoilt_bytes(seen.job, seen.course)
+    if not seen.job.kind.tells_resent:  # by connection; what each host sent again is known
         spoilt += sum(line["resent_segments"] or 0 for line in seen.done) * (trial.spec.links.mtu + ETHERNET_BYTES)
     yield judge(seen.links, together(seen), spoilt)
 
@@ -41,9 +41,9 @@ def checks(seen: Seen) -> Iterator[Check]:
 def together(seen: Seen) -> list[tuple[int, ...]]:
     """Positions in ``seen.links`` of links whose bytes theory knows only together; acknowledgements, bursts and
     background flows are shared like gradients."""
-    topology = seen.trial.network.topology
-    used = [pair for phase in seen.course.phases for pair in phase.network.kind.pairs(phase.network.forest)]
-    used += [*((one.src, one.dst) for one in topology.bursts), *seen.trial.background]
+    topology = seen.trial.topology
+    used = [pair for phase in seen.course.phases for pair in phase.job.kind.pairs(phase.job.plan)]
+    used += [*((one.src, one.dst) for one in topology.bursts), *seen.trial.network.background]
     position = {link["link"]: i for i, link in enumerate(seen.links)}
     both = {*used, *((dst, src) for src, dst in used)}
     return [tuple(position[link] for link in links) for links in groups(topology, both)]

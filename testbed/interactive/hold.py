@@ -15,54 +15,53 @@ from testbed.experiment.expand import first_trials
 from testbed.interactive import reach
 from testbed.lab.choice import places
 from testbed.lab.place import Opening
-from testbed.spec import Source, Spec
+from testbed.spec import Source
 from testbed.trial.job_files import host_pairs
-from testbed.trial.model import Network, link_settings
+from testbed.trial.model import Trial
+from testbed.trial.network import link_settings
 from topologies.model import Topology
 
 ALL_PAIRS_HOSTS = 64
 """Up to this many hosts, every pair gets a route; beyond, those that the scheme uses."""
 
 
-def pick(source: Source, arm: str | None) -> Network:
-    """The arm with that label or number (from 0), or the first; of a sweep, at its first point.
+def pick(source: Source, arm: str | None) -> Trial:
+    """A trial of the arm with that label or number (from 0), or the first; of a sweep, at its first point.
 
     Raises:
         SpecError: the experiment cannot be.
         UsageError: there is no such arm.
     """
-    networks: dict[str, Network] = {}
+    found: dict[str, Trial] = {}
     for trial in first_trials(source):
-        networks.setdefault(trial.label, trial.network)
+        found.setdefault(trial.label, trial)
     if arm is None:
-        return next(iter(networks.values()))
-    if arm in networks:
-        return networks[arm]
-    if arm.isdecimal() and int(arm) < len(networks):
-        return list(networks.values())[int(arm)]
-    raise UsageError(f"--arm {arm}: there is no such arm", fix=nearest(arm, list(networks)))
+        return next(iter(found.values()))
+    if arm in found:
+        return found[arm]
+    if arm.isdecimal() and int(arm) < len(found):
+        return list(found.values())[int(arm)]
+    raise UsageError(f"--arm {arm}: there is no such arm", fix=nearest(arm, list(found)))
 
 
 def hold(
-    network: Network,
-    spec: Spec,
+    trial: Trial,
     opening: Opening,
     *,
     command_line: bool = False,
     for_program: bool = False,
 ) -> None:
-    """Build the network and answer ``testbed exec`` until interrupted, or until the user leaves the lab's command line.
-    ``opening`` has what the spec does not say. A program that holds a lab (``for_program``) is told of it in JSON,
-    and the lab goes when standard input ends, as it does with that program.
+    """Build a trial's network and answer ``testbed exec`` until interrupted, or until the user leaves the lab's command
+    line. ``opening`` has what the spec does not say. A program that holds a lab (``for_program``) is told of it in
+    JSON, and the lab goes when standard input ends, as it does with that program.
 
     Raises:
         UsageError: this user holds a lab already, or the lab has no command line.
         LabError, PrivilegeError: it cannot be built, or the folder where exec finds it is another user's.
     """
-    topology = network.topology
+    topology, spec, place = trial.topology, trial.spec, trial.spec.place
     few = topology.host_count <= ALL_PAIRS_HOSTS
-    pairs = list(permutations(topology.hosts, 2)) if few else host_pairs(network)
-    place = spec.place
+    pairs = list(permutations(topology.hosts, 2)) if few else host_pairs(trial)
     if command_line and not place.has_command_line:
         having = [one.option for one in places().values() if one.has_command_line]
         problem = f"--cli: the lab {spec.lab} has no command line"
@@ -76,7 +75,7 @@ def hold(
     ):
         lab.require(topology, settings)
         lab.up(topology, settings, pairs)
-        print(json.dumps(_described(network)) if for_program else _summary(network), flush=True)
+        print(json.dumps(_described(topology)) if for_program else _summary(topology), flush=True)
         if command_line:
             place.command_line(lab)
         else:
@@ -94,13 +93,11 @@ def _direct(topology: Topology, src: int, dst: int) -> bool:
     )
 
 
-def _described(network: Network) -> dict[str, Any]:
-    topology = network.topology
+def _described(topology: Topology) -> dict[str, Any]:
     return {"topology": topology.expression, "nodes": [node.name for node in topology.nodes]}
 
 
-def _summary(network: Network) -> str:
-    topology = network.topology
+def _summary(topology: Topology) -> str:
     names = [node.name for node in topology.nodes]
     last = names[topology.host_count - 1]
     kind = "patch panel" if topology.panels else "switch"

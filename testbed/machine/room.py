@@ -7,6 +7,7 @@ from pathlib import Path
 
 from testbed.base.errors import DiskFullError
 from testbed.base.units import size_text
+from testbed.trial.job import Job
 from testbed.trial.model import Trial
 
 LEAST_ROOM_BYTES = 2**20
@@ -14,15 +15,19 @@ LEAST_ROOM_BYTES = 2**20
 
 
 def needed_bytes(trial: Trial) -> int:
-    """Room that a trial takes while it runs: the weights, the forest, and each worker's job, samples and log."""
-    forest, line = trial.network.forest, 400
-    own = 64 * 2**10 + line * trial.iterations
-    return trial.gradient_bytes + forest.reduce.nbytes + forest.broadcast.nbytes + own * trial.network.world
+    """Room that a trial takes while it runs: of each job the weights, the plan, and each worker's own files."""
+    return sum(map(_needed_bytes, trial.jobs))
 
 
-def most_said_bytes(trial: Trial) -> int:
-    """What a process of a trial writes at most: of each iteration a line, and in the last line sketches and updates."""
-    return 2**20 + trial.iterations * (4096 + 64 * trial.network.world)
+def _needed_bytes(job: Job) -> int:
+    forest, line = job.plan, 400
+    own = 64 * 2**10 + line * job.iterations
+    return job.gradient_bytes + forest.reduce.nbytes + forest.broadcast.nbytes + own * job.world
+
+
+def most_said_bytes(job: Job) -> int:
+    """What a process of a job writes at most: of each iteration a line, and in the last line sketches and updates."""
+    return 2**20 + job.iterations * (4096 + 64 * job.world)
 
 
 def blame_full_disk(trial: Trial, directory: Path) -> None:

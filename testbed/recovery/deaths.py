@@ -10,8 +10,7 @@ import pandas as pd
 
 from analysis import metrics
 from testbed.recovery.phases import Phase
-from testbed.trial.model import Network, Trial
-from workloads.sync.cost import goodput
+from testbed.trial.job import Job
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Death:
 
 @dataclass(frozen=True)
 class Recovery:
-    """One round: who had died since the last, and with which iteration and network the others went on.
+    """One round: who had died since the last, and with which iteration and plan the others went on.
 
     ``behind`` are the nodes that took the weights of ``ahead``; ``called_s`` and ``sent_on_s`` are when the round began
     and ended, on the clock of samples.
@@ -34,7 +33,7 @@ class Recovery:
 
     deaths: tuple[Death, ...]
     first: int
-    network: Network
+    job: Job
     ahead: int
     behind: tuple[int, ...]
     called_s: float
@@ -43,7 +42,7 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Course:
-    """A trial's phases and the rounds that ended them; ``late`` are those who died when nothing was left to do."""
+    """A job's phases and the rounds that ended them; ``late`` are those who died when nothing was left to do."""
 
     phases: tuple[Phase, ...]
     recoveries: tuple[Recovery, ...] = ()
@@ -63,28 +62,29 @@ class Course:
         return {(node, recovery.first - 1) for recovery in self.recoveries for node in recovery.behind}
 
 
-def undisturbed(trial: Trial) -> Course:
-    """The course of a trial in which nobody died."""
-    return Course((Phase(0, trial.iterations, trial.network),))
+def undisturbed(job: Job) -> Course:
+    """The course of a job in which nobody died."""
+    return Course((Phase(0, job.iterations, job),))
 
 
-def spoilt_bytes(trial: Trial, course: Course) -> float:
+def spoilt_bytes(job: Job, course: Course) -> float:
     """The most bytes, headers included and counted on every link, that iterations which were broken off, and weights
     that were given on, can have put on the wire beside those of all iterations that counted."""
-    before = [trial.network, *(recovery.network for recovery in course.recoveries)]
     whole = 0.0
-    for network, recovery in zip(before, course.recoveries, strict=False):
-        whole += float(network.cost.link_bytes.sum())
+    before = [job, *(recovery.job for recovery in course.recoveries)]
+    for one, recovery in zip(before, course.recoveries, strict=False):
+        whole += float(one.cost.link_bytes.sum())
         for node in recovery.behind:
-            (path, *_) = trial.network.topology.paths(recovery.ahead, node)
-            whole += 2 * 4 * network.floats * len(path.links)
-    return whole / goodput(trial.spec.links.mtu)
+            (path, *_) = job.network.topology.paths(recovery.ahead, node)
+            whole += 2 * job.gradient_bytes * len(path.links)
+    return whole / job.network.goodput
 
 
-def unasked(trial: Trial, course: Course) -> int:
+def unasked(job: Job, course: Course) -> int:
     """How many have died that no perturbation of the spec kills, or freezes."""
-    asked = {name for one in trial.perturbations for name in (*one.kills, *one.stops)}
-    nodes = trial.network.topology.nodes
+    network = job.network
+    asked = {name for one in network.perturbations for name in (*one.kills, *one.stops)}
+    nodes = network.topology.nodes
     return sum(asked.isdisjoint({death.process, nodes[death.node].name}) for death in course.deaths)
 
 
@@ -94,8 +94,8 @@ def sentence(course: Course) -> str:
     for recovery in course.recoveries:
         if recovery.deaths:
             told.append(
-                f"{_who(recovery.deaths)}; from iteration {recovery.first} on {recovery.network.world} workers "
-                f"with {goes_on_as(recovery.network)}"
+                f"{_who(recovery.deaths)}; from iteration {recovery.first} on {recovery.job.world} workers "
+                f"with {goes_on_as(recovery.job)}"
             )
         else:
             told.append(f"from iteration {recovery.first} on all again, after nobody had moved")
@@ -104,15 +104,14 @@ def sentence(course: Course) -> str:
     return "; ".join(told)
 
 
-def goes_on_as(network: Network) -> str:
+def goes_on_as(job: Job) -> str:
     """``rina, leaf1 adding``, or ``rina, a ring``: what is left of a scheme."""
-    forest = network.forest
-    inner = [node for node in network.kind.processes(forest).values() if node not in forest.workers]
-    what = f"{', '.join(forest.nodes[node] for node in inner)} adding" if inner else "a ring"
-    return f"{network.scheme_text}, {what}"
+    inner = [node for node in job.processes.values() if node not in job.plan.workers]
+    what = f"{', '.join(job.plan.nodes[node] for node in inner)} adding" if inner else "a ring"
+    return f"{job.scheme_text}, {what}"
 
 
-def record(trial: Trial, course: Course, samples: pd.DataFrame) -> dict[str, Any] | None:
+def record(course: Course, samples: pd.DataFrame) -> dict[str, Any] | None:
     """What the trial's JSON holds of it, times in seconds since the first iteration began; None if nobody died.
 
     ``recovered_s`` of a round counts from the first of its deaths (or, where a process stood still, from when that was
@@ -121,7 +120,7 @@ def record(trial: Trial, course: Course, samples: pd.DataFrame) -> dict[str, Any
     if not course.recoveries and not course.late:
         return None
     start_s = float(samples["start_s"].min())
-    names = [node.name for node in trial.network.topology.nodes]
+    names = course.phases[0].job.plan.nodes
     return {
         "deaths": [
             {"name": death.process, "how": death.how, "at_s": round(death.at_s - start_s, 6)} for death in course.deaths
@@ -130,8 +129,8 @@ def record(trial: Trial, course: Course, samples: pd.DataFrame) -> dict[str, Any
             {
                 "without": [death.process for death in one.deaths],
                 "first": one.first,
-                "world": one.network.world,
-                "scheme": goes_on_as(one.network),
+                "world": one.job.world,
+                "scheme": goes_on_as(one.job),
                 "behind": [names[node] for node in one.behind],
                 "called_s": round(one.called_s - start_s, 6),
                 "sent_on_s": round(one.sent_on_s - start_s, 6),
@@ -139,7 +138,7 @@ def record(trial: Trial, course: Course, samples: pd.DataFrame) -> dict[str, Any
             }
             for one in course.recoveries
         ],
-        "phases": [_phase(trial, phase, samples) for phase in course.phases],
+        "phases": [_phase(phase, samples) for phase in course.phases],
     }
 
 
@@ -150,18 +149,18 @@ def _recovered_s(one: Recovery, samples: pd.DataFrame) -> float | None:
     return round(float(ends.max()) - min([one.called_s, *(death.at_s for death in one.deaths)]), 6)
 
 
-def _phase(trial: Trial, phase: Phase, samples: pd.DataFrame) -> dict[str, Any]:
+def _phase(phase: Phase, samples: pd.DataFrame) -> dict[str, Any]:
     """Its GST and throughput; the first iterations of a trial, its warm-up, are left out of GST."""
     rows = samples[samples["iteration"].between(phase.first, phase.stop - 1)]
-    gst = metrics.gst_s(rows, skip=max(0, min(trial.work.warmup, phase.stop - 1) - phase.first))
-    trained = trial.batch * phase.network.world * phase.iterations
+    gst = metrics.gst_s(rows, skip=max(0, min(phase.job.work.warmup, phase.stop - 1) - phase.first))
+    trained = phase.job.batch * phase.job.world * phase.iterations
     return {
         "first": phase.first,
         "stop": phase.stop,
-        "world": phase.network.world,
-        "scheme": goes_on_as(phase.network),
+        "world": phase.job.world,
+        "scheme": goes_on_as(phase.job),
         "gst_median_s": float(gst.median()),
-        "gst_theory_s": phase.gst_theory_s(trial.spec.links.mtu),
+        "gst_theory_s": phase.job.gst_theory_s,
         "throughput_sps": metrics.throughput_sps(rows, trained),
     }
 

@@ -4,7 +4,7 @@ A round begins when a process is killed, or when one checks in since it lost a n
 are then called (those that still wait for connections look for that), and a round ends when each process has checked in
 or is dead; :mod:`workloads.failover` has the workers' side. A process that has not checked in within the spec's
 ``failover`` time is taken for dead, and killed, so that it cannot come back. Then everybody gets a new job: a forest of
-the living (:func:`workloads.sync.schemes.repair`), and the iteration to go on with.
+the living (:meth:`workloads.kinds.base.Kind.without`), and the iteration to go on with.
 
 A process that ends with an error of its own has not died: the error is the trial's, as it ever was.
 
@@ -28,13 +28,13 @@ from testbed.lab.base import Exit, Lab
 from testbed.recovery import phases
 from testbed.recovery.deaths import Course, Death, Recovery
 from testbed.trial import job_files
-from testbed.trial.job_files import Files
-from testbed.trial.model import Network, Trial
+from testbed.trial.files import Files
+from testbed.trial.job import Job
 from topologies.addressing import plan
 from workloads import failover, kinds
 from workloads.failover import checked_in, next_job, write_whole
-from workloads.job import Failover, Job, Peer
-from workloads.sync.schemes import repair
+from workloads.job import Failover, Peer
+from workloads.job import Job as Assignment
 
 FIX_SAID = "see its log, and what else writes into its folder"
 
@@ -48,11 +48,11 @@ class Said:
 
 
 class Coordinator:
-    """Watches over the processes of one trial; :meth:`look` is called again and again."""
+    """Watches over the processes of one job; :meth:`look` is called again and again."""
 
-    def __init__(self, trial: Trial, files: Files, lab: Lab, congestion_control: str) -> None:
-        self._trial, self._files, self._lab, self._congestion_control = trial, files, lab, congestion_control
-        self._changes: list[tuple[int, Network]] = [(0, trial.network)]
+    def __init__(self, job: Job, files: Files, lab: Lab, congestion_control: str) -> None:
+        self._job, self._files, self._lab, self._congestion_control = job, files, lab, congestion_control
+        self._changes: list[tuple[int, Job]] = [(0, job)]
         self._deaths: list[Death] = []
         self._buried = 0
         self._fenced: set[str] = set()
@@ -61,8 +61,8 @@ class Coordinator:
 
     @property
     def course(self) -> Course:
-        """How the trial went."""
-        split = phases.split(self._changes, self._trial.iterations)
+        """How the job went."""
+        split = phases.split(self._changes, self._job.iterations)
         return Course(split, tuple(self._recoveries), tuple(self._unburied))
 
     @property
@@ -71,20 +71,22 @@ class Coordinator:
         return self._deaths[self._buried :]
 
     def look(self, failed: Sequence[Exit], running: Collection[str]) -> list[Exit]:
-        """Note who ``failed`` since the last look, and take the round that it begins a step further.
+        """Note which processes of the job ``failed`` since the last look, and take the round that it begins a step
+        further.
 
-        Returns the exits that no trial survives.
+        Returns the exits that no job survives, and those of other jobs.
 
         Raises:
             WorkerError: nobody is left, or the trial cannot go on though nobody died.
         """
-        fatal = [exit for exit in failed if exit.status >= 0]
+        own = self._job.processes
+        fatal = [exit for exit in failed if exit.status >= 0 or exit.process not in own]
         if fatal:
             return fatal
-        killed = [exit for exit in failed if exit.status < 0]
+        killed, running = list(failed), [process for process in running if process in own]
         self._deaths += [Death(exit.process, exit.node, exit.ended_s, self._how(exit)) for exit in killed]
         if not running:
-            if self._dead >= set(self._trial.network.forest.workers):
+            if self._dead >= set(self._job.plan.workers):
                 raise self._nobody()
             return []
         here = {process: said for process in running if (said := self._said(process)) is not None}
@@ -109,7 +111,7 @@ class Coordinator:
 
     @property
     def _folder(self) -> str:
-        return str(self._files.generation(self._generation))
+        return str(self._files.generation(self._generation, self._job.name))
 
     def _said(self, process: str) -> Said | None:
         """What a process said when it left the generation; None while it has not.
@@ -118,7 +120,7 @@ class Coordinator:
             WorkerError: it makes no sense.
         """
         try:
-            return read_left(checked_in(self._files.samples(process), self._generation), self._trial.iterations)
+            return read_left(checked_in(self._files.samples(process), self._generation), self._job.iterations)
         except FileNotFoundError:
             return None
         except (OSError, UnfitError) as error:
@@ -128,10 +130,10 @@ class Coordinator:
 
     @property
     def _silence_s(self) -> float:
-        return self._trial.spec.silence_s
+        return self._job.network.spec.silence_s
 
     def _name(self, node: int) -> str:
-        return self._trial.network.topology.nodes[node].name
+        return self._job.network.topology.nodes[node].name
 
     def _how(self, exit: Exit) -> str:
         if exit.process in self._fenced:
@@ -149,8 +151,8 @@ class Coordinator:
 
     def _send_on(self, said: Mapping[str, Said]) -> None:
         """Everybody alive has left the generation: the next one begins."""
-        by_node = {self._trial.processes[process]: one for process, one in said.items()}
-        workers = sorted(node for node in by_node if node in self._trial.network.forest.workers)
+        by_node = {self._job.processes[process]: one for process, one in said.items()}
+        workers = sorted(node for node in by_node if node in self._job.plan.workers)
         if not workers:
             raise self._nobody()
         first = max(by_node[worker].completed for worker in workers)
@@ -158,56 +160,54 @@ class Coordinator:
         new = tuple(self._unburied)
         if not new and first == self._changes[-1][0]:
             raise self._unexplained(said)
-        network = self._without_the_dead() if new else self._changes[-1][1]
+        job = self._without_the_dead() if new else self._changes[-1][1]
         behind = tuple(worker for worker in workers if by_node[worker].completed < first)
         assert self._called_s is not None
-        self._recoveries.append(Recovery(new, first, network, ahead, behind, self._called_s, time.monotonic()))
+        self._recoveries.append(Recovery(new, first, job, ahead, behind, self._called_s, time.monotonic()))
         self._buried, self._called_s = len(self._deaths), None
-        self._changes.append((first, network))
+        self._changes.append((first, job))
         with named_errors(self._files.work):
             self._write(said)
 
-    def _without_the_dead(self) -> Network:
+    def _without_the_dead(self) -> Job:
         """
         Raises:
             WorkerError: the scheme cannot do without them.
         """
-        known, dead = self._trial.network, self._dead
+        known, topology, dead = self._job, self._job.network.topology, self._dead
         try:
-            forest = repair(known.scheme_text, known.topology, known.gradient.tensors, dead)
-            kinds.verify(forest, known.topology)
+            plan = known.kind.without(known.plan, topology, known.gradient.tensors, dead)
         except SpecError as error:
             names = ", ".join(self._name(node) for node in sorted(dead))
             told = WorkerError(f"the trial cannot go on without {names}: {error.problem}", fix=error.fix)
             told.process = self._unburied[0].process
             raise told from None
-        return replace(known, forest=forest, cost=kinds.cost(forest, known.topology, 4 * known.floats))
+        return replace(known, plan=plan, cost=kinds.cost(plan, topology, known.gradient_bytes))
 
     def _write(self, here: Collection[str]) -> None:
         """The next generation's folder and forest, then the jobs that lead there."""
-        before = self._files.generation(self._generation - 1)
+        before = self._files.generation(self._generation - 1, self._job.name)
         folder = Path(self._folder)
         folder.mkdir()
         last = self._recoveries[-1]
         forest = folder / "forest.npz"
-        kinds.save(last.network.forest, forest)
-        trial = replace(self._trial, network=last.network)
-        found = {job.name: job for job in job_files.jobs(trial, self._files, self._congestion_control)}
+        kinds.save(last.job.plan, forest)
+        found = {one.name: one for one in job_files.assignments(last.job, self._files, self._congestion_control, {})}
         for process in here:
-            job = Job.load(self._files.job(process))  # pace, slowdowns and jitter stay a worker's own
+            one = Assignment.load(self._files.job(process))  # pace, slowdowns and jitter stay a worker's own
             if process in found:
                 new = found[process]
-                job = replace(
-                    job, rank=new.rank, world=new.world, peers=new.peers, training=new.training, weights=new.weights
+                one = replace(
+                    one, rank=new.rank, world=new.world, peers=new.peers, training=new.training, weights=new.weights
                 )
-            job = replace(job, forest=str(forest), probes=(), failover=self._failover(job.node, process in found))
-            write_whole(next_job(str(before), process), job.text())
+            one = replace(one, forest=str(forest), probes=(), failover=self._failover(one.node, process in found))
+            write_whole(next_job(str(before), process), one.text())
 
     def _failover(self, node: int, is_needed: bool) -> Failover:
         """A process that the forest no longer needs has nothing left to do."""
         last = self._recoveries[-1]
-        taken = phases.contributions(phases.split(self._changes, last.first)) * self._trial.batch
-        fewer = last.first * last.network.world * self._trial.batch
+        taken = phases.contributions(phases.split(self._changes, last.first)) * self._job.batch
+        fewer = last.first * last.job.world * self._job.batch
         state: tuple[Peer, ...] = ()
         if node == last.ahead:
             state = tuple(self._peer(node, other) for other in last.behind)
@@ -217,13 +217,13 @@ class Coordinator:
             generation=self._generation,
             folder=self._folder,
             silence_s=self._silence_s,
-            first=last.first if is_needed else self._trial.iterations,
-            shift=0 if self._trial.compute.mode == "none" else taken - fewer,  # none repeats the first one's samples
+            first=last.first if is_needed else self._job.iterations,
+            shift=0 if self._job.compute.mode == "none" else taken - fewer,  # none repeats the first one's samples
             state=state,
         )
 
     def _peer(self, node: int, other: int) -> Peer:
-        return replace(job_files.peer(plan(self._trial.network.topology), node, other), port=job_files.STATE_PORT)
+        return replace(job_files.peer(plan(self._job.network.topology), node, other), port=job_files.STATE_PORT)
 
     def _nobody(self) -> WorkerError:
         first, *others = self._deaths

@@ -1,4 +1,4 @@
-"""The phases of a trial: iterations that the same workers did along the same forest. One, unless nodes died."""
+"""The phases of a job: iterations that the same workers did along the same forest. One, unless nodes died."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from testbed.base.errors import WorkerError
-from testbed.trial.model import Network, shaper
+from testbed.trial.job import Job
 
 
 @dataclass(frozen=True)
@@ -19,47 +19,41 @@ class Phase:
 
     first: int
     stop: int
-    network: Network
+    job: Job
 
     @property
     def iterations(self) -> int:
         return self.stop - self.first
 
-    def gst_theory_s(self, mtu: int) -> float:
-        """The least time a synchronisation can take (s)."""
-        return self.network.cost.bound_s(shaper(mtu))
 
-
-def split(changes: Sequence[tuple[int, Network]], iterations: int) -> tuple[Phase, ...]:
-    """``changes`` are (first iteration, network) in order; one that another replaced before any iteration is left out.
+def split(changes: Sequence[tuple[int, Job]], iterations: int) -> tuple[Phase, ...]:
+    """``changes`` are (first iteration, job) in order; one that another replaced before any iteration is left out.
 
     Of a trial that was over when the last node died, what it would have gone on with is left out, too.
     """
     stops = [first for first, _ in changes[1:]] + [iterations]
-    return tuple(
-        Phase(first, stop, network) for (first, network), stop in zip(changes, stops, strict=True) if first < stop
-    )
+    return tuple(Phase(first, stop, job) for (first, job), stop in zip(changes, stops, strict=True) if first < stop)
 
 
 def link_bytes(phases: Sequence[Phase]) -> NDArray[np.float64]:
     """float64[directed links]: bytes of gradient on each link in all iterations of all phases."""
-    total: NDArray[np.float64] = np.sum([phase.network.cost.link_bytes * phase.iterations for phase in phases], axis=0)
+    total: NDArray[np.float64] = np.sum([phase.job.cost.link_bytes * phase.iterations for phase in phases], axis=0)
     return total
 
 
 def wire_bytes(phases: Sequence[Phase]) -> float:
     """What all nodes together send in all iterations of all phases."""
-    return float(sum(phase.network.cost.wire_bytes * phase.iterations for phase in phases))
+    return float(sum(phase.job.cost.wire_bytes * phase.iterations for phase in phases))
 
 
 def contributions(phases: Sequence[Phase]) -> int:
     """Gradients that were summed: one a worker and iteration."""
-    return sum(phase.network.world * phase.iterations for phase in phases)
+    return sum(phase.job.world * phase.iterations for phase in phases)
 
 
-def gst_theory_s(phases: Sequence[Phase], mtu: int) -> pd.Series[float]:
+def gst_theory_s(phases: Sequence[Phase]) -> pd.Series[float]:
     """The least time each iteration's synchronisation can take (s)."""
-    bounds = [phase.gst_theory_s(mtu) for phase in phases for _ in range(phase.iterations)]
+    bounds = [phase.job.gst_theory_s for phase in phases for _ in range(phase.iterations)]
     return pd.Series(bounds, name="gst_theory_s")
 
 
@@ -76,8 +70,8 @@ def attribute(
     Raises:
         WorkerError: a worker lacks an iteration that it must have done.
     """
-    ranks = {node: rank for rank, node in enumerate(phases[0].network.forest.workers)}
-    everyone = [set(phase.network.forest.workers) for phase in phases]
+    ranks = {node: rank for rank, node in enumerate(phases[0].job.plan.workers)}
+    everyone = [set(phase.job.plan.workers) for phase in phases]
     kept = []
     for phase, workers, after in zip(phases, everyone, [*everyone[1:], everyone[-1] - set(dead)], strict=True):
         rows = samples[samples["iteration"].between(phase.first, phase.stop - 1) & samples["node"].isin(workers)]
@@ -86,7 +80,7 @@ def attribute(
             needed = after if iteration == phase.stop - 1 else workers
             missing = {node for node in needed - done.get(iteration, set()) if (node, iteration) not in behind}
             if missing:
-                name = phase.network.forest.nodes[min(missing)]
+                name = phase.job.plan.nodes[min(missing)]
                 raise WorkerError(f"{name} has no sample of iteration {iteration}", fix="run the trial again")
         kept.append(rows.assign(world=rows.groupby("iteration")["node"].transform("nunique")))
     found = pd.concat(kept)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from testbed.base.process_names import of_job
 from testbed.spec.model import LAB_OPTIONS, OF_BUILT_IN
 
 if TYPE_CHECKING:
@@ -29,16 +30,17 @@ OF_SOME = {"arms", "perturb", "failover_s", *LAB_OPTIONS}
 
 def identity(trial: Trial) -> str:
     """The digest, in hexadecimal; the same in every process, and for all repeats of a trial."""
-    topology, cost = trial.network.topology, trial.network.cost
+    topology, arm = trial.topology, trial.network.arm
     digest = hashlib.sha256(json.dumps(_settings(trial), sort_keys=True).encode())
     digest.update(repr((topology.nodes, topology.links, topology.panels)).encode())
-    # A scheme of one's own as the spec names it: from elsewhere, its file has another path.
-    plan = replace(trial.network.forest, scheme=trial.network.arm.scheme or trial.network.forest.scheme)
-    arrays = trial.kind.encode(plan) | {"routes": cost.link_bytes}
-    if trial.kind.writes_samples and trial.stragglers is not None:
-        arrays |= vars(trial.stragglers)
-    for name, array in arrays.items():
-        _add(digest, name, array)
+    for job in trial.jobs:
+        # A scheme of one's own as the spec names it: from elsewhere, its file has another path.
+        plan = replace(job.plan, scheme=arm.scheme or job.plan.scheme)
+        arrays = job.kind.encode(plan) | {"routes": job.cost.link_bytes}
+        if job.kind.writes_samples and job.stragglers is not None:
+            arrays |= vars(job.stragglers)
+        for name, array in arrays.items():
+            _add(digest, of_job(job.name, name), array)
     return digest.hexdigest()
 
 
@@ -47,16 +49,17 @@ def _settings(trial: Trial) -> dict[str, Any]:
     spec, arm = trial.spec, trial.network.arm
     settings: dict[str, Any] = spec.model_dump(exclude=OF_NO_CONCERN | OF_SOME)
     settings["arm"] = [arm.topology, arm.scheme]
-    settings["perturb"] = [one.model_dump() for one in trial.perturbations]
+    settings["perturb"] = [one.model_dump() for one in trial.network.perturbations]
     settings |= dict.fromkeys(OF_BUILT_IN)  # not of labs that packages add, or installing one would change digests
     if spec.lab_settings is not None:
         settings[spec.lab] = spec.lab_settings.model_dump()
-    settings["failover"] = spec.failover_s if trial.survives else None
+    settings["failover"] = spec.failover_s if trial.goes_on else None
     settings["inputs"] = dict(trial.inputs)
-    if trial.kind.writes_samples:
-        settings["workload"] |= {"batch": trial.batch, "compute": vars(trial.compute)}
-        settings["training"] = asdict(trial.training)
-        settings["gradient"] = repr(trial.network.gradient)
+    for job in trial.jobs:
+        if job.kind.writes_samples:
+            settings["workload"] |= {"batch": job.batch, "compute": vars(job.compute)}
+            settings["training"] = asdict(job.training)
+            settings["gradient"] = repr(job.gradient)
     return settings
 
 

@@ -194,7 +194,7 @@ def check_unchanged(trial: Trial) -> None:
     """
     arm = trial.network.arm
     try:
-        now = Inputs(trial.folder).read_by(trial.spec, arm)
+        now = Inputs(trial.network.folder).read_by(trial.spec, arm)
     except SpecError as error:  # it is not there any more, or unreadable, or too large
         raise ChangedError(f"{error.problem}, as there was when the run began", fix=error.fix) from None
     read_before = {os.path.normpath(name) for name in _built_from(arm)} - set(now)

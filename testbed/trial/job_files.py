@@ -1,27 +1,27 @@
-"""From a trial to one job file for each process: who talks to whom at which address and port, and what it trains."""
+"""From a trial's jobs to one file for each process: who talks to whom at which address and port, and what it trains."""
 
 from __future__ import annotations
 
 import math
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import permutations
-from pathlib import Path
 
-from testbed.base.process_names import file_name
 from testbed.lab.base import Launch, LinkSettings
-from testbed.trial.model import Network, Trial, link_settings
+from testbed.trial.files import Files
+from testbed.trial.job import Job
+from testbed.trial.model import Trial
+from testbed.trial.network import link_settings
 from topologies.addressing import Addresses, plan
 from topologies.bursts import Burst
 from topologies.model import Topology
 from workloads import kinds
 from workloads.arrivals import SETTLE
-from workloads.failover import SAMPLES
-from workloads.job import Compute, Failover, Job, Meeting, Peer, Probe, StepJitter
+from workloads.job import Compute, Failover, Meeting, Peer, Probe, StepJitter
+from workloads.job import Job as Assignment
 from workloads.sync.forest import Forest
-from workloads.sync.schemes import survives
 
 SYNC_PORT = 10_000
 """A connection's port is this plus the index of the node that opens it: below Linux's ephemeral range (32768)."""
@@ -41,133 +41,81 @@ PACE = 1.1
 would queue before the slow link, and behind them the acknowledgements of the burst that comes the other way."""
 
 
-@dataclass(frozen=True)
-class Files:
-    """Where one trial's files are while it runs; ``logs`` stays, ``work`` goes.
-
-    ``work`` is the harness's: processes on the nodes read there, and write each in its node's :meth:`own` folder. Where
-    a node has several, they share that folder, and the names of their files tell them apart.
-    """
-
-    work: Path
-    logs: Path
-    homes: Mapping[str, str] = field(default_factory=dict)
-    """By process, its node's name; one that is missing is its node's own, and has its name."""
-
-    def home(self, process: str) -> str:
-        """The name of the node on which a process runs."""
-        return self.homes.get(process, process)
-
-    def called(self, process: str) -> str:
-        """What errors call a process: ``the worker on h3``, ``the process h3.daemon``."""
-        return f"the worker on {process}" if self.home(process) == process else f"the process {process}"
-
-    def own(self, process: str) -> Path:
-        """The folder of the node on which a process runs, where it writes all that it writes."""
-        return self.work / self.home(process)
-
-    def _written(self, process: str, name: str) -> Path:
-        """A file of that kind which a process writes."""
-        return self.own(process) / (name if self.home(process) == process else f"{file_name(process)}.{name}")
-
-    def make(self, topology: Topology) -> None:
-        """Make the folders of processes, wherever there may be some, in ``work``, which is there."""
-        for node in topology.nodes:
-            if node.kind != "panel":
-                self.own(node.name).mkdir(0o700)
-
-    def job(self, process: str) -> Path:
-        return self.work / f"{file_name(process)}.json"
-
-    def samples(self, process: str) -> Path:
-        return self._written(process, SAMPLES)
-
-    def weights(self, process: str) -> Path:
-        """The final weights, of rank 0."""
-        return self._written(process, "weights.npy")
-
-    def log(self, process: str) -> Path:
-        return self.logs / f"{file_name(process)}.log"
-
-    @property
-    def agent(self) -> Path:
-        """The program that runs a command on another host."""
-        return self.work / "agent.sh"
-
-    @property
-    def forest(self) -> Path:
-        return self.work / "forest.npz"
-
-    def generation(self, number: int) -> Path:
-        """The folder of one generation of a trial that survives deaths, see :mod:`testbed.recovery.failover`."""
-        return self.work / f"generation-{number}"
+Probing = Mapping[str, tuple[Probe, ...]]
+"""By process, how it measures its node's links."""
 
 
 def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[str] = ()) -> list[Launch]:
-    """Write the forest and every process's job into ``files.work``; what the lab is to launch.
+    """Write every job's plan and what each of its processes is to do into ``files.work``; what the lab is to launch.
 
     ``agent`` is the lab's command that reaches another host; a library gets it as one program.
     """
-    kinds.save(trial.network.forest, files.forest)
-    files.generation(0).mkdir()
     if agent:
         files.agent.write_text(f'#!/bin/sh\nexec {shlex.join(agent)} "$@"\n')
         files.agent.chmod(0o755)
-    torch = trial.work.is_trained or trial.kind.uses_torch(trial.network.forest)
-    launches = []
-    for job in jobs(trial, files, congestion_control):
-        path = files.job(job.name)
-        job.save(path)
-        launches.append(Launch(job.name, job.node, str(path), str(files.log(job.name)), torch=torch))
-    return launches
+    return [launch for job in trial.jobs for launch in _write(job, files, congestion_control, _probing(trial))]
 
 
-def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
-    """One job for each worker, then for each node that only passes chunks on."""
-    topology, forest, kind = trial.network.topology, trial.network.forest, trial.kind
-    addresses, port = plan(topology), kind.meeting_port(forest)
-    bursts = probes(topology, addresses, link_settings(trial.spec))
-    ranks = {name: rank for rank, name in zip(range(len(forest.workers)), trial.processes, strict=False)}
-    measures = {node: name for name, node in reversed(trial.processes.items())}  # its links: the first of each node
-    for name, node in trial.processes.items():
-        yield Job(
-            trial=trial.id,
+def _write(job: Job, files: Files, congestion_control: str, probing: Probing) -> Iterator[Launch]:
+    kinds.save(job.plan, files.plan(job.name))
+    files.generation(0, job.name).mkdir()
+    torch = job.work.is_trained or job.kind.uses_torch(job.plan)
+    for one in assignments(job, files, congestion_control, probing):
+        path = files.job(one.name)
+        one.save(path)
+        yield Launch(one.name, one.node, str(path), str(files.log(one.name)), torch=torch)
+
+
+def _probing(trial: Trial) -> Probing:
+    """The first process of each node measures its links."""
+    topology = trial.topology
+    bursts = probes(topology, plan(topology), link_settings(trial.spec))
+    return {name: bursts.get(node, ()) for node, name in {n: p for p, n in reversed(trial.processes.items())}.items()}
+
+
+def assignments(job: Job, files: Files, congestion_control: str, probing: Probing) -> Iterator[Assignment]:
+    """What each process of a job is to do: workers, then those that only pass chunks on."""
+    forest, kind, spec = job.plan, job.kind, job.network.spec
+    addresses, port = plan(job.network.topology), kind.meeting_port(forest)
+    ranks = {name: rank for rank, name in zip(range(job.world), job.processes, strict=False)}
+    for name, node in job.processes.items():
+        yield Assignment(
             node=node,
             name=name,
             rank=ranks.get(name),
-            world=len(forest.workers),
-            forest=str(files.forest),
+            world=job.world,
+            forest=str(files.plan(job.name)),
             peers=tuple(peer(addresses, node, other) for other in kind.neighbours(forest, node)),
-            training=trial.training,
-            compute=_compute(trial, ranks.get(name)),
-            overlap=trial.work.overlap,
-            buckets=trial.network.gradient.buckets,
-            priority=trial.work.priority == "layer",
-            chunk_bytes=trial.work.chunk_bytes,
+            training=job.training,
+            compute=_compute(job, ranks.get(name)),
+            overlap=job.work.overlap,
+            buckets=job.gradient.buckets,
+            priority=job.work.priority == "layer",
+            chunk_bytes=job.work.chunk_bytes,
             congestion_control=congestion_control,
-            start_timeout_s=trial.spec.start_timeout_s,
-            timeout_s=trial.spec.timeout_s,
+            start_timeout_s=spec.start_timeout_s,
+            timeout_s=spec.timeout_s,
             samples=str(files.samples(name)),
             weights=str(files.weights(name)) if ranks.get(name) == 0 else None,
-            probes=bursts.get(node, ()) if measures[node] == name else (),
-            failover=Failover(0, str(files.generation(0)), trial.spec.silence_s) if trial.survives else None,
+            probes=probing.get(name, ()),
+            failover=Failover(0, str(files.generation(0, job.name)), spec.silence_s) if job.goes_on else None,
             meeting=None if port is None else _meeting(forest, addresses, node, files, port),
-            jitter=_jitter(trial, node) if name in ranks else None,
+            jitter=_jitter(job, node) if name in ranks else None,
         )
 
 
-def _compute(trial: Trial, rank: int | None) -> Compute:
+def _compute(job: Job, rank: int | None) -> Compute:
     """How long a worker's computing takes, its own slowdowns included."""
-    slow = trial.stragglers
+    slow = job.stragglers
     if slow is None or rank is None:
-        return trial.compute
-    return replace(trial.compute, factor=tuple(slow.factor[rank]), extra_s=tuple(slow.extra_s[rank]))
+        return job.compute
+    return replace(job.compute, factor=tuple(slow.factor[rank]), extra_s=tuple(slow.extra_s[rank]))
 
 
-def _jitter(trial: Trial, node: int) -> StepJitter | None:
+def _jitter(job: Job, node: int) -> StepJitter | None:
     """Of several that a worker has, variances add up, as those of independent normal distributions do."""
-    sigmas_s = [sigma_s[node] for sigma_s in trial.jitter if node in sigma_s]
-    return StepJitter(math.hypot(*sigmas_s), (trial.spec.seed, node)) if sigmas_s else None
+    sigmas_s = [sigma_s[node] for sigma_s in job.network.jitter if node in sigma_s]
+    return StepJitter(math.hypot(*sigmas_s), (job.network.spec.seed, node)) if sigmas_s else None
 
 
 def _meeting(forest: Forest, addresses: Addresses, node: int, files: Files, port: int) -> Meeting:
@@ -187,22 +135,22 @@ def peer(addresses: Addresses, node: int, other: int) -> Peer:
     return Peer(node=other, local=local, remote=remote, port=SYNC_PORT + min(node, other))
 
 
-def host_pairs(network: Network, background: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
-    """(source, destination) of every flow of a trial, probes and ``background`` included: what the lab needs routes
+def host_pairs(trial: Trial) -> list[tuple[int, int]]:
+    """(source, destination) of every flow of a trial, probes and background flows included: what the lab needs routes
     for."""
-    everyone = _whoever_may_meet(network)
-    wanted = {*network.kind.pairs(network.forest), *permutations(everyone, 2), *background}
-    wanted |= {(burst.src, burst.dst) for burst in network.topology.bursts}
+    wanted = {(burst.src, burst.dst) for burst in trial.topology.bursts} | {*trial.network.background}
+    for job in trial.jobs:
+        wanted |= {*job.kind.pairs(job.plan), *permutations(_may_meet(job), 2)}
     return sorted(wanted | {(dst, src) for src, dst in wanted})
 
 
-def _whoever_may_meet(network: Network) -> Sequence[int]:
-    """Nodes any two of which may connect: where processes connect as they like, and in a scheme that goes on with
-    another forest when a node dies."""
-    topology = network.topology
-    if survives(network.scheme_text):
+def _may_meet(job: Job) -> Sequence[int]:
+    """Nodes any two of which may connect: where processes connect as they like, and in a job that goes on with another
+    plan when a node dies."""
+    topology = job.network.topology
+    if job.goes_on:
         return [*topology.hosts, *(switch for switch in topology.switches if topology.nodes[switch].ina)]
-    return network.kind.meet(network.forest)
+    return job.kind.meet(job.plan)
 
 
 def probes(topology: Topology, addresses: Addresses, settings: LinkSettings) -> dict[int, tuple[Probe, ...]]:

@@ -18,9 +18,8 @@ from testbed.perturb.circuits import History
 from testbed.perturb.conductor import Conductor, Record
 from testbed.perturb.patching import Patching
 from testbed.trial import results
-from testbed.trial.job_files import Files
+from testbed.trial.files import Files
 from testbed.trial.model import Trial
-from workloads.sync.cost import goodput
 
 _T = TypeVar("_T")
 ANOTHER = ", or take a scheme that goes on when a node dies, such as rina"
@@ -59,7 +58,7 @@ def observe(
     Raises:
         TrialError: as ``work`` does, with what was done to the trial; or a helper failed.
     """
-    topology = trial.network.topology
+    topology = trial.topology
     before = lab.counters()
     with (
         Patching(lab, topology, asking) as patching,
@@ -70,21 +69,10 @@ def observe(
         try:
             found = work(conductor)
         except TrialError as error:
-            instead = ANOTHER if trial.kind.writes_samples and not trial.survives else ""
-            raise conductor.blamed(error, goes_on=trial.survives, instead=instead) from error
+            instead = "" if trial.goes_on or not all(job.kind.writes_samples for job in trial.jobs) else ANOTHER
+            raise conductor.blamed(error, goes_on=trial.goes_on, instead=instead) from error
     sent = conductor.finish()
     events = sorted([*conductor.records, *patching.records], key=lambda one: one.begun_s or math.inf)
     counted, differs = results.since(before, lab.counters()), calibration.differs(lab)
     described, readings = lab.describe(), checks.readings
     return found, Observation(counted, monitor.log, described, differs, readings, events, sent, patching.history)
-
-
-def background_bytes(trial: Trial, sent: Sequence[int]) -> dict[int, float]:
-    """By directed link, the bytes that background flows put on it, headers included."""
-    topology = trial.network.topology
-    load: dict[int, float] = {}
-    for (source, sink), count in zip(trial.background, sent, strict=True):
-        for path in topology.paths(source, sink):
-            for link in path.links:
-                load[link] = load.get(link, 0.0) + count / goodput(trial.spec.links.mtu) * path.weight
-    return load

@@ -21,9 +21,10 @@ from testbed.files.writing import named_errors
 from testbed.lab.base import Exit, Lab, Launch, Program
 from testbed.perturb.conductor import Conductor, timeline
 from testbed.recovery.deaths import undisturbed
-from testbed.trial import job_files, observing, results, supervise
-from testbed.trial.job_files import Files
-from testbed.trial.model import Trial, link_settings
+from testbed.trial import job_files, link_load, observing, results, supervise
+from testbed.trial.files import Files
+from testbed.trial.model import Trial
+from testbed.trial.network import link_settings
 from testbed.trial.observing import Observation
 from testbed.trial.search import search_path
 from topologies.addressing import plan
@@ -58,9 +59,9 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     Raises:
         TrialError: the lab is not as asked, a rank failed, or nothing happened for too long.
     """
-    topology = trial.network.topology
+    topology = trial.topology
     settings = link_settings(trial.spec, congestion_control)
-    lab.up(topology, settings, job_files.host_pairs(trial.network, trial.background))
+    lab.up(topology, settings, job_files.host_pairs(trial))
     with named_errors(files.work):
         probers, ranks = _probers(trial, files, congestion_control), launches(trial, files)
     idle = calibration.measure(topology, lab, settings)
@@ -86,9 +87,9 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
 
 def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]:
     """Processes that measure the links; they meet along a ring."""
-    topology = trial.network.topology
+    topology = trial.topology
     ring = build("ring", topology, [])
-    kinds.save(ring, files.forest)
+    kinds.save(ring, files.plan())
     addresses = plan(topology)
     bursts = job_files.probes(topology, addresses, link_settings(trial.spec))
     found = []
@@ -96,7 +97,7 @@ def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch
         name = topology.nodes[node].name
         job = ProbingJob(
             node=node,
-            forest=str(files.forest),
+            forest=str(files.plan()),
             peers=tuple(job_files.peer(addresses, node, other) for other in neighbours(ring, node)),
             probes=bursts.get(node, ()),
             congestion_control=congestion_control,
@@ -122,7 +123,7 @@ def launches(trial: Trial, files: Files) -> list[Launch]:
             **rank_environment(rank, topology.host_count, addresses.of(0, 0)),
             **{variable: f"eth{topology.port_at_tail(topology.ports[rank][0])}" for variable in INTERFACES},
         }
-        started = Program(program.words, environment, str(trial.folder.resolve()))
+        started = Program(program.words, environment, str(trial.network.folder.resolve()))
         name = topology.nodes[rank].name
         found.append(Launch(name, rank, "", str(files.log(name)), started))
     return found
@@ -197,23 +198,24 @@ def _stuck(lab: Lab, running: Sequence[str], log: Path, timeout_s: float) -> Tri
 def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
     """Metrics, links and fidelity of a command whose ranks all ended well. JCT: first start to last end."""
     start_s, end_s = min(one.started_s for one in ran.exits), max(one.ended_s for one in ran.exits)
-    others = observing.background_bytes(trial, ran.observed.sent)
+    others = link_load.background_bytes(trial, ran.observed.sent)
     events = timeline(ran.observed.events, start_s)
     seen = fidelity.Seen(
         trial=trial,
+        job=trial.job,
         samples=None,
         window=(start_s, end_s),
         rates=[*map(results.burst, ran.probes), *ran.idle.rates],
-        expected_rates=len(trial.network.topology.bursts) + len(ran.idle.rates),
+        expected_rates=len(trial.topology.bursts) + len(ran.idle.rates),
         round_trips=ran.idle.round_trips,
-        links=results.links(trial, undisturbed(trial).phases, ran.observed.counters, others, {}),
+        links=results.links(trial, [undisturbed(job).phases for job in trial.jobs], ran.observed.counters, others, {}),
         cpu=ran.observed.cpu,
         done=(),
         aggregators=(),
         differs=ran.observed.readings.differs(start_s, ran.observed.differs),
         in_mid_run=ran.observed.readings.within(start_s, end_s),
         events=events,
-        course=undisturbed(trial),
+        course=undisturbed(trial.job),
         bounds=None,
     )
     return {

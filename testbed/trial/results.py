@@ -21,8 +21,8 @@ from testbed.experiment.attempts import made
 from testbed.files.writing import write_bytes
 from testbed.lab.base import Counters
 from testbed.recovery.phases import Phase, contributions, gst_theory_s, link_bytes, wire_bytes
+from testbed.trial.job import Job
 from testbed.trial.model import Trial
-from workloads.sync.cost import goodput
 
 SCHEMA = 1
 COLUMNS = (
@@ -69,31 +69,29 @@ def save_samples(path: Path, samples: pd.DataFrame, folder: int | None = None) -
 
 
 def measure(
-    trial: Trial, samples: pd.DataFrame, phases: Sequence[Phase], bounds: Bounds | None, sent_bytes: float | None
+    job: Job, samples: pd.DataFrame, phases: Sequence[Phase], bounds: Bounds | None, sent_bytes: float | None
 ) -> dict[str, float | None]:
-    """The trial's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included, if known."""
-    gst = metrics.gst_s(samples, skip=trial.work.warmup)
-    median, size = float(gst.median()), trial.gradient_bytes
+    """The job's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included, if known."""
+    gst = metrics.gst_s(samples, skip=job.work.warmup)
+    median, size = float(gst.median()), job.gradient_bytes
     # Where workers do not wait for each other, one may do more iterations than the spec says.
-    theory = gst_theory_s(phases, trial.spec.links.mtu).reindex(gst.index, method="ffill")
+    theory = gst_theory_s(phases).reindex(gst.index, method="ffill")
     return {
         "jct_s": metrics.jct_s(samples),
         "compute_s": metrics.compute_s(samples),
         "sync_s": metrics.sync_s(samples),
-        "straggler_wait_s": float(np.nanmean(metrics.waits_s(samples, skip=trial.work.warmup))),
+        "straggler_wait_s": float(np.nanmean(metrics.waits_s(samples, skip=job.work.warmup))),
         "gst_median_s": median,
         "gst_p95_s": float(gst.quantile(0.95)),
         "gst_theory_s": float(theory.median()),
         "gst_ratio": _over_bound(gst, theory if bounds is None else bounds.gst_s),
-        "iteration_median_s": float(metrics.iterations_s(samples, skip=trial.work.warmup).median()),
-        "throughput_sps": metrics.throughput_sps(samples, trial.batch * contributions(phases)),
+        "iteration_median_s": float(metrics.iterations_s(samples, skip=job.work.warmup).median()),
+        "throughput_sps": metrics.throughput_sps(samples, job.batch * contributions(phases)),
         "wire_bytes": sent_bytes,
-        "wire_bytes_theory": wire_bytes(phases) if trial.knows_bytes else None,
-        "algbw_bps": metrics.algbw_bps(size, median) if trial.kind.measures.defines_bandwidth else None,
-        "busbw_bps": metrics.busbw_bps(size, median, trial.network.world)
-        if trial.kind.measures.defines_bandwidth
-        else None,
-        **staleness(metrics.staleness(samples, skip=trial.work.warmup)),
+        "wire_bytes_theory": wire_bytes(phases) if job.knows_bytes else None,
+        "algbw_bps": metrics.algbw_bps(size, median) if job.kind.measures.defines_bandwidth else None,
+        "busbw_bps": metrics.busbw_bps(size, median, job.world) if job.kind.measures.defines_bandwidth else None,
+        **staleness(metrics.staleness(samples, skip=job.work.warmup)),
     }
 
 
@@ -148,19 +146,20 @@ not, and ``extra_bytes`` what TCP may have added: acknowledgements, and what it 
 
 def links(
     trial: Trial,
-    phases: Sequence[Phase],
+    phases: Sequence[Sequence[Phase]],
     counters: Iterable[Counters],
     other_bytes: Mapping[int, float],
     extra_bytes: Mapping[int, float],
 ) -> list[LinkRecord]:
     """For each directed link what the kernel counted during training and what theory expects, headers included.
 
+    ``phases`` are those of each job.
     ``other_bytes`` is the part of the count, by directed link, of bursts and of background flows, and ``extra_bytes``
     what TCP may have added on that link: acknowledgements, and what it sent again.
     """
-    topology = trial.network.topology
-    theory = link_bytes(phases) / goodput(trial.spec.links.mtu)
-    known = trial.knows_bytes
+    topology = trial.topology
+    theory = np.sum([link_bytes(one) for one in phases], axis=0) / trial.network.goodput
+    known = all(job.knows_bytes for job in trial.jobs)
     counted = {count.directed_link: count for count in counters}
     found: list[LinkRecord] = []
     for link in range(2 * len(topology.links)):

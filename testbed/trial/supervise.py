@@ -17,7 +17,7 @@ from testbed.files.following import Feed
 from testbed.files.foreign import UnfitError
 from testbed.lab.base import Exit, Lab, Launch
 from testbed.recovery.failover import Coordinator
-from testbed.trial.job_files import Files
+from testbed.trial.files import Files
 from testbed.trial.worker_lines import check_said, said
 from workloads.kinds.base import Kind
 
@@ -46,11 +46,11 @@ def wait(
     timeout_s: float,
     tick: Callable[[int], None],
     start_timeout_s: float,
-    coordinator: Coordinator | None = None,
+    coordinators: Sequence[Coordinator] = (),
 ) -> None:
     """Return when every process has ended well; ``tick`` is told how many iterations the first that runs has done.
 
-    A ``coordinator`` keeps a trial going when some are killed.
+    ``coordinators`` keep jobs going when some of their processes are killed.
 
     Raises:
         WorkerError: a worker ended otherwise; the text has the end of its log.
@@ -66,7 +66,7 @@ def wait(
         exits = lab.exits()
         failed = [exit for exit in exits if exit.status != 0]
         running = _without(running, exits)
-        if coordinator:
+        for coordinator in coordinators:
             failed = coordinator.look(failed, running)
         if failed:
             raise died(*settle(lab, failed, running), files)

@@ -52,7 +52,7 @@ def outcome(trial: Trial, gst_s: float) -> Outcome:
         "jct_s": 2 * gst_s,
         "throughput_sps": 1.0,
     }
-    rows = [(rank, i) for rank in range(trial.network.world) for i in range(2)]
+    rows = [(rank, i) for rank in range(trial.job.world) for i in range(2)]
     samples = pd.DataFrame(rows, columns=["rank", "iteration"]).assign(loss=1.0)
     samples = samples.assign(start_s=samples["iteration"] * gst_s, ready_s=samples["iteration"] * gst_s)
     samples = samples.assign(sum_s=samples["start_s"] + gst_s, end_s=samples["start_s"] + gst_s)

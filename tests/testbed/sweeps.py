@@ -36,7 +36,7 @@ NOISE = [1.0, 1.2, 0.8, 1.0, 1.0, 1.0]
 
 def measured(trial: Trial) -> float:
     """PS is the same each time at batch 2; at batch 4 one of its first three is far off, so that more are needed."""
-    steady = trial.batch == 2 or trial.label == "ring"
+    steady = trial.job.batch == 2 or trial.label == "ring"
     return 1.0 + trial.repeat * 1e-4 if steady else NOISE[trial.repeat]
 
 

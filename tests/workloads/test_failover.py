@@ -34,7 +34,6 @@ def job(tmp_path: Path) -> Callable[..., Job]:
     def make(node: int, **changes: object) -> Job:
         found = Failover(0, str(tmp_path), silence_s=5.0)
         return Job(
-            trial="t",
             node=node,
             name=f"h{node}",
             rank=node,

@@ -73,7 +73,6 @@ class Cluster:
         rank = {node: r for r, node in enumerate(forest.workers)}
         for node, theirs in peers.items():
             job = Job(
-                trial="t",
                 node=node,
                 name=forest.nodes[node],
                 rank=rank.get(node),

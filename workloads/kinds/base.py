@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -222,6 +222,18 @@ class Kind:
         """Effects of perturbations that make no sense for it (``computing``, ``steps``, ``circuits``), and moments that
         are told by ``iterations``; each with the reason."""
         return {}
+
+    def goes_on(self, plan: Forest) -> bool:
+        """Whether the other processes go on when a node dies."""
+        return False
+
+    def without(self, plan: Forest, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> Forest:
+        """The plan that one which :meth:`goes_on` is replaced by when these nodes are dead; ``plan`` is the first one.
+
+        Raises:
+            SchemeError: it cannot do without them.
+        """
+        raise NotImplementedError
 
     # What it costs
 

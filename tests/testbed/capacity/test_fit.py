@@ -64,7 +64,7 @@ def test_it_is_the_least_scale_that_carries_every_arm(of: Known) -> None:
 def test_it_is_the_same_in_all_arms_and_points() -> None:
     swept = fit(spec(PLAYED.replace("40 Gbit/s", "[10 Gbit/s, 40 Gbit/s]")), known())
     assert swept.fitted == fit(spec(), known()).fitted
-    assert {trial.work.scale for trial in trials(swept)} == {swept.fitted}
+    assert {trial.job.work.scale for trial in trials(swept)} == {swept.fitted}
 
 
 def test_it_is_at_least_1() -> None:

@@ -37,36 +37,36 @@ def samples(one: Trial, ready: Sequence[Sequence[float]], sums: Sequence[Sequenc
     rows = [
         {"rank": rank, "node": node, "iteration": i, "start_s": 0.0, "ready_s": ready[i][rank], "sum_s": sums[i][rank]}
         for i in range(len(ready))
-        for rank, node in enumerate(one.network.forest.workers)
+        for rank, node in enumerate(one.job.plan.workers)
     ]
     return pd.DataFrame(rows)
 
 
 def found(one: Trial, table: pd.DataFrame, events: Sequence[dict[str, Any]] = ()) -> Bounds:
-    return bounds(one, table, undisturbed(one).phases, events)
+    return bounds(one.job, table, undisturbed(one.job).phases, events)
 
 
 def test_all_ready_at_once_the_bound_is_theorys() -> None:
     one = trial()
     got = found(one, samples(one, [[0.5] * 4, [1.5] * 4], [[0.8] * 4, [1.8] * 4]))
-    assert list(got.gst_s) == pytest.approx([one.gst_theory_s] * 2)
+    assert list(got.gst_s) == pytest.approx([one.job.gst_theory_s] * 2)
     assert got.iteration_s is not None
-    assert list(got.iteration_s) == pytest.approx([0.5 + one.gst_theory_s] * 2)
-    assert got.jct_s == pytest.approx(2 * (0.5 + one.gst_theory_s))
+    assert list(got.iteration_s) == pytest.approx([0.5 + one.job.gst_theory_s] * 2)
+    assert got.jct_s == pytest.approx(2 * (0.5 + one.job.gst_theory_s))
 
 
 def test_of_a_ring_nothing_can_have_left_before_its_last_worker_was_ready() -> None:
     one = trial()
     got = found(one, samples(one, [[0.5, 0.5, 0.9, 0.5], [1.5] * 4], [[1.2] * 4, [1.8] * 4]))
-    assert list(got.gst_s) == pytest.approx([one.gst_theory_s] * 2)
+    assert list(got.gst_s) == pytest.approx([one.job.gst_theory_s] * 2)
 
 
 def test_over_a_link_that_many_share_the_others_may_have_sent_before() -> None:
     """The last one's own half of its rack's gradients is what its uplink has still to carry, and all sums."""
     one = trial(RACKS, "ps")
     got = found(one, samples(one, [[9.0, 0.5, 0.5, 0.5], [20.0] * 4], [[9.3] * 4, [20.3] * 4]))
-    assert 0.6 * one.gst_theory_s < got.gst_s[0] < 0.99 * one.gst_theory_s
-    assert got.gst_s[1] == pytest.approx(one.gst_theory_s)
+    assert 0.6 * one.job.gst_theory_s < got.gst_s[0] < 0.99 * one.job.gst_theory_s
+    assert got.gst_s[1] == pytest.approx(one.job.gst_theory_s)
 
 
 def test_a_worker_that_had_the_sum_before_others_may_begin_before_them() -> None:
@@ -87,7 +87,7 @@ def test_where_each_worker_s_links_are_the_busiest_none_has_the_sum_before_anoth
         assert list(found(one, samples(one, ready, sums)).lead_s) == pytest.approx([0.0, 0.0])
     one = trial(scheme="ps(servers=1)")
     least = found(one, samples(one, ready, sums))
-    assert list(least.lead_s) == pytest.approx([2 / 3 * one.gst_theory_s] * 2, rel=0.02)
+    assert list(least.lead_s) == pytest.approx([2 / 3 * one.job.gst_theory_s] * 2, rel=0.02)
     slow = trial(perturb="[{kind: slow, slowdown: 2, workers: [h3]}]")
     assert list(found(slow, samples(slow, ready, sums)).lead_s) == pytest.approx([0.5, 0.5])
     link = {"rate_bps": {"0": 1_000_000}, "blocked": {}}
@@ -108,8 +108,8 @@ def test_rates_that_were_changed_count_from_moment_to_moment() -> None:
     link = {"rate_bps": {"0": 100_000_000}, "blocked": {}}
     event = {"kind": "rate", "begun_s": 1.0, "done_s": 1.001, "error": None, "links": link}
     got = found(one, samples(one, [[0.5] * 4, [1.5] * 4], [[0.8] * 4, [2.2] * 4]), [event])
-    assert got.gst_s[0] == pytest.approx(one.gst_theory_s)
-    assert got.gst_s[1] == pytest.approx(2 * one.gst_theory_s, rel=0.01)
+    assert got.gst_s[0] == pytest.approx(one.job.gst_theory_s)
+    assert got.gst_s[1] == pytest.approx(2 * one.job.gst_theory_s, rel=0.01)
 
 
 def test_a_small_gradient_leaves_in_a_bucket_and_a_packet() -> None:
@@ -121,8 +121,8 @@ workload: {model: resnet8, dataset: digits, batch: 16, iterations: 2, compute: n
 arms: [{topology: star(hosts=2), scheme: ring}]
 """
     (one,) = trials(read(text, "small", Path()))
-    ideal_s = one.network.cost.bound_s() / (1448 / 1514)
-    assert 0.7 * ideal_s < one.gst_theory_s < 0.79 * ideal_s
+    ideal_s = one.job.cost.bound_s() / (1448 / 1514)
+    assert 0.7 * ideal_s < one.job.gst_theory_s < 0.79 * ideal_s
 
 
 def test_nothing_is_certain_of_an_iteration_in_which_circuits_moved_or_a_worker_is_missing() -> None:

@@ -15,8 +15,8 @@ from ..conftest import SPEC
 
 
 def test_a_guess_is_the_theory_and_some_overhead(trial: Trial) -> None:
-    assert trial.jct_theory_s is not None
-    assert expected_s(trial) == pytest.approx(trial.jct_theory_s + OVERHEAD_S + 3 * PER_LINK_S)
+    assert trial.job.jct_theory_s is not None
+    assert expected_s(trial) == pytest.approx(trial.job.jct_theory_s + OVERHEAD_S + 3 * PER_LINK_S)
 
 
 def test_of_computing_that_takes_what_it_takes_there_is_a_guess(source: Source) -> None:

@@ -87,7 +87,7 @@ def test_whatever_workers_get_besides_makes_another_trial(trial: Trial) -> None:
     assert again.stragglers is not None
     again.stragglers.extra_s[1, 1] += 0.001
     assert again.identity != before
-    cut = replace(trial.network, gradient=replace(trial.network.gradient, buckets=((0, 4), (4, 8))))
+    cut = replace(trial.network, gradient=replace(trial.job.gradient, buckets=((0, 4), (4, 8))))
     assert replace(trial, network=cut).identity != trial.identity
 
 

@@ -59,7 +59,7 @@ def test_results_have_a_column_for_each_swept_field(made_up: Made, tmp_path: Pat
 
 
 def test_a_report_tells_points_apart(made_up: Made, tmp_path: Path) -> None:
-    made_up(lambda trial: 1.0 + trial.network.world / 10)
+    made_up(lambda trial: 1.0 + trial.job.world / 10)
     go(Experiment.new(source(), tmp_path / "run", FakeLab))
     run = load_run(tmp_path / "run")
     assert (run.planned, len(run.trials)) == (2 * CELLS, 2 * CELLS)

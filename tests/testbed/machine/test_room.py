@@ -27,7 +27,7 @@ def test_a_full_disk_is_blamed_for_what_failed(
 
 def test_a_trial_for_which_there_is_no_room_is_not_begun(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     needed = needed_bytes(trial)
-    assert needed > 4 * trial.network.floats
+    assert needed > 4 * trial.job.floats
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=needed - 1))
     with pytest.raises(DiskFullError, match=r"^run: .* are left on the disk, the next trial needs "):
         check_room(Path("run"), needed)

@@ -29,7 +29,7 @@ from testbed.recovery.deaths import Course
 from testbed.recovery.failover import Coordinator
 from testbed.spec import read
 from testbed.trial import job_files, results, supervise
-from testbed.trial.job_files import Files
+from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from tests import ports
 from topologies.addressing import plan
@@ -137,7 +137,7 @@ class Cluster:
 
     def run(self) -> Course:
         launches = job_files.write(self.trial, self.files, "reno")
-        coordinator = Coordinator(self.trial, self.files, self.lab, "reno")  # type: ignore[arg-type]
+        coordinator = Coordinator(self.trial.job, self.files, self.lab, "reno")  # type: ignore[arg-type]
         self.lab.launch(launches)
         supervise.wait(self.lab, launches, self.files, 20.0, lambda _: None, 20.0, coordinator)  # type: ignore[arg-type]
         return coordinator.course
@@ -196,11 +196,11 @@ def check(run: Cluster, course: Course) -> None:
     done = run.lines("done")
     hashes = {line["weights_sha256"] for line in done if "weights_sha256" in line}
     assert len(hashes) == 1
-    work = run.trial.training
+    work = run.trial.job.training
     assert isinstance(work, Training)
-    worlds = tuple((phase.first, phase.network.world) for phase in course.phases)
-    last = course.phases[-1].network.forest
-    wanted = reference.reference(work, worlds, run.trial.compute.mode).weights
+    worlds = tuple((phase.first, phase.job.world) for phase in course.phases)
+    last = course.phases[-1].job.plan
+    wanted = reference.reference(work, worlds, run.trial.job.compute.mode).weights
     # Sums that lack a worker once are off by 1e-3; rounding is 5e-7, or 2e-5 where values in a pool are nearly equal.
     assert relative_error(np.load(run.files.weights(last.nodes[last.workers[0]])), wanted) < 1e-4
     samples = phases.attribute(results.table(run.lines("iteration")), course.phases, course.dead, course.behind)
@@ -233,7 +233,7 @@ def test_the_others_go_on(cluster: Callable[..., Cluster], topology: str, name: 
     assert course.deaths[0].how == "was killed by SIGKILL"
     assert len(course.phases) == 2
     assert 4 <= course.phases[1].first <= 8
-    assert course.phases[1].network.forest.classes == groups
+    assert course.phases[1].job.plan.classes == groups
     check(run, course)
 
 
@@ -243,7 +243,7 @@ def test_two_die_one_after_the_other(cluster: Callable[..., Cluster]) -> None:
     run.kill("h4", 7)
     course = run.run()
     assert dead(run, course) == ["h0", "h4"]
-    assert [phase.network.world for phase in course.phases] == [6, 5, 4]
+    assert [phase.job.world for phase in course.phases] == [6, 5, 4]
     check(run, course)
 
 
@@ -252,7 +252,7 @@ def test_all_but_one_die(cluster: Callable[..., Cluster]) -> None:
     run.kill("h1", 2)
     run.kill("h2", 2)
     course = run.run()
-    assert course.phases[-1].network.world == 1
+    assert course.phases[-1].job.world == 1
     check(run, course)
 
 
@@ -263,7 +263,7 @@ def test_one_dies_while_the_others_meet_anew(cluster: Callable[..., Cluster]) ->
     run.when(second.exists, lambda: run.lab.signal("h4", signal.SIGKILL))
     course = run.run()
     assert sorted(dead(run, course)) == ["h2", "h4"]
-    assert course.phases[-1].network.world == 4
+    assert course.phases[-1].job.world == 4
     check(run, course)
 
 
@@ -281,7 +281,7 @@ def test_what_makes_no_sense_fails_the_trial_and_not_the_harness(
         os.mkfifo(left)
     else:
         left.write_text(text)
-    coordinator = Coordinator(run.trial, run.files, run.lab, "reno")  # type: ignore[arg-type]
+    coordinator = Coordinator(run.trial.job, run.files, run.lab, "reno")  # type: ignore[arg-type]
     with pytest.raises(WorkerError, match="h0 left the others and said nothing that makes sense"):
         coordinator.look([], ["h0", "h1", "h2"])
 
@@ -426,7 +426,7 @@ def test_one_dies_when_all_is_done(cluster: Callable[..., Cluster], monkeypatch:
     run = cluster(BOTH)
     course = run.run()
     assert dead(run, course) == [name]
-    assert [phase.network.world for phase in course.phases] == [6]
+    assert [phase.job.world for phase in course.phases] == [6]
     check(run, course)
 
 
@@ -466,7 +466,7 @@ def test_nobody_is_left(cluster: Callable[..., Cluster]) -> None:
 def test_who_does_not_say_how_far_it_had_come_fails_the_trial(cluster: Callable[..., Cluster], tmp_path: Path) -> None:
     run = cluster(BOTH)
     hosts = [f"h{host}" for host in run.trial.network.topology.hosts]
-    coordinator = Coordinator(run.trial, run.files, run.lab, "reno")  # type: ignore[arg-type]
+    coordinator = Coordinator(run.trial.job, run.files, run.lab, "reno")  # type: ignore[arg-type]
     run.files.generation(0).mkdir(parents=True)
     for host in hosts:
         path = checked_in(run.files.samples(host), 0)

@@ -121,8 +121,8 @@ def test_the_shipped_quickstart_is_right(root: Path) -> None:
 
     found = trials(load(root / "experiments" / "quickstart.yaml"))
     assert {trial.network.arm.scheme for trial in found} == {"ps", "ring", "bml"}
-    assert {trial.network.world for trial in found} == {9}
-    assert len({trial.batch for trial in found}) == 2
+    assert {trial.job.world for trial in found} == {9}
+    assert len({trial.job.batch for trial in found}) == 2
     assert len(found) == 6
 
 

@@ -14,7 +14,8 @@ from testbed.base.errors import OutputError, TrialError
 from testbed.evidence.referee import REFERENCE
 from testbed.experiment.expand import trials
 from testbed.spec import Source
-from testbed.trial.execute import check_loss, check_weights, storable, working_files
+from testbed.trial.correctness import check_loss, check_weights, storable
+from testbed.trial.files import working_files
 
 RIGHT = {
     "weights_equal": True,

@@ -11,7 +11,8 @@ from testbed.experiment.expand import trials
 from testbed.lab.base import LinkSettings
 from testbed.spec import Source, read
 from testbed.trial import job_files
-from testbed.trial.job_files import Files, slow_start_s
+from testbed.trial.files import Files
+from testbed.trial.job_files import slow_start_s
 from testbed.trial.model import Trial
 from topologies.addressing import plan
 from topologies.build import build
@@ -100,16 +101,16 @@ def test_ranks_are_hosts_and_the_first_keeps_the_weights(written: list[Job]) -> 
 
 
 def test_routes_are_asked_for_both_ways_and_for_bursts(source: Source) -> None:
-    network = trials(source)[1].network  # a ring on three hosts
-    assert job_files.host_pairs(network) == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
+    ring = trials(source)[1]  # on three hosts
+    assert job_files.host_pairs(ring) == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
 
 
 def test_where_some_may_die_all_may_meet() -> None:
     text = SPEC.replace("scheme: ps}", "scheme: rina}").replace("star(hosts=3)", "'star(hosts=3,ina=all)'")
     rina, ring = trials(read(text, "spec.yaml", Path()))
-    assert len(job_files.host_pairs(rina.network)) == 4 * 3  # the switch, too
-    assert rina.survives
-    assert not ring.survives
+    assert len(job_files.host_pairs(rina)) == 4 * 3  # the switch, too
+    assert rina.goes_on
+    assert not ring.goes_on
 
 
 def test_a_job_is_read_as_it_was_written(written: list[Job], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from testbed.base.errors import TrialError, TrialTimeoutError, WorkerError
 from testbed.lab.base import Exit, Launch
 from testbed.trial import supervise
-from testbed.trial.job_files import Files
+from testbed.trial.files import Files
 
 from ..fake_lab import FakeLab
 

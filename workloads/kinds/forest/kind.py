@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,18 @@ class ForestKind(Kind):
             raise own_order(plan, "priority: layer", "switches add")
         if not asked.is_trained:
             _check_scale(plan)
+
+    def goes_on(self, plan: Forest) -> bool:
+        from workloads.sync.schemes import repairable  # which imports the schemes of all kinds
+
+        return repairable(plan.scheme)
+
+    def without(self, plan: Forest, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> Forest:
+        from workloads.sync.schemes import repair
+
+        found = repair(plan.scheme, topology, tensor_sizes, dead)
+        self.verify(found, topology)
+        return found
 
     def cost(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Cost:
         return cost(plan, topology, gradient_bytes)

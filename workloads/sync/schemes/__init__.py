@@ -77,13 +77,13 @@ def build(expression: str, topology: Topology, tensor_sizes: Sequence[int]) -> F
     return replace(info.function(topology, tensor_sizes, **arguments), scheme=str(call))
 
 
-def survives(expression: str) -> bool:
+def repairable(expression: str) -> bool:
     """Whether the scheme goes on when one of its nodes dies."""
     return parse(expression, EXAMPLE).name in REPAIRS
 
 
 def repair(expression: str, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> Forest:
-    """The forest that a scheme which :func:`survives` goes on as without the ``dead`` nodes.
+    """The forest that a scheme which :func:`repairable` names goes on as without the ``dead`` nodes.
 
     Raises:
         SchemeError: nobody is left.

@@ -31,7 +31,7 @@ def made(scheme: str, perturb: str = "[]") -> Trial:
 
 
 def plan(scheme: str) -> Forest:
-    return made(scheme).network.forest
+    return made(scheme).job.plan
 
 
 @pytest.fixture
@@ -73,11 +73,11 @@ def test_workers_must_tell_the_servers_story(samples: pd.DataFrame) -> None:
 
 def test_theory_is_of_as_many_updates_as_each_worker_made(samples: pd.DataFrame) -> None:
     trial = made("async_ps")
-    told = trial.kind.told(trial.network.forest, samples, said(ORDER), 3)
-    size = 4 * trial.network.floats
-    found = trial.kind.cost_as_run(trial.network.forest, trial.network.topology, size, told)
+    told = trial.job.kind.told(trial.job.plan, samples, said(ORDER), 3)
+    size = 4 * trial.job.floats
+    found = trial.job.kind.cost_as_run(trial.job.plan, trial.network.topology, size, told)
     assert found is not None
-    assert found.wire_bytes == pytest.approx(trial.network.cost.wire_bytes)
+    assert found.wire_bytes == pytest.approx(trial.job.cost.wire_bytes)
     by_host = 3 * found.link_bytes.reshape(-1, 2)[:, 0] / size
     assert by_host.tolist() == pytest.approx([4, 2, 6])
 
@@ -85,10 +85,10 @@ def test_theory_is_of_as_many_updates_as_each_worker_made(samples: pd.DataFrame)
 def test_the_least_jct_is_that_of_workers_alone_or_of_the_busiest_link() -> None:
     """LeNet-5 takes 0.55 s a way at 200 Mbit/s: two workers keep the server's link busy; slow ones do not."""
     trial = made("async_ps")
-    way_s = trial.gst_theory_s / 2
+    way_s = trial.job.gst_theory_s / 2
     early_bytes = 25_000 + 65_536 * 1514 / 1448  # a bucket of 1 ms, and the last packet
     assert way_s == pytest.approx((4 * 3_274_634 * 1514 / 1448 - early_bytes) * 8 / 200e6)
-    assert trial.jct_theory_s == pytest.approx(3 * max(2 * way_s, 0.1 + 2 * way_s))
+    assert trial.job.jct_theory_s == pytest.approx(3 * max(2 * way_s, 0.1 + 2 * way_s))
     slow = made("async_ps", "[{kind: slow, workers: [h0], slowdown: 20}]")
     rate = 1 / (2.0 + 2 * way_s) + 1 / (0.1 + 2 * way_s)
     assert slow.jct_theory_s == pytest.approx(6 / rate)

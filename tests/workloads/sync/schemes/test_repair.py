@@ -14,7 +14,7 @@ from topologies.build import build as build_topology
 from topologies.model import Topology
 from workloads.sync.flows import pairs
 from workloads.sync.forest import ABSENT, Forest
-from workloads.sync.schemes import build, repair, survives
+from workloads.sync.schemes import build, repair, repairable
 from workloads.sync.verify import verify
 
 Build = Callable[..., Topology]
@@ -118,5 +118,5 @@ def test_nobody_is_left(topology: Build) -> None:
 @pytest.mark.parametrize(
     ("scheme", "does"), [("rina", True), ("rina(slots=128)", True), ("ring", False), ("ps", False), ("./a.py:b", False)]
 )
-def test_only_rina_survives(scheme: str, does: bool) -> None:
-    assert survives(scheme) == does
+def test_only_rina_is_repairable(scheme: str, does: bool) -> None:
+    assert repairable(scheme) == does

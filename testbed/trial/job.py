@@ -1,0 +1,139 @@
+"""What one group of processes computes and moves in a trial: its plan, its workload, and what follows from both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.base.process_names import of_job
+from testbed.perturb.stragglers import Stragglers, draw
+from testbed.spec.model import Synchronised, Workload
+from testbed.trial.network import Network
+from workloads import kinds
+from workloads.buckets import Gradient
+from workloads.job import Compute, Task
+from workloads.kinds.base import Kind
+from workloads.sync.cost import Cost
+from workloads.sync.forest import Forest
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of a trial, checked.
+
+    Attributes:
+        name: unlike that of any other job of the trial; empty of one that has none beside it.
+        network: where it runs.
+        scheme_text: rebuilds the plan from the working directory.
+        plan: what moves in it, verified.
+        cost: of one synchronisation.
+        gradient: what is synchronised.
+        workload: what its processes compute.
+        batch: 0 where the workload has none.
+    """
+
+    name: str
+    network: Network
+    scheme_text: str
+    plan: Forest
+    cost: Cost
+    gradient: Gradient
+    workload: Workload
+    batch: int = 0
+
+    @property
+    def kind(self) -> Kind:
+        """What moves in it."""
+        return kinds.of(self.plan)
+
+    @property
+    def floats(self) -> int:
+        """Length of the gradient."""
+        return self.gradient.floats
+
+    @property
+    def gradient_bytes(self) -> int:
+        """Size of one gradient."""
+        return 4 * self.floats
+
+    @property
+    def world(self) -> int:
+        """Number of workers."""
+        return len(self.plan.workers)
+
+    @property
+    def work(self) -> Synchronised:
+        """What our workers do."""
+        return synchronised(self.workload)
+
+    @property
+    def iterations(self) -> int:
+        """0 where they are the affair of processes that tell of none."""
+        return self.work.iterations if self.kind.writes_samples else 0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the others go on when a node dies."""
+        return self.kind.goes_on(self.plan)
+
+    @property
+    def knows_bytes(self) -> bool:
+        """Whether the plan's bytes are what goes over the wire."""
+        return not self.kind.unknown_bytes(self.plan)
+
+    @property
+    def training(self) -> Task:
+        """What each worker does; the same for every arm, so that their results can be compared."""
+        return self.work.task(self.batch, self.network.spec.seed, self.gradient, self.kind.rounding(self.plan))
+
+    @cached_property
+    def processes(self) -> dict[str, int]:
+        """The node of each of its processes, by the process's name."""
+        return {of_job(self.name, process): node for process, node in self.kind.processes(self.plan).items()}
+
+    # How long it takes
+
+    @property
+    def compute(self) -> Compute:
+        """How its workers compute, without what slows some of them down."""
+        compute = self.work.compute
+        return Compute(mode=compute.mode, pace_s=compute.pace_s.get(self.batch, 0.0))
+
+    @cached_property
+    def stragglers(self) -> Stragglers | None:
+        """How much longer each worker computes in each iteration, if anybody does."""
+        at = self.network
+        return draw(at.perturbations, at.topology, self.plan.workers, self.iterations, at.spec.seed, at.folder)
+
+    @property
+    def pace_s(self) -> NDArray[np.float64]:
+        """float64[workers, iterations]: how long computing takes at least."""
+        slow = self.stragglers
+        if slow is None:
+            return np.full((self.world, self.iterations), self.compute.pace_s)
+        found: NDArray[np.float64] = slow.factor * self.compute.pace_s + slow.extra_s
+        return found
+
+    @property
+    def gst_theory_s(self) -> float:
+        """The least time a synchronisation can take at this MTU (s); 0 where nothing is known of it."""
+        return self.cost.bound_s(self.network.shaper)
+
+    @property
+    def jct_theory_s(self) -> float | None:
+        """The least that the whole job can take (s): of a synchronous scheme, for each iteration the paced computing
+        time and the least GST, or, where they overlap, the longer of the two; None where computing time is not known.
+        """
+        if not self.kind.writes_samples or self.compute.mode == "real":
+            return None
+        least_s, overlap = self.gst_theory_s, self.work.overlap
+        return self.kind.least_jct_s(self.cost, least_s, self.network.goodput, self.pace_s, overlap)
+
+
+def synchronised(workload: Workload) -> Synchronised:
+    """What our workers do; not asked for where they are programs."""
+    assert isinstance(workload, Synchronised)
+    return workload
