@@ -24,7 +24,7 @@ from testbed.evidence.bounds import bounds as bounds_of
 from testbed.evidence.calibration import Calibrated
 from testbed.evidence.referee import REFERENCE, ROUNDED, Referee
 from testbed.evidence.spot_checks import Readings
-from testbed.experiment.directory import WORK
+from testbed.experiment.layout import WORK
 from testbed.files.removal import remove
 from testbed.files.writing import named_errors, names_in, opened_folder
 from testbed.lab.base import Counters, Lab

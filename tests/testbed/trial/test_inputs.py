@@ -12,8 +12,8 @@ import pytest
 
 from testbed.base.errors import ChangedError, SpecError, TrialError
 from testbed.evidence.referee import Referee
-from testbed.experiment.directory import LOCK, MADE
 from testbed.experiment.expand import trials
+from testbed.experiment.layout import LOCK, MADE
 from testbed.spec import read
 from testbed.spec.model import Command
 from testbed.trial import inputs, programs
