@@ -11,7 +11,7 @@ from testbed.base.units import rate_text
 from testbed.capacity.cache import Known
 from testbed.capacity.load import Load, load_of, not_known
 from testbed.lab.choice import DEFAULT
-from testbed.spec.model import Profile
+from testbed.spec.workload.profile import Profile
 from testbed.trial.model import Trial
 
 MEASURE = "testbed doctor --capacity"

@@ -18,7 +18,7 @@ from testbed.capacity.load import chunks_of, load_of, not_known
 from testbed.capacity.model import Capacity
 from testbed.experiment.expand import first_trials, gradient_of
 from testbed.spec import Source
-from testbed.spec.model import Profile
+from testbed.spec.workload.profile import Profile
 from testbed.trial.model import Trial
 
 LEAST_MESSAGE_BYTES = 1448
@@ -29,7 +29,7 @@ TURNS, CLOSE = 8, 0.02
 """A trial asks for about as much less as the scale is larger, so two or three turns find it to this share."""
 FIX = "take slower links (links.rate), fewer hosts, or a machine with more cores; or give a number"
 LARGEST = 1e6
-"""A scale may have, see :class:`testbed.spec.model.Profile`."""
+"""A scale may have, see :class:`testbed.spec.workload.profile.Profile`."""
 ROOM = 1.1
 """How much more than each trial the machine must carry: what is measured again on another day is not the same."""
 

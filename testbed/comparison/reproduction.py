@@ -34,7 +34,7 @@ from testbed.experiment.stored import made
 from testbed.files.writing import named_errors, temporaries
 from testbed.spec import Source
 from testbed.spec import load as load_spec
-from testbed.spec.model import Profile
+from testbed.spec.workload.profile import Profile
 from testbed.trial.identity import PATIENCE
 
 EXPERIMENTS = Path(testbed.__file__).parents[1] / "experiments"

@@ -20,7 +20,7 @@ from testbed.spec import Arm, Source, Spec
 from testbed.spec.axes import EXPRESSIONS
 from testbed.spec.explain import together
 from testbed.spec.grid import PlannedCell, at_point, point_text, point_words
-from testbed.spec.model import Synchronised
+from testbed.spec.workload.base import Synchronised
 from testbed.trial.inputs import Digests, Inputs
 from testbed.trial.job_files import burst_s
 from testbed.trial.model import Network, Trial, shaper, work_of

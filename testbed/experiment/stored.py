@@ -17,7 +17,7 @@ from testbed.files import foreign, writing
 from testbed.files.shape import Shape, check
 from testbed.files.writing import check_name, read_json
 from testbed.spec import Source, read
-from testbed.spec.model import MOST_REPEATS
+from testbed.spec.repeats import MOST_REPEATS
 from testbed.spec.yaml import LIMIT_BYTES, as_text
 from workloads.kinds import of_record
 

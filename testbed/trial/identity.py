@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.spec.model import LAB_OPTIONS, OF_BUILT_IN
+from testbed.spec.labs import LAB_OPTIONS, OF_BUILT_IN
 
 if TYPE_CHECKING:
     from testbed.trial.model import Trial

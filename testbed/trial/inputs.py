@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from testbed.base.errors import ChangedError, SpecError
 from testbed.base.listing import shortened
 from testbed.spec import Arm, Spec
-from testbed.spec.model import Program
+from testbed.spec.workload.base import Program
 from topologies.call import parse
 from topologies.load import is_in_file
 

@@ -18,7 +18,7 @@ from testbed.perturb.schedule import schedule as schedule_of
 from testbed.perturb.stragglers import Stragglers, draw
 from testbed.spec import Arm, Spec
 from testbed.spec.axes import Plain
-from testbed.spec.model import Synchronised
+from testbed.spec.workload.base import Synchronised
 from testbed.trial.identity import identity
 from topologies.model import Topology
 from workloads import kinds
