@@ -24,6 +24,7 @@ from testbed.spec.workload.base import Synchronised
 from testbed.trial.inputs import Digests, Inputs
 from testbed.trial.job_files import burst_s
 from testbed.trial.model import Network, Trial, shaper, work_of
+from testbed.trial.packages import Packages
 from testbed.trial.search import check as check_program
 from topologies.build import build as build_topology
 from topologies.call import parse
@@ -226,6 +227,7 @@ class _Cells:
 
     def __init__(self, source: Source) -> None:
         self._source, self._built, self._inputs = source, Built(), Inputs(source.folder)
+        self._packages = Packages()
         self._gradients: dict[Hashable, Gradient] = {}
         self._networks: dict[Hashable, Network | None] = {}
         self._problems: dict[str, SpecError] = {}
@@ -263,7 +265,8 @@ class _Cells:
                 return []
         make = partial(network, spec=spec, sent=sent, folder=folder, built=self._built)
         made = [(cell, self._network(cell, make)) for cell in group]
-        return [_trial(cell, one, folder, self._inputs.of(spec, cell.arm)) for cell, one in made if one is not None]
+        found = [_trial(cell, one, folder, self._inputs.of(spec, cell.arm)) for cell, one in made if one is not None]
+        return [replace(trial, inputs={**trial.inputs, **self._packages.of(trial)}) for trial in found]
 
     def _network(self, cell: PlannedCell, make: Callable[[Arm], Network]) -> Network | None:
         """The network of a cell, the same for all its batches."""
