@@ -22,22 +22,23 @@ from testbed.base.groups import Group
 from testbed.base.units import size_text, time_text
 from testbed.perturb import moments
 from testbed.perturb.kinds.circuits import Tuples
-from testbed.spec import model
+from testbed.spec.arm import SchemeText, TopologyText
+from testbed.spec.model import Spec
 
 INTRODUCTION = """\
 # Keys of a spec
 
 A spec is a YAML file. It has at most 64 KiB. YAML's aliases and tags are refused. A misspelt key is answered with the
 nearest known one. Where a key takes one value, a list or a range [sweeps](../guides/sweeps.md) it. This page is made
-from the schema in `testbed/spec/model.py`.
+from the schema in `testbed/spec/`.
 """
 MARKERS = (
     (groups.Rate, "a rate"),
     (groups.Time, "a time"),
     (groups.Size, "a size in bytes"),
     (groups.Share, "a share"),
-    (model.TopologyText, "a topology"),
-    (model.SchemeText, "a scheme"),
+    (TopologyText, "a topology"),
+    (SchemeText, "a scheme"),
     (moments.When, "a moment: a time after the start, or `iteration N`"),
     (Tuples, "a list"),
 )
@@ -97,8 +98,8 @@ def page() -> str:
 
 def sections() -> Iterator[Section]:
     """Every group of keys, each at the place nearest to the top where it may be."""
-    found = {model.Spec, moments.Moment}
-    left = [Section("", "", model.Spec)]
+    found = {Spec, moments.Moment}
+    left = [Section("", "", Spec)]
     while left:
         section = left.pop(0)
         yield section

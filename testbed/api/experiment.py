@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from testbed.api import labs
 from testbed.base import exits
 from testbed.base.errors import UsageError
-from testbed.experiment.directory import source_of
 from testbed.experiment.run import Announce, Experiment, Run, write_report
+from testbed.experiment.stored import source_of
 from testbed.spec import load
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from testbed.base.units import rate_text
 from testbed.capacity.cache import Known
 from testbed.capacity.load import Load, load_of, not_known
 from testbed.lab.choice import DEFAULT
-from testbed.spec.model import Profile
 from testbed.trial.model import Trial
 
 MEASURE = "testbed doctor --capacity"
@@ -131,9 +130,7 @@ def changes(asked: Asked) -> list[str]:
     slower links."""
     spec = asked.trial.spec
     rate_bps = round_down(spec.links.rate_bps * asked.room)
-    scale = (
-        [f"workload.scale={round_up(spec.workload.scale / asked.room):g}"] if isinstance(spec.workload, Profile) else []
-    )
+    scale = [f"workload.scale={round_up(spec.workload.scale / asked.room):g}"] if spec.workload.takes_scale else []
     return [*scale, f"links.rate='{rate_text(rate_bps)}'"]
 
 

@@ -18,7 +18,6 @@ from testbed.capacity.load import chunks_of, load_of, not_known
 from testbed.capacity.model import Capacity
 from testbed.experiment.expand import first_trials, gradient_of
 from testbed.spec import Source
-from testbed.spec.model import Profile
 from testbed.trial.model import Trial
 
 LEAST_MESSAGE_BYTES = 1448
@@ -29,7 +28,7 @@ TURNS, CLOSE = 8, 0.02
 """A trial asks for about as much less as the scale is larger, so two or three turns find it to this share."""
 FIX = "take slower links (links.rate), fewer hosts, or a machine with more cores; or give a number"
 LARGEST = 1e6
-"""A scale may have, see :class:`testbed.spec.model.Profile`."""
+"""A scale may have, see :class:`testbed.spec.workload.profile.Profile`."""
 ROOM = 1.1
 """How much more than each trial the machine must carry: what is measured again on another day is not the same."""
 
@@ -67,7 +66,7 @@ def enlarged(source: Source, of: Known) -> Source:
         SpecError: no scale fits.
     """
     work = source.spec.workload
-    if of.capacity is None or not isinstance(work, Profile) or _room(first_trials(source), of.capacity) >= 1:
+    if of.capacity is None or not work.takes_scale or _room(first_trials(source), of.capacity) >= 1:
         return source
     return source.scaled(_found(source, of.capacity, work.scale))
 
@@ -127,7 +126,6 @@ def _check(source: Source, trials: Sequence[Trial], scale: float) -> None:
     """
     for trial in trials:
         work = trial.job.work
-        assert isinstance(work, Profile)
         whole = gradient_of(work.model_copy(update={"scale": 1.0}))
         lost = len(whole.buckets) - len(trial.job.gradient.buckets)
         message_bytes = trial.job.cost.wire_bytes / chunks_of(trial.job)

@@ -18,8 +18,8 @@ from analysis.measured import METRICS, RERUN, Measured, Side, describe, read, wr
 from testbed.base.errors import IncomparableError
 from testbed.capacity.fit import fit
 from testbed.experiment import provenance
-from testbed.experiment.directory import resolved
 from testbed.experiment.repeats import Lacking
+from testbed.experiment.resolved import resolved
 from testbed.experiment.run import Announce, Experiment
 from testbed.files.writing import write_bytes
 from testbed.lab.base import Lab

@@ -11,19 +11,14 @@ from typing import Any
 
 from testbed.base.errors import OutputError, UsageError
 from testbed.experiment import provenance
-from testbed.experiment.directory import (
-    MADE,
-    RunDirectory,
-    check_idle,
-    differences,
-    made,
-    most_rounds,
-    records,
-    source_of,
-)
-from testbed.experiment.directory import environment as environment_of
+from testbed.experiment.access import check_idle
+from testbed.experiment.directory import RunDirectory
+from testbed.experiment.layout import MADE
 from testbed.experiment.repeats import Planned, Record
+from testbed.experiment.resolved import differences
 from testbed.experiment.run import Run
+from testbed.experiment.stored import environment as environment_of
+from testbed.experiment.stored import made, most_rounds, records, source_of
 from testbed.files.foreign import UnfitError, copy
 from testbed.files.writing import named_errors
 from testbed.trial.inputs import in_words

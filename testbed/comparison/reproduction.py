@@ -25,14 +25,15 @@ from testbed.base.errors import MissingToolError, OutputError
 from testbed.base.units import rate_text
 from testbed.capacity.cache import known
 from testbed.capacity.fit import enlarged
-from testbed.experiment.directory import MADE, fitted_scale, made, resolved
+from testbed.experiment.layout import MADE
 from testbed.experiment.planning import plan
+from testbed.experiment.resolved import fitted_scale, resolved
 from testbed.experiment.run import Announce
 from testbed.experiment.run import Experiment as Running
+from testbed.experiment.stored import made
 from testbed.files.writing import named_errors, temporaries
 from testbed.spec import Source
 from testbed.spec import load as load_spec
-from testbed.spec.model import Profile
 from testbed.trial.identity import PATIENCE
 
 EXPERIMENTS = Path(testbed.__file__).parents[1] / "experiments"
@@ -139,7 +140,7 @@ def scales(claims: Sequence[Claim], out: Path, full: bool) -> dict[str, str]:
     for one in experiments(claims, full):
         path, written = folder(out, one, full), source(one, full).spec
         fitted = fitted_scale(made(path)) if (path / MADE).is_file() else None
-        if fitted is not None and isinstance(written.workload, Profile):
+        if fitted is not None and written.workload.takes_scale:
             found[one.spec] = (
                 f"Its scale was {fitted:g}, and not {written.workload.scale:g} as written: this machine would not have "
                 f"carried its links, and carries them at {rate_text(written.links.rate_bps / fitted)}. Gradients and "

@@ -20,12 +20,13 @@ from testbed.spec import Arm, Source, Spec
 from testbed.spec.axes import EXPRESSIONS
 from testbed.spec.explain import together
 from testbed.spec.grid import PlannedCell, at_point, point_text, point_words
-from testbed.spec.model import Synchronised
+from testbed.spec.workload.base import Synchronised
 from testbed.trial.inputs import Digests, Inputs
 from testbed.trial.job import Job, synchronised
 from testbed.trial.job_files import burst_s
 from testbed.trial.model import Trial
 from testbed.trial.network import Network
+from testbed.trial.packages import Packages
 from testbed.trial.search import check as check_program
 from topologies.build import build as build_topology
 from topologies.call import parse
@@ -230,6 +231,7 @@ class _Cells:
 
     def __init__(self, source: Source) -> None:
         self._source, self._built, self._inputs = source, Built(), Inputs(source.folder)
+        self._packages = Packages()
         self._gradients: dict[Hashable, Gradient] = {}
         self._jobs: dict[Hashable, Job | None] = {}
         self._problems: dict[str, SpecError] = {}
@@ -267,7 +269,8 @@ class _Cells:
                 return []
         make = partial(job, spec=spec, sent=sent, folder=folder, built=self._built)
         made = [(cell, self._job(cell, make)) for cell in group]
-        return [_trial(cell, one, self._inputs.of(spec, cell.arm)) for cell, one in made if one is not None]
+        found = [_trial(cell, one, self._inputs.of(spec, cell.arm)) for cell, one in made if one is not None]
+        return [replace(trial, inputs={**trial.inputs, **self._packages.of(trial)}) for trial in found]
 
     def _job(self, cell: PlannedCell, make: Callable[[Arm], Job]) -> Job | None:
         """The job of a cell without its batch, the same for all its batches."""

@@ -19,7 +19,7 @@ from testbed.capacity.cache import known
 from testbed.experiment.attempts import made
 from testbed.experiment.duration import Estimate
 from testbed.machine import calm
-from testbed.spec.model import Until
+from testbed.spec.repeats import Until
 from testbed.trial.model import Trial
 from testbed.trial.results import LinkRecord
 from workloads.kinds import of_record

@@ -16,7 +16,7 @@ from testbed.experiment.duration import expected_s
 from testbed.experiment.expand import first_trials, in_rounds
 from testbed.experiment.order import blocks, in_order, part
 from testbed.spec import Source, Spec
-from testbed.spec.model import Until
+from testbed.spec.repeats import Until
 from testbed.trial.model import Trial
 from workloads.kinds import of_record
 

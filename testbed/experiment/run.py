@@ -12,7 +12,7 @@ from typing import Any
 
 from testbed.capacity.fit import fit
 from testbed.evidence.referee import Referee
-from testbed.experiment import attempts, provenance
+from testbed.experiment import attempts, provenance, resume, stored
 from testbed.experiment.directory import RunDirectory
 from testbed.experiment.progress import Lines
 from testbed.experiment.repeats import Lacking, Loose, Part, Planned, Record, topped_up
@@ -90,8 +90,8 @@ class Experiment:
             self._lab.close()
             raise
         try:
-            self.directory.check_asked_for(self._plan)
-            self.records = self.directory.finished(self._plan.trials)
+            resume.check_asked_for(self.directory.path, self._plan)
+            self.records = resume.finished(self.directory.path, self._plan.trials)
             disturbed = {one: record for one, record in self.records.items() if attempts.disturbed(record)}
             self._before = {one: attempts.made(record) for one, record in disturbed.items()} if afresh else {}
             self._extend()
@@ -141,12 +141,12 @@ class Experiment:
         directory = RunDirectory.reopen(path)
         try:
             if source:
-                source = fit(directory.as_began(source))
-                directory.check_same(source)
-            source, most = source or directory.source(), directory.most_rounds()
+                source = fit(resume.as_began(path, source))
+                resume.check_same(path, source)
+            source, most = source or stored.source_of(path), stored.most_rounds(path)
             if lacking:
                 most = max(most or 0, topped_up(source.spec))
-            return cls(source, lambda _: directory, open_lab, directory.part(), only, lacking, most, afresh=afresh)
+            return cls(source, lambda _: directory, open_lab, stored.part(path), only, lacking, most, afresh=afresh)
         except BaseException:
             directory.close()
             raise
@@ -192,7 +192,7 @@ class Experiment:
             found = self._plan.another_round(self.records, self.directory.holds, lacking)
             if not found:
                 break
-            self.records |= self.directory.finished(found)
+            self.records |= resume.finished(self.directory.path, found)
 
     def go(self, announce: Announce) -> Run:
         """Run what is left.
@@ -201,7 +201,7 @@ class Experiment:
             ChangedError, DiskFullError, OutputError, PrivilegeError: no trial can go on; finished ones are kept.
         """
         now = provenance.describe(self.source.spec, ", ".join(self.congestion_controls))
-        surroundings = provenance.gone_on(self.directory.environment(), now)
+        surroundings = provenance.gone_on(stored.environment(self.directory.path), now)
         self.directory.save_spec(self.source, len(self.planned), self._most_rounds)
         self.directory.save_environment(surroundings)
         self.directory.save_table(self._in_order())

@@ -11,7 +11,7 @@ from testbed.perturb.kinds.base import Perturbation
 from testbed.perturb.schedule import background_pairs, schedule
 from testbed.perturb.stragglers import draw
 from testbed.spec import Arm, Spec
-from testbed.spec.model import Synchronised
+from testbed.spec.workload.base import Synchronised
 from topologies.model import Topology
 from workloads import kinds
 from workloads.sync.forest import Forest

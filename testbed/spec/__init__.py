@@ -1,7 +1,8 @@
 """The experiment as a person writes it: YAML in, a checked :class:`Spec` out.
 
 ``yaml`` reads text strictly, ``override`` applies ``--set``, ``axes`` finds what is swept (``ranges``), ``grid`` makes
-every point of it that conditions leave (``where``), ``model`` is the schema of each, ``explain`` words its errors.
+every point of it that conditions leave (``where``), ``model`` is the schema of each (``links``, ``arm``,
+``repeats``, ``labs``, ``options``, ``perturb`` and ``workload`` have its parts), ``explain`` words its errors.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.spec.arm import Arm
 from testbed.spec.grid import Grid, grid
-from testbed.spec.model import Arm, Spec
+from testbed.spec.model import Spec
 from testbed.spec.override import apply
 from testbed.spec.yaml import parse, read_text
 

@@ -21,7 +21,8 @@ from testbed.base.errors import SpecError
 from testbed.base.groups import Group, kind_of, tag
 from testbed.spec import ranges
 from testbed.spec.explain import Path, explain, field_of, place
-from testbed.spec.model import LAB_OPTIONS, Spec
+from testbed.spec.labs import LAB_OPTIONS
+from testbed.spec.model import Spec
 from topologies import build as topologies
 from topologies import call
 from topologies.load import is_in_file

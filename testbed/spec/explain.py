@@ -12,7 +12,9 @@ from testbed.base.groups import Group, tag
 from testbed.base.listing import shortened
 from testbed.base.nearest import nearest
 from testbed.perturb.registry import PERTURBATIONS
-from testbed.spec.model import KINDS, REPEATS, Spec
+from testbed.spec.model import Spec
+from testbed.spec.repeats import REPEATS
+from testbed.spec.workload.kinds import KINDS
 
 Path = tuple[str | int, ...]
 

@@ -18,9 +18,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from testbed.base.errors import SpecError
+from testbed.spec.arm import LONGEST_LABEL, Arm
 from testbed.spec.axes import Axis, Finder, Plain, Value
 from testbed.spec.explain import Path, explain, place, together
-from testbed.spec.model import LONGEST_LABEL, Arm, Spec
+from testbed.spec.model import Spec
 from testbed.spec.where import Condition, condition
 
 MOST_CELLS = 20_000

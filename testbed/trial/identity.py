@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.process_names import of_job
-from testbed.spec.model import LAB_OPTIONS, OF_BUILT_IN
+from testbed.spec.labs import LAB_OPTIONS, OF_BUILT_IN
 
 if TYPE_CHECKING:
     from testbed.trial.model import Trial

@@ -2,7 +2,7 @@
 
 They are what a spec names (a topology or a scheme of one's own, a trace, a command's scripts), and what a command may
 import: all Python in the spec's directory, or what ``inputs`` names instead. What a command imports is known only once
-it runs, so a file too many is read rather than one too few.
+it runs, so a file too many is read rather than one too few. The code of installed packages is in :mod:`packages`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.base.errors import ChangedError, SpecError
+from testbed.base.errors import ChangedError, MissingToolError, SpecError
 from testbed.base.listing import shortened
 from testbed.spec import Arm, Spec
-from testbed.spec.model import Program
+from testbed.spec.workload.base import Program
+from testbed.trial.packages import Packages
 from topologies.call import parse
 from topologies.load import is_in_file
 
@@ -42,7 +43,7 @@ OTHERS = frozenset({"__pycache__", "site-packages", "node_modules"})
 """Directories of what Python has compiled and of what others wrote. Those of version control, and most virtual
 environments, begin with a dot, and are left out as well."""
 MARKS = frozenset({"resolved.json", ".lock", "pyvenv.cfg"})
-"""A directory that has one of these is a run's (:mod:`testbed.experiment.directory`), or a virtual environment."""
+"""A directory that has one of these is a run's (:mod:`testbed.experiment.layout`), or a virtual environment."""
 NAMED = 3
 """How many files a message names."""
 
@@ -190,12 +191,13 @@ class Inputs:
 def check_unchanged(trial: Trial) -> None:
     """
     Raises:
-        ChangedError: a file that is read while the trial runs is not what it was when the trial was planned.
+        ChangedError: a file or a package that is read while the trial runs is not what it was when the trial was
+            planned.
     """
     arm = trial.network.arm
     try:
-        now = Inputs(trial.network.folder).read_by(trial.spec, arm)
-    except SpecError as error:  # it is not there any more, or unreadable, or too large
+        now = Inputs(trial.network.folder).read_by(trial.spec, arm) | Packages().of(trial)
+    except (MissingToolError, SpecError) as error:  # it is not there any more, or unreadable, or too large
         raise ChangedError(f"{error.problem}, as there was when the run began", fix=error.fix) from None
     read_before = {os.path.normpath(name) for name in _built_from(arm)} - set(now)
     planned = {name: one for name, one in trial.inputs.items() if name not in read_before}

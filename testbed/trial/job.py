@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from testbed.base.process_names import of_job
 from testbed.perturb.stragglers import Stragglers, draw
-from testbed.spec.model import Synchronised, Workload
+from testbed.spec.workload.base import Synchronised, Workload
 from testbed.trial.network import Network
 from workloads import kinds
 from workloads.buckets import Gradient

@@ -45,6 +45,24 @@ def test_plan_and_forest_know_the_kind(package: Path) -> None:
     assert "fix: " in refused.stderr
 
 
+PACKAGES = """
+from pathlib import Path
+from testbed.experiment.expand import first_trials
+from testbed.spec import load
+for trial in first_trials(load(Path("spec.yaml"))):
+    print(*[name.split()[0] for name in trial.inputs if "of the package other" in name])
+"""
+
+
+def test_trials_depend_on_the_code_that_they_use(package: Path) -> None:
+    listed = python(package, "-c", PACKAGES)
+    lockstep, ring = map(str.split, listed.stdout.splitlines())
+    assert (lockstep, ring) == (
+        ["constant", "constant_task", "lockstep", "patience"],
+        ["constant", "constant_task", "patience"],
+    ), listed.stderr
+
+
 @pytest.fixture(scope="module")
 def run(package: Path) -> Path:
     done = called(package, "run", "spec.yaml", "--out", "out")

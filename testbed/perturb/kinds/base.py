@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from testbed.base.groups import Group, Line, kind_of, listed, refuse
+from testbed.base.groups import Group, Line, Number, kind_of, listed, refuse
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
 from testbed.perturb import targets
 from testbed.perturb.events import Event, Helper
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from testbed.perturb.stragglers import Stragglers, Workers
 
 Names = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed), Field(min_length=1)]
+Slowdown = Annotated[Number, Field(gt=1, le=1000, examples=["2"])]
 
 COMPUTING = "computing"
 """An effect: workers compute for longer."""
@@ -171,6 +172,23 @@ class OfWorkers(Perturbation):
 
     workers: Names | None = Field(None, examples=["[h0, h3]"])
     """Hosts whose workers it happens to; None for all."""
+
+
+class Slowing(OfWorkers):
+    """Workers that compute ``slowdown`` times as long. A kind declares that key itself, after its other keys."""
+
+    if TYPE_CHECKING:
+        slowdown: Slowdown
+
+    multiplies_computing: ClassVar[bool] = True
+
+    @property
+    def effects(self) -> frozenset[str]:
+        return frozenset({COMPUTING})
+
+    @property
+    def most_slowdown(self) -> float:
+        return self.slowdown
 
 
 class Timed(Perturbation):

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
 
-from testbed.base.groups import Number, Share
-from testbed.perturb.kinds.base import COMPUTING, OfWorkers
+from testbed.base.groups import Share
+from testbed.perturb.kinds.base import Slowdown, Slowing
 
 if TYPE_CHECKING:
     from testbed.perturb.stragglers import Stragglers, Workers
 
 
-class Straggle(OfWorkers):
+class Straggle(Slowing):
     """In each iteration each worker has a chance of computing ``slowdown`` times as long."""
 
     kind: Literal["straggle"]
     probability: Share = Field(examples=["10 %"])
-    slowdown: Number = Field(gt=1, le=1000, examples=["2"])
-
-    multiplies_computing: ClassVar[bool] = True
-
-    @property
-    def effects(self) -> frozenset[str]:
-        return frozenset({COMPUTING})
-
-    @property
-    def most_slowdown(self) -> float:
-        return self.slowdown
+    slowdown: Slowdown
 
     def lengthen(self, drawn: Stragglers, workers: Workers, random: np.random.Generator) -> None:
         chosen = workers.chosen(self.workers)

@@ -13,9 +13,11 @@ from testbed.capacity.cache import Known
 from testbed.capacity.fit import ROOM, enlarged, fit
 from testbed.capacity.load import load_of
 from testbed.experiment import planning
-from testbed.experiment.directory import RunDirectory, fitted_scale, source_of
+from testbed.experiment.directory import RunDirectory
 from testbed.experiment.expand import trials
+from testbed.experiment.resolved import fitted_scale
 from testbed.experiment.run import Experiment
+from testbed.experiment.stored import source_of
 from testbed.files.writing import read_json
 from testbed.spec import Source, read
 

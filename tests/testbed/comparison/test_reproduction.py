@@ -23,7 +23,7 @@ from testbed.comparison import reproduction
 from testbed.comparison.reproduction import Decided, as_began, as_json, exit_code, expected_s, folder, scales, source
 from testbed.experiment.directory import RunDirectory
 from testbed.experiment.planning import plan
-from testbed.spec.model import Profile
+from testbed.spec.workload.profile import Profile
 
 from ..capacity.made_up import known
 from ..conftest import Called

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import OutputError
-from testbed.experiment import directory
+from testbed.experiment import access, layout
 from testbed.experiment.directory import RunDirectory
 from testbed.spec import Source
 
@@ -71,20 +71,20 @@ def test_a_directory_is_one_runs_until_that_ends(tmp_path: Path, source: Source)
 def test_a_directory_that_was_half_made_is_made_anew(tmp_path: Path, source: Source) -> None:
     path = tmp_path / "a"
     RunDirectory.create(path, source).close()
-    (path / directory.MADE).rename(path / f".{directory.MADE}.tmp")  # killed just before the end
+    (path / layout.MADE).rename(path / f".{layout.MADE}.tmp")  # killed just before the end
     with pytest.raises(OutputError, match="is not a run directory"):
         RunDirectory.reopen(path)
     RunDirectory.create(path, source).close()
-    assert (path / directory.MADE).exists()
+    assert (path / layout.MADE).exists()
     assert not list(path.glob(".*.tmp"))
 
 
 def test_somebody_elses_directory_with_a_lock_in_it_is_left_alone(tmp_path: Path, source: Source) -> None:
-    (tmp_path / directory.LOCK).touch()
+    (tmp_path / layout.LOCK).touch()
     (tmp_path / "thesis.tex").write_text("all of it")
     with pytest.raises(OutputError, match="is not empty"):
         RunDirectory.create(tmp_path, source)
-    assert {path.name for path in tmp_path.iterdir()} == {directory.LOCK, "thesis.tex"}
+    assert {path.name for path in tmp_path.iterdir()} == {layout.LOCK, "thesis.tex"}
 
 
 def test_what_a_killed_run_left_is_removed_when_it_goes_on(tmp_path: Path, source: Source) -> None:
@@ -105,13 +105,13 @@ def made(folder: Path, source: Source) -> Path:
 
 def test_nobody_else_can_lock_a_run_out(tmp_path: Path, source: Source) -> None:
     path = made(tmp_path, source)
-    assert (path / directory.LOCK).stat().st_mode & 0o777 == 0o600
-    (path / directory.LOCK).chmod(0o644)  # as earlier versions made it
+    assert (path / layout.LOCK).stat().st_mode & 0o777 == 0o600
+    (path / layout.LOCK).chmod(0o644)  # as earlier versions made it
     RunDirectory.reopen(path).close()
-    assert (path / directory.LOCK).stat().st_mode & 0o777 == 0o600
+    assert (path / layout.LOCK).stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("name", [directory.LOCK, directory.WORK, *directory.FOLDERS])
+@pytest.mark.parametrize("name", [layout.LOCK, layout.WORK, *layout.FOLDERS])
 def test_a_link_in_a_run_directory_leads_nowhere(tmp_path: Path, source: Source, name: str) -> None:
     path, victim = made(tmp_path, source), tmp_path / "victim"
     victim.mkdir()
@@ -142,9 +142,9 @@ def test_what_looks_half_made_and_holds_more_is_refused(tmp_path: Path, source: 
     path.mkdir()
     if what == "link to the lock":
         (victim / "passwd").touch(0o644)
-        (path / directory.LOCK).symlink_to(victim / "passwd")
+        (path / layout.LOCK).symlink_to(victim / "passwd")
     else:
-        (path / directory.LOCK).touch()
+        (path / layout.LOCK).touch()
     if what == "link":
         (path / "logs").symlink_to(victim)
     if what == "records":
@@ -174,13 +174,13 @@ def test_whose_lock_cannot_be_read_is_not_merged(
     path, opens = made(tmp_path, source), os.open
 
     def refuse(name: str | Path, *rest: int, **more: int) -> int:
-        if Path(name).name == directory.LOCK:
+        if Path(name).name == layout.LOCK:
             raise PermissionError(13, "Permission denied")
         return opens(name, *rest, **more)
 
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(OutputError, match="only its owner can see whether a run is writing into it"):
-        directory.check_idle(path)
+        access.check_idle(path)
 
 
 def test_runs_that_start_within_a_second_get_directories_of_their_own(
@@ -191,7 +191,7 @@ def test_runs_that_start_within_a_second_get_directories_of_their_own(
         def now(cls, tz: object = None) -> Clock:  # noqa: ARG003
             return cls(2026, 11, 21, 12, 0, 0)
 
-    monkeypatch.setattr(directory, "datetime", Clock)
+    monkeypatch.setattr(layout, "datetime", Clock)
     monkeypatch.chdir(tmp_path)
     made = [RunDirectory.create(None, source) for _ in range(3)]
     assert [str(one.path) for one in made] == [f"runs/small-20261121-120000{end}" for end in ("", "-2", "-3")]

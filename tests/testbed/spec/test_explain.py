@@ -13,8 +13,12 @@ from pydantic import BaseModel, ValidationError
 from testbed.base.errors import SpecError
 from testbed.spec import read
 from testbed.spec.explain import explain
-from testbed.spec.model import KINDS, LAB_OPTIONS, ComputeTime, Links, Spec
+from testbed.spec.labs import LAB_OPTIONS
+from testbed.spec.links import Links
+from testbed.spec.model import Spec
 from testbed.spec.perturb import PERTURBATIONS
+from testbed.spec.workload.compute import ComputeTime
+from testbed.spec.workload.kinds import KINDS
 
 BASE: dict[str, Any] = {
     "name": "a",

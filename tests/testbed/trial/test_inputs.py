@@ -12,10 +12,10 @@ import pytest
 
 from testbed.base.errors import ChangedError, SpecError, TrialError
 from testbed.evidence.referee import Referee
-from testbed.experiment.directory import LOCK, MADE
 from testbed.experiment.expand import trials
+from testbed.experiment.layout import LOCK, MADE
 from testbed.spec import read
-from testbed.spec.model import Command
+from testbed.spec.workload.command import Command
 from testbed.trial import inputs, programs
 from testbed.trial.execute import execute
 from testbed.trial.inputs import Inputs, check_unchanged, differing, matcher

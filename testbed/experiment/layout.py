@@ -1,0 +1,42 @@
+"""The names in a run directory, and what a new one is called."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import suppress
+from datetime import datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from testbed.files.writing import named_errors, temporaries
+
+LOCK = ".lock"
+"""Locked by the run that writes here, and let go by the kernel however that ends. It also tells that a directory is
+ours, so that a run that was killed before it had made one whole can be started anew."""
+MADE = "resolved.json"
+"""Written last when a directory is made."""
+FOLDERS = ("trials", "samples", "logs")
+WORK = "work"
+"""What is only needed while a trial runs."""
+PARTS = (LOCK, *FOLDERS, "spec.yaml", temporaries("spec.yaml"), temporaries(MADE))
+"""Patterns of what is there before that."""
+
+
+def new_directory(name: str) -> Path:
+    """A new directory under runs/, also where another run of that name has started within this second."""
+    base = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    for number in itertools.count(1):
+        path = base if number == 1 else base.with_name(f"{base.name}-{number}")
+        with named_errors(path), suppress(FileExistsError):
+            path.mkdir(parents=True)
+            break
+    return path
+
+
+def is_half_made(path: Path) -> bool:
+    """Whether it holds what a run that was killed while it made the directory leaves, and nothing else: no results, and
+    no links."""
+    found = list(path.iterdir())
+    known = all(any(fnmatchcase(one.name, part) for part in PARTS) and not one.is_symlink() for one in found)
+    filled = any(inner for one in FOLDERS for inner in (path / one).glob("*"))
+    return known and LOCK in {one.name for one in found} and not filled

@@ -1,0 +1,48 @@
+"""The keys of an arm: its network, its scheme, its label and its perturbations."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from testbed.base.errors import SpecError
+from testbed.base.groups import Group, Line, one_line, refuse
+from testbed.spec.perturb import Perturbations
+from topologies.call import parse
+
+LONGEST_LABEL = 80
+"""Characters: labels are columns of tables."""
+
+
+def _call(value: object, example: str) -> str:
+    if not isinstance(value, str):
+        raise refuse(f"{value!r} is not text", f"write it as {example}")
+    try:
+        return one_line(str(parse(value, example)))  # it is an arm's label where none is given
+    except SpecError as error:
+        raise refuse(error.problem, error.fix or "") from None
+
+
+TopologyText = Annotated[str, BeforeValidator(lambda value: _call(value, "bcube(n=3,k=2)"))]
+SchemeText = Annotated[str, BeforeValidator(lambda value: _call(value, "ring or ps(place=tensor)"))]
+
+
+class Arm(Group):
+    """One way to synchronise on one network; the experiment compares arms."""
+
+    label: Line = Field("", max_length=LONGEST_LABEL)
+    """What tables and figures call it. The default is scheme and topology."""
+    topology: TopologyText = Field(examples=["star(hosts=9)"])
+    """The network: a family and its parameters, or a function in a file."""
+    scheme: SchemeText = Field("", examples=["ring"])
+    """How gradients are synchronised. Every arm needs one, unless the workload is a command, which synchronises by
+    itself."""
+    perturb: Perturbations = Field([], examples=["[C1, N2]"])
+    """Perturbations of this arm, in addition to those of the experiment."""
+
+    @property
+    def title(self) -> str:
+        """The label, or scheme, network and perturbations where none is given."""
+        under = f" under {', '.join(one.title for one in self.perturb)}" if self.perturb else ""
+        return self.label or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology) + under

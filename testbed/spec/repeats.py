@@ -1,0 +1,37 @@
+"""The key ``repeats``: a number of rounds, or rounds until a number is known well enough."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from testbed.base.groups import Group, Share, Whole, refuse, tag
+
+MOST_REPEATS = 1000
+
+
+class Until(Group):
+    """Repeat until what is measured is known well enough."""
+
+    until: Share = Field(gt=0, lt=1, examples=["3 %"])
+    """Rounds go on until the 95 % interval of each cell's median GST is within this share of the median."""
+    most: Whole = Field(20, ge=2, le=MOST_REPEATS)
+    """Rounds at most."""
+    least: Whole = Field(3, ge=2, le=MOST_REPEATS)
+    """Rounds at least."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Until:
+        if self.least > self.most:
+            raise refuse(f"at least {self.least} repeats are more than at most {self.most}", "give a larger most")
+        return self
+
+
+_TIMES, _UNTIL = tag("times"), tag("until")
+Repeats = Annotated[
+    Annotated[Whole, Field(ge=1, le=MOST_REPEATS), Tag(_TIMES)] | Annotated[Until, Tag(_UNTIL)],
+    Discriminator(lambda value: _UNTIL if isinstance(value, dict | Until) else _TIMES),
+]
+REPEATS: dict[str, type[Group]] = {"times": Group, "until": Until}
+"""The ways to say how often a trial is repeated: a number, or :class:`Until`."""

@@ -1,0 +1,1 @@
+"""The keys of ``workload``, a module for each kind."""

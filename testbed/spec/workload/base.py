@@ -1,0 +1,122 @@
+"""What every kind of workload has, and the keys of those whose gradients a scheme synchronises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from testbed.base.groups import Group, Size, Whole, listed, refuse
+from testbed.spec.workload.compute import ComputeTime, mode_alone
+from workloads.buckets import Gradient
+from workloads.job import Task
+
+LARGEST_BATCH = 2**16
+"""No published experiment gives one worker more samples at once, and images of that many fit into memory."""
+MOST_ITERATIONS = 1_000_000
+"""At 10 ms each, three hours of one trial; a worker keeps a line of each."""
+Batch = Annotated[int, Field(strict=True, ge=1, le=LARGEST_BATCH)]
+
+
+@dataclass(frozen=True)
+class Program:
+    """What every host runs in place of our worker: words, and the files that its result depends on (None: all Python in
+    the spec's directory)."""
+
+    words: tuple[str, ...]
+    inputs: tuple[str, ...] | None
+
+
+class Workload(Group):
+    """What is computed, the same in every arm.
+
+    Attributes:
+        brings: the kind of trial (:mod:`workloads.kinds`) that it makes of each arm by itself; empty where an arm needs
+            a scheme, which says that.
+        takes_scale: whether a spec may say by what its gradients, and the links' rates, are divided.
+        program: what hosts run in place of our workers, if they do.
+    """
+
+    brings: ClassVar[str] = ""
+    takes_scale: ClassVar[bool] = False
+    kind: str
+
+    if TYPE_CHECKING:  # a field of some, a property of others
+
+        @property
+        def scale(self) -> float: ...
+
+    @property
+    def program(self) -> Program | None:
+        return None
+
+
+class Synchronised(Workload):
+    """What every worker does, the same in every arm, between the synchronisations of a scheme.
+
+    Attributes:
+        is_trained: whether weights depend on the sums: a process of the harness repeats the training, and sums are held
+            against gradients by sketches. Otherwise workers count the wrong elements of each sum themselves.
+        scale: what divides gradients and the links' rates alike.
+    """
+
+    is_trained: ClassVar[bool] = False
+
+    model: str
+    """Whose gradient is synchronised: one of ``testbed models``."""
+    batch: Annotated[list[Batch], BeforeValidator(listed)] = Field(min_length=1, examples=["[16, 64]"])
+    """Samples per worker and iteration. With a list, every arm runs with each of them."""
+    iterations: Whole = Field(ge=1, le=MOST_ITERATIONS, examples=["20"])
+    """How many each worker trains."""
+    warmup: Whole = Field(1, ge=0)
+    """How many of the first iterations are trained and left out of medians and percentiles. JCT includes them."""
+    compute: Annotated[ComputeTime, BeforeValidator(mode_alone)] = ComputeTime()
+    """How long computing a gradient takes."""
+    overlap: Literal["none", "layer", "both"] = "none"
+    """``none`` waits for the whole gradient. ``layer`` sends each layer as soon as the backward pass has it."""
+    bucket_bytes: Annotated[Size, Field(gt=0)] | None = Field(None, examples=["25 MB"])
+    """With overlap, layers are fused until they have this size, as in PyTorch's DDP. By default each leaves alone."""
+    priority: Literal["none", "layer"] = "none"
+    """With overlap, ``layer`` lets layers that the next forward pass needs first overtake those that wait to be
+    sent."""
+    chunk_bytes: Size = Field(128 * 2**10, alias="chunk")
+    """How many bytes of the gradient are sent and summed at once. Smaller chunks take more processor time. Larger ones
+    reach the next node later. ``scale`` does not divide it."""
+
+    def layers(self) -> list[list[int]]:
+        """Floats of each tensor, by layer, in the order in which gradients become ready.
+
+        Raises:
+            SpecError: there is no such model.
+        """
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Return only if what it names goes together.
+
+        Raises:
+            SpecError: it does not.
+        """
+
+    def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:
+        """What each worker does; ``rounding`` is by how much an element of a right sum of a profile may be off."""
+        raise NotImplementedError
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len(set(self.batch)) < len(self.batch):
+            raise refuse(f"batch {self.batch} holds a size twice", "give each size once; use repeats to run it again")
+        if self.warmup >= self.iterations:
+            raise refuse(
+                f"warmup {self.warmup} leaves none of {self.iterations} iterations to measure",
+                f"give a warmup of at most {self.iterations - 1}, or more iterations",
+            )
+        for name, value in (("bucket_bytes", self.bucket_bytes), ("priority: layer", self.priority == "layer")):
+            if self.overlap == "none" and value:
+                raise refuse(
+                    f"overlap none sends everything at once, and takes no {name}", "write overlap: layer, or remove it"
+                )
+        if self.chunk_bytes % 4:
+            raise refuse(f"chunk of {self.chunk_bytes} bytes cuts a float32", "give a multiple of 4 B, such as 128 KiB")
+        return self

@@ -1,0 +1,55 @@
+"""The kind of workload ``command``."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field
+
+from testbed.base.groups import listed, refuse
+from testbed.spec.workload.base import Program, Workload
+
+MOST_INPUTS = 50
+"""Each may be a pattern that is held against every file in the spec's directory."""
+
+
+def _words(value: object) -> object:
+    try:
+        words = shlex.split(value) if isinstance(value, str) else value
+    except ValueError as error:  # a quotation that does not end
+        raise refuse(f"cannot read {value!r}: {str(error).lower()}", "write it as python train.py --epochs 2") from None
+    if isinstance(value, str) and not words:
+        raise refuse("an empty command", "write it as python train.py --epochs 2")
+    return words
+
+
+class Command(Workload):
+    """Any script that torchrun could start: a rank a host, run as it is, which synchronises by itself."""
+
+    brings: ClassVar[str] = "command"
+    kind: Literal["command"]
+    command: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(_words)] = Field(
+        examples=["python train.py --epochs 2"]
+    )
+    """Started on each host, in the spec's directory. It is split into words as a shell does it, and no shell runs it.
+    ``python`` is the one that testbed runs with."""
+    inputs: Annotated[list[Annotated[str, Field(strict=True, min_length=1)]], BeforeValidator(listed)] | None = Field(
+        None, max_length=MOST_INPUTS, examples=["[train.py, 'model/*.py']"]
+    )
+    """Files in the spec's directory that the result depends on. ``--resume`` refuses to go on if one was changed. The
+    default is all Python files there. Scripts among the command's words always count."""
+
+    @property
+    def program(self) -> Program:
+        return Program(tuple(self.command), None if self.inputs is None else tuple(self.inputs))
+
+    @property
+    def batch(self) -> list[int]:
+        """One, of which nothing is known."""
+        return [0]
+
+    @property
+    def scale(self) -> float:
+        """Rates are as the spec has them."""
+        return 1.0

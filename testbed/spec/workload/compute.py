@@ -1,0 +1,43 @@
+"""The keys of ``compute``: how long a worker takes to compute a gradient."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from testbed.base.groups import Group, Time, Whole, refuse
+
+
+class ComputeTime(Group):
+    """How long a worker takes to compute a gradient. ``compute: none`` is short for ``compute: {mode: none}``."""
+
+    mode: Literal["real", "paced", "none"] = "real"
+    """``real``: what the processor takes. ``paced``: the time that ``pace`` gives. ``none``: no time."""
+    pace_s: dict[Whole, Time] = Field(default={}, alias="pace")
+    """For each batch size, the time that computing a gradient takes. It includes the optimizer's step."""
+
+    @model_validator(mode="after")
+    def _pace_only_when_paced(self) -> ComputeTime:
+        if self.mode != "paced" and self.pace_s:
+            raise refuse(f"mode {self.mode!r} takes no pace", "remove the pace, or write mode: paced")
+        return self
+
+
+class PlayedTime(ComputeTime):
+    """How long a profile's worker takes to compute a gradient. Without a pace it takes the published time."""
+
+    mode: Literal["paced", "none"] = "paced"
+    """``paced``: the time that ``pace`` gives, or the published one. ``none``: no time."""
+
+
+def mode_alone(value: object) -> object:
+    return {"mode": value} if isinstance(value, str) else value
+
+
+def no_pace(missing: list[int], known: str = "") -> PydanticCustomError:
+    return refuse(
+        f"compute.pace has no time for batch {', '.join(map(str, missing))}",
+        f"add it, such as pace: {{{missing[0]}: 0.3 s}}{known}",
+    )

@@ -1,0 +1,30 @@
+"""Which kinds of workload there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Discriminator
+
+from testbed.base.groups import kind_of, tag, tagged
+from testbed.base.plugins import with_plugged
+from testbed.spec.workload.base import Workload
+from testbed.spec.workload.command import Command
+from testbed.spec.workload.profile import Profile
+from testbed.spec.workload.train import Train
+
+_BUILT_IN = (Train, Profile, Command)
+KINDS: dict[str, type[Workload]] = with_plugged("workloads", {kind_of(one): one for one in _BUILT_IN})
+"""The kinds of workload, by the name that ``kind`` gives; each entry point ``testbed.workloads`` is such a class."""
+
+
+def _kind(value: object) -> Any:
+    """``kind`` of a workload as a tag of the union below; what is no group of keys is refused as the default's."""
+    kind = value.get("kind", "train") if isinstance(value, dict) else getattr(value, "kind", "train")
+    return tag(str(kind))
+
+
+if TYPE_CHECKING:
+    AnyWorkload = Train | Profile | Command
+else:
+    AnyWorkload = Annotated[tagged(KINDS.values()), Discriminator(_kind)]

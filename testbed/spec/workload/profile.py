@@ -1,0 +1,58 @@
+"""The kind of workload ``profile``."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from testbed.base.errors import SpecError
+from testbed.base.groups import Number, refuse
+from testbed.spec.workload.base import Synchronised
+from testbed.spec.workload.compute import PlayedTime, mode_alone, no_pace
+from workloads.buckets import Gradient, shares
+from workloads.job import Replay, Task
+from workloads.profiles import TABLE_6_1, profile
+
+
+def _profile_name(name: str) -> str:
+    try:
+        return profile(name).name
+    except SpecError as error:
+        raise refuse(error.problem, error.fix or "") from None
+
+
+class Profile(Synchronised):
+    """A published model's layer sizes and times: random values on the wire, whose sums are checked."""
+
+    takes_scale: ClassVar[bool] = True
+
+    kind: Literal["profile"]
+    model: Annotated[str, AfterValidator(_profile_name)] = Field(examples=["vgg19"])
+    scale: Number = Field(1.0, ge=1, le=1e6, examples=["200"])
+    """Divides the gradient and the links' rates alike, so that times stay those of the model on links as given. ``fit``
+    takes the smallest scale at which this machine carries every arm."""
+    compute: Annotated[PlayedTime, BeforeValidator(mode_alone)] = PlayedTime()
+    overlap: Literal["none", "layer", "both"] = "none"
+    """As for training. ``both`` also lets the next forward pass begin with the layers whose sums are there."""
+
+    def layers(self) -> list[list[int]]:
+        return [[prod(shape) for _, shape in layer.tensors] for layer in reversed(profile(self.model).layers)]
+
+    def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:  # noqa: ARG002
+        macs = [layer.macs for layer in reversed(profile(self.model).layers)]
+        return Replay(self.iterations, seed, shares(macs, gradient.layers), rounding)
+
+    @model_validator(mode="after")
+    def _times_known(self) -> Self:
+        """Times that are not given are the published ones, and then part of the resolved spec."""
+        if self.compute.mode == "none":
+            return self
+        known = profile(self.model).times_s
+        pace_s = {batch: s for batch, s in known.items() if batch in self.batch} | self.compute.pace_s
+        missing = [batch for batch in self.batch if batch not in pace_s]
+        if missing:
+            published = f"; {TABLE_6_1}, has one for batch {', '.join(map(str, known))}" if known else ""
+            raise no_pace(missing, published)
+        return self.model_copy(update={"compute": self.compute.model_copy(update={"pace_s": pace_s})})

@@ -1,0 +1,54 @@
+"""The kind of workload ``train``."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from testbed.base.groups import Number
+from testbed.spec.workload.base import Synchronised
+from testbed.spec.workload.compute import no_pace
+from workloads.buckets import Gradient
+from workloads.catalogue import check_dataset
+from workloads.job import Task, Training
+from workloads.models import model
+
+
+class Train(Synchronised):
+    """A real model on real data: its real gradient on the wire."""
+
+    kind: Literal["train"] = "train"
+    model: str = Field(examples=["lenet5"])
+    """The model to train: one of ``testbed models`` that has a data set."""
+    dataset: str = Field(examples=["digits"])
+    """What it is trained on."""
+    learning_rate: Number = Field(0.05, gt=0)
+    """Of SGD."""
+    momentum: Number = Field(0.9, ge=0, lt=1)
+    """Of SGD."""
+    overlap: Literal["none", "layer"] = "none"
+    is_trained: ClassVar[bool] = True
+
+    @property
+    def scale(self) -> float:
+        """A model that is trained has its own size."""
+        return 1.0
+
+    def layers(self) -> list[list[int]]:
+        return [[prod(shape) for _, shape in layer] for layer in reversed(model(self.model).layers)]
+
+    def check(self) -> None:
+        check_dataset(self.dataset, self.model)
+
+    def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:  # noqa: ARG002
+        rate, momentum = self.learning_rate, self.momentum
+        return Training(self.model, self.dataset, batch, self.iterations, rate, momentum, seed)
+
+    @model_validator(mode="after")
+    def _pace_known(self) -> Self:
+        missing = [batch for batch in self.batch if batch not in self.compute.pace_s]
+        if self.compute.mode == "paced" and missing:
+            raise no_pace(missing)
+        return self
