@@ -3,15 +3,17 @@
 Problem: some nodes lose a connection, others only wait for sums that will not come; sums are made in place, so the
 gradient of the iteration is spoilt; and some workers may have had its sum, and taken their step, when others have not.
 
-Chosen: whoever loses a neighbour, or waits in vain, closes all its connections, so that its neighbours lose one too,
-and in a moment all know. Each then checks in: it says how many iterations it has done, and waits for its next job. Who
-watches over the trial (:mod:`testbed.recovery.failover`) writes these jobs once everybody has checked in or is known to
-be dead: a forest of the living, and the iteration to go on with, the highest that any of them is at. Who is behind that
-takes weights and optimiser state from one who is not, as elastic training does (TorchElastic, Horovod's
-``state.sync``), and all compute that iteration's gradient again, now that samples are shared out among fewer.
+Chosen: a node that loses a neighbour, or waits in vain, closes all its connections. So its neighbours lose one too, and
+in a moment all nodes know. Each then checks in: it says how many iterations it has done, and waits for its next job.
+The harness (:mod:`testbed.recovery.failover`) writes these jobs once each process has checked in or is known to be
+dead: a forest of the living, and the iteration to go on with. That is the highest iteration that any of them has
+reached. A worker that has done fewer iterations takes weights and optimiser state from one that has reached it, as in
+elastic training (TorchElastic, Horovod's ``state.sync``). Then all compute that iteration's gradient again, because
+fewer workers share the samples.
 
 Rejected: keeping a copy of each gradient to send again, which costs every iteration time and memory, and would leave
-the dead worker's samples out; workers agreeing among themselves, as Rina's do, for the lab knows at once who has died.
+the dead worker's samples out; workers agreeing among themselves, as Rina's do, because the lab knows at once which
+one has died.
 """
 
 from __future__ import annotations

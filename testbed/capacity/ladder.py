@@ -1,9 +1,9 @@
 """Measuring what this machine carries: short trials of a few networks at rising rates, until GST is not certified.
 
 A step is a real trial: a profile in the default lab, scaled so that the links need ``GST_S`` for a GST. The first
-network begins at a guess and every other one where that before ended; each climbs until it is lost, or descends until
-it holds. Whoever else is busy on the machine would be taken for its limit, so a step waits for a calm moment, and one
-that was lost by little is tried again.
+network begins at a guess, and every other network at the rate at which the network before ended. The rate rises until a
+GST is not certified, or falls until one is. Other busy programs would make the machine look slower than it is. So a
+step waits for a calm moment, and a step that missed by little is tried again.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from testbed.trial.model import Trial
 ABOUT_S = 35
 MODEL, BATCH, MTU = "vgg19", 32, 1500
 GST_S = 0.25
-"""Long enough that, for rings and BML, what comes at its beginning and end weighs less than a certificate allows."""
+"""Long enough that, for rings and BML, its beginning and its end take a smaller share than a certificate allows."""
 ITERATIONS = 3
 """The first is warm-up."""
 PACE_S, PACE_S_PER_BYTE = 0.05, 1.2e-9
-"""Computing, in which a worker makes its values and checks the last sums: 1 ns a byte on a core."""
+"""The time of computing. Meanwhile a worker makes its values and checks the last sums: 1 ns a byte on a core."""
 STEP = 2**0.5
 GUESS_BPS_PER_CORE = 4e9
-"""In all, of the first network."""
+"""The rate at which the first network begins: of all its links together, per core."""
 FASTEST_BPS, LEAST_BPS, MOST_BPS = 20_000_000_000, 100_000_000, 10**12
-"""Of a link, and of all links together."""
+"""The highest rate of a link, and the lowest and highest of all links together."""
 LOST = 1.15
-"""Times its bound, from which on a GST is no slip."""
+"""A GST of this many times its bound, or more, is not tried again."""
 PATIENCE_S = 3.0
 """How long a step waits for a calm machine."""
 
 
 @dataclass(frozen=True)
 class Rung:
-    """A network of the ladder; together they differ in bytes, links, chunks and processes."""
+    """A network of the ladder. The networks differ in bytes, links, chunks and processes."""
 
     topology: str
     scheme: str
@@ -83,7 +83,7 @@ arms: [{{topology: "{topology}", scheme: "{scheme}"}}]
 
 
 def climb(tell: Callable[[Step], None], rungs: Sequence[Rung] = RUNGS) -> list[Step]:
-    """Measure; ``tell`` hears of each step.
+    """Measure, and call ``tell`` with each step.
 
     Raises:
         TestbedError: no lab can be had here, or a trial failed.
@@ -112,8 +112,8 @@ def climb(tell: Callable[[Step], None], rungs: Sequence[Rung] = RUNGS) -> list[S
 
 
 def frontier_bps(held: Callable[[float], bool], guess_bps: float, least_bps: float = LEAST_BPS) -> float:
-    """The most, in all, for which ``held`` is true, by steps up or down from a guess; 0 where it never is down to
-    ``least_bps``."""
+    """The highest rate, of all links together, for which ``held`` is true, by steps up or down from a guess. 0 if it is
+    false at every rate down to ``least_bps``."""
     at_bps = guess_bps
     if held(at_bps):
         while at_bps < MOST_BPS and held(at_bps * STEP):
@@ -127,8 +127,8 @@ def frontier_bps(held: Callable[[float], bool], guess_bps: float, least_bps: flo
 
 
 def trial_of(rung: Rung, wanted_bps: float, gst_s: float = GST_S) -> Trial:
-    """A trial of a network in which all links together carry ``wanted_bps``, or as much as such links can have, and
-    which needs ``gst_s`` for a GST."""
+    """A trial of a network whose links together carry ``wanted_bps``, or the most that they can, and whose GST takes
+    ``gst_s``."""
 
     def made(rate_bps: float, scale: float, pace_s: float) -> Trial:
         text = SPEC.format(
@@ -166,7 +166,7 @@ def recorded(trial: Trial, lab: Lab, referee: Referee, folder: Path, patience_s:
 
 
 def step(rung: Rung, trial: Trial, lab: Lab, referee: Referee, folder: Path) -> Step:
-    """What came of a trial of a rung.
+    """Run a trial of a rung, and keep what it shows.
 
     Raises:
         TrialError: it failed.

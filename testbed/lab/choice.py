@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from testbed.lab.base import Lab
 
 DEFAULT = "netns"
-"""A spec's lab where it names none. What this machine carries is measured in it, too."""
+"""The lab of a spec that names none. The capacity of this machine is measured in this lab, too."""
 
 
 @cache

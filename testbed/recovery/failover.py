@@ -8,8 +8,8 @@ the living (:meth:`workloads.kinds.base.Kind.without`), and the iteration to go 
 
 A process that ends with an error of its own has not died: the error is the trial's, as it ever was.
 
-In Rina's paper agents and neighbours do this among themselves; here whoever runs the lab, which learns of a process's
-end from the kernel, does it for them.
+In Rina's paper agents and neighbours do this among themselves. Here the harness does it for them: the lab learns of a
+process's end from the kernel.
 """
 
 from __future__ import annotations

@@ -29,15 +29,14 @@ SchemeText = Annotated[str, BeforeValidator(lambda value: _call(value, "ring or 
 
 
 class Arm(Group):
-    """One way to synchronise on one network; the experiment compares arms."""
+    """One way to synchronise on one network. The experiment compares arms."""
 
     label: Line = Field("", max_length=LONGEST_LABEL)
-    """What tables and figures call it. The default is scheme and topology."""
+    """The arm's name in tables and figures. The default is made from scheme, topology and perturbations."""
     topology: TopologyText = Field(examples=["star(hosts=9)"])
-    """The network: a family and its parameters, or a function in a file."""
+    """The network: a family and its parameters, or a function in a Python file of yours."""
     scheme: SchemeText = Field("", examples=["ring"])
-    """How gradients are synchronised. Every arm needs one, unless the workload is a command, which synchronises by
-    itself."""
+    """The scheme that synchronises gradients. Every arm needs one, unless the workload is a command."""
     perturb: Perturbations = Field([], examples=["[C1, N2]"])
     """Perturbations of this arm, in addition to those of the experiment."""
 

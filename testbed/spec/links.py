@@ -12,25 +12,27 @@ from testbed.lab.base import Impairment, LinkSettings
 
 
 class Links(Group):
-    """How fast, far and wide each link is."""
+    """Rate, delay, loss and queue of each link."""
 
     rate_bps: Rate = Field(alias="rate", examples=["200 Mbit/s"])
-    """Rate of each host's link, each way. A profile's ``scale`` divides it."""
+    """The rate of each host's link in each direction, in bit/s. A profile's ``scale`` divides it."""
     delay_s: Time = Field(0.0, alias="delay")
-    """One way over one link, so host to host through a switch and back is four times that. ``scale`` does not divide
-    it."""
+    """The delay of one link in one direction. A round trip between two hosts through one switch takes four times as
+    long. ``scale`` does not change it."""
     jitter_s: Time = Field(0.0, alias="jitter")
-    """Standard deviation of the delay, which has a normal distribution. Packets keep their order."""
+    """The standard deviation of the delay. The delay of a packet has a normal distribution. Packets keep their
+    order."""
     loss: Share = Field(0.0, examples=["1 %"])
-    """Probability that a packet is lost, on each link and in each direction by itself."""
+    """The probability that a link loses a packet. It is drawn for each link and direction separately."""
     reorder: Share = Field(0.0, examples=["1 %"])
-    """Share of the packets that are not delayed, and so overtake others. It needs a delay."""
+    """The share of the packets that are not delayed and so overtake others. It needs a ``delay`` or a ``jitter``."""
     queue_bytes: Size = Field(LinkSettings.queue_bytes, alias="queue")
-    """Room for packets that wait at each end of a link. Packets that do not fit are dropped."""
+    """The size of the queue at each end of a link. Packets that do not fit are dropped."""
     mtu: Whole = Field(1500, ge=576, le=9000)
-    """Largest packet, in bytes."""
+    """The size of the largest packet, in bytes, without the Ethernet header."""
     congestion_control: Literal["cubic", "reno", "bbr"] | None = None
-    """TCP's, on all hosts. The default is reno where the kernel has it. ``env.json`` records which one ran."""
+    """TCP's congestion control on all hosts. The default is ``reno`` if the kernel has it, otherwise the kernel's own
+    default. ``env.json`` records it."""
 
     @model_validator(mode="after")
     def _can_be(self) -> Links:

@@ -33,11 +33,11 @@ class _Head(Group):
     """What comes before a lab's settings."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60, examples=["quickstart"])
-    """What the run directory is called: letters, digits, ``.``, ``_`` and ``-``."""
+    """The experiment's name, with which the run directory's name begins. Letters, digits, ``.``, ``_`` and ``-``."""
     seed: Whole = Field(1, ge=0, lt=2**31)
-    """All that happens by chance is drawn from it: weights, batches, perturbations, lost packets."""
+    """The seed of all random numbers: initial weights, batches, perturbations, lost packets."""
     lab: LabName = choice.DEFAULT
-    """Where the network is built. ``--backend`` is short for it."""
+    """The lab in which the network is built. ``--backend`` is short for ``--set lab=``."""
 
 
 if TYPE_CHECKING:
@@ -52,37 +52,38 @@ class Spec(_WithLabs):
     """One experiment. Every arm runs with every batch size, ``repeats`` times, and at every point of a sweep."""
 
     links: Links = Field(examples=["{rate: 200 Mbit/s}"])
-    """All links of every network."""
+    """Settings of all links of every network."""
     workload: AnyWorkload = Field(examples=["{model: lenet5, dataset: digits, batch: 16, iterations: 20}"])
-    """What is trained or played, the same in every arm."""
+    """The work of each host: training a model, playing a profile back, or a command. It is the same in every arm."""
     arms: list[Arm] = Field(
         min_length=1, max_length=MOST_ARMS, examples=['[{topology: "star(hosts=9)", scheme: ring}]']
     )
-    """What is compared: networks and schemes. Speed-ups are relative to the first arm."""
+    """The networks and schemes to compare. Speed-ups are relative to the first arm."""
     perturb: Perturbations = Field([], examples=["[C1, N2]"])
-    """What happens to every arm while it runs."""
+    """Perturbations of every arm. The default is none."""
     repeats: Repeats = Field(1, examples=["5"])
-    """How many rounds run, or until when rounds go on. Each cell runs once in each round."""
+    """The number of rounds, or a group of keys that says when there are enough. Each cell runs once in each round."""
     retries: Whole = Field(2, ge=0, le=MOST_RETRIES)
-    """How often at most a trial is measured again if it is INVALID only because of the machine."""
+    """A trial that is INVALID only because of the machine is measured again, at most this many times."""
     quiet_s: Annotated[Time, BeforeValidator(_nothing)] = Field(30.0, alias="quiet")
-    """How long at most a trial waits until other programs leave the machine's cores; 0 turns this off. Labs whose
-    workers run elsewhere do not wait."""
+    """Each trial waits until other programs leave the machine's cores, at most for this long. 0 turns waiting off. Labs
+    whose workers run elsewhere do not wait."""
     where: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed)] = Field(
         [], max_length=MOST_CONDITIONS, examples=["[servers <= hosts]"]
     )
-    """Conditions. A point of a sweep runs if all of them hold."""
+    """Conditions. A point of a sweep runs only if it meets all of them. By default every point runs."""
     certify: Share = Field(0.03, ge=0, lt=1, examples=["3 %"])
-    """A number whose error is at most this is certified: failed checks of the machine do not make it INVALID."""
+    """The largest error of a certified number, as a share of it. Failed checks of the machine do not make a certified
+    number INVALID."""
     timeout_s: Time = Field(60.0, alias="timeout", gt=0)
     """A trial fails if none of its workers makes progress for this long."""
     start_timeout_s: Time = Field(60.0, alias="start_timeout", gt=0)
-    """The same until the workers have met. It has a key of its own because many workers on few cores need longer to
-    load their data than any iteration should take."""
+    """The ``timeout`` that holds until the workers have connected to each other. It is a key of its own because many
+    workers on few cores need long to load their data."""
     failover_s: Time | None = Field(None, alias="failover", gt=0, examples=["2 s"])
-    """For schemes that go on without a node that dies (``rina``): a node that lets the others wait for this long has
-    died, too. It must be longer than computing a gradient takes. The default is ``timeout``. A killed process is
-    noticed at once."""
+    """For schemes that go on when a node dies (``rina``): a node also counts as dead if the others wait for it for this
+    long. It must be longer than the time to compute a gradient. The default is the value of ``timeout``. The death of a
+    killed process is noticed at once."""
 
     @model_validator(mode="after")
     def _schemes_where_needed(self) -> Spec:

@@ -1,7 +1,7 @@
 """A lab's own settings as a group of a spec's keys, made from the frozen dataclass that the lab declares.
 
 A field is a key, without the unit that ends its name: ``memory_bytes`` is written ``memory: 1 GiB``. Metadata of a
-field may hold an ``example``, which errors show. What the dataclass refuses with a SpecError, the spec refuses.
+field may hold an ``example``, which errors show. If the dataclass raises a SpecError, the spec is refused with it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _field(field: dataclasses.Field[Any], kind: Any) -> tuple[Any, Any]:
 
 
 def _type(kind: Any, unit: str) -> Any:
-    """The spec's own type for a type of Python's; what it does not know, pydantic may."""
+    """The spec's own type for a type of Python's. Other types are left to pydantic."""
     if get_origin(kind) in (Union, UnionType):
         return Union[tuple(_type(one, unit) for one in get_args(kind))]  # noqa: UP007
     if unit and kind is not NoneType:

@@ -12,14 +12,14 @@ MOST_REPEATS = 1000
 
 
 class Until(Group):
-    """Repeat until what is measured is known well enough."""
+    """Rounds go on until the medians are known well enough."""
 
     until: Share = Field(gt=0, lt=1, examples=["3 %"])
-    """Rounds go on until the 95 % interval of each cell's median GST is within this share of the median."""
+    """Rounds go on until the 95 % confidence interval of each cell's median GST is within this share of the median."""
     most: Whole = Field(20, ge=2, le=MOST_REPEATS)
-    """Rounds at most."""
+    """The largest number of rounds."""
     least: Whole = Field(3, ge=2, le=MOST_REPEATS)
-    """Rounds at least."""
+    """The smallest number of rounds."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Until:

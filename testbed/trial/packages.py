@@ -34,7 +34,7 @@ CHECKS = "testbed.checks"
 
 
 class Packages:
-    """What is installed beside testbed; each package's code is read once."""
+    """The packages that are installed beside testbed. The code of each is read once."""
 
     def __init__(self) -> None:
         found = entry_points()

@@ -19,18 +19,18 @@ QUOTA_V2, MEMORY_V2 = "cpu.max", "memory.max"
 
 @dataclass(frozen=True)
 class Containers:
-    """What each host's container may use.
+    """Limits of each host's container.
 
     Raises:
         SpecError: limits that no container can have.
     """
 
     image: str | None = field(default=None, metadata={"example": "testbed-worker"})
-    """An image with ``python3`` and testbed. The default is the one that ``testbed image`` makes from this machine."""
+    """An image with ``python3`` and testbed. The default is the one that ``testbed image`` makes here."""
     cpus: float = 1.0
-    """Processor cores of each container."""
+    """The number of processor cores that each container may use. It can be a fraction."""
     memory_bytes: int = 2**30
-    """Memory of all processes on the host together, what they read from files included. There is no swap."""
+    """The memory of all processes of a container, and of the cache of files that they read. There is no swap."""
 
     def __post_init__(self) -> None:
         if self.cpus < LEAST_CPUS:

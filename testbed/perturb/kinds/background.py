@@ -19,14 +19,18 @@ BACKGROUND_PORT = 8_000
 
 
 class Background(Timed):
-    """TCP flows from one host to another that compete with the trial's."""
+    """TCP flows from one host to another compete with the trial's."""
 
     kind: Literal["background"]
     source: str = Field(alias="from", examples=["h0"])
+    """The host that sends."""
     sink: str = Field(alias="to", examples=["h1"])
+    """The host that receives."""
     flows: Whole = Field(1, ge=1, le=100)
+    """The number of flows."""
     rate_bps: Rate | None = Field(None, alias="rate", examples=["50 Mbit/s"])
-    """Each flow's; None sends as fast as TCP lets it. The workload's scale divides it."""
+    """The rate of each flow in bit/s. By default each sends as fast as TCP lets it. The workload's ``scale`` divides
+    it."""
 
     disturbs_tcp: ClassVar[bool] = True
 

@@ -63,7 +63,7 @@ class Perturbation(Group):
     """What a spec may do to a trial while it runs. A kind adds the key ``kind`` and keys of its own."""
 
     name: Line = Field("", max_length=40)
-    """How the report calls it."""
+    """The name in the report. The default is the kind."""
 
     multiplies_computing: ClassVar[bool] = False
     """It multiplies the time of computing, so that must take some."""
@@ -171,7 +171,7 @@ class OfWorkers(Perturbation):
     """What happens to workers."""
 
     workers: Names | None = Field(None, examples=["[h0, h3]"])
-    """Hosts whose workers it happens to; None for all."""
+    """The hosts of the affected workers. The default is all hosts."""
 
 
 class Slowing(OfWorkers):
@@ -195,8 +195,9 @@ class Timed(Perturbation):
     """What begins at a moment and may end at another."""
 
     at: When = Field(START, examples=["3 s"])
+    """The moment at which it begins."""
     until: When | None = Field(None, examples=["9 s"])
-    """None: to the end of the trial."""
+    """The moment at which it ends. By default it lasts to the end of the trial."""
 
     @property
     def moments(self) -> Sequence[Moment]:
@@ -224,10 +225,11 @@ class OfLinks(Perturbation):
     """What happens to links."""
 
     links: Names | None = Field(None, examples=["[h0]"])
-    """``h0`` (each link of that node), ``h0:eth1`` (one NIC's) or ``h0-s0`` (those between two); None for every NIC of
-    every host."""
+    """The affected links: all links of a node (``h0``), the link of one NIC (``h0:eth1``), or those between two nodes
+    (``h0-s0``). The default is every NIC of every host."""
     direction: Literal["both", "out", "in"] = "both"
-    """``out`` is away from the node that is named, or named first; without names, away from the host."""
+    """``out``: away from the node that ``links`` names, or names first. ``in``: towards that node. Without names, away
+    from each host, or towards it."""
 
     def directed(self, topology: Topology) -> list[int]:
         """The directed links, each once, in order.

@@ -44,16 +44,20 @@ class Circuits(Perturbation):
 
     kind: Literal["circuits"]
     at: When = Field(START, examples=["3 s"])
+    """The moment at which the move begins."""
     rings: Tuples = Field((), examples=["[1, 3]"])
+    """The rings after the move, as for the topology ``patch_panel``."""
     circuits: Tuples = Field((), examples=["[[0-1, 2-3], [1-2, 3-0]]"])
-    """With the rings, all circuits there are afterwards, as ``patch_panel`` takes them."""
+    """The matchings after the move, beside the rings, as for the topology ``patch_panel``. Other circuits go away."""
     routes: Tuples = Field((), examples=["[0-1-2]"])
+    """Paths through the servers after the move. Without them, servers forward over the fewest circuits."""
     look_ahead: bool = Field(False, strict=True)
-    """Patch the panels that look ahead; what carries light is not touched."""
+    """Move circuits of the panels that carry no traffic now, and let traffic go on over the others."""
     flip: Annotated[Literal["all"] | list[str] | None, BeforeValidator(_flip)] = Field(None, examples=["all"])
-    """Turn the 1x2 switches of all servers, or of those that are named, to their other panels."""
+    """Turn the 1x2 switches of all servers, or of the named servers, to their other panels."""
     reconfiguration_s: Time | None = Field(None, alias="reconfiguration", examples=["10 ms"])
-    """For how long circuits that move are dark; None takes the panels' own time, and of a flip none."""
+    """The time for which moving circuits are dark. The default is the time of the panels' technology, and 0 for a
+    flip."""
 
     drops_packets: ClassVar[bool] = True
     disturbs_tcp: ClassVar[bool] = True

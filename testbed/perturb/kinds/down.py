@@ -13,10 +13,12 @@ from testbed.perturb.kinds.base import Context, Names, OfLinks, Timed
 
 
 class Down(Timed, OfLinks):
-    """Links carry nothing for a while, and nobody is told: what is sent is lost."""
+    """Links carry nothing for a while. All packets are lost, and neither end is told."""
 
     kind: Literal["down"]
     links: Names = Field(examples=["[h0]"])
+    """The affected links: all links of a node (``h0``), the link of one NIC (``h0:eth1``), or those between two nodes
+    (``h0-s0``)."""
 
     drops_packets: ClassVar[bool] = True
     disturbs_tcp: ClassVar[bool] = True

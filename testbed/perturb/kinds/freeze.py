@@ -19,7 +19,7 @@ class Freeze(Timed):
 
     kind: Literal["freeze"]
     hosts: Names = Field(examples=["[h0]"])
-    """Hosts; or processes such as ``h0.daemon``, whose hosts go on."""
+    """The hosts, or single processes such as ``h0.daemon``. The other processes of such a host go on."""
 
     drops_packets: ClassVar[bool] = True
     disturbs_tcp: ClassVar[bool] = True

@@ -18,8 +18,9 @@ class Hog(Timed):
 
     kind: Literal["hog"]
     hosts: Names = Field(examples=["[h0]"])
+    """The hosts on which these processes run."""
     cores: Whole = Field(1, ge=1, le=256)
-    """So many on each host, each of which would fill a core."""
+    """The number of processes on each host. Each takes the time of one core if it can."""
 
     def helpers(self, context: Context) -> list[Helper]:
         topology = context.topology

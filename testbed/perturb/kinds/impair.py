@@ -17,14 +17,17 @@ from testbed.perturb.kinds.base import Context, OfLinks, Timed
 
 
 class Impair(Timed, OfLinks):
-    """Links delay, lose or reorder packets for a while, in place of what they did before."""
+    """Links delay, lose or reorder packets for a while. These settings take the place of those before."""
 
     kind: Literal["impair"]
     delay_s: Time = Field(0.0, alias="delay", examples=["5 ms"])
-    """This, ``jitter``, ``loss`` and ``reorder``: as in :class:`testbed.lab.base.Impairment`."""
+    """The delay of one link in one direction."""
     jitter_s: Time = Field(0.0, alias="jitter")
+    """The standard deviation of the delay. Packets keep their order."""
     loss: Share = Field(0.0, examples=["1 %"])
+    """The probability that a packet is lost."""
     reorder: Share = Field(0.0, examples=["1 %"])
+    """The share of the packets that are not delayed and so overtake others."""
 
     drops_packets: ClassVar[bool] = True
     disturbs_tcp: ClassVar[bool] = True

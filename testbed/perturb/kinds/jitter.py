@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 
 class Jitter(OfWorkers):
-    """A normal distribution's positive half is added to the time of each iteration's computing, or of each step of a
-    synchronisation (Rina equation 3): nothing becomes faster."""
+    """A random time is added to the computing of each iteration, or to each step of a synchronisation (Rina equation
+    3). It is drawn from the positive half of a normal distribution, so nothing becomes faster."""
 
     kind: Literal["jitter"]
     sigma_s: Time = Field(alias="sigma", gt=0, examples=["20 ms"])
+    """The standard deviation of the normal distribution."""
     of: Literal["iteration", "step"] = "iteration"
+    """``iteration``: the computing of each iteration takes longer. ``step``: each step of a synchronisation does."""
 
     @property
     def effects(self) -> frozenset[str]:

@@ -15,12 +15,13 @@ from testbed.perturb.moments import Moment, When
 
 
 class Kill(Perturbation):
-    """Every process of a node is killed: a worker, a server, or a switch that aggregates. Or one process is."""
+    """Every process of a node is killed: a worker, a server, or a switch that aggregates. Or one process is killed."""
 
     kind: Literal["kill"]
     at: When = Field(examples=["3 s"])
+    """The moment at which they are killed."""
     nodes: Names = Field(examples=["[h0]"])
-    """Nodes; or processes such as ``h0.daemon``."""
+    """The nodes, or single processes such as ``h0.daemon``."""
 
     disturbs_tcp: ClassVar[bool] = True
 

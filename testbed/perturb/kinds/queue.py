@@ -16,10 +16,11 @@ from testbed.perturb.kinds.base import Context, OfLinks, Timed
 
 
 class Queue(Timed, OfLinks):
-    """Links have a queue of another length for a while; what does not fit is dropped."""
+    """Links have a queue of another size for a while. Packets that do not fit are dropped."""
 
     kind: Literal["queue"]
     size_bytes: Size = Field(alias="size", examples=["64 KiB"])
+    """The new size of the queue."""
 
     drops_packets: ClassVar[bool] = True
     disturbs_tcp: ClassVar[bool] = True

@@ -18,13 +18,13 @@ from topologies.model import Topology
 
 
 class Step(Timed, OfLinks):
-    """Links have another rate for a while (PLink's node 0 with 2 in place of 5 Gbit/s)."""
+    """Links have another rate for a while, as PLink's node 0 has 2 Gbit/s in place of 5."""
 
     kind: Literal["rate"]
     rate_bps: Rate | None = Field(None, alias="rate", examples=["2 Gbit/s"])
-    """In the world of the paper: the workload's scale divides it, as it does the links' rates."""
+    """The new rate in bit/s. The workload's ``scale`` divides it, as it divides the links' rates."""
     share: Share | None = Field(None, gt=0, examples=["40 %"])
-    """Or as a share of each link's own rate."""
+    """The new rate as a share of each link's own rate, in place of ``rate``."""
 
     disturbs_tcp: ClassVar[bool] = True
 

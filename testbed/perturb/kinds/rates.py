@@ -19,12 +19,13 @@ from topologies.model import Topology
 
 
 class Rates(OfLinks):
-    """Every so often each link and direction gets another rate, by chance."""
+    """At regular intervals each link and direction gets another rate, by chance."""
 
     kind: Literal["rates"]
     every_s: Time = Field(5.0, alias="every", gt=0)
+    """The time between two changes."""
     shares: dict[Share, Number] = Field(min_length=1, max_length=100, examples=["{10 %: 0.5, 100 %: 0.5}"])
-    """The probability of each share of the link's own rate."""
+    """For each share of the link's own rate, its probability."""
 
     disturbs_tcp: ClassVar[bool] = True
 

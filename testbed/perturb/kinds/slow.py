@@ -18,7 +18,9 @@ class Slow(Slowing):
 
     kind: Literal["slow"]
     workers: Names = Field(examples=["[h0]"])
+    """The hosts of the slow workers."""
     slowdown: Slowdown
+    """The factor by which the time of computing grows."""
 
     def lengthen(self, drawn: Stragglers, workers: Workers, random: np.random.Generator) -> None:
         del random

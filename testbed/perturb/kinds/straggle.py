@@ -19,7 +19,9 @@ class Straggle(Slowing):
 
     kind: Literal["straggle"]
     probability: Share = Field(examples=["10 %"])
+    """The probability, for each worker and iteration."""
     slowdown: Slowdown
+    """The factor by which the time of computing grows."""
 
     def lengthen(self, drawn: Stragglers, workers: Workers, random: np.random.Generator) -> None:
         chosen = workers.chosen(self.workers)

@@ -22,10 +22,11 @@ TRACE_COLUMNS = ("worker", "iteration", "slowdown")
 
 
 class Trace(Perturbation):
-    """Slowdowns from a CSV file with the columns ``worker``, ``iteration`` and ``slowdown``."""
+    """Slowdowns of computing from a CSV file with the columns ``worker``, ``iteration`` and ``slowdown``."""
 
     kind: Literal["trace"]
     file: str = Field(examples=["stragglers.csv"])
+    """The CSV file, from the spec's directory."""
 
     multiplies_computing: ClassVar[bool] = True
 

@@ -64,25 +64,28 @@ class Synchronised(Workload):
     is_trained: ClassVar[bool] = False
 
     model: str
-    """Whose gradient is synchronised: one of ``testbed models``."""
+    """The model whose gradient is synchronised: one of ``testbed models``."""
     batch: Annotated[list[Batch], BeforeValidator(listed)] = Field(min_length=1, examples=["[16, 64]"])
-    """Samples per worker and iteration. With a list, every arm runs with each of them."""
+    """The number of samples per worker and iteration. With a list, every arm runs with each number in it."""
     iterations: Whole = Field(ge=1, le=MOST_ITERATIONS, examples=["20"])
-    """How many each worker trains."""
+    """The number of iterations of each worker."""
     warmup: Whole = Field(1, ge=0)
-    """How many of the first iterations are trained and left out of medians and percentiles. JCT includes them."""
+    """The number of iterations at the beginning that medians and percentiles leave out. JCT includes them."""
     compute: Annotated[ComputeTime, BeforeValidator(mode_alone)] = ComputeTime()
-    """How long computing a gradient takes."""
+    """The time that computing a gradient takes. The default is the time that it takes on this machine, or a profile's
+    published time."""
     overlap: Literal["none", "layer", "both"] = "none"
-    """``none`` waits for the whole gradient. ``layer`` sends each layer as soon as the backward pass has it."""
+    """``none``: a worker sends when it has the whole gradient. ``layer``: it sends each layer as soon as the backward
+    pass has its gradient."""
     bucket_bytes: Annotated[Size, Field(gt=0)] | None = Field(None, examples=["25 MB"])
-    """With overlap, layers are fused until they have this size, as in PyTorch's DDP. By default each leaves alone."""
+    """With overlap, layers are put together until a bucket has this size, as in PyTorch's DDP. By default each layer is
+    sent by itself."""
     priority: Literal["none", "layer"] = "none"
-    """With overlap, ``layer`` lets layers that the next forward pass needs first overtake those that wait to be
-    sent."""
+    """``layer``: with overlap, layers that the next forward pass needs first are sent before others that wait.
+    ``none``: layers are sent in the order in which they are ready."""
     chunk_bytes: Size = Field(128 * 2**10, alias="chunk")
-    """How many bytes of the gradient are sent and summed at once. Smaller chunks take more processor time. Larger ones
-    reach the next node later. ``scale`` does not divide it."""
+    """The size of the pieces in which the gradient is sent and summed. Smaller chunks take more processor time. Larger
+    chunks reach the next node later. ``scale`` does not change it."""
 
     def layers(self) -> list[list[int]]:
         """Floats of each tensor, by layer, in the order in which gradients become ready.

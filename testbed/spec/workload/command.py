@@ -25,20 +25,20 @@ def _words(value: object) -> object:
 
 
 class Command(Workload):
-    """Any script that torchrun could start: a rank a host, run as it is, which synchronises by itself."""
+    """A script of yours runs on each host as one rank, as torchrun would start it. It synchronises by itself."""
 
     brings: ClassVar[str] = "command"
     kind: Literal["command"]
     command: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(_words)] = Field(
         examples=["python train.py --epochs 2"]
     )
-    """Started on each host, in the spec's directory. It is split into words as a shell does it, and no shell runs it.
-    ``python`` is the one that testbed runs with."""
+    """The command that each host runs, in the spec's directory. It is split into words as a shell would split it, but
+    no shell runs it. ``python`` is the Python that testbed runs with."""
     inputs: Annotated[list[Annotated[str, Field(strict=True, min_length=1)]], BeforeValidator(listed)] | None = Field(
         None, max_length=MOST_INPUTS, examples=["[train.py, 'model/*.py']"]
     )
-    """Files in the spec's directory that the result depends on. ``--resume`` refuses to go on if one was changed. The
-    default is all Python files there. Scripts among the command's words always count."""
+    """Files in the spec's directory on which the result depends, as names or patterns. ``--resume`` refuses to go on if
+    one was changed. The default is all Python files there. Scripts that the command names always count."""
 
     @property
     def program(self) -> Program:

@@ -11,12 +11,12 @@ from testbed.base.groups import Group, Time, Whole, refuse
 
 
 class ComputeTime(Group):
-    """How long a worker takes to compute a gradient. ``compute: none`` is short for ``compute: {mode: none}``."""
+    """The time that a worker takes to compute a gradient. ``compute: none`` is short for ``compute: {mode: none}``."""
 
     mode: Literal["real", "paced", "none"] = "real"
-    """``real``: what the processor takes. ``paced``: the time that ``pace`` gives. ``none``: no time."""
+    """``real``: the processor's own time. ``paced``: the time that ``pace`` gives. ``none``: no time."""
     pace_s: dict[Whole, Time] = Field(default={}, alias="pace")
-    """For each batch size, the time that computing a gradient takes. It includes the optimizer's step."""
+    """The time to compute a gradient, for each batch size. It includes the optimizer's step."""
 
     @model_validator(mode="after")
     def _pace_only_when_paced(self) -> ComputeTime:
@@ -26,7 +26,7 @@ class ComputeTime(Group):
 
 
 class PlayedTime(ComputeTime):
-    """How long a profile's worker takes to compute a gradient. Without a pace it takes the published time."""
+    """The time that a profile's worker takes to compute a gradient. Without a pace this is the published time."""
 
     mode: Literal["paced", "none"] = "paced"
     """``paced``: the time that ``pace`` gives, or the published one. ``none``: no time."""

@@ -24,18 +24,20 @@ def _profile_name(name: str) -> str:
 
 
 class Profile(Synchronised):
-    """A published model's layer sizes and times: random values on the wire, whose sums are checked."""
+    """Each worker sends random values in the layer sizes of a published model, at its published times. All sums are
+    checked."""
 
     takes_scale: ClassVar[bool] = True
 
     kind: Literal["profile"]
     model: Annotated[str, AfterValidator(_profile_name)] = Field(examples=["vgg19"])
     scale: Number = Field(1.0, ge=1, le=1e6, examples=["200"])
-    """Divides the gradient and the links' rates alike, so that times stay those of the model on links as given. ``fit``
-    takes the smallest scale at which this machine carries every arm."""
+    """The size of the gradient and the rates of all links are divided by this number, so that all times stay the same.
+    ``fit`` chooses the smallest scale at which this machine can carry every arm."""
     compute: Annotated[PlayedTime, BeforeValidator(mode_alone)] = PlayedTime()
     overlap: Literal["none", "layer", "both"] = "none"
-    """As for training. ``both`` also lets the next forward pass begin with the layers whose sums are there."""
+    """``none`` and ``layer`` as for ``train``. ``both``: like ``layer``, and the next forward pass
+    computes each layer as soon as its sum is there."""
 
     def layers(self) -> list[list[int]]:
         return [[prod(shape) for _, shape in layer.tensors] for layer in reversed(profile(self.model).layers)]

@@ -17,17 +17,17 @@ from workloads.models import model
 
 
 class Train(Synchronised):
-    """A real model on real data: its real gradient on the wire."""
+    """Each worker trains a real model on real data and sends its real gradient."""
 
     kind: Literal["train"] = "train"
     model: str = Field(examples=["lenet5"])
     """The model to train: one of ``testbed models`` that has a data set."""
     dataset: str = Field(examples=["digits"])
-    """What it is trained on."""
+    """The data set to train on: one that ``testbed models`` lists for the model."""
     learning_rate: Number = Field(0.05, gt=0)
-    """Of SGD."""
+    """The learning rate of SGD."""
     momentum: Number = Field(0.9, ge=0, lt=1)
-    """Of SGD."""
+    """The momentum of SGD."""
     overlap: Literal["none", "layer"] = "none"
     is_trained: ClassVar[bool] = True
 
