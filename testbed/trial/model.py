@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from analysis.cell import Cell
 from testbed.lab.base import BUCKET_PACKETS, BUCKET_S, LARGEST_PACKET_BYTES, LinkSettings
-from testbed.perturb.kinds.base import Perturbation
+from testbed.perturb.kinds.base import Context, Perturbation
 from testbed.perturb.schedule import Schedule, background_pairs
 from testbed.perturb.schedule import schedule as schedule_of
 from testbed.perturb.stragglers import Stragglers, draw
@@ -159,8 +159,9 @@ class Trial:
 
     def schedule(self) -> Schedule:
         """What is to happen in the lab, from its beginning."""
-        topology, settings = self.network.topology, link_settings(self.spec)
-        return schedule_of(self.perturbations, topology, self.spec.seed, self.scale, settings, self.processes)
+        topology, links, limits = self.network.topology, link_settings(self.spec), self.spec.place.limits
+        context = Context(topology, self.scale, links, limits, self.spec.seed, self.processes)
+        return schedule_of(self.perturbations, context)
 
     @property
     def settings_met(self) -> list[LinkSettings]:
