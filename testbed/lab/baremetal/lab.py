@@ -27,6 +27,7 @@ from testbed.lab.baremetal.bundle import bundle
 from testbed.lab.baremetal.connection import START_TIMEOUT_S, Connection, Lost, end_shared, ssh
 from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.baremetal.fleet_monitor import FleetMonitor
+from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.lab.baremetal.playbook import Played, Tell, play
 from testbed.lab.base import (
     Burst,
@@ -48,6 +49,7 @@ from testbed.lab.base import (
     check_target,
     need_torch,
 )
+from testbed.lab.requests import Call
 from topologies import addressing
 from topologies.model import Topology
 
@@ -126,10 +128,10 @@ class BaremetalLab:
         try:
             self._fleet = fleet = Fleet([self._connect(host) for host in plan.hosts])
             fleet.logical = {used: planned for planned, used in plan.physical.items()}
-            hello = fleet.ask("hello", START_TIMEOUT_S)
+            hello = fleet.ask(HostRequests.hello(), START_TIMEOUT_S)
             self._shape(plan, topology)
             self._description = self._described(plan, hello, settings)
-            self._take_in(fleet.ask_each("shaped", [{"wanted": networks.plain(one)} for one in plan.wanted]))
+            self._take_in(fleet.ask_each([HostRequests.shaped(networks.plain(one)) for one in plan.wanted]))
             fleet.begin()
         except HostError as error:
             self.down()
@@ -145,7 +147,7 @@ class BaremetalLab:
         used = {(host.name, nic.name) for host, one in zip(plan.hosts, plan.wanted, strict=True) for nic in one.nics}
         plans = [networks.plain(one) for one in plan.wanted]
         if used <= self._known:
-            self._up().ask_each("shape", [{"wanted": one, "arm": True} for one in plans])
+            self._up().ask_each([HostRequests.shape(one, arm=True) for one in plans])
             return
         self._probe(plan, topology)
         names = [host.name for host in plan.hosts]
@@ -157,9 +159,9 @@ class BaremetalLab:
         """How fast the NICs really are."""
         fleet = self._up()
         unshaped = [replace(one, nics=tuple(replace(nic, out_bps=0) for nic in one.nics)) for one in plan.wanted]
-        fleet.ask_each("shape", [{"wanted": networks.plain(one), "arm": False} for one in unshaped])
+        fleet.ask_each([HostRequests.shape(networks.plain(one), arm=False) for one in unshaped])
         self._physical = measuring.physical(fleet, plan, topology)
-        fleet.ask("undo")
+        fleet.ask(HostRequests.undo())
         for line in measuring.remarks(self._physical):
             self._tell(f"probe: {line}")
 
@@ -204,24 +206,24 @@ class BaremetalLab:
         return ["ssh"]
 
     def launch(self, workers: Sequence[Launch]) -> None:
-        fleet, sent, requests = self._up(), [], []
+        fleet, sent, calls = self._up(), [], []
         assert self._topology is not None
         check_launches(workers, self._topology)
         self._started |= {worker.process for worker in workers}
         if not all(worker.program for worker in workers):
-            fleet.ask("prepare", START_TIMEOUT_S, torch=need_torch(workers))  # so that all start together
+            fleet.ask(HostRequests.prepare(need_torch(workers)), START_TIMEOUT_S)  # so that all start together
         for worker in workers:
-            request, files, followed = shipping.request(worker, self._site(worker.node))
+            call, files, followed = shipping.launching(worker, self._site(worker.node))
             for name, path in followed.items():
                 fleet.follow(worker.node, name, path)
             Path(worker.log).touch()
             connection = fleet.connections[worker.node]
             sent += [(connection, connection.put(name, data, mode)) for name, (data, mode) in files.items()]
-            requests.append((connection, request))
+            calls.append((connection, call))
             fleet.expect(worker.process, worker.node)
         for connection, answer in sent:
             connection.end(answer)
-        started = [(connection, connection.begin("launch", **request)) for connection, request in requests]
+        started = [(connection, connection.begin(call)) for connection, call in calls]
         for connection, answer in started:
             connection.end(answer, START_TIMEOUT_S)
 
@@ -252,22 +254,23 @@ class BaremetalLab:
                 f"{target} is a switch of the network that is there; nothing of ours runs on it", fix="name a host"
             )
         if target in topology.index:
-            fleet.connections[topology.index[target]].ask("signal", number=number)
+            fleet.connections[topology.index[target]].ask(HostRequests.signal(number))
         elif (node := fleet.node_of(target)) is not None:
-            fleet.connections[node].ask("signal_worker", number=number, process=target)
+            fleet.connections[node].ask(HostRequests.signal_worker(number, target))
 
     def start(self, node: int, program: Program, log: str) -> Running:
         fleet, site = self._up(), self._site(node)
         name = site.log(log)
         fleet.follow(node, name, Path(log))
         Path(log).touch()
-        asked = shipping.program(program, site, shipping.Shipment(site, None)) | {"folder": site.host.home}
-        return _Started(fleet, node, fleet.connections[node].ask("start", log=name, **asked))
+        there = shipping.program(program, site, shipping.Shipment(site, None))
+        call = HostRequests.start(there.words, there.environment, site.host.home, name)
+        return _Started(fleet, node, fleet.connections[node].ask(call))
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
         topology, plan, fleet = self._topology, self._plan(), self._up()
         assert topology is not None
-        asked: list[tuple[int, dict[str, Any]]] = []
+        asked: list[tuple[Connection, Call[None]]] = []
         for change in changes:
             link = change.directed_link
             if change.rate_bps is not None:
@@ -282,12 +285,10 @@ class BaremetalLab:
                 )
             node, nic, out = where
             rate_bps = now.rate_bps or topology.links[link // 2].rate_bps
-            fields = {"nic": nic, "out": out, "rate_bps": rate_bps, "queue_bytes": now.queue_bytes}
-            asked.append((node, {**fields, "blocked": bool(now.blocked)}))
-        answers = [
-            (fleet.connections[node], fleet.connections[node].begin("adjust", **fields)) for node, fields in asked
-        ]
-        for connection, answer in answers:
+            call = HostRequests.adjust(nic, out, rate_bps, now.queue_bytes, bool(now.blocked))
+            asked.append((fleet.connections[node], call))
+        begun = [(connection, connection.begin(call)) for connection, call in asked]
+        for connection, answer in begun:
             connection.end(answer)
 
     def calibrate(self, pings: Sequence[Way], bursts: Sequence[Burst]) -> Calibration:
@@ -302,15 +303,15 @@ class BaremetalLab:
 
         fleet, topology = self._up(), self._topology
         assert topology is not None
-        self._take_in(fleet.ask("verify"))
-        read = second_reading.check(topology, self._plan(), self._changes, fleet.ask("said"))
+        self._take_in(fleet.ask(HostRequests.verify()))
+        read = second_reading.check(topology, self._plan(), self._changes, fleet.ask(HostRequests.said()))
         self._description["second_reading"] = read
 
     def spot_check(self) -> Reading:
         """Of every host: its agent reads all of its NICs. What that takes of a host's CPU is not known, so the time
         until all have answered stands for it."""
         began_s = time.monotonic()
-        answers = self._up().ask("verify")
+        answers = self._up().ask(HostRequests.verify())
         differs = [
             f"{connection.name}: {one['differs']}"
             for connection, one in zip(self._up().connections, answers, strict=True)
@@ -334,7 +335,7 @@ class BaremetalLab:
         self._description["shapes"] = [{**dict(one), "directed_links": count} for one, count in shapes.items()]
 
     def counters(self) -> list[Counters]:
-        topology, plan, by_node = self._topology, self._plan(), self._up().ask("counters")
+        topology, plan, by_node = self._topology, self._plan(), self._up().ask(HostRequests.counters())
         assert topology is not None
         for connection, wanted, counted in zip(self._up().connections, plan.wanted, by_node, strict=True):
             with connection.named():
@@ -349,8 +350,8 @@ class BaremetalLab:
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         connection = self._up().connections[node]
-        answer = connection.ask("execute", timeout_s + START_TIMEOUT_S, words=list(command), limit_s=timeout_s)
-        return Completed(*answer)
+        call = HostRequests.execute(command, timeout_s)
+        return Completed(*connection.ask(call, timeout_s + START_TIMEOUT_S))
 
     def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:
         """Run a command on a host for ``testbed exec``, as the user that the inventory names; words that name hosts of
@@ -397,7 +398,7 @@ class BaremetalLab:
         for connection in self._connections.values():
             if connection.lost is None:
                 try:
-                    connection.ask("undo")
+                    connection.ask(HostRequests.undo())
                 except LabError as error:
                     problems.append(error)
         if problems:
@@ -452,7 +453,7 @@ class _Started:
         self._fleet, self._node, self._pid = fleet, node, pid
 
     def signal(self, number: int) -> object:
-        return self._fleet.connections[self._node].ask("signal", number=number, pid=self._pid)
+        return self._fleet.connections[self._node].ask(HostRequests.signal(number, self._pid))
 
     def wait(self, timeout_s: float) -> int:
         return self._fleet.wait_ended(self._node, self._pid, timeout_s)

@@ -11,8 +11,10 @@ from typing import Any
 
 from testbed.base.errors import LabError
 from testbed.lab.base import Program
+from testbed.lab.docker.inside import Inside
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns.attached import Attached, Files
+from testbed.lab.requests import Call
 
 ANSWER_TIMEOUT_S = 30.0
 """Of what takes milliseconds."""
@@ -43,16 +45,16 @@ class Container:
         status, theirs = socket.socketpair()
         with theirs:
             words, environment = list(program.words), dict(program.environment)
-            pid = self._number(self._ask("run", words, environment, program.folder, files=(*files, theirs.fileno())))
-        return pid, Attached(status, lambda number: self._ask("signal", pid, number))
+            pid = self._number(self._ask(Inside.run(words, environment, program.folder, (*files, theirs.fileno()))))
+        return pid, Attached(status, lambda number: self._ask(Inside.signal(pid, number)))
 
     def signal_all(self, number: int) -> None:
         """Send a signal to everything that was started here."""
-        self._ask("signal_all", number)
+        self._ask(Inside.signal_all(number))
 
     def stopped(self, pids: Sequence[int]) -> list[int]:
         """Those of some programs that a signal has stopped."""
-        found = self._ask("stopped", list(pids))
+        found = self._ask(Inside.stopped(list(pids)))
         return [self._number(pid) for pid in (found if isinstance(found, list) else [found])]
 
     def ended(self) -> LabError:
@@ -67,15 +69,16 @@ class Container:
         if self.namespace < 0:
             return
         with suppress(LabError):
-            self._ask("end_all", timeout_s=END_TIMEOUT_S)
+            self._ask(Inside.end_all(), timeout_s=END_TIMEOUT_S)
         self._line.close()
         os.close(self.namespace)
         self.namespace = -1
 
-    def _ask(self, *request: Any, files: Sequence[int] = (), timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+    def _ask(self, call: Call[object], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+        """What it answers: whatever runs in a container may say anything."""
         with self._lock:
             try:
-                self._line.send(request, files, timeout_s)
+                self._line.send([call.name, *call.arguments.values()], call.files, timeout_s)
                 answer, _ = self._line.receive(timeout_s)
             except WireClosedError:
                 raise self.ended() from None

@@ -80,7 +80,7 @@ class Inside:
 
     def _answer(self, name: str, arguments: list[Any], files: list[int]) -> dict[str, Any]:
         try:
-            return {"result": REQUESTS.find(self, name, [*arguments, *([files] if files else [])])()}
+            return {"result": REQUESTS.find(self, name, arguments, files=files)()}
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"}
 

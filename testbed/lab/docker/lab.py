@@ -40,6 +40,7 @@ from testbed.lab.netns.blueprint import Blueprint
 from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
 from testbed.lab.netns.lab import HUGE_PAGES
 from testbed.lab.netns.mounts import mounted
+from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.netns.zygote import ONE_THREAD
 from topologies.model import Topology
 
@@ -123,7 +124,7 @@ class DockerLab(NetnsLab):
             self._hosts = {node.index: arrived[node.name] for node in hosts}
             for first in range(0, len(hosts), MOST_FILES):
                 some = [node.index for node in hosts[first : first + MOST_FILES]]
-                self._ask("lend", some, files=[self._hosts[index].namespace for index in some])
+                self._ask(Sandbox.lend(some, [self._hosts[index].namespace for index in some]))
             return super()._build(plan)
         except BaseException:
             self._remove()

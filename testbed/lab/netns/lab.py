@@ -11,12 +11,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 import testbed
 from testbed.base.errors import LabError, SpecError
@@ -38,15 +39,18 @@ from testbed.lab.base import (
     check_launches,
     check_target,
 )
-from testbed.lab.netns.attached import Attached, logged, run_and_collect
+from testbed.lab.netns.attached import Attached, Files, logged, run_and_collect
 from testbed.lab.netns.blueprint import Blueprint, Builder, StaticRoute, blueprint, crossing, initial_impairments
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.impairing import NETEM
 from testbed.lab.netns.kernel import SIGNALLED
+from testbed.lab.netns.sandbox import Sandbox
+from testbed.lab.requests import Call
 from testbed.machine.monitor import Monitor
 from topologies import addressing
 from topologies.model import Topology
 
+_T = TypeVar("_T")
 LAUNCHER = "testbed.lab.netns.launcher"
 AGENT = "testbed.lab.netns.agent"
 CALIBRATION = "testbed.lab.netns.calibration"
@@ -106,11 +110,11 @@ class NetnsLab:
         shared = [one.absolute() for one in (work, *reads)]
         if Path("/") in shared:
             raise SpecError("workers cannot have the folder /", fix="put the spec, and --out, into a folder")
-        self._ask("share", str(shared[0]), list(map(str, shared[1:])))
+        self._ask(Sandbox.share(str(shared[0]), list(map(str, shared[1:]))))
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         impairments = initial_impairments(topology, settings)
-        self._ask("require", str(next(iter(impairments.values()))) if impairments else None)
+        self._ask(Sandbox.require(str(next(iter(impairments.values()))) if impairments else None))
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self._topology, self._pairs, self._crossed = topology, list(pairs), {}
@@ -122,7 +126,7 @@ class NetnsLab:
 
     def _build(self, plan: Blueprint) -> dict[str, Any]:
         """Have the sandbox build it; what it has read back."""
-        return cast(dict[str, Any], self._ask("up", plan, timeout_s=WORK_TIMEOUT_S))
+        return self._ask(Sandbox.up(plan), timeout_s=WORK_TIMEOUT_S)
 
     def plan_patch(self, topology: Topology) -> None:
         with self._patching:
@@ -134,11 +138,11 @@ class NetnsLab:
                 self._plan_patch(topology)
             assert self._planned is not None
             _, planned = self._planned
-            parted_s = cast(float, self._ask("part"))
-            self._ask("reroute")
+            parted_s = self._ask(Sandbox.part())
+            self._ask(Sandbox.reroute())
             if self._leaving.wait(max(0.0, parted_s + dark_s - time.monotonic())):
                 raise LabError("the network was taken down while circuits were dark", fix="bring it up again")
-            joined_s = cast(float, self._ask("join"))
+            joined_s = self._ask(Sandbox.join())
             before, settings, pairs = self._needed()
             self._asked, self._planned = (topology, settings, pairs), None
             self._wanted = replace(planned, impairments=self._needed_plan().impairments)
@@ -150,7 +154,7 @@ class NetnsLab:
         if replace(topology, panels=up.panels) != up:
             raise LabError(f"{topology.expression} is not what is up", fix="change the circuits of what is up, no more")
         planned = self._blueprint(topology, settings, pairs)
-        self._ask("plan_patch", planned, timeout_s=WORK_TIMEOUT_S)
+        self._ask(Sandbox.plan_patch(planned), timeout_s=WORK_TIMEOUT_S)
         self._planned = topology, planned
 
     def _blueprint(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> Blueprint:
@@ -172,7 +176,7 @@ class NetnsLab:
 
     def impairs_by(self) -> str | None:
         """How links can be impaired here: ``netem``, ``delay line``, or not at all (None)."""
-        return cast(str | None, self._ask("way"))
+        return self._ask(Sandbox.way())
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
         topology = self._topology
@@ -183,9 +187,9 @@ class NetnsLab:
                 raise LabError(f"there is no directed link {link}", fix=f"the last is {2 * len(topology.links) - 1}")
         way = self.impairs_by()
         if way is None:
-            self._ask("require", ", ".join({str(impairment) for impairment in wanted.values()}))
+            self._ask(Sandbox.require(", ".join({str(impairment) for impairment in wanted.values()})))
         detours = {} if way == NETEM else self._detours(topology, wanted)
-        self._description |= self._ask("impair", dict(wanted), detours)
+        self._description |= self._ask(Sandbox.impair(dict(wanted), detours))
         plan = self._needed_plan()
         routes = {topology.head(link): found for link, found in detours.items()}
         nodes = tuple(
@@ -213,58 +217,59 @@ class NetnsLab:
 
     def impaired_by(self) -> dict[str, Any]:
         """How links are impaired, and, of the delay line, how late it was so far and what it took of a CPU."""
-        return cast(dict[str, Any], self._ask("impaired_by"))
+        return self._ask(Sandbox.impaired_by())
 
     def verify(self) -> None:
         # Here, for it loads pyroute2, which takes 0.15 s: after the first trial, and not before every lab.
         from testbed.lab.netns import second_reading
 
-        self._description = cast(dict[str, Any], self._ask("verify", timeout_s=WORK_TIMEOUT_S))
+        self._description = self._ask(Sandbox.verify(), timeout_s=WORK_TIMEOUT_S)
         plan = self._needed_plan()
         chosen = second_reading.sample(plan)
-        said = self._ask("said", chosen, timeout_s=WORK_TIMEOUT_S)
+        said = self._ask(Sandbox.said(chosen), timeout_s=WORK_TIMEOUT_S)
         self._description["second_reading"] = second_reading.check(plan, self._changes, chosen, said)
 
     def spot_check(self) -> Reading:
-        return cast(Reading, self._ask("spot_check"))
+        return self._ask(Sandbox.spot_check())
 
     def prepare(self) -> None:
         """Import PyTorch in the process that workers are forked from, unless that was done."""
-        self._ask("prepare", timeout_s=WORK_TIMEOUT_S)
+        self._ask(Sandbox.prepare(), timeout_s=WORK_TIMEOUT_S)
 
     def launch(self, workers: Sequence[Launch]) -> None:
         check_launches(workers, self._needed()[0])
         self._started |= {worker.process for worker in workers}
         located = [replace(w, job=str(Path(w.job).absolute()), log=str(Path(w.log).absolute())) for w in workers]
-        self._ask("launch", located, timeout_s=WORK_TIMEOUT_S)
+        self._ask(Sandbox.launch(located), timeout_s=WORK_TIMEOUT_S)
 
     def agent(self) -> list[str]:
         topology = self._needed()[0]
-        self._ask("serve_calls", [topology.nodes[host].name for host in topology.hosts])
+        self._ask(Sandbox.serve_calls([topology.nodes[host].name for host in topology.hosts]))
         return [sys.executable, "-P", "-m", AGENT]
 
     def exits(self) -> list[Exit]:
-        return cast(list[Exit], self._ask("exits"))
+        return self._ask(Sandbox.exits())
 
     def stopped(self) -> list[str]:
-        return cast(list[str], self._ask("stopped"))
+        return self._ask(Sandbox.stopped())
 
     def kill(self) -> None:
-        self._ask("kill", timeout_s=WORK_TIMEOUT_S)
+        self._ask(Sandbox.kill(), timeout_s=WORK_TIMEOUT_S)
 
     def signal(self, target: str, number: int) -> None:
         topology = self._needed()[0]
         check_target(target, topology, self._started)
-        self._ask("signal_node" if target in topology.index else "signal_worker", target, number)
+        ask = Sandbox.signal_node if target in topology.index else Sandbox.signal_worker
+        self._ask(ask(target, number))
 
     def start(self, node: int, program: Program, log: str) -> Running:
         settings = (f"{name}={value}" for name, value in program.environment.items())
         words = ["env", f"--chdir={program.folder}", *settings, *program.words]
         with logged(log) as files:
-            return self._attached("start", node, words, files=files)
+            return self._attached(partial(Sandbox.start, node, words), files)
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
-        self._ask("adjust", list(changes))
+        self._ask(Sandbox.adjust(list(changes)))
         for change in changes:
             link = change.directed_link
             self._changes[link] = self._changes.get(link, LinkChange(link)).then(change)
@@ -277,15 +282,14 @@ class NetnsLab:
         # Here, for it loads NumPy, whose threads would keep the launcher from making a user namespace.
         from testbed.lab.netns import calibration
 
-        descriptors = ",".join(f"{name}={fd}" for name, fd in self._ask("namespaces").items())
+        descriptors = ",".join(f"{name}={fd}" for name, fd in self._ask(Sandbox.namespaces()).items())
         command = [sys.executable, "-P", "-m", CALIBRATION, descriptors]
         with tempfile.TemporaryFile() as file:
             file.write(calibration.request(pings, bursts).encode())
             file.seek(0)
             limit_s = CALIBRATION_START_S + PING_S * len(pings) + sum(one.duration_s for one in bursts)
-            done = run_and_collect(
-                lambda files: self._attached("run", 0, command, files=(file.fileno(), *files[1:])), command[:4], limit_s
-            )
+            run = partial(Sandbox.run, 0, command)
+            done = run_and_collect(lambda files: self._attached(run, (file.fileno(), *files[1:])), command[:4], limit_s)
         if done.status:
             raise LabError(f"the network could not be measured: {done.stderr}", fix="see what the program said")
         return calibration.answer(done.stdout)
@@ -298,7 +302,7 @@ class NetnsLab:
         return Monitor()
 
     def counters(self) -> list[Counters]:
-        return cast(list[Counters], self._ask("counters"))
+        return self._ask(Sandbox.counters())
 
     @property
     def launcher_pid(self) -> int:
@@ -307,22 +311,22 @@ class NetnsLab:
 
     def memory_bytes(self) -> int:
         """Memory of every process in the lab, what they share counted once (proportional set sizes added up)."""
-        return cast(int, self._ask("memory_bytes"))
+        return self._ask(Sandbox.memory_bytes())
 
     def congestion_controls(self) -> list[str]:
         """TCP congestion controls that workers may choose in this lab."""
-        return cast(list[str], self._ask("congestion_controls"))
+        return self._ask(Sandbox.congestion_controls())
 
     def try_enclosure(self) -> None:
         """
         Raises:
             LabError: the kernel does not let workers be kept apart from the machine; it says what is refused.
         """
-        self._ask("try_enclosure")
+        self._ask(Sandbox.try_enclosure())
 
     def has_qdisc(self, kind: str) -> bool:
         """Whether the kernel knows the queueing discipline ``htb`` (rates) or ``netem`` (delays)."""
-        return cast(bool, self._ask("has_qdisc", kind))
+        return self._ask(Sandbox.has_qdisc(kind))
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         """Run one command on a node, without input, and wait for it.
@@ -337,18 +341,18 @@ class NetnsLab:
 
         If the input is a terminal that no session controls yet (a fresh pty), the command controls it.
         """
-        return self._attached("run", node, list(command), files=files)
+        return self._attached(partial(Sandbox.run, node, list(command)), files)
 
     def command_line(self, files: tuple[int, int, int]) -> Attached:
         """Start the command line that whoever builds the network has (``mininet>``), on these files."""
-        return self._attached("command_line", files=files)
+        return self._attached(Sandbox.command_line, files)
 
-    def _attached(self, name: str, *arguments: Any, files: tuple[int, int, int]) -> Attached:
+    def _attached(self, start: Callable[[Sequence[int]], Call[int]], files: Files) -> Attached:
         """What a request has started, with the status of its end on a stream of its own."""
         status, theirs = socket.socketpair()
         with theirs:
-            pid = self._ask(name, *arguments, files=(*files, theirs.fileno()))
-        return Attached(status, lambda number: self._ask("signal", pid, number))
+            pid = self._ask(start((*files, theirs.fileno())))
+        return Attached(status, lambda number: self._ask(Sandbox.signal(pid, number)))
 
     def describe(self) -> dict[str, Any]:
         return self._description
@@ -357,7 +361,7 @@ class NetnsLab:
         self._leaving.set()
         with self._patching:
             self._leaving.clear()
-            self._ask("down", timeout_s=WORK_TIMEOUT_S)
+            self._ask(Sandbox.down(), timeout_s=WORK_TIMEOUT_S)
         self._asked = self._planned = self._wanted = None
         self._description, self._topology = {}, None
 
@@ -384,12 +388,12 @@ class NetnsLab:
     ) -> None:
         self.close()
 
-    def _ask(self, name: str, *arguments: Any, files: Sequence[int] = (), timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+    def _ask(self, call: Call[_T], timeout_s: float = ANSWER_TIMEOUT_S) -> _T:
         """Have the sandbox do something and return its result. Raises what the sandbox raised."""
         with self._lock:
             with self._named_end(timeout_s):
-                self._channel.send((name, arguments), files, timeout_s)
-            return self._receive(timeout_s)
+                self._channel.send((call.name, call.arguments), call.files, timeout_s)
+            return cast(_T, self._receive(timeout_s))
 
     def _receive(self, timeout_s: float) -> Any:
         with self._named_end(timeout_s):

@@ -16,6 +16,7 @@ from testbed.base.errors import LabError
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns import lab as lab_module
+from testbed.lab.netns.sandbox import Sandbox
 from tests.patience import until
 from topologies.build import build
 
@@ -78,7 +79,7 @@ def test_a_lab_whose_process_stands_still_is_given_up() -> None:
         sandbox = sandbox_pid(lab)
         os.kill(sandbox, signal.SIGSTOP)
         with pytest.raises(LabError, match=r"did not answer for 0\.5 s, and was ended"):
-            lab._ask("counters", timeout_s=0.5)
+            lab._ask(Sandbox.counters(), timeout_s=0.5)
         with pytest.raises(LabError):
             lab.counters()
     until(lambda: not Path(f"/proc/{sandbox}").exists())
