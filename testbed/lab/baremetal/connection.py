@@ -57,7 +57,7 @@ MOST_ERRORS_BYTES = 16 << 20
 LAST_ERRORS_BYTES = 64 << 10
 """Of that, what is looked at for the reason of an end."""
 HUGE_PAGES = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
-"""As in the netns lab, see :data:`testbed.lab.netns.lab.HUGE_PAGES`."""
+"""As in the netns lab, see :data:`testbed.lab.netns.sandbox_process.HUGE_PAGES`."""
 
 
 def ssh(host: Host, control: Path) -> list[str]:

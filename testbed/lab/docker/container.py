@@ -12,6 +12,7 @@ from typing import Any
 from testbed.base.errors import LabError
 from testbed.lab.base import Program
 from testbed.lab.docker.inside import Inside
+from testbed.lab.docker.limits import Containers
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns.attached import Attached, Files
 from testbed.lab.requests import Call
@@ -20,6 +21,7 @@ ANSWER_TIMEOUT_S = 30.0
 """Of what takes milliseconds."""
 END_TIMEOUT_S = 5.0
 """The same when it is ended anyway."""
+PAGE_BYTES = 4096
 
 
 class Container:
@@ -101,3 +103,18 @@ class Container:
 
     def _odd(self, answer: Any) -> LabError:
         return LabError(f"the container of {self.node} answered {answer!r:.100}", fix="see what its image starts")
+
+
+def check_limits(container: Container, asked: Containers) -> None:
+    """
+    Raises:
+        LabError: the kernel limits a container otherwise than it was asked to.
+    """
+    fix = "use a kernel with the cgroup controllers cpu and memory (docker info names what is missing)"
+    if container.cpus is None or abs(container.cpus - asked.cpus) > 0.01 * asked.cpus:
+        raise LabError(f"{container.node}: asked for {asked.cpus:g} CPUs, the kernel has {container.cpus}", fix=fix)
+    if container.memory_bytes is None or abs(container.memory_bytes - asked.memory_bytes) >= PAGE_BYTES:
+        raise LabError(
+            f"{container.node}: asked for {asked.memory_bytes} B of memory, the kernel has {container.memory_bytes}",
+            fix=fix,
+        )
