@@ -39,8 +39,8 @@ from testbed.lab.baremetal import answers, cpu_readings
 from testbed.lab.baremetal.clock import Clock
 from testbed.lab.baremetal.connection import Connection
 from testbed.lab.baremetal.fleet import Fleet
-from testbed.lab.base import Command
 from testbed.lab.docker.wire import Wire, WireClosedError
+from testbed.lab.programs import Command
 from topologies.build import build as build_topology
 from workloads.job import Peer
 from workloads.kinds.asynchronous.parameter_server import Client, Server

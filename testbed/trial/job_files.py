@@ -11,7 +11,8 @@ from itertools import permutations
 from pathlib import Path
 
 from testbed.base.process_names import file_name
-from testbed.lab.base import Launch, LinkSettings
+from testbed.lab.base import LinkSettings
+from testbed.lab.programs import Launch
 from testbed.trial.model import Network, Trial, link_settings
 from topologies.addressing import Addresses, plan
 from topologies.bursts import Burst

@@ -20,7 +20,7 @@ from testbed.lab.baremetal.connection import ANSWER_TIMEOUT_S, Connection, Lost
 from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.lab.baremetal.network import translated
 from testbed.lab.baremetal.processes import MOST_TOLD_BYTES
-from testbed.lab.base import Exit
+from testbed.lab.programs import Exit
 from testbed.lab.requests import Call
 from testbed.machine.monitor import CpuLog
 

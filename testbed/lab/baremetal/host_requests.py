@@ -23,9 +23,9 @@ from testbed.lab.baremetal.cpu_readings import CpuReadings
 from testbed.lab.baremetal.processes import Processes, program
 from testbed.lab.baremetal.rights import as_root, run_as_user
 from testbed.lab.baremetal.wanted import IFB, ROOT_HANDLE, Wanted, changed_shape
-from testbed.lab.base import Launch
 from testbed.lab.netns.listening import listen
 from testbed.lab.netns.netlink import RouteSocket
+from testbed.lab.programs import Launch
 from testbed.lab.requests import Requests, request
 
 EXTEND_S = 10.0

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import secrets
-import shutil
-import socket
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,43 +13,26 @@ from typing import Any, Self
 
 from testbed.base.errors import HostError, LabError
 from testbed.lab.baremetal import answers, crossings, measuring, shipping
-from testbed.lab.baremetal import inventory as inventories
 from testbed.lab.baremetal import network as networks
 from testbed.lab.baremetal.answers import Event
 from testbed.lab.baremetal.attached import Attached, Losses
-from testbed.lab.baremetal.bundle import bundle
-from testbed.lab.baremetal.connection import START_TIMEOUT_S, Connection, Lost, end_shared, ssh
+from testbed.lab.baremetal.connection import START_TIMEOUT_S, Connection, Lost
 from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.baremetal.fleet_monitor import FleetMonitor
 from testbed.lab.baremetal.host_requests import HostRequests
-from testbed.lab.baremetal.playbook import Played, Tell, play
-from testbed.lab.base import (
-    Burst,
-    Calibration,
-    Completed,
-    Counters,
-    Exit,
-    Impairment,
-    Launch,
-    LinkChange,
-    LinkSettings,
-    Patched,
-    Program,
-    Reading,
-    Running,
-    Way,
-    check_launches,
-    check_rate,
-    check_target,
-    need_torch,
-)
+from testbed.lab.baremetal.inventory import Inventory
+from testbed.lab.baremetal.machines import Machines
+from testbed.lab.baremetal.playbook import Tell
+from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
+from testbed.lab.limits import HTB
+from testbed.lab.measurements import Burst, Calibration, Counters, Reading, Way
+from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target, need_torch
 from testbed.lab.requests import Call
 from topologies import addressing
 from topologies.model import Topology
 
 UNDO_S = 120.0
 """Without a word from us for so long, a host undoes its shaping: longer than a network's hiccup, shorter than lunch."""
-LOOK = "Look at the host"
 
 
 def quiet(_: str) -> None:
@@ -79,11 +56,8 @@ class BaremetalLab:
     real_switches = True
 
     def __init__(self, inventory: Path, *, allow_missing: bool = False, tell: Tell = quiet) -> None:
-        self.inventory = inventories.load(inventory)
-        self._tell, self._token = tell, secrets.token_hex(4)
-        self.owner = f"{getpass.getuser()}@{socket.gethostname()}, process {os.getpid()}, {self._token}"
-        self._control = Path(tempfile.mkdtemp(prefix="tb-"))  # short: a unix socket's path has 108 characters at most
-        self._connections: dict[str, Connection] = {}
+        self._tell = tell
+        self._machines = Machines(inventory, tell, self._on_event, allow_missing=allow_missing)
         self._losses = Losses()
         self._fleet: Fleet | None = None
         self._network: networks.Placement | None = None
@@ -94,21 +68,11 @@ class BaremetalLab:
         self._ups = 0
         self._known: set[tuple[str, str]] = set()
         self._physical: list[dict[str, Any]] = []
-        try:
-            self._digest, _ = bundle(self._control)
-            self._facts = self._look(allow_missing)
-        except BaseException:
-            self.close()
-            raise
 
-    def _look(self, allow_missing: bool) -> dict[str, Any]:
-        """What the hosts are like; leaves out those that cannot be reached, if that is allowed."""
-        found = play("run", self.inventory, {"testbed_digest": self._digest}, self._control, self._tell)
-        found.require([host.name for host in self.inventory.hosts], allow_missing=allow_missing)
-        for name, why in found.unreachable.items():
-            self._tell(f"run: {name} is left out: {answers.plain(why.strip())}")
-        self.inventory = self.inventory.without(list(found.unreachable))
-        return {host.name: _facts(host, found) for host in self.inventory.hosts}
+    @property
+    def inventory(self) -> Inventory:
+        """The hosts in use."""
+        return self._machines.inventory
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         networks.check(topology, settings, self.inventory)
@@ -119,14 +83,15 @@ class BaremetalLab:
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self.down()
         self.require(topology, settings)
-        macs = {name: {nic: one["mac"] for nic, one in fact["nics"].items()} for name, fact in self._facts.items()}
         pairs = {*pairs, *crossings.pairs(topology)}
-        plan = networks.plan(topology, settings, pairs, self.inventory, macs, self.owner, UNDO_S)
+        plan = networks.plan(
+            topology, settings, pairs, self.inventory, self._machines.macs(), self._machines.owner, UNDO_S
+        )
         self._topology, self._network, self._changes = topology, plan, {}
         self._started = set()
         self._ups += 1
         try:
-            self._fleet = fleet = Fleet([self._connect(host) for host in plan.hosts])
+            self._fleet = fleet = Fleet([self._machines.connect(host) for host in plan.hosts])
             fleet.logical = {used: planned for planned, used in plan.physical.items()}
             hello = fleet.ask(HostRequests.hello(), START_TIMEOUT_S)
             self._shape(plan, topology)
@@ -151,8 +116,7 @@ class BaremetalLab:
             return
         self._probe(plan, topology)
         names = [host.name for host in plan.hosts]
-        variables = {"testbed_digest": self._digest, "testbed_plans": dict(zip(names, plans, strict=True))}
-        play("shape", self.inventory, variables, self._control, self._tell, limit=names).require(names)
+        self._machines.shape(dict(zip(names, plans, strict=True)))
         self._known |= used
 
     def _probe(self, plan: networks.Placement, topology: Topology) -> None:
@@ -165,16 +129,6 @@ class BaremetalLab:
         for line in measuring.remarks(self._physical):
             self._tell(f"probe: {line}")
 
-    def _connect(self, host: inventories.Host) -> Connection:
-        known = self._connections.get(host.name)
-        if known is not None and known.lost is None:
-            return known
-        if known is not None:
-            known.close()
-        work, code = f"{host.home}/work/{self._token}", f"{host.home}/code-{self._digest}"
-        made = self._connections[host.name] = Connection(host, code, work, self.owner, self._control, self._on_event)
-        return made
-
     def _on_event(self, connection: Connection, event: Event | Lost) -> None:
         if isinstance(event, Lost):
             self._losses.lost()
@@ -184,7 +138,7 @@ class BaremetalLab:
     def _described(self, plan: networks.Placement, hello: Sequence[Any], settings: LinkSettings) -> dict[str, Any]:
         hosts = {}
         for node, (host, wanted) in enumerate(zip(plan.hosts, plan.wanted, strict=True)):
-            nics = {nic.name: self._facts[host.name]["nics"][nic.name] for nic in wanted.nics}
+            nics = {nic.name: self._machines.facts[host.name]["nics"][nic.name] for nic in wanted.nics}
             hosts[f"h{node}"] = {"host": host.name, "rack": host.rack, **hello[node], "nics": nics}
         return {
             "lab": "baremetal",
@@ -228,7 +182,7 @@ class BaremetalLab:
             connection.end(answer, START_TIMEOUT_S)
 
     def _site(self, node: int) -> shipping.Site:
-        return shipping.Site(self._plan().hosts[node], self._plan().physical, self._ups, self._token)
+        return shipping.Site(self._plan().hosts[node], self._plan().physical, self._ups, self._machines.token)
 
     def exits(self) -> list[Exit]:
         return self._up().exits()
@@ -274,7 +228,7 @@ class BaremetalLab:
         for change in changes:
             link = change.directed_link
             if change.rate_bps is not None:
-                check_rate(change.rate_bps)
+                HTB.check_rate(change.rate_bps)
             now = self._changes[link] = self._changes.get(link, LinkChange(link)).then(change)
             where = plan.place(topology, link)
             if where is None:
@@ -365,7 +319,7 @@ class BaremetalLab:
             if other != node
         }
         words = [named.get(word, word) for word in command]
-        return Attached(ssh(plan.hosts[node], self._control), words, files)
+        return Attached(self._machines.ssh(plan.hosts[node]), words, files)
 
     def fileno(self) -> int:
         """Readable once a host is lost."""
@@ -394,26 +348,13 @@ class BaremetalLab:
         self._description = {}
         if fleet is not None:
             fleet.close()
-        problems = []
-        for connection in self._connections.values():
-            if connection.lost is None:
-                try:
-                    connection.ask(HostRequests.undo())
-                except LabError as error:
-                    problems.append(error)
-        if problems:
-            raise problems[0]
+        self._machines.undo()
 
     def close(self) -> None:
         with suppress(LabError):
             self.down()
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        self._machines.close()
         self._losses.close()
-        if self._control.exists():
-            end_shared(self.inventory.hosts, self._control)
-            shutil.rmtree(self._control, ignore_errors=True)
 
     def _up(self) -> Fleet:
         if self._fleet is None:
@@ -434,20 +375,8 @@ class BaremetalLab:
         self.close()
 
 
-def _facts(host: inventories.Host, found: Played) -> dict[str, Any]:
-    """What a host is like.
-
-    Raises:
-        HostError: what it says of itself cannot be.
-    """
-    try:
-        return answers.facts(found.answers[host.name].get(LOOK, {}), [nic.name for nic in host.nics])
-    except HostError as error:
-        raise HostError(f"{host.name}: {error.problem}", fix=error.fix) from None
-
-
 class _Started:
-    """A program beside the workers (:class:`testbed.lab.base.Running`)."""
+    """A program beside the workers (:class:`testbed.lab.programs.Running`)."""
 
     def __init__(self, fleet: Fleet, node: int, pid: int) -> None:
         self._fleet, self._node, self._pid = fleet, node, pid

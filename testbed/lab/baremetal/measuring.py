@@ -15,7 +15,7 @@ from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.lab.baremetal.network import Placement
 from testbed.lab.baremetal.racks import under
-from testbed.lab.base import Burst, Calibration, Way
+from testbed.lab.measurements import Burst, Calibration, Way
 from topologies import addressing
 from topologies.model import Topology
 from workloads.job import Probe

@@ -12,7 +12,7 @@ from typing import Any
 
 from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.lab.baremetal.inventory import Host
-from testbed.lab.base import Launch, Program
+from testbed.lab.programs import Launch, Program
 from testbed.lab.requests import Call
 
 INTERFACES = "eth"

@@ -10,11 +10,11 @@ from contextlib import suppress
 from typing import Any
 
 from testbed.base.errors import LabError
-from testbed.lab.base import Program
 from testbed.lab.docker.inside import Inside
 from testbed.lab.docker.limits import Containers
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns.attached import Attached, Files
+from testbed.lab.programs import Program
 from testbed.lab.requests import Call
 
 ANSWER_TIMEOUT_S = 30.0

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed.base.errors import LabError, PrivilegeError
-from testbed.lab.base import Exit, Launch, LinkSettings, Program, Running, check_launches
+from testbed.lab.base import LinkSettings
 from testbed.lab.docker import image
 from testbed.lab.docker.container import Container, check_limits
 from testbed.lab.docker.container_settings import ContainerSettings
@@ -39,6 +39,7 @@ from testbed.lab.netns.blueprint import Blueprint
 from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.netns.zygote import ONE_THREAD
+from testbed.lab.programs import Exit, Launch, Program, Running, check_launches
 from topologies.model import Topology
 
 AT_ONCE = 8

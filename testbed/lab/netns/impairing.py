@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar, cast
 
 from testbed.base.errors import LabError, MissingToolError
-from testbed.lab.base import Counters, Impairment
+from testbed.lab.base import Impairment
+from testbed.lab.measurements import Counters
 from testbed.lab.netns import delay_line, rtnetlink, shaping
 from testbed.lab.netns.blueprint import NodePlan
 from testbed.lab.netns.build import BuiltNetwork

@@ -15,29 +15,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from testbed.base.errors import LabError, SpecError
-from testbed.lab.base import (
-    Burst,
-    Calibration,
-    Completed,
-    Counters,
-    Exit,
-    Impairment,
-    Launch,
-    LinkChange,
-    LinkSettings,
-    Patched,
-    Program,
-    Reading,
-    Running,
-    Way,
-    check_launches,
-    check_target,
-)
+from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
+from testbed.lab.measurements import Burst, Calibration, Counters, Reading, Way
 from testbed.lab.netns.attached import Attached, Files, logged, run_and_collect
 from testbed.lab.netns.blueprint import Blueprint, Builder, StaticRoute, blueprint, crossing, initial_impairments
 from testbed.lab.netns.impairing import NETEM
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.netns.sandbox_process import WORK_TIMEOUT_S, SandboxProcess
+from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target
 from testbed.lab.requests import Call
 from testbed.machine.monitor import Monitor
 from topologies import addressing

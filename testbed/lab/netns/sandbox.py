@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.base.errors import LabError, TestbedError
-from testbed.lab.base import Counters, Exit, Impairment, Launch, LinkChange, Reading, need_torch
+from testbed.lab.base import Impairment, LinkChange
+from testbed.lab.measurements import Counters, Reading
 from testbed.lab.netns import calls, capabilities, patch, processes, readback
 from testbed.lab.netns.adjust import adjust
 from testbed.lab.netns.blueprint import Blueprint, StaticRoute
@@ -30,6 +31,7 @@ from testbed.lab.netns.listening import Said
 from testbed.lab.netns.netlink import NetlinkError
 from testbed.lab.netns.processes import Place, Processes, by_stream, run_program
 from testbed.lab.netns.zygote import worker_body
+from testbed.lab.programs import Exit, Launch, need_torch
 from testbed.lab.requests import Requests, request
 
 ETC_HOSTS = "/etc/hosts"

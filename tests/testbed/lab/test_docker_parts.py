@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import LabError, MissingToolError, SpecError, TestbedError
-from testbed.lab.base import Program
 from testbed.lab.docker import daemon, image, inside, limits, listener
 from testbed.lab.docker import lab as lab_module
 from testbed.lab.docker.container import Container, check_limits
@@ -30,6 +29,7 @@ from testbed.lab.docker.listener import Listener
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns.attached import Attached, Files
 from testbed.lab.netns.processes import STATUS
+from testbed.lab.programs import Program
 from tests.patience import until
 
 from ..conftest import SPEC, Called, testbed

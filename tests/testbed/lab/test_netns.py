@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import LabError
-from testbed.lab.base import Launch, LinkChange, LinkSettings, Program
+from testbed.lab.base import LinkChange, LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.sandbox import Sandbox
+from testbed.lab.programs import Launch, Program
 from testbed.lab.requests import Call
 from tests.patience import until
 from topologies.build import build

@@ -13,9 +13,10 @@ import pytest
 from pydantic import ValidationError
 
 from testbed.base.errors import SpecError
-from testbed.lab.base import Launch, LinkSettings, Program
+from testbed.lab.base import LinkSettings
 from testbed.lab.limits import HTB
 from testbed.lab.netns import NetnsLab
+from testbed.lab.programs import Launch, Program
 from testbed.perturb.circuits import State, moved_cost
 from testbed.perturb.conductor import Conductor
 from testbed.perturb.kinds.base import Context
