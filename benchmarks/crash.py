@@ -40,7 +40,7 @@ import pandas as pd
 
 from testbed.base.columns import columns
 from testbed.lab.netns import kernel
-from testbed.lab.netns.lab import STOP_TIMEOUT_S, WORK_TIMEOUT_S
+from testbed.lab.netns.sandbox_process import STOP_TIMEOUT_S, WORK_TIMEOUT_S
 
 SPEC = """\
 name: crash

@@ -25,7 +25,8 @@ from statistics import median
 import ending
 
 from testbed.base.columns import columns
-from testbed.lab.base import LinkSettings, Way
+from testbed.lab.base import LinkSettings
+from testbed.lab.measurements import Way
 from testbed.lab.netns import NetnsLab
 from topologies.addressing import plan
 from topologies.build import build

@@ -25,9 +25,10 @@ from testbed.base.columns import columns
 from testbed.evidence.referee import Referee
 from testbed.experiment.expand import trials
 from testbed.experiment.provenance import congestion_control
-from testbed.lab.base import Exit, Launch, LinkSettings
+from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.attached import Attached, logged
+from testbed.lab.programs import Exit, Launch
 from testbed.spec import read
 from testbed.trial.execute import execute
 from testbed.trial.model import Trial

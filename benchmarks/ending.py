@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from testbed.lab.base import Completed
+from testbed.lab.programs import Completed
 
 SYSTEM_PATHS = ("/usr/sbin", "/sbin")
 

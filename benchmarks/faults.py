@@ -19,8 +19,9 @@ from pathlib import Path
 
 import ending
 
-from testbed.lab.base import Impairment, Launch, LinkChange, LinkSettings, Program
+from testbed.lab.base import Impairment, LinkChange, LinkSettings
 from testbed.lab.netns import NetnsLab
+from testbed.lab.programs import Launch, Program
 from topologies.model import Topology
 from workloads import kinds
 from workloads.sync.schemes import build

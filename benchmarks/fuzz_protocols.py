@@ -35,12 +35,12 @@ from fuzzing import Subject, Take, arguments, report
 from testbed.base.errors import LabError, TestbedError, TrialTimeoutError
 from testbed.interactive import reach
 from testbed.lab.baremetal import agent as agents
-from testbed.lab.baremetal import answers
+from testbed.lab.baremetal import answers, cpu_readings
 from testbed.lab.baremetal.clock import Clock
 from testbed.lab.baremetal.connection import Connection
 from testbed.lab.baremetal.fleet import Fleet
-from testbed.lab.base import Command
 from testbed.lab.docker.wire import Wire, WireClosedError
+from testbed.lab.programs import Command
 from topologies.build import build as build_topology
 from workloads.job import Peer
 from workloads.kinds.asynchronous.parameter_server import Client, Server
@@ -212,12 +212,13 @@ def _agent() -> Take:
     os.dup2(reading, 0)
     one = agents.Agent(work, "nobody")
     told: list[dict[str, Any]] = []
-    agents.__dict__["tell"] = lambda **fields: told.append(fields)
+    for module in (agents, cpu_readings):
+        module.__dict__["tell"] = lambda **fields: told.append(fields)
 
     def take(line: bytes) -> None:
         told.clear()
         one._answer(line)
-        one.processes.kill_all()
+        one._processes.kill_all()
         problem = next((said["problem"] for said in told if "problem" in said), None)
         if problem is not None:
             raise TestbedError(problem)

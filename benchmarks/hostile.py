@@ -27,12 +27,13 @@ from testbed.base.columns import columns
 from testbed.base.errors import TestbedError, TrialError
 from testbed.lab.baremetal.lab import BaremetalLab
 from testbed.lab.baremetal.rehearsal import ASKED, PASSWORD, Rehearsal
-from testbed.lab.base import Lab, Launch, LinkSettings, Program
+from testbed.lab.base import Lab, LinkSettings
 from testbed.lab.docker import image
 from testbed.lab.docker.daemon import Daemon
 from testbed.lab.docker.lab import DockerLab
 from testbed.lab.mininet.lab import MininetLab
 from testbed.lab.netns import NetnsLab
+from testbed.lab.programs import Launch, Program
 from testbed.trial import supervise
 from tests.testbed.lab.attack import CONTAINERS, MACHINES, NAMESPACES, Ground, attack
 from topologies.build import build

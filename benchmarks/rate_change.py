@@ -21,8 +21,9 @@ from pathlib import Path
 import ending
 import numpy as np
 
-from testbed.lab.base import Completed, LinkSettings
+from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
+from testbed.lab.programs import Completed
 from testbed.perturb.conductor import Conductor, Record
 from testbed.perturb.kinds.base import Perturbation
 from testbed.perturb.kinds.rate import Step

@@ -17,8 +17,9 @@ import ending
 
 from testbed.base.columns import columns
 from testbed.base.units import rate_text
-from testbed.lab.base import LinkSettings, Program
+from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
+from testbed.lab.programs import Program
 from topologies.addressing import plan
 from topologies.build import build
 from workloads.sync.cost import goodput

@@ -29,8 +29,9 @@ from typing import cast
 import ending
 import numpy as np
 
-from testbed.lab.base import Completed, LinkSettings
+from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
+from testbed.lab.programs import Completed
 from testbed.trial.network import shaper
 from topologies.addressing import plan
 from topologies.build import build as build_topology

@@ -30,7 +30,7 @@ from testbed.files import private
 from topologies.model import Topology
 
 if TYPE_CHECKING:
-    from testbed.lab.base import Command
+    from testbed.lab.programs import Command
 
 NAME_VARIABLE = "TESTBED_UP"
 RUNTIME_VARIABLE = "XDG_RUNTIME_DIR"

@@ -1,16 +1,19 @@
-"""What every lab offers: a place where a topology exists and processes run."""
+"""What every lab offers: a place where a topology exists and processes run. And what its links are to be like.
+
+:mod:`testbed.lab.programs` has what runs on nodes, and :mod:`testbed.lab.measurements` what a lab is asked to measure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from testbed.base.errors import LabError, SpecError
-from testbed.base.process_names import check_name
-from testbed.lab.limits import HTB
+from testbed.base.errors import SpecError
+from testbed.lab.measurements import Burst, Calibration, Counters, Reading, Way
+from testbed.lab.programs import Command, Completed, Exit, Launch, Program, Running
 from topologies.model import Topology
 
 if TYPE_CHECKING:
@@ -26,8 +29,6 @@ BUCKET_PACKETS = 2
 """The least depth in full packets, for slow links."""
 LARGEST_PACKET_BYTES = 65_536
 """What the kernel hands down at once before it is cut (GSO), without the headers of what it is cut into."""
-check_rate = HTB.check_rate
-"""Of links that the kernel's HTB shapes. Raises SpecError: no link can be emulated at this rate."""
 PREFERRED_CONTROLS = ("reno", "cubic")
 """The TCP congestion controls that workers take, the best first, where a spec names none. They react to losses, and
 every kernel has them. Reno first: flows that share a short link for only 0.2 s end up with more equal windows under it,
@@ -121,77 +122,6 @@ class LinkSettings:
 
 
 @dataclass(frozen=True)
-class Program:
-    """What to run in place of a worker: words, what is added to the environment, and the directory it starts in."""
-
-    words: tuple[str, ...]
-    environment: Mapping[str, str]
-    folder: str
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One process to start: its name, the node that it runs on, its job file and the file that its output goes to.
-
-    A node may have several. Only its own process has the node's name (:mod:`testbed.base.process_names`). A lab that
-    forks workers imports PyTorch before, once, if one of them has a use for ``torch``.
-    """
-
-    process: str
-    node: int
-    job: str
-    log: str
-    program: Program | None = None
-    torch: bool = True
-
-
-def need_torch(workers: Sequence[Launch]) -> bool:
-    """Whether one of some workers has a use for PyTorch; a program imports its own."""
-    return any(worker.torch for worker in workers if not worker.program)
-
-
-def check_launches(workers: Sequence[Launch], topology: Topology) -> None:
-    """
-    Raises:
-        SpecError: a name that no process can have.
-        LabError: two of them have the same name, or one has the name of a node on which it does not run.
-    """
-    names = set()
-    for worker in workers:
-        check_name(worker.process)
-        if worker.process in names:
-            raise LabError(f"two processes are called {worker.process}", fix="give each a name of its own")
-        if topology.index.get(worker.process, worker.node) != worker.node:
-            raise LabError(
-                f"the process {worker.process} is to run on {topology.nodes[worker.node].name}, and has the name of "
-                "another node",
-                fix=f"call it {topology.nodes[worker.node].name}.{worker.process}",
-            )
-        names.add(worker.process)
-
-
-def check_target(target: str, topology: Topology, processes: Collection[str]) -> None:
-    """
-    Raises:
-        LabError: a signal is meant for what is neither a node nor one of the ``processes`` that were started.
-    """
-    if target not in topology.index and target not in processes:
-        raise LabError(f"there is no node or process {target!r:.120} in this lab", fix="name one that was started")
-
-
-@dataclass(frozen=True)
-class Exit:
-    """A process that ended: ``status`` is its exit status, or minus the signal that ended it; times are
-    ``time.monotonic()``."""
-
-    process: str
-    node: int
-    status: int
-    started_s: float = 0.0
-    ended_s: float = 0.0
-
-
-@dataclass(frozen=True)
 class LinkChange:
     """What is to be different on one directed link from now on; None leaves it as it is.
 
@@ -210,66 +140,6 @@ class LinkChange:
 
 
 @dataclass(frozen=True)
-class Counters:
-    """What the kernel has counted at the egress of one directed link since the lab came up."""
-
-    directed_link: int
-    bytes: int
-    packets: int
-    drops: int
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What :meth:`Lab.spot_check` has read: of how many directed links, what it took of a CPU, and what differs from
-    what is asked for at that moment, a sentence each."""
-
-    links: int
-    cost_s: float
-    differs: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Way:
-    """From an address of one node to an address of another: over one link, or between NICs of two hosts."""
-
-    src: int
-    dst: int
-    local: str
-    remote: str
-
-
-@dataclass(frozen=True)
-class Burst:
-    """A burst over a way at full speed, to see whether it carries ``rate_bps``."""
-
-    way: Way
-    rate_bps: int
-    duration_s: float
-    datagram_bytes: int | None = None
-    """As :attr:`LinkSettings.datagram_bytes`: what links are to do must not slow the sender down."""
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """What an idle network does: of ``pings`` packets on each way the round trips (s) of those that came back, and the
-    payload's rate of each burst."""
-
-    pings: int
-    round_trips_s: tuple[tuple[float, ...], ...]
-    rates_bps: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Completed:
-    """A command that ran on a node."""
-
-    status: int
-    stdout: str
-    stderr: str
-
-
-@dataclass(frozen=True)
 class Patched:
     """A move of circuits: how many went dark and how many came up, and from when (dark) to when (lit), on
     ``time.monotonic``."""
@@ -278,32 +148,6 @@ class Patched:
     joined: int
     dark_s: float
     lit_s: float
-
-
-class Running(Protocol):
-    """A program that was started on a node beside the workers."""
-
-    def signal(self, number: int) -> object:
-        """Send a signal to it and to the processes that it started."""
-
-    def wait(self, timeout_s: float) -> int:
-        """Wait for its end; the exit status, or minus the signal that ended it.
-
-        Raises:
-            LabError: it did not end in time.
-        """
-
-
-class Command(Protocol):
-    """A command that a person runs on a node; readable for select() when it ends."""
-
-    def signal(self, number: int) -> object:
-        """Send a signal to it and to the processes that it started."""
-
-    def fileno(self) -> int: ...
-
-    def wait(self) -> int:
-        """Wait for its end; the exit status, or minus the signal that ended it."""
 
 
 class Lab(Protocol):
@@ -368,7 +212,7 @@ class Lab(Protocol):
         """Start the workers, and other processes of the trial. A name may come again once its process has ended.
 
         Raises:
-            SpecError, LabError: as :func:`check_launches`.
+            SpecError, LabError: as :func:`testbed.lab.programs.check_launches`.
         """
 
     def exits(self) -> list[Exit]:
@@ -396,7 +240,7 @@ class Lab(Protocol):
         One that has ended gets none.
 
         Raises:
-            LabError: as :func:`check_target`.
+            LabError: as :func:`testbed.lab.programs.check_target`.
         """
 
     def start(self, node: int, program: Program, log: str) -> Running:

@@ -1,19 +1,34 @@
-"""Requests that come over a connection: which methods can be asked for, and of which types their arguments must be.
+"""Requests that go over a connection: which methods can be asked for, and with which arguments.
 
-Only methods that are marked with :func:`request` can be asked for, whatever else their object has. Their arguments are
-held against the annotations first, because anything can come over a connection.
+A method is marked with :class:`request`, and nothing else of its object can be asked for::
+
+    class Desk:
+        @request
+        def note(self, words: Sequence[str]) -> int: ...
+
+    REQUESTS = Requests(Desk)
+
+On the side that asks, ``Desk.note(["a"])`` makes a :class:`Call`, which a connection sends: mypy knows the request, its
+arguments and what the answer is. On the side that answers, ``REQUESTS.find`` finds the method of a Desk. Each kind of
+connection writes calls in its own way.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from types import MethodType, NoneType, UnionType
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Union, get_args, get_origin, overload
 
-_MARK = "__testbed_request__"
-_Method = TypeVar("_Method", bound=Callable[..., Any])
+from testbed.base.errors import LabError
+
+FILES = "files"
+"""An argument of this name is open files, which go beside what is sent."""
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+_Answer = TypeVar("_Answer", covariant=True)
 _SIMPLE: dict[object, tuple[type, ...]] = {
     bool: (bool,),
     int: (int,),
@@ -24,28 +39,69 @@ _SIMPLE: dict[object, tuple[type, ...]] = {
 """What a value's own type may be: true and false are no numbers."""
 
 
-class RequestError(ValueError):
-    """It asks for what there is not, or gives it what it does not take."""
+FIX = "run the same testbed at both ends"
 
 
-def request(method: _Method) -> _Method:
-    """Marks a method that can be asked for, by its name without ``do_``."""
-    setattr(method, _MARK, True)
-    return method
+class RequestError(LabError):
+    """There is no such request, or it takes other arguments."""
+
+
+@dataclass(frozen=True)
+class Call(Generic[_Answer]):
+    """A request to be sent, whose answer is of this type.
+
+    Attributes:
+        name: of the request.
+        arguments: by name, in their order.
+        files: open files that go beside them.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    files: Sequence[int] = ()
+
+
+class request(Generic[_Arguments, _Result]):  # noqa: N801  # a decorator
+    """Marks a method that can be asked for. An object's method it remains; called on the class, it makes a
+    :class:`Call`."""
+
+    def __init__(self, method: Callable[Concatenate[Any, _Arguments], _Result]) -> None:
+        self.method = method
+        self._signature = inspect.signature(method)
+
+    @overload
+    def __get__(self, owner: None, of: type) -> Callable[_Arguments, Call[_Result]]: ...
+    @overload
+    def __get__(self, owner: object, of: type) -> Callable[_Arguments, _Result]: ...
+    def __get__(self, owner: object, of: type) -> Callable[..., Any]:
+        return self._call if owner is None else MethodType(self.method, owner)
+
+    def _call(self, *arguments: _Arguments.args, **named: _Arguments.kwargs) -> Call[_Result]:
+        bound = self._signature.bind(None, *arguments, **named).arguments
+        _, *given = bound.items()
+        return Call(
+            self.method.__name__, {key: value for key, value in given if key != FILES}, tuple(bound.get(FILES, ()))
+        )
 
 
 class Requests:
     """The requests of a class."""
 
-    def __init__(self, of: type) -> None:
+    def __init__(self, of: type, *, trusted: bool = False) -> None:
         """
+        Args:
+            trusted: who asks is the same program of the same user, so arguments are what mypy has seen that they are,
+                and are not looked at again, however many they are.
+
         Raises:
             TypeError: an argument is annotated with what nothing can be held against.
         """
-        marked = [method for method in vars(of).values() if getattr(method, _MARK, False)]
-        self._methods: dict[str, Callable[..., Any]] = {one.__name__.removeprefix("do_"): one for one in marked}
-        self._signatures = {name: inspect.signature(one, eval_str=True) for name, one in self._methods.items()}
-        for signature in self._signatures.values():
+        self._methods = {name: one.method for name, one in vars(of).items() if isinstance(one, request)}
+        self._signatures: dict[str, inspect.Signature] = {}
+        if trusted:
+            return
+        for name, method in self._methods.items():
+            signature = self._signatures[name] = inspect.signature(method, eval_str=True)
             for parameter in list(signature.parameters.values())[1:]:
                 _check_kind(parameter.annotation)
 
@@ -53,7 +109,12 @@ class Requests:
         return iter(self._methods)
 
     def find(
-        self, owner: object, name: object, arguments: Sequence[object] = (), named: Mapping[str, object] | None = None
+        self,
+        owner: object,
+        name: object,
+        arguments: Sequence[object] = (),
+        named: Mapping[str, Any] | None = None,
+        files: Sequence[int] = (),
     ) -> Callable[[], Any]:
         """What does what is asked for; nothing is done yet.
 
@@ -61,16 +122,25 @@ class Requests:
             RequestError: there is no such request, or it takes other arguments.
         """
         if not isinstance(name, str) or name not in self._methods:
-            raise RequestError(f"there is no request {name!r:.100}")
+            raise RequestError(f"there is no request {name!r:.100}", fix=FIX)
+        by_name = {**(named or {}), **({FILES: files} if files else {})}
+        if name not in self._signatures:
+            return partial(self._methods[name], owner, *arguments, **by_name)
+        return self._checked(name, owner, arguments, by_name)
+
+    def _checked(
+        self, name: str, owner: object, arguments: Sequence[object], by_name: Mapping[str, Any]
+    ) -> Callable[[], Any]:
+        """Raises RequestError: it takes other arguments."""
         signature = self._signatures[name]
         try:
-            bound = signature.bind(owner, *arguments, **(named or {}))
+            bound = signature.bind(owner, *arguments, **by_name)
         except TypeError as error:
-            raise RequestError(f"{name}: {error}") from None
+            raise RequestError(f"{name}: {error}", fix=FIX) from None
         for key, value in list(bound.arguments.items())[1:]:
             kind = signature.parameters[key].annotation
             if not _fits(value, kind):
-                raise RequestError(f"{name}: {key} is {value!r:.100}, no {_called(kind)}")
+                raise RequestError(f"{name}: {key} is {value!r:.100}, no {_called(kind)}", fix=FIX)
         return partial(self._methods[name], *bound.args, **bound.kwargs)
 
 

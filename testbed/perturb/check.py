@@ -7,7 +7,7 @@ from pathlib import Path
 
 from testbed.base.errors import SpecError
 from testbed.lab.base import LinkSettings
-from testbed.perturb.kinds.base import Perturbation
+from testbed.perturb.kinds.base import Context, Perturbation
 from testbed.perturb.schedule import background_pairs, schedule
 from testbed.perturb.stragglers import draw
 from testbed.spec import Arm, Spec
@@ -31,7 +31,7 @@ def check(arm: Arm, spec: Spec, topology: Topology, forest: Forest, folder: Path
             _check_fit(one, spec, forest)
             background_pairs([one], topology)
             one.step_sigma_s(topology)
-            schedule([one], topology, spec.seed, spec.workload.scale, LinkSettings(), known)
+            schedule([one], Context(topology, spec.workload.scale, LinkSettings(), spec.place.limits, spec.seed, known))
             if kinds.of(forest).writes_samples:
                 assert isinstance(spec.workload, Synchronised)
                 draw([one], topology, forest.workers, spec.workload.iterations, spec.seed, folder)

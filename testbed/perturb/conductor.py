@@ -22,7 +22,8 @@ from testbed.base.repeating import Repeating
 from testbed.files import foreign
 from testbed.files.following import Feed
 from testbed.files.shape import is_number
-from testbed.lab.base import Lab, LinkChange, Program, Running
+from testbed.lab.base import Lab, LinkChange
+from testbed.lab.programs import Program, Running
 from testbed.perturb.events import Event, Helper, Move
 from testbed.perturb.moments import Moment
 from testbed.perturb.schedule import Schedule

@@ -6,13 +6,11 @@ link was built with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from testbed.lab.base import LinkSettings
 from testbed.perturb.events import Event, Helper
 from testbed.perturb.kinds.base import Context, Perturbation
-from topologies.addressing import plan
 from topologies.model import Topology
 
 
@@ -25,33 +23,23 @@ class Schedule:
     helpers: tuple[Helper, ...] = ()
 
 
-def schedule(
-    perturbations: Sequence[Perturbation],
-    topology: Topology,
-    seed: int,
-    scale: float,
-    settings: LinkSettings,
-    processes: Mapping[str, int],
-) -> Schedule:
+def schedule(perturbations: Sequence[Perturbation], context: Context) -> Schedule:
     """What is to happen to a trial.
 
     Args:
         perturbations: the spec's and the arm's; those of computing are :mod:`testbed.perturb.stragglers`'.
-        seed: of all that happens by chance; each perturbation has numbers of its own.
-        scale: the workload's, which divides rates.
-        settings: what links are beyond their rate and delay, for an event that ends to put back.
-        processes: the node of each process of the trial, by the process's name.
+        context: of the first of them.
 
     Raises:
-        SpecError: something is named that there is not, or a rate is above the link's own.
+        SpecError: something is named that there is not, or a rate is above the link's own, or not one that the lab can
+            have.
     """
     streams: list[Iterator[Event]] = []
     helpers: list[Helper] = []
-    addresses = plan(topology)
     for number, one in enumerate(perturbations):
-        context = Context(topology, addresses, scale, settings, seed, number, processes)
-        helpers += one.helpers(context)
-        events = one.events(context)
+        own = replace(context, number=number)
+        helpers += one.helpers(own)
+        events = one.events(own)
         if events != ():  # something happens in the lab
             streams.append(iter(events))
     return Schedule(tuple(streams), tuple(helpers))

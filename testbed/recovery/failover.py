@@ -24,7 +24,8 @@ from testbed.base.errors import SpecError, WorkerError
 from testbed.files import foreign
 from testbed.files.foreign import UnfitError
 from testbed.files.writing import named_errors
-from testbed.lab.base import Exit, Lab
+from testbed.lab.base import Lab
+from testbed.lab.programs import Exit
 from testbed.recovery import phases
 from testbed.recovery.deaths import Course, Death, Recovery
 from testbed.trial import job_files

@@ -22,7 +22,8 @@ from testbed.evidence.calibration import Calibrated
 from testbed.evidence.referee import Referee
 from testbed.evidence.spot_checks import Readings
 from testbed.files.writing import named_errors
-from testbed.lab.base import Counters, Lab
+from testbed.lab.base import Lab
+from testbed.lab.measurements import Counters
 from testbed.machine.monitor import CpuLog
 from testbed.machine.room import blame_full_disk, check_room, most_said_bytes, needed_bytes
 from testbed.perturb.circuits import History, moved_cost

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 
-from testbed.lab.base import Launch, LinkSettings
+from testbed.lab.base import LinkSettings
+from testbed.lab.programs import Launch
 from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from analysis.cell import Cell
+from testbed.perturb.kinds.base import Context
 from testbed.perturb.schedule import Schedule
 from testbed.perturb.schedule import schedule as schedule_of
 from testbed.spec import Spec
@@ -93,9 +94,10 @@ class Trial:
 
     def schedule(self) -> Schedule:
         """What is to happen in the lab, from its beginning."""
-        at, settings = self.network, link_settings(self.spec)
-        scale = self.spec.workload.scale
-        return schedule_of(at.perturbations, at.topology, self.spec.seed, scale, settings, self.processes)
+        spec, links = self.spec, link_settings(self.spec)
+        limits = spec.place.limits
+        context = Context(self.topology, spec.workload.scale, links, limits, spec.seed, self.processes)
+        return schedule_of(self.network.perturbations, context)
 
     @cached_property
     def identity(self) -> str:

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from testbed.base.errors import TrialError
 from testbed.evidence import calibration
 from testbed.evidence.spot_checks import Readings, SpotChecks
-from testbed.lab.base import Counters, Lab
+from testbed.lab.base import Lab
+from testbed.lab.measurements import Counters
 from testbed.machine.monitor import CpuLog
 from testbed.perturb.circuits import History
 from testbed.perturb.conductor import Conductor, Record

@@ -18,7 +18,8 @@ from testbed.base.errors import TrialTimeoutError
 from testbed.evidence import calibration
 from testbed.evidence.calibration import Calibrated
 from testbed.files.writing import named_errors
-from testbed.lab.base import Exit, Lab, Launch, Program
+from testbed.lab.base import Lab
+from testbed.lab.programs import Exit, Launch, Program
 from testbed.perturb.conductor import Conductor, timeline
 from testbed.recovery.deaths import undisturbed
 from testbed.trial import job_files, link_load, observing, results, supervise

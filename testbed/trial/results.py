@@ -19,7 +19,7 @@ from testbed import fidelity
 from testbed.evidence.bounds import Bounds
 from testbed.experiment.attempts import made
 from testbed.files.writing import write_bytes
-from testbed.lab.base import Counters
+from testbed.lab.measurements import Counters
 from testbed.recovery.phases import Phase, contributions, gst_theory_s, link_bytes, wire_bytes
 from testbed.trial.job import Job
 from testbed.trial.model import Trial

@@ -15,7 +15,8 @@ from testbed.base.printable import printable
 from testbed.files import foreign
 from testbed.files.following import Feed
 from testbed.files.foreign import UnfitError
-from testbed.lab.base import Exit, Lab, Launch
+from testbed.lab.base import Lab
+from testbed.lab.programs import Exit, Launch
 from testbed.recovery.failover import Coordinator
 from testbed.trial.files import Files
 from testbed.trial.worker_lines import check_said, said

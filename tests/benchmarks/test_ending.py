@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import ending
-from testbed.lab.base import Completed
+from testbed.lab.programs import Completed
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_BRCTL = """

@@ -16,8 +16,8 @@ from testbed.evidence.referee import Referee
 from testbed.experiment.expand import trials
 from testbed.experiment.provenance import congestion_control
 from testbed.files.shape import check
-from testbed.lab.base import Launch
 from testbed.lab.netns import NetnsLab
+from testbed.lab.programs import Launch
 from testbed.spec import read
 from testbed.trial.execute import Outcome, execute
 

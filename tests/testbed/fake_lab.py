@@ -18,24 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import LabError
-from testbed.lab.base import (
-    Burst,
-    Calibration,
-    Completed,
-    Counters,
-    Exit,
-    Impairment,
-    Launch,
-    LinkChange,
-    LinkSettings,
-    Patched,
-    Program,
-    Reading,
-    Way,
-    check_launches,
-    check_target,
-)
+from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
+from testbed.lab.measurements import Burst, Calibration, Counters, Reading, Way
 from testbed.lab.netns.processes import is_stopped
+from testbed.lab.programs import Completed, Exit, Launch, Program, check_launches, check_target
 from testbed.machine.monitor import Monitor
 from topologies.model import Topology
 from workloads.sync.cost import goodput

@@ -133,7 +133,7 @@ class Heard(TypedDict):
 
 Output = Annotated[str, Field(max_length=MOST_OUTPUT_BYTES)]
 Count = tuple[Whole, Whole, Whole]
-_RESULTS: dict[str, Any] = {
+RESULTS: dict[str, Any] = {
     "hello": Hello,
     "time": Number,
     "start": Whole,
@@ -150,7 +150,7 @@ _RESULTS: dict[str, Any] = {
     "ping": list[Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]],
 }
 """By request; the others have no result."""
-_ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind in _RESULTS.items()}
+_ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind in RESULTS.items()}
 _NOTHING: TypeAdapter[None] = TypeAdapter(Literal[None])
 
 

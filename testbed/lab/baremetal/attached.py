@@ -11,7 +11,7 @@ from contextlib import suppress
 
 
 class Attached:
-    """A command on a host; see :class:`testbed.lab.base.Command`."""
+    """A command on a host; see :class:`testbed.lab.programs.Command`."""
 
     def __init__(self, ssh: Sequence[str], command: Sequence[str], files: tuple[int, int, int]) -> None:
         program, *options = ssh

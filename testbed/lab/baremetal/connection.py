@@ -18,12 +18,13 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from testbed.base.errors import HostError, LabError
 from testbed.lab.baremetal import answers
 from testbed.lab.baremetal.answers import Event, Refusal, Result
 from testbed.lab.baremetal.clock import Clock
+from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.lab.baremetal.inventory import Host
 from testbed.lab.baremetal.resolving import (
     ADDRESS,
@@ -36,7 +37,11 @@ from testbed.lab.baremetal.resolving import (
     USER,
     given,
 )
+from testbed.lab.requests import Call
 
+_T = TypeVar("_T")
+Pending = Future[tuple[_T, float, float]]
+"""An answer that is to come, with when it was asked for and when it came."""
 ANSWER_TIMEOUT_S = 30.0
 START_TIMEOUT_S = 60.0
 """Python's start on a busy machine; and PyTorch's import."""
@@ -52,7 +57,7 @@ MOST_ERRORS_BYTES = 16 << 20
 LAST_ERRORS_BYTES = 64 << 10
 """Of that, what is looked at for the reason of an end."""
 HUGE_PAGES = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
-"""As in the netns lab, see :data:`testbed.lab.netns.lab.HUGE_PAGES`."""
+"""As in the netns lab, see :data:`testbed.lab.netns.sandbox_process.HUGE_PAGES`."""
 
 
 def ssh(host: Host, control: Path) -> list[str]:
@@ -112,7 +117,7 @@ class Connection:
     ) -> None:
         self.host, self.name, self.clock = host, host.name, Clock()
         self._on_event = on_event
-        self._waiting: dict[int, tuple[str, float, Future[tuple[Any, float, float]]]] = {}
+        self._waiting: dict[int, tuple[str, float, Pending[Any]]] = {}
         self._lock = threading.Lock()
         self._next, self._leaving = 0, False
         self.lost: LabError | None = None
@@ -139,19 +144,19 @@ class Connection:
         self._thread = threading.Thread(target=self._read, name=f"agent-{host.name}", daemon=True)
         self._thread.start()
 
-    def begin(self, do: str, **fields: Any) -> Future[tuple[Any, float, float]]:
-        """Send a request; the answer is to come, with when it was asked and when it came.
+    def begin(self, call: Call[_T]) -> Pending[_T]:
+        """Send a request; the answer is to come.
 
         Raises:
             LabError: the agent is gone.
         """
-        answer: Future[tuple[Any, float, float]] = Future()
+        answer: Pending[_T] = Future()
         with self._lock:
             if self.lost is not None:
                 raise self._gone(self.lost)
             number, self._next = self._next, self._next + 1
-            line = json.dumps({"id": number, "do": do, **fields}).encode() + b"\n"
-            self._waiting[number] = do, time.monotonic(), answer
+            line = json.dumps({"id": number, "do": call.name, **call.arguments}).encode() + b"\n"
+            self._waiting[number] = call.name, time.monotonic(), answer
             try:
                 self._in.write(line)
                 self._in.flush()
@@ -159,7 +164,7 @@ class Connection:
                 pass  # the reader sees its end, and says why
         return answer
 
-    def end(self, answer: Future[tuple[Any, float, float]], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+    def end(self, answer: Pending[_T], timeout_s: float = ANSWER_TIMEOUT_S) -> _T:
         """The result of a request.
 
         Raises:
@@ -167,7 +172,7 @@ class Connection:
         """
         return self._answered(answer, timeout_s)[0]
 
-    def _answered(self, answer: Future[tuple[Any, float, float]], timeout_s: float) -> tuple[Any, float, float]:
+    def _answered(self, answer: Pending[_T], timeout_s: float) -> tuple[_T, float, float]:
         """The result, when it was asked for, and when it came. Raises LabError as :meth:`end` does."""
         try:
             return answer.result(timeout_s)
@@ -176,24 +181,24 @@ class Connection:
                 f"{self.name}: no answer for {timeout_s:g} s", fix="see whether it is overloaded, or the network lost"
             ) from None
 
-    def ask(self, do: str, timeout_s: float = ANSWER_TIMEOUT_S, **fields: Any) -> Any:
+    def ask(self, call: Call[_T], timeout_s: float = ANSWER_TIMEOUT_S) -> _T:
         """Send a request and wait for its result. Raises LabError as :meth:`begin` and :meth:`end` do."""
-        return self.end(self.begin(do, **fields), timeout_s)
+        return self.end(self.begin(call), timeout_s)
 
     def exchange(self) -> None:
         """Compare the clocks once. Raises LabError."""
-        said_s, asked_s, answered_s = self._answered(self.begin("time"), ANSWER_TIMEOUT_S)
+        said_s, asked_s, answered_s = self._answered(self.begin(HostRequests.time()), ANSWER_TIMEOUT_S)
         self.clock.add(asked_s, said_s, answered_s)
 
-    def put(self, name: str, content: bytes, mode: int = 0o644) -> Future[tuple[Any, float, float]]:
+    def put(self, name: str, content: bytes, mode: int = 0o644) -> Pending[None]:
         """Begin to write a file below the agent's working directory."""
-        return self.begin("put", path=name, data=base64.b64encode(content).decode(), mode=mode)
+        return self.begin(HostRequests.put(name, base64.b64encode(content).decode(), mode))
 
     def close(self) -> None:
         """Tell the agent to leave, or, if it does not, end the connection: then it leaves, too."""
         self._leaving = True
         with suppress(LabError):
-            self.begin("leave")
+            self.begin(HostRequests.leave())
         with suppress(OSError):
             self._in.close()
         try:

@@ -10,18 +10,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from testbed.base.errors import HostError, LabError
 from testbed.files.shape import is_number
 from testbed.lab.baremetal import answers
 from testbed.lab.baremetal.answers import Ended, Event, Exited, Grown
 from testbed.lab.baremetal.connection import ANSWER_TIMEOUT_S, Connection, Lost
+from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.lab.baremetal.network import translated
 from testbed.lab.baremetal.processes import MOST_TOLD_BYTES
-from testbed.lab.base import Exit
+from testbed.lab.programs import Exit
+from testbed.lab.requests import Call
 from testbed.machine.monitor import CpuLog
 
+_T = TypeVar("_T")
 COMPARE_S = 1.0
 """How often clocks are compared while a lab is up; the host also takes it for a sign of life."""
 FIRST_EXCHANGES = 10
@@ -69,18 +72,19 @@ class Fleet:
         if self._thread.is_alive():
             self._thread.join()
 
-    def ask(self, do: str, timeout_s: float = ANSWER_TIMEOUT_S, **fields: Any) -> list[Any]:
+    def ask(self, call: Call[_T], timeout_s: float = ANSWER_TIMEOUT_S) -> list[_T]:
         """The same of all at once; their results by node. Raises LabError."""
-        return self.ask_each(do, [fields] * len(self.connections), timeout_s)
+        return self.ask_each([call] * len(self.connections), timeout_s)
 
-    def ask_each(
-        self, do: str, fields: Sequence[Mapping[str, Any] | None], timeout_s: float = ANSWER_TIMEOUT_S
-    ) -> list[Any]:
-        """Of each its own, by node, at once; None asks nothing. Raises LabError."""
-        pairs = [
-            (one, None if f is None else one.begin(do, **f)) for one, f in zip(self.connections, fields, strict=True)
-        ]
-        return [None if answer is None else one.end(answer, timeout_s) for one, answer in pairs]
+    def ask_each(self, calls: Sequence[Call[_T]], timeout_s: float = ANSWER_TIMEOUT_S) -> list[_T]:
+        """Of each its own, by node, at once. Raises LabError."""
+        found = self.ask_some(dict(enumerate(calls)), timeout_s)
+        return [found[node] for node in range(len(self.connections))]
+
+    def ask_some(self, calls: Mapping[int, Call[_T]], timeout_s: float = ANSWER_TIMEOUT_S) -> dict[int, _T]:
+        """Of some nodes, each its own, at once. Raises LabError."""
+        answers = {node: self.connections[node].begin(call) for node, call in calls.items()}
+        return {node: self.connections[node].end(answer, timeout_s) for node, answer in answers.items()}
 
     def follow(self, node: int, name: str, path: Path) -> None:
         """What the node tells of its file ``name`` is to be appended to ``path``, which begins empty."""
@@ -100,12 +104,12 @@ class Fleet:
 
     def stopped(self) -> list[str]:
         """Workers that were stopped by a signal, each as its own host says."""
-        told = self.ask("stopped")
+        told = self.ask(HostRequests.stopped())
         return [process for process, node in list(self._processes.items()) if process in told[node]]
 
     def kill(self) -> None:
         """End every worker; nobody tells of it."""
-        self.ask("kill")
+        self.ask(HostRequests.kill())
         self._processes.clear()
 
     def exits(self) -> list[Exit]:

@@ -7,6 +7,7 @@ from types import TracebackType
 
 from testbed.base.errors import LabError
 from testbed.lab.baremetal.fleet import Fleet
+from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.machine.monitor import CpuLog
 
 
@@ -18,14 +19,14 @@ class FleetMonitor:
 
     def __enter__(self) -> FleetMonitor:
         self._fleet.logs.clear()
-        self._fleet.ask("watch", on=True)
+        self._fleet.ask(HostRequests.watch(True))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with suppress(LabError):  # who is lost is told of elsewhere
-            self._fleet.ask("watch", on=False)
+            self._fleet.ask(HostRequests.watch(False))
 
     @property
     def log(self) -> CpuLog:

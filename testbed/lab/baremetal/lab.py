@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import secrets
-import shutil
-import socket
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,41 +13,26 @@ from typing import Any, Self
 
 from testbed.base.errors import HostError, LabError
 from testbed.lab.baremetal import answers, crossings, measuring, shipping
-from testbed.lab.baremetal import inventory as inventories
 from testbed.lab.baremetal import network as networks
 from testbed.lab.baremetal.answers import Event
 from testbed.lab.baremetal.attached import Attached, Losses
-from testbed.lab.baremetal.bundle import bundle
-from testbed.lab.baremetal.connection import START_TIMEOUT_S, Connection, Lost, end_shared, ssh
+from testbed.lab.baremetal.connection import START_TIMEOUT_S, Connection, Lost
 from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.baremetal.fleet_monitor import FleetMonitor
-from testbed.lab.baremetal.playbook import Played, Tell, play
-from testbed.lab.base import (
-    Burst,
-    Calibration,
-    Completed,
-    Counters,
-    Exit,
-    Impairment,
-    Launch,
-    LinkChange,
-    LinkSettings,
-    Patched,
-    Program,
-    Reading,
-    Running,
-    Way,
-    check_launches,
-    check_rate,
-    check_target,
-    need_torch,
-)
+from testbed.lab.baremetal.host_requests import HostRequests
+from testbed.lab.baremetal.inventory import Inventory
+from testbed.lab.baremetal.machines import Machines
+from testbed.lab.baremetal.playbook import Tell
+from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
+from testbed.lab.limits import HTB
+from testbed.lab.measurements import Burst, Calibration, Counters, Reading, Way
+from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target, need_torch
+from testbed.lab.requests import Call
 from topologies import addressing
 from topologies.model import Topology
 
 UNDO_S = 120.0
 """Without a word from us for so long, a host undoes its shaping: longer than a network's hiccup, shorter than lunch."""
-LOOK = "Look at the host"
 
 
 def quiet(_: str) -> None:
@@ -77,11 +56,8 @@ class BaremetalLab:
     real_switches = True
 
     def __init__(self, inventory: Path, *, allow_missing: bool = False, tell: Tell = quiet) -> None:
-        self.inventory = inventories.load(inventory)
-        self._tell, self._token = tell, secrets.token_hex(4)
-        self.owner = f"{getpass.getuser()}@{socket.gethostname()}, process {os.getpid()}, {self._token}"
-        self._control = Path(tempfile.mkdtemp(prefix="tb-"))  # short: a unix socket's path has 108 characters at most
-        self._connections: dict[str, Connection] = {}
+        self._tell = tell
+        self._machines = Machines(inventory, tell, self._on_event, allow_missing=allow_missing)
         self._losses = Losses()
         self._fleet: Fleet | None = None
         self._network: networks.Placement | None = None
@@ -92,21 +68,11 @@ class BaremetalLab:
         self._ups = 0
         self._known: set[tuple[str, str]] = set()
         self._physical: list[dict[str, Any]] = []
-        try:
-            self._digest, _ = bundle(self._control)
-            self._facts = self._look(allow_missing)
-        except BaseException:
-            self.close()
-            raise
 
-    def _look(self, allow_missing: bool) -> dict[str, Any]:
-        """What the hosts are like; leaves out those that cannot be reached, if that is allowed."""
-        found = play("run", self.inventory, {"testbed_digest": self._digest}, self._control, self._tell)
-        found.require([host.name for host in self.inventory.hosts], allow_missing=allow_missing)
-        for name, why in found.unreachable.items():
-            self._tell(f"run: {name} is left out: {answers.plain(why.strip())}")
-        self.inventory = self.inventory.without(list(found.unreachable))
-        return {host.name: _facts(host, found) for host in self.inventory.hosts}
+    @property
+    def inventory(self) -> Inventory:
+        """The hosts in use."""
+        return self._machines.inventory
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         networks.check(topology, settings, self.inventory)
@@ -117,19 +83,20 @@ class BaremetalLab:
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self.down()
         self.require(topology, settings)
-        macs = {name: {nic: one["mac"] for nic, one in fact["nics"].items()} for name, fact in self._facts.items()}
         pairs = {*pairs, *crossings.pairs(topology)}
-        plan = networks.plan(topology, settings, pairs, self.inventory, macs, self.owner, UNDO_S)
+        plan = networks.plan(
+            topology, settings, pairs, self.inventory, self._machines.macs(), self._machines.owner, UNDO_S
+        )
         self._topology, self._network, self._changes = topology, plan, {}
         self._started = set()
         self._ups += 1
         try:
-            self._fleet = fleet = Fleet([self._connect(host) for host in plan.hosts])
+            self._fleet = fleet = Fleet([self._machines.connect(host) for host in plan.hosts])
             fleet.logical = {used: planned for planned, used in plan.physical.items()}
-            hello = fleet.ask("hello", START_TIMEOUT_S)
+            hello = fleet.ask(HostRequests.hello(), START_TIMEOUT_S)
             self._shape(plan, topology)
             self._description = self._described(plan, hello, settings)
-            self._take_in(fleet.ask_each("shaped", [{"wanted": networks.plain(one)} for one in plan.wanted]))
+            self._take_in(fleet.ask_each([HostRequests.shaped(networks.plain(one)) for one in plan.wanted]))
             fleet.begin()
         except HostError as error:
             self.down()
@@ -145,33 +112,22 @@ class BaremetalLab:
         used = {(host.name, nic.name) for host, one in zip(plan.hosts, plan.wanted, strict=True) for nic in one.nics}
         plans = [networks.plain(one) for one in plan.wanted]
         if used <= self._known:
-            self._up().ask_each("shape", [{"wanted": one, "arm": True} for one in plans])
+            self._up().ask_each([HostRequests.shape(one, arm=True) for one in plans])
             return
         self._probe(plan, topology)
         names = [host.name for host in plan.hosts]
-        variables = {"testbed_digest": self._digest, "testbed_plans": dict(zip(names, plans, strict=True))}
-        play("shape", self.inventory, variables, self._control, self._tell, limit=names).require(names)
+        self._machines.shape(dict(zip(names, plans, strict=True)))
         self._known |= used
 
     def _probe(self, plan: networks.Placement, topology: Topology) -> None:
         """How fast the NICs really are."""
         fleet = self._up()
         unshaped = [replace(one, nics=tuple(replace(nic, out_bps=0) for nic in one.nics)) for one in plan.wanted]
-        fleet.ask_each("shape", [{"wanted": networks.plain(one), "arm": False} for one in unshaped])
+        fleet.ask_each([HostRequests.shape(networks.plain(one), arm=False) for one in unshaped])
         self._physical = measuring.physical(fleet, plan, topology)
-        fleet.ask("undo")
+        fleet.ask(HostRequests.undo())
         for line in measuring.remarks(self._physical):
             self._tell(f"probe: {line}")
-
-    def _connect(self, host: inventories.Host) -> Connection:
-        known = self._connections.get(host.name)
-        if known is not None and known.lost is None:
-            return known
-        if known is not None:
-            known.close()
-        work, code = f"{host.home}/work/{self._token}", f"{host.home}/code-{self._digest}"
-        made = self._connections[host.name] = Connection(host, code, work, self.owner, self._control, self._on_event)
-        return made
 
     def _on_event(self, connection: Connection, event: Event | Lost) -> None:
         if isinstance(event, Lost):
@@ -182,7 +138,7 @@ class BaremetalLab:
     def _described(self, plan: networks.Placement, hello: Sequence[Any], settings: LinkSettings) -> dict[str, Any]:
         hosts = {}
         for node, (host, wanted) in enumerate(zip(plan.hosts, plan.wanted, strict=True)):
-            nics = {nic.name: self._facts[host.name]["nics"][nic.name] for nic in wanted.nics}
+            nics = {nic.name: self._machines.facts[host.name]["nics"][nic.name] for nic in wanted.nics}
             hosts[f"h{node}"] = {"host": host.name, "rack": host.rack, **hello[node], "nics": nics}
         return {
             "lab": "baremetal",
@@ -204,29 +160,29 @@ class BaremetalLab:
         return ["ssh"]
 
     def launch(self, workers: Sequence[Launch]) -> None:
-        fleet, sent, requests = self._up(), [], []
+        fleet, sent, calls = self._up(), [], []
         assert self._topology is not None
         check_launches(workers, self._topology)
         self._started |= {worker.process for worker in workers}
         if not all(worker.program for worker in workers):
-            fleet.ask("prepare", START_TIMEOUT_S, torch=need_torch(workers))  # so that all start together
+            fleet.ask(HostRequests.prepare(need_torch(workers)), START_TIMEOUT_S)  # so that all start together
         for worker in workers:
-            request, files, followed = shipping.request(worker, self._site(worker.node))
+            call, files, followed = shipping.launching(worker, self._site(worker.node))
             for name, path in followed.items():
                 fleet.follow(worker.node, name, path)
             Path(worker.log).touch()
             connection = fleet.connections[worker.node]
             sent += [(connection, connection.put(name, data, mode)) for name, (data, mode) in files.items()]
-            requests.append((connection, request))
+            calls.append((connection, call))
             fleet.expect(worker.process, worker.node)
         for connection, answer in sent:
             connection.end(answer)
-        started = [(connection, connection.begin("launch", **request)) for connection, request in requests]
+        started = [(connection, connection.begin(call)) for connection, call in calls]
         for connection, answer in started:
             connection.end(answer, START_TIMEOUT_S)
 
     def _site(self, node: int) -> shipping.Site:
-        return shipping.Site(self._plan().hosts[node], self._plan().physical, self._ups, self._token)
+        return shipping.Site(self._plan().hosts[node], self._plan().physical, self._ups, self._machines.token)
 
     def exits(self) -> list[Exit]:
         return self._up().exits()
@@ -252,26 +208,27 @@ class BaremetalLab:
                 f"{target} is a switch of the network that is there; nothing of ours runs on it", fix="name a host"
             )
         if target in topology.index:
-            fleet.connections[topology.index[target]].ask("signal", number=number)
+            fleet.connections[topology.index[target]].ask(HostRequests.signal(number))
         elif (node := fleet.node_of(target)) is not None:
-            fleet.connections[node].ask("signal_worker", number=number, process=target)
+            fleet.connections[node].ask(HostRequests.signal_worker(number, target))
 
     def start(self, node: int, program: Program, log: str) -> Running:
         fleet, site = self._up(), self._site(node)
         name = site.log(log)
         fleet.follow(node, name, Path(log))
         Path(log).touch()
-        asked = shipping.program(program, site, shipping.Shipment(site, None)) | {"folder": site.host.home}
-        return _Started(fleet, node, fleet.connections[node].ask("start", log=name, **asked))
+        there = shipping.program(program, site, shipping.Shipment(site, None))
+        call = HostRequests.start(there.words, there.environment, site.host.home, name)
+        return _Started(fleet, node, fleet.connections[node].ask(call))
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
         topology, plan, fleet = self._topology, self._plan(), self._up()
         assert topology is not None
-        asked: list[tuple[int, dict[str, Any]]] = []
+        asked: list[tuple[Connection, Call[None]]] = []
         for change in changes:
             link = change.directed_link
             if change.rate_bps is not None:
-                check_rate(change.rate_bps)
+                HTB.check_rate(change.rate_bps)
             now = self._changes[link] = self._changes.get(link, LinkChange(link)).then(change)
             where = plan.place(topology, link)
             if where is None:
@@ -282,12 +239,10 @@ class BaremetalLab:
                 )
             node, nic, out = where
             rate_bps = now.rate_bps or topology.links[link // 2].rate_bps
-            fields = {"nic": nic, "out": out, "rate_bps": rate_bps, "queue_bytes": now.queue_bytes}
-            asked.append((node, {**fields, "blocked": bool(now.blocked)}))
-        answers = [
-            (fleet.connections[node], fleet.connections[node].begin("adjust", **fields)) for node, fields in asked
-        ]
-        for connection, answer in answers:
+            call = HostRequests.adjust(nic, out, rate_bps, now.queue_bytes, bool(now.blocked))
+            asked.append((fleet.connections[node], call))
+        begun = [(connection, connection.begin(call)) for connection, call in asked]
+        for connection, answer in begun:
             connection.end(answer)
 
     def calibrate(self, pings: Sequence[Way], bursts: Sequence[Burst]) -> Calibration:
@@ -302,15 +257,15 @@ class BaremetalLab:
 
         fleet, topology = self._up(), self._topology
         assert topology is not None
-        self._take_in(fleet.ask("verify"))
-        read = second_reading.check(topology, self._plan(), self._changes, fleet.ask("said"))
+        self._take_in(fleet.ask(HostRequests.verify()))
+        read = second_reading.check(topology, self._plan(), self._changes, fleet.ask(HostRequests.said()))
         self._description["second_reading"] = read
 
     def spot_check(self) -> Reading:
         """Of every host: its agent reads all of its NICs. What that takes of a host's CPU is not known, so the time
         until all have answered stands for it."""
         began_s = time.monotonic()
-        answers = self._up().ask("verify")
+        answers = self._up().ask(HostRequests.verify())
         differs = [
             f"{connection.name}: {one['differs']}"
             for connection, one in zip(self._up().connections, answers, strict=True)
@@ -334,7 +289,7 @@ class BaremetalLab:
         self._description["shapes"] = [{**dict(one), "directed_links": count} for one, count in shapes.items()]
 
     def counters(self) -> list[Counters]:
-        topology, plan, by_node = self._topology, self._plan(), self._up().ask("counters")
+        topology, plan, by_node = self._topology, self._plan(), self._up().ask(HostRequests.counters())
         assert topology is not None
         for connection, wanted, counted in zip(self._up().connections, plan.wanted, by_node, strict=True):
             with connection.named():
@@ -349,8 +304,8 @@ class BaremetalLab:
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         connection = self._up().connections[node]
-        answer = connection.ask("execute", timeout_s + START_TIMEOUT_S, words=list(command), limit_s=timeout_s)
-        return Completed(*answer)
+        call = HostRequests.execute(command, timeout_s)
+        return Completed(*connection.ask(call, timeout_s + START_TIMEOUT_S))
 
     def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Attached:
         """Run a command on a host for ``testbed exec``, as the user that the inventory names; words that name hosts of
@@ -364,7 +319,7 @@ class BaremetalLab:
             if other != node
         }
         words = [named.get(word, word) for word in command]
-        return Attached(ssh(plan.hosts[node], self._control), words, files)
+        return Attached(self._machines.ssh(plan.hosts[node]), words, files)
 
     def fileno(self) -> int:
         """Readable once a host is lost."""
@@ -393,26 +348,13 @@ class BaremetalLab:
         self._description = {}
         if fleet is not None:
             fleet.close()
-        problems = []
-        for connection in self._connections.values():
-            if connection.lost is None:
-                try:
-                    connection.ask("undo")
-                except LabError as error:
-                    problems.append(error)
-        if problems:
-            raise problems[0]
+        self._machines.undo()
 
     def close(self) -> None:
         with suppress(LabError):
             self.down()
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        self._machines.close()
         self._losses.close()
-        if self._control.exists():
-            end_shared(self.inventory.hosts, self._control)
-            shutil.rmtree(self._control, ignore_errors=True)
 
     def _up(self) -> Fleet:
         if self._fleet is None:
@@ -433,26 +375,14 @@ class BaremetalLab:
         self.close()
 
 
-def _facts(host: inventories.Host, found: Played) -> dict[str, Any]:
-    """What a host is like.
-
-    Raises:
-        HostError: what it says of itself cannot be.
-    """
-    try:
-        return answers.facts(found.answers[host.name].get(LOOK, {}), [nic.name for nic in host.nics])
-    except HostError as error:
-        raise HostError(f"{host.name}: {error.problem}", fix=error.fix) from None
-
-
 class _Started:
-    """A program beside the workers (:class:`testbed.lab.base.Running`)."""
+    """A program beside the workers (:class:`testbed.lab.programs.Running`)."""
 
     def __init__(self, fleet: Fleet, node: int, pid: int) -> None:
         self._fleet, self._node, self._pid = fleet, node, pid
 
     def signal(self, number: int) -> object:
-        return self._fleet.connections[self._node].ask("signal", number=number, pid=self._pid)
+        return self._fleet.connections[self._node].ask(HostRequests.signal(number, self._pid))
 
     def wait(self, timeout_s: float) -> int:
         return self._fleet.wait_ended(self._node, self._pid, timeout_s)

@@ -12,9 +12,10 @@ from testbed.base.units import rate_text
 from testbed.lab.baremetal import answers
 from testbed.lab.baremetal.crossings import Crossing, rounds
 from testbed.lab.baremetal.fleet import Fleet
+from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.lab.baremetal.network import Placement
 from testbed.lab.baremetal.racks import under
-from testbed.lab.base import Burst, Calibration, Way
+from testbed.lab.measurements import Burst, Calibration, Way
 from topologies import addressing
 from topologies.model import Topology
 from workloads.job import Probe
@@ -57,16 +58,15 @@ def round_trips(fleet: Fleet, ways: Sequence[Way]) -> list[tuple[float, ...]]:
     echoed: list[list[str]] = [[] for _ in fleet.connections]
     for way in ways:
         echoed[way.dst].append(way.remote)
-    ports = fleet.ask_each("echo", [{"addresses": addresses} for addresses in echoed])
+    ports = fleet.ask_each([HostRequests.echo(addresses) for addresses in echoed])
     for connection, addresses, opened in zip(fleet.connections, echoed, ports, strict=True):
         with connection.named():
             answers.as_many(opened, len(addresses), "ports")
     found = []
     for way in ways:
         port = ports[way.dst][echoed[way.dst].index(way.remote)]
-        asked = {"local": way.local, "remote": way.remote, "port": port, "count": PINGS}
-        found.append(tuple(fleet.connections[way.src].ask("ping", **asked)))
-    fleet.ask("echo", addresses=[])
+        found.append(tuple(fleet.connections[way.src].ask(HostRequests.ping(way.local, way.remote, port, PINGS))))
+    fleet.ask(HostRequests.echo([]))
     return found
 
 
@@ -83,20 +83,20 @@ def rates(fleet: Fleet, bursts: Sequence[Burst], *, paced: bool = False) -> list
         paths = [Path(folder) / f"{node}.jsonl" for node in range(len(receives))]
         for node, path in enumerate(paths):
             fleet.follow(node, RESULT, path)
-        asked = [{"probes": [asdict(probe) for _, probe in one], "result": RESULT} if one else None for one in receives]
-        listening = fleet.ask_each("receive", asked)
-        sending = fleet.ask_each("send", [{"probes": list(map(asdict, one))} if one else None for one in sends])
+        expected = {node: [asdict(probe) for _, probe in one] for node, one in enumerate(receives) if one}
+        listening = fleet.ask_some({node: HostRequests.receive(one, RESULT) for node, one in expected.items()})
+        sent = {node: list(map(asdict, one)) for node, one in enumerate(sends) if one}
+        sending = fleet.ask_some({node: HostRequests.send(one) for node, one in sent.items()})
         patience_s = PATIENCE_S + 2 * max((one.duration_s for one in bursts), default=0.0)
         for pids in (sending, listening):
-            for node, pid in enumerate(pids):
-                if pid is not None:
-                    fleet.wait_ended(node, pid, patience_s)
+            for node, pid in pids.items():
+                fleet.wait_ended(node, pid, patience_s)
         found = [0.0] * len(bursts)
-        for connection, path, expected in zip(fleet.connections, paths, receives, strict=True):
+        for connection, path, own in zip(fleet.connections, paths, receives, strict=True):
             lines = path.read_text(errors="replace").splitlines() if path.exists() else []
             with connection.named():
-                for place, rate_bps in answers.bursts(lines, len(expected)):
-                    found[expected[place][0]] = rate_bps
+                for place, rate_bps in answers.bursts(lines, len(own)):
+                    found[own[place][0]] = rate_bps
     return found
 
 

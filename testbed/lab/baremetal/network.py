@@ -18,7 +18,8 @@ from testbed.base.errors import SpecError
 from testbed.lab.baremetal import racks
 from testbed.lab.baremetal.inventory import Host, Inventory
 from testbed.lab.baremetal.wanted import Nic, Wanted
-from testbed.lab.base import LinkSettings, check_rate
+from testbed.lab.base import LinkSettings
+from testbed.lab.limits import HTB
 from topologies import addressing
 from topologies.model import Topology
 
@@ -74,7 +75,7 @@ def check(topology: Topology, settings: LinkSettings, inventory: Inventory) -> N
             )
         if link.delay_s:
             raise _undelayed(f"a delay of {link.delay_s * 1e3:g} ms")
-        check_rate(link.rate_bps)
+        HTB.check_rate(link.rate_bps)
     if between_switches(topology):
         several = [topology.nodes[host].name for host in topology.hosts if len(topology.ports[host]) > 1]
         if several:

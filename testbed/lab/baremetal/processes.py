@@ -54,7 +54,7 @@ class Processes:
     """Processes below a working directory; files are named relative to it."""
 
     def __init__(self, work: Path) -> None:
-        self._work = work
+        self.work = work
         self._children: dict[int, Child] = {}
         self._ended: list[Child] = []
         """They are told of once all that they wrote is told, which may take a while for a long log."""
@@ -70,9 +70,9 @@ class Processes:
         Raises:
             HostError: it would be elsewhere.
         """
-        path = Path(os.path.normpath(self._work / name))
-        if not path.is_relative_to(self._work):
-            raise HostError(f"{name!r:.200} is not below {self._work}", fix="name a file below it")
+        path = Path(os.path.normpath(self.work / name))
+        if not path.is_relative_to(self.work):
+            raise HostError(f"{name!r:.200} is not below {self.work}", fix="name a file below it")
         return path
 
     def room_for(self, name: str) -> Path:
@@ -167,7 +167,7 @@ class Processes:
 
     def _tell_whole(self, name: str) -> None:
         """Of what is no file, as of none, nothing: who wants it says that it is missing."""
-        with suppress(OSError, UnfitError), opened(self.below(name), self._work) as file:
+        with suppress(OSError, UnfitError), opened(self.below(name), self.work) as file:
             while file.tell() < MOST_TOLD_BYTES and (data := file.read(PIECE_BYTES)):
                 tell(grown=name, data=base64.b64encode(data).decode())
 

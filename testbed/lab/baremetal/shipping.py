@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.lab.baremetal.inventory import Host
-from testbed.lab.base import Launch, Program
+from testbed.lab.programs import Launch, Program
+from testbed.lab.requests import Call
 
 INTERFACES = "eth"
 """How a topology's ports are called in what workers are told, see :func:`testbed.trial.programs.launches`."""
@@ -63,33 +65,32 @@ class Shipment:
         return self.words.get(value, value)
 
 
-def request(worker: Launch, site: Site) -> tuple[dict[str, Any], Files, dict[str, Path]]:
-    """What an agent is told of a worker, the files that it needs, and, by name there, those here that grow as they
-    do."""
+def launching(worker: Launch, site: Site) -> tuple[Call[None], Files, dict[str, Path]]:
+    """What an agent is asked for to start a worker, the files that it needs, and, by name there, those here that grow
+    as they do."""
     place = Shipment(site, Path(worker.job).parent.absolute() if worker.job else None)
-    log = site.log(worker.log)
+    log, job, samples, outputs = site.log(worker.log), "", None, list[str]()
     followed = {log: Path(worker.log)}
-    found: dict[str, Any] = {"process": worker.process, "job": "", "log": log, "samples": None, "outputs": []}
     if worker.job:
-        job = json.loads(Path(worker.job).read_text())
-        samples, outputs = place.name(job["samples"]), [job["weights"]] if job.get("weights") else []
-        followed |= {samples: Path(job["samples"]), **{place.name(path): Path(path) for path in outputs}}
-        found |= {"samples": samples, "outputs": [place.name(path) for path in outputs], "job": place.name(worker.job)}
-        place.files[found["job"]] = json.dumps(place.mapped(job)).encode(), 0o644
-    if worker.program:
-        found |= program(worker.program, site, place)
-    return found, place.files, followed
+        told = json.loads(Path(worker.job).read_text())
+        weights = [told["weights"]] if told.get("weights") else []
+        job, samples, outputs = place.name(worker.job), place.name(told["samples"]), list(map(place.name, weights))
+        followed |= {samples: Path(told["samples"]), **dict(zip(outputs, map(Path, weights), strict=True))}
+        place.files[job] = json.dumps(place.mapped(told)).encode(), 0o644
+    if not worker.program:
+        call = HostRequests.launch(worker.process, job, log, samples, outputs)
+    else:
+        there = program(worker.program, site, place)
+        program_of = there.words, there.environment, there.folder
+        call = HostRequests.launch(worker.process, job, log, samples, outputs, *program_of)
+    return call, place.files, followed
 
 
-def program(wanted: Program, site: Site, place: Shipment) -> dict[str, Any]:
+def program(wanted: Program, site: Site, place: Shipment) -> Program:
     """A program's words, environment and directory as they are there."""
     home = site.host.home
     place.words |= {sys.executable: f"{home}/venv/bin/python"}
     place.words |= {f"{INTERFACES}{port}": nic.name for port, nic in enumerate(site.host.nics)}
     environment = {name: place.mapped(value) for name, value in wanted.environment.items() if name != "PATH"}
     environment["PATH"] = f"{home}/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-    return {
-        "words": [place.mapped(word) for word in wanted.words],
-        "environment": environment,
-        "folder": place.mapped(wanted.folder),
-    }
+    return Program(tuple(map(place.mapped, wanted.words)), environment, place.mapped(wanted.folder))

@@ -10,14 +10,18 @@ from contextlib import suppress
 from typing import Any
 
 from testbed.base.errors import LabError
-from testbed.lab.base import Program
+from testbed.lab.docker.inside import Inside
+from testbed.lab.docker.limits import Containers
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns.attached import Attached, Files
+from testbed.lab.programs import Program
+from testbed.lab.requests import Call
 
 ANSWER_TIMEOUT_S = 30.0
 """Of what takes milliseconds."""
 END_TIMEOUT_S = 5.0
 """The same when it is ended anyway."""
+PAGE_BYTES = 4096
 
 
 class Container:
@@ -43,16 +47,16 @@ class Container:
         status, theirs = socket.socketpair()
         with theirs:
             words, environment = list(program.words), dict(program.environment)
-            pid = self._number(self._ask("run", words, environment, program.folder, files=(*files, theirs.fileno())))
-        return pid, Attached(status, lambda number: self._ask("signal", pid, number))
+            pid = self._number(self._ask(Inside.run(words, environment, program.folder, (*files, theirs.fileno()))))
+        return pid, Attached(status, lambda number: self._ask(Inside.signal(pid, number)))
 
     def signal_all(self, number: int) -> None:
         """Send a signal to everything that was started here."""
-        self._ask("signal_all", number)
+        self._ask(Inside.signal_all(number))
 
     def stopped(self, pids: Sequence[int]) -> list[int]:
         """Those of some programs that a signal has stopped."""
-        found = self._ask("stopped", list(pids))
+        found = self._ask(Inside.stopped(list(pids)))
         return [self._number(pid) for pid in (found if isinstance(found, list) else [found])]
 
     def ended(self) -> LabError:
@@ -67,15 +71,16 @@ class Container:
         if self.namespace < 0:
             return
         with suppress(LabError):
-            self._ask("end_all", timeout_s=END_TIMEOUT_S)
+            self._ask(Inside.end_all(), timeout_s=END_TIMEOUT_S)
         self._line.close()
         os.close(self.namespace)
         self.namespace = -1
 
-    def _ask(self, *request: Any, files: Sequence[int] = (), timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+    def _ask(self, call: Call[object], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+        """What it answers: whatever runs in a container may say anything."""
         with self._lock:
             try:
-                self._line.send(request, files, timeout_s)
+                self._line.send([call.name, *call.arguments.values()], call.files, timeout_s)
                 answer, _ = self._line.receive(timeout_s)
             except WireClosedError:
                 raise self.ended() from None
@@ -98,3 +103,18 @@ class Container:
 
     def _odd(self, answer: Any) -> LabError:
         return LabError(f"the container of {self.node} answered {answer!r:.100}", fix="see what its image starts")
+
+
+def check_limits(container: Container, asked: Containers) -> None:
+    """
+    Raises:
+        LabError: the kernel limits a container otherwise than it was asked to.
+    """
+    fix = "use a kernel with the cgroup controllers cpu and memory (docker info names what is missing)"
+    if container.cpus is None or abs(container.cpus - asked.cpus) > 0.01 * asked.cpus:
+        raise LabError(f"{container.node}: asked for {asked.cpus:g} CPUs, the kernel has {container.cpus}", fix=fix)
+    if container.memory_bytes is None or abs(container.memory_bytes - asked.memory_bytes) >= PAGE_BYTES:
+        raise LabError(
+            f"{container.node}: asked for {asked.memory_bytes} B of memory, the kernel has {container.memory_bytes}",
+            fix=fix,
+        )

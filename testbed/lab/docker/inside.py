@@ -19,11 +19,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from testbed.lab.base import Launch, Program
 from testbed.lab.docker import limits, wire
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns import kernel
 from testbed.lab.netns.processes import Place, Processes, by_stream, is_stopped, run_program
+from testbed.lab.programs import Launch, Program
 from testbed.lab.requests import Requests, request
 from workloads import job
 
@@ -80,7 +80,7 @@ class Inside:
 
     def _answer(self, name: str, arguments: list[Any], files: list[int]) -> dict[str, Any]:
         try:
-            return {"result": REQUESTS.find(self, name, [*arguments, *([files] if files else [])])()}
+            return {"result": REQUESTS.find(self, name, arguments, files=files)()}
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"}
 

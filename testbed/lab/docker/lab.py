@@ -12,7 +12,6 @@ started, or whose first process somebody had stopped: ``testbed clean`` finds it
 
 from __future__ import annotations
 
-import os
 import select
 import signal
 import sys
@@ -23,13 +22,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from testbed.base.errors import LabError, PrivilegeError
-from testbed.lab.base import Exit, Launch, LinkSettings, Program, Running, check_launches
+from testbed.lab.base import LinkSettings
 from testbed.lab.docker import image
-from testbed.lab.docker.agent import CONTROL
-from testbed.lab.docker.container import Container
+from testbed.lab.docker.container import Container, check_limits
+from testbed.lab.docker.container_settings import ContainerSettings
 from testbed.lab.docker.daemon import Daemon, labels
 from testbed.lab.docker.limits import Containers
 from testbed.lab.docker.listener import Listener
@@ -38,13 +37,10 @@ from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.attached import Attached, Files, logged
 from testbed.lab.netns.blueprint import Blueprint
 from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
-from testbed.lab.netns.lab import HUGE_PAGES
-from testbed.lab.netns.mounts import mounted
+from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.netns.zygote import ONE_THREAD
+from testbed.lab.programs import Exit, Launch, Program, Running, check_launches
 from topologies.model import Topology
-
-if TYPE_CHECKING:
-    from docker.types import Mount
 
 AT_ONCE = 8
 """Containers that are started or removed at a time; Docker takes turns where it must."""
@@ -52,11 +48,6 @@ ARRIVAL_TIMEOUT_S = 30.0
 """Starting Python, in all containers together."""
 REMOVAL_TIMEOUT_S = 30.0
 LOOK_S = 0.02
-MOST_PROCESSES = 4096
-"""On one host, threads included: more than any training script has, and few enough that a mistake ends there."""
-DROPPED = ("AUDIT_WRITE", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETPCAP", "SYS_CHROOT")
-"""What Docker gives every container, and no host needs."""
-PAGE_BYTES = 4096
 _T = TypeVar("_T")
 AGENT = "testbed.lab.docker.agent"
 WORKER = "workloads.worker"
@@ -123,7 +114,7 @@ class DockerLab(NetnsLab):
             self._hosts = {node.index: arrived[node.name] for node in hosts}
             for first in range(0, len(hosts), MOST_FILES):
                 some = [node.index for node in hosts[first : first + MOST_FILES]]
-                self._ask("lend", some, files=[self._hosts[index].namespace for index in some])
+                self._sandbox.ask(Sandbox.lend(some, [self._hosts[index].namespace for index in some]))
             return super()._build(plan)
         except BaseException:
             self._remove()
@@ -137,16 +128,18 @@ class DockerLab(NetnsLab):
         kind = self._prepare_image()
         self._listener = listener = Listener(names, self._call)
 
+        settings = ContainerSettings(self._id, self._asked_for, self._work, self._reads)
+
         def host(name: str) -> dict[str, Any]:
-            return self._host(name, listener.path(name), hosts_file)
+            return settings.of_machine(name, listener.path(name), hosts_file)
 
         def start(name: str) -> str:
-            return self._daemon.start(f"testbed-{self._id}-{name}", kind, self._settings(name), host(name))
+            return self._daemon.start(f"testbed-{self._id}-{name}", kind, settings.own(name), host(name))
 
         for_all(start, names)
         arrived = listener.arrivals(names, ARRIVAL_TIMEOUT_S)
         missing = [name for name in names if name not in arrived]
-        said = self._what_it_says(kind, host(missing[0])) if missing else ""
+        said = self._what_it_says(kind, settings.command, host(missing[0])) if missing else ""
         listener.hide()
         if missing:
             raise LabError(
@@ -158,63 +151,12 @@ class DockerLab(NetnsLab):
             check_limits(container, self._asked_for)
         return arrived
 
-    def _what_it_says(self, kind: str, host: dict[str, Any]) -> str:
+    def _what_it_says(self, kind: str, command: Sequence[str], host: dict[str, Any]) -> str:
         seen = {key: value for key, value in host.items() if key not in ("network_mode", "auto_remove")}
         with suppress(LabError):
-            said = self._daemon.output(kind, [*self._python(), image.INSIDE], seen, labels(self._id, "trial"))
+            said = self._daemon.output(kind, list(command), seen, labels(self._id, "trial"))
             return said.rpartition("\n")[2]
         return "docker events"
-
-    def _python(self) -> list[str]:
-        return [image.python() if self._asked_for.image is None else "python3", "-P", "-m"]
-
-    def _settings(self, name: str) -> dict[str, Any]:
-        """What is one container's own, as in Docker's API."""
-        own = image.environment() if self._asked_for.image is None else {}
-        return {
-            "entrypoint": [*self._python(), image.INSIDE, CONTROL, name],
-            "command": [],
-            "hostname": name,
-            "environment": {**HUGE_PAGES, **own},
-            "labels": labels(self._id, name),
-            "stop_signal": "SIGKILL",  # the kernel keeps others from a container's first process
-            "working_dir": str(Path.cwd()),  # so that relative paths mean the same
-        }
-
-    def _host(self, name: str, socket: str, hosts_file: str) -> dict[str, Any]:
-        """No network, no privileges, limits, and what of this machine a container sees."""
-        asked = self._asked_for
-        return {
-            "network_mode": "none",
-            "cap_drop": list(DROPPED),
-            "security_opt": ["no-new-privileges"],
-            "nano_cpus": round(asked.cpus * 1e9),
-            "mem_limit": asked.memory_bytes,
-            "memswap_limit": asked.memory_bytes,  # no swap beside it
-            "pids_limit": MOST_PROCESSES,
-            "auto_remove": True,
-            "extra_hosts": _names(hosts_file),
-            "mounts": self._mounts(name, socket),
-        }
-
-    def _mounts(self, name: str, socket: str) -> list[Mount]:
-        """What a container sees under the paths that it has here: its own folder of the trial's is all that it can
-        write to. Docker mounts a folder that is within another after that.
-
-        Docker before 25 makes a folder read-only, but not what is mounted below it. So each such mount is named, too.
-        """
-        from docker.types import Mount
-
-        system = image.read_only() if self._asked_for.image is None else []
-        work = [self._work] if self._work else []
-        reads = {*image.outermost([*system, *self._reads]), *work}
-        reads |= {inner for folder in reads for inner in mounted_below(folder)}
-        own = [folder / name for folder in work if (folder / name).is_dir()]
-        return [
-            Mount(CONTROL, socket, type="bind", read_only=True),
-            *(Mount(str(one), str(one), type="bind", read_only=True) for one in sorted(reads)),
-            *(Mount(str(one), str(one), type="bind") for one in own),
-        ]
 
     def launch(self, workers: Sequence[Launch]) -> None:
         check_launches(workers, self._needed()[0])
@@ -370,31 +312,3 @@ def for_all(action: Callable[[_T], object], things: Iterable[_T]) -> None:
         calls = [pool.submit(action, one) for one in things]
     for call in calls:
         call.result()
-
-
-def check_limits(container: Container, asked: Containers) -> None:
-    """
-    Raises:
-        LabError: the kernel limits a container otherwise than it was asked to.
-    """
-    fix = "use a kernel with the cgroup controllers cpu and memory (docker info names what is missing)"
-    if container.cpus is None or abs(container.cpus - asked.cpus) > 0.01 * asked.cpus:
-        raise LabError(f"{container.node}: asked for {asked.cpus:g} CPUs, the kernel has {container.cpus}", fix=fix)
-    if container.memory_bytes is None or abs(container.memory_bytes - asked.memory_bytes) >= PAGE_BYTES:
-        raise LabError(
-            f"{container.node}: asked for {asked.memory_bytes} B of memory, the kernel has {container.memory_bytes}",
-            fix=fix,
-        )
-
-
-def mounted_below(folder: Path) -> list[Path]:
-    """Files and folders below ``folder`` that are mounts of their own, and that this user can reach; their paths begin
-    with ``folder``, also where that is a link."""
-    place = folder.resolve()
-    return [folder / one.relative_to(place) for one in mounted() if place in one.parents and os.access(one, os.F_OK)]
-
-
-def _names(hosts_file: str) -> dict[str, str]:
-    """Of a hosts file, the address of each name, but for that of the loopback."""
-    lines: Iterable[list[str]] = (line.split() for line in hosts_file.splitlines())
-    return {name: address for address, *names in lines for name in names if not address.startswith("127.")}

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from testbed.base.errors import LabError
-from testbed.lab.base import LinkChange, check_rate
+from testbed.lab.base import LinkChange
+from testbed.lab.limits import HTB
 from testbed.lab.netns import shaping
 from testbed.lab.netns.blueprint import NodePlan
 from testbed.lab.netns.build import BuiltNetwork
@@ -24,7 +25,7 @@ def adjust(network: BuiltNetwork, changes: Sequence[LinkChange]) -> None:
         raise LabError("links without shapers cannot be changed", fix="shape the links")
     for change in changes:
         if change.rate_bps is not None:
-            check_rate(change.rate_bps)
+            HTB.check_rate(change.rate_bps)
     by_node: defaultdict[int, list[int]] = defaultdict(list)
     for change in changes:
         link = change.directed_link

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from testbed.base.errors import LabError
-from testbed.lab.base import Completed
 from testbed.lab.netns.processes import STATUS
+from testbed.lab.programs import Completed
 
 Files = tuple[int, int, int]
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from testbed.base.errors import SpecError
-from testbed.lab.base import Impairment, LinkSettings, check_rate
+from testbed.lab.base import Impairment, LinkSettings
+from testbed.lab.limits import HTB
 from topologies import addressing, routing
 from topologies.addressing import Addresses
 from topologies.model import Link, Topology
@@ -259,7 +260,7 @@ def _check_settings(settings: LinkSettings) -> None:
 
 def _check_rate(topology: Topology, link: Link) -> None:
     try:
-        check_rate(link.rate_bps)
+        HTB.check_rate(link.rate_bps)
     except SpecError as error:
         raise SpecError(f"link {_ends_text(topology, link)}: {error.problem}", fix=error.fix) from None
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
-from testbed.lab.base import Burst, Calibration, Way
+from testbed.lab.measurements import Burst, Calibration, Way
 from testbed.lab.netns import kernel
 from workloads.job import Probe
 from workloads.probe import finish, receive, send

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from itertools import permutations
 
 from testbed.base.errors import LabError, MissingToolError, TestbedError
-from testbed.lab.base import PREFERRED_CONTROLS, LinkSettings, Way
+from testbed.lab.base import PREFERRED_CONTROLS, LinkSettings
+from testbed.lab.measurements import Way
 from testbed.lab.netns.impairing import NETEM
 from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
 from testbed.lab.netns.lab import NetnsLab

@@ -31,6 +31,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from testbed.base.errors import LabError
 from testbed.lab.base import Impairment
@@ -50,6 +51,7 @@ from testbed.lab.netns.nfqueue import (
     error_code,
     stamping,
 )
+from testbed.lab.requests import Requests, request
 
 EARLY_NS = 10_000
 """What is due within this time goes now: about what the way from here to the packet takes."""
@@ -97,7 +99,7 @@ class Track:
 
 
 class DelayLine:
-    """The process's state; :meth:`serve` is its whole life."""
+    """The process's state, and what can be asked of it (:data:`REQUESTS`); :meth:`serve` is its whole life."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -135,13 +137,10 @@ class DelayLine:
                 self._release()
 
     def _answer(self) -> None:
-        (name, argument), files = self._channel.receive()
+        (name, named), files = self._channel.receive()
         answer: object = None
         try:
-            if name == "impair":
-                self._impair(argument)
-            else:
-                answer = self._report()
+            answer = REQUESTS.find(self, name, named=named)()
         except OSError as error:
             answer = LabError(f"the delay line cannot {name}: {error}")
         except LabError as error:
@@ -150,7 +149,9 @@ class DelayLine:
             os.close(fd)
         self._channel.send(answer)
 
-    def _impair(self, orders: Sequence[Order]) -> None:
+    @request
+    def impair(self, orders: Sequence[Order]) -> None:
+        """Treat links so from now on."""
         for order in orders:
             track = self._tracks.get(order.directed_link) or self._open(order)
             track.queue.ask_for_lengths(order.impairment.every_packet)
@@ -171,7 +172,8 @@ class DelayLine:
             self._epoll.register(queue.socket.fileno(), select.EPOLLIN)
         return track
 
-    def _report(self) -> dict[str, object]:
+    @request
+    def report(self) -> dict[str, Any]:
         """What each link is told to do, what became of packets, how late verdicts were, and what it took of a CPU."""
         return {
             "links": {link: track.lane.impairment for link, track in self._tracks.items()},
@@ -276,6 +278,9 @@ class DelayLine:
             heapq.heappop(self._heap)
         self._late[late_ns.bit_length()] += 1
         self._latest_ns = max(self._latest_ns, late_ns)
+
+
+REQUESTS = Requests(DelayLine, trusted=True)
 
 
 def late_s(counted: Sequence[int], share: float) -> float:

@@ -19,18 +19,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar, cast
 
 from testbed.base.errors import LabError, MissingToolError
-from testbed.lab.base import Counters, Impairment
+from testbed.lab.base import Impairment
+from testbed.lab.measurements import Counters
 from testbed.lab.netns import delay_line, rtnetlink, shaping
 from testbed.lab.netns.blueprint import NodePlan
 from testbed.lab.netns.build import BuiltNetwork
 from testbed.lab.netns.channel import Channel, ChannelClosedError
-from testbed.lab.netns.delay_line import Order, cutting
+from testbed.lab.netns.delay_line import DelayLine, Order, cutting
 from testbed.lab.netns.netem import Netem
 from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_REPLACE, RouteSocket
+from testbed.lab.requests import Call
 
+_T = TypeVar("_T")
 NETEM, DELAY_LINE = "netem", "delay line"
 IPTABLES = "iptables"
 QUEUES = "/proc/net/netfilter/nfnetlink_queue"
@@ -143,7 +146,7 @@ class ByLine:
             orders.append(Order(directed, namespace, queue, impairment, blueprint.seed(directed), mtu_bytes))
             if directed not in self._queues:
                 rules[head][blueprint.port(directed ^ 1).name] = queue
-        self._ask("impair", orders)
+        self._ask(DelayLine.impair(orders))
         for head, queues in rules.items():
             with self._network.inside(head):
                 run_tool([IPTABLES + "-restore", "--noflush"], rules_text(queues))
@@ -153,7 +156,7 @@ class ByLine:
         if not self._queues:
             return
         blueprint = self._network.blueprint
-        found = self._ask("report", None)["links"]
+        found = self._ask(DelayLine.report())["links"]
         asked = {link: blueprint.impairments.get(link, Impairment()) for link in self._queues}
         for link, impairment in asked.items():
             if found.get(link) != impairment:
@@ -186,7 +189,7 @@ class ByLine:
     def report(self) -> dict[str, Any]:
         if not self._queues:
             return {"way": DELAY_LINE}
-        seen = self._ask("report", None)
+        seen = self._ask(DelayLine.report())
         del seen["links"]
         return {"way": DELAY_LINE, "seeded": True, **seen}
 
@@ -202,18 +205,18 @@ class ByLine:
             found[self._network.blueprint.ends[directed ^ 1][0]].append((directed, queue))
         return found
 
-    def _ask(self, name: str, argument: Any) -> Any:
+    def _ask(self, call: Call[_T]) -> _T:
         if self._channel is None:
             self._start()
         assert self._channel is not None
         try:
-            self._channel.send((name, argument))
+            self._channel.send((call.name, call.arguments))
             answer, _ = self._channel.receive()
         except ChannelClosedError:
             raise LabError("the delay line has ended", fix="take the lab down and up again") from None
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return cast(_T, answer)
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()

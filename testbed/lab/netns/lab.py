@@ -2,67 +2,38 @@
 
 from __future__ import annotations
 
-import os
-import select
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
-import testbed
 from testbed.base.errors import LabError, SpecError
-from testbed.lab.base import (
-    Burst,
-    Calibration,
-    Completed,
-    Counters,
-    Exit,
-    Impairment,
-    Launch,
-    LinkChange,
-    LinkSettings,
-    Patched,
-    Program,
-    Reading,
-    Running,
-    Way,
-    check_launches,
-    check_target,
-)
-from testbed.lab.netns.attached import Attached, logged, run_and_collect
+from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
+from testbed.lab.measurements import Burst, Calibration, Counters, Reading, Way
+from testbed.lab.netns.attached import Attached, Files, logged, run_and_collect
 from testbed.lab.netns.blueprint import Blueprint, Builder, StaticRoute, blueprint, crossing, initial_impairments
-from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.impairing import NETEM
-from testbed.lab.netns.kernel import SIGNALLED
+from testbed.lab.netns.sandbox import Sandbox
+from testbed.lab.netns.sandbox_process import WORK_TIMEOUT_S, SandboxProcess
+from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target
+from testbed.lab.requests import Call
 from testbed.machine.monitor import Monitor
 from topologies import addressing
 from topologies.model import Topology
 
-LAUNCHER = "testbed.lab.netns.launcher"
 AGENT = "testbed.lab.netns.agent"
 CALIBRATION = "testbed.lab.netns.calibration"
 CALIBRATION_START_S = 30.0
 """Starting Python, and what a busy machine adds; the rest of its time limit is what it is asked for, one by one."""
 PING_S = 0.1
 """More than the packets of one way take."""
-STOP_TIMEOUT_S = 10.0
-"""A lab of 64 workers is gone in a second."""
-ANSWER_TIMEOUT_S = 30.0
-"""Of what takes milliseconds: without an answer for so long, somebody has stopped the lab's process."""
-WORK_TIMEOUT_S = 60.0
-"""Of what takes seconds: importing PyTorch, building a thousand hosts, ending their processes."""
-HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-"""Large blocks in huge pages (where the system's setting is madvise): gradients are allocated anew in each iteration,
-and page faults were a third to half of a LeNet-5 worker's computing time."""
 
 
 class NetnsLab:
@@ -84,7 +55,7 @@ class NetnsLab:
 
     def __init__(self, *, every_address: bool = False) -> None:
         self._every_address = every_address
-        self._lock, self._patching = threading.Lock(), threading.Lock()
+        self._patching = threading.Lock()
         self._asked: tuple[Topology, LinkSettings, list[tuple[int, int]]] | None = None
         self._planned: tuple[Topology, Blueprint] | None = None
         self._wanted: Blueprint | None = None
@@ -95,22 +66,17 @@ class NetnsLab:
         self._started: set[str] = set()
         self._pairs: list[tuple[int, int]] = []
         self._crossed: dict[int, tuple[StaticRoute, ...]] = {}
-        ours, theirs = socket.socketpair()
-        self._process = _start(theirs)
-        theirs.close()
-        self._channel = Channel(ours)
-        self._receive(WORK_TIMEOUT_S)
-        self._ending = os.pidfd_open(self._process.pid)
+        self._sandbox = SandboxProcess()
 
     def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
         shared = [one.absolute() for one in (work, *reads)]
         if Path("/") in shared:
             raise SpecError("workers cannot have the folder /", fix="put the spec, and --out, into a folder")
-        self._ask("share", str(shared[0]), list(map(str, shared[1:])))
+        self._sandbox.ask(Sandbox.share(str(shared[0]), list(map(str, shared[1:]))))
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         impairments = initial_impairments(topology, settings)
-        self._ask("require", str(next(iter(impairments.values()))) if impairments else None)
+        self._sandbox.ask(Sandbox.require(str(next(iter(impairments.values()))) if impairments else None))
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self._topology, self._pairs, self._crossed = topology, list(pairs), {}
@@ -122,7 +88,7 @@ class NetnsLab:
 
     def _build(self, plan: Blueprint) -> dict[str, Any]:
         """Have the sandbox build it; what it has read back."""
-        return cast(dict[str, Any], self._ask("up", plan, timeout_s=WORK_TIMEOUT_S))
+        return self._sandbox.ask(Sandbox.up(plan), timeout_s=WORK_TIMEOUT_S)
 
     def plan_patch(self, topology: Topology) -> None:
         with self._patching:
@@ -134,11 +100,11 @@ class NetnsLab:
                 self._plan_patch(topology)
             assert self._planned is not None
             _, planned = self._planned
-            parted_s = cast(float, self._ask("part"))
-            self._ask("reroute")
+            parted_s = self._sandbox.ask(Sandbox.part())
+            self._sandbox.ask(Sandbox.reroute())
             if self._leaving.wait(max(0.0, parted_s + dark_s - time.monotonic())):
                 raise LabError("the network was taken down while circuits were dark", fix="bring it up again")
-            joined_s = cast(float, self._ask("join"))
+            joined_s = self._sandbox.ask(Sandbox.join())
             before, settings, pairs = self._needed()
             self._asked, self._planned = (topology, settings, pairs), None
             self._wanted = replace(planned, impairments=self._needed_plan().impairments)
@@ -150,7 +116,7 @@ class NetnsLab:
         if replace(topology, panels=up.panels) != up:
             raise LabError(f"{topology.expression} is not what is up", fix="change the circuits of what is up, no more")
         planned = self._blueprint(topology, settings, pairs)
-        self._ask("plan_patch", planned, timeout_s=WORK_TIMEOUT_S)
+        self._sandbox.ask(Sandbox.plan_patch(planned), timeout_s=WORK_TIMEOUT_S)
         self._planned = topology, planned
 
     def _blueprint(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> Blueprint:
@@ -172,7 +138,7 @@ class NetnsLab:
 
     def impairs_by(self) -> str | None:
         """How links can be impaired here: ``netem``, ``delay line``, or not at all (None)."""
-        return cast(str | None, self._ask("way"))
+        return self._sandbox.ask(Sandbox.way())
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
         topology = self._topology
@@ -183,9 +149,9 @@ class NetnsLab:
                 raise LabError(f"there is no directed link {link}", fix=f"the last is {2 * len(topology.links) - 1}")
         way = self.impairs_by()
         if way is None:
-            self._ask("require", ", ".join({str(impairment) for impairment in wanted.values()}))
+            self._sandbox.ask(Sandbox.require(", ".join({str(impairment) for impairment in wanted.values()})))
         detours = {} if way == NETEM else self._detours(topology, wanted)
-        self._description |= self._ask("impair", dict(wanted), detours)
+        self._description |= self._sandbox.ask(Sandbox.impair(dict(wanted), detours))
         plan = self._needed_plan()
         routes = {topology.head(link): found for link, found in detours.items()}
         nodes = tuple(
@@ -213,58 +179,59 @@ class NetnsLab:
 
     def impaired_by(self) -> dict[str, Any]:
         """How links are impaired, and, of the delay line, how late it was so far and what it took of a CPU."""
-        return cast(dict[str, Any], self._ask("impaired_by"))
+        return self._sandbox.ask(Sandbox.impaired_by())
 
     def verify(self) -> None:
         # Here, for it loads pyroute2, which takes 0.15 s: after the first trial, and not before every lab.
         from testbed.lab.netns import second_reading
 
-        self._description = cast(dict[str, Any], self._ask("verify", timeout_s=WORK_TIMEOUT_S))
+        self._description = self._sandbox.ask(Sandbox.verify(), timeout_s=WORK_TIMEOUT_S)
         plan = self._needed_plan()
         chosen = second_reading.sample(plan)
-        said = self._ask("said", chosen, timeout_s=WORK_TIMEOUT_S)
+        said = self._sandbox.ask(Sandbox.said(chosen), timeout_s=WORK_TIMEOUT_S)
         self._description["second_reading"] = second_reading.check(plan, self._changes, chosen, said)
 
     def spot_check(self) -> Reading:
-        return cast(Reading, self._ask("spot_check"))
+        return self._sandbox.ask(Sandbox.spot_check())
 
     def prepare(self) -> None:
         """Import PyTorch in the process that workers are forked from, unless that was done."""
-        self._ask("prepare", timeout_s=WORK_TIMEOUT_S)
+        self._sandbox.ask(Sandbox.prepare(), timeout_s=WORK_TIMEOUT_S)
 
     def launch(self, workers: Sequence[Launch]) -> None:
         check_launches(workers, self._needed()[0])
         self._started |= {worker.process for worker in workers}
         located = [replace(w, job=str(Path(w.job).absolute()), log=str(Path(w.log).absolute())) for w in workers]
-        self._ask("launch", located, timeout_s=WORK_TIMEOUT_S)
+        self._sandbox.ask(Sandbox.launch(located), timeout_s=WORK_TIMEOUT_S)
 
     def agent(self) -> list[str]:
         topology = self._needed()[0]
-        self._ask("serve_calls", [topology.nodes[host].name for host in topology.hosts])
+        self._sandbox.ask(Sandbox.serve_calls([topology.nodes[host].name for host in topology.hosts]))
         return [sys.executable, "-P", "-m", AGENT]
 
     def exits(self) -> list[Exit]:
-        return cast(list[Exit], self._ask("exits"))
+        return self._sandbox.ask(Sandbox.exits())
 
     def stopped(self) -> list[str]:
-        return cast(list[str], self._ask("stopped"))
+        return self._sandbox.ask(Sandbox.stopped())
 
     def kill(self) -> None:
-        self._ask("kill", timeout_s=WORK_TIMEOUT_S)
+        self._sandbox.ask(Sandbox.kill(), timeout_s=WORK_TIMEOUT_S)
 
     def signal(self, target: str, number: int) -> None:
         topology = self._needed()[0]
         check_target(target, topology, self._started)
-        self._ask("signal_node" if target in topology.index else "signal_worker", target, number)
+        ask = Sandbox.signal_node if target in topology.index else Sandbox.signal_worker
+        self._sandbox.ask(ask(target, number))
 
     def start(self, node: int, program: Program, log: str) -> Running:
         settings = (f"{name}={value}" for name, value in program.environment.items())
         words = ["env", f"--chdir={program.folder}", *settings, *program.words]
         with logged(log) as files:
-            return self._attached("start", node, words, files=files)
+            return self._attached(partial(Sandbox.start, node, words), files)
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
-        self._ask("adjust", list(changes))
+        self._sandbox.ask(Sandbox.adjust(list(changes)))
         for change in changes:
             link = change.directed_link
             self._changes[link] = self._changes.get(link, LinkChange(link)).then(change)
@@ -277,15 +244,14 @@ class NetnsLab:
         # Here, for it loads NumPy, whose threads would keep the launcher from making a user namespace.
         from testbed.lab.netns import calibration
 
-        descriptors = ",".join(f"{name}={fd}" for name, fd in self._ask("namespaces").items())
+        descriptors = ",".join(f"{name}={fd}" for name, fd in self._sandbox.ask(Sandbox.namespaces()).items())
         command = [sys.executable, "-P", "-m", CALIBRATION, descriptors]
         with tempfile.TemporaryFile() as file:
             file.write(calibration.request(pings, bursts).encode())
             file.seek(0)
             limit_s = CALIBRATION_START_S + PING_S * len(pings) + sum(one.duration_s for one in bursts)
-            done = run_and_collect(
-                lambda files: self._attached("run", 0, command, files=(file.fileno(), *files[1:])), command[:4], limit_s
-            )
+            run = partial(Sandbox.run, 0, command)
+            done = run_and_collect(lambda files: self._attached(run, (file.fileno(), *files[1:])), command[:4], limit_s)
         if done.status:
             raise LabError(f"the network could not be measured: {done.stderr}", fix="see what the program said")
         return calibration.answer(done.stdout)
@@ -298,31 +264,31 @@ class NetnsLab:
         return Monitor()
 
     def counters(self) -> list[Counters]:
-        return cast(list[Counters], self._ask("counters"))
+        return self._sandbox.ask(Sandbox.counters())
 
     @property
     def launcher_pid(self) -> int:
         """PID of the process above the sandbox."""
-        return self._process.pid
+        return self._sandbox.launcher_pid
 
     def memory_bytes(self) -> int:
         """Memory of every process in the lab, what they share counted once (proportional set sizes added up)."""
-        return cast(int, self._ask("memory_bytes"))
+        return self._sandbox.ask(Sandbox.memory_bytes())
 
     def congestion_controls(self) -> list[str]:
         """TCP congestion controls that workers may choose in this lab."""
-        return cast(list[str], self._ask("congestion_controls"))
+        return self._sandbox.ask(Sandbox.congestion_controls())
 
     def try_enclosure(self) -> None:
         """
         Raises:
             LabError: the kernel does not let workers be kept apart from the machine; it says what is refused.
         """
-        self._ask("try_enclosure")
+        self._sandbox.ask(Sandbox.try_enclosure())
 
     def has_qdisc(self, kind: str) -> bool:
         """Whether the kernel knows the queueing discipline ``htb`` (rates) or ``netem`` (delays)."""
-        return cast(bool, self._ask("has_qdisc", kind))
+        return self._sandbox.ask(Sandbox.has_qdisc(kind))
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         """Run one command on a node, without input, and wait for it.
@@ -337,18 +303,18 @@ class NetnsLab:
 
         If the input is a terminal that no session controls yet (a fresh pty), the command controls it.
         """
-        return self._attached("run", node, list(command), files=files)
+        return self._attached(partial(Sandbox.run, node, list(command)), files)
 
     def command_line(self, files: tuple[int, int, int]) -> Attached:
         """Start the command line that whoever builds the network has (``mininet>``), on these files."""
-        return self._attached("command_line", files=files)
+        return self._attached(Sandbox.command_line, files)
 
-    def _attached(self, name: str, *arguments: Any, files: tuple[int, int, int]) -> Attached:
+    def _attached(self, start: Callable[[Sequence[int]], Call[int]], files: Files) -> Attached:
         """What a request has started, with the status of its end on a stream of its own."""
         status, theirs = socket.socketpair()
         with theirs:
-            pid = self._ask(name, *arguments, files=(*files, theirs.fileno()))
-        return Attached(status, lambda number: self._ask("signal", pid, number))
+            pid = self._sandbox.ask(start((*files, theirs.fileno())))
+        return Attached(status, lambda number: self._sandbox.ask(Sandbox.signal(pid, number)))
 
     def describe(self) -> dict[str, Any]:
         return self._description
@@ -357,24 +323,17 @@ class NetnsLab:
         self._leaving.set()
         with self._patching:
             self._leaving.clear()
-            self._ask("down", timeout_s=WORK_TIMEOUT_S)
+            self._sandbox.ask(Sandbox.down(), timeout_s=WORK_TIMEOUT_S)
         self._asked = self._planned = self._wanted = None
         self._description, self._topology = {}, None
 
     def fileno(self) -> int:
         """For select(): readable when the lab has ended."""
-        return self._ending
+        return self._sandbox.fileno()
 
     def close(self) -> None:
         self._leaving.set()
-        self._channel.close()
-        if self._ending < 0:
-            return
-        if not select.select([self], [], [], STOP_TIMEOUT_S)[0]:
-            self._process.kill()
-        self._process.wait()
-        os.close(self._ending)
-        self._ending = -1
+        self._sandbox.close()
 
     def __enter__(self) -> Self:
         return self
@@ -383,61 +342,3 @@ class NetnsLab:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _ask(self, name: str, *arguments: Any, files: Sequence[int] = (), timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
-        """Have the sandbox do something and return its result. Raises what the sandbox raised."""
-        with self._lock:
-            with self._named_end(timeout_s):
-                self._channel.send((name, arguments), files, timeout_s)
-            return self._receive(timeout_s)
-
-    def _receive(self, timeout_s: float) -> Any:
-        with self._named_end(timeout_s):
-            answer, _ = self._channel.receive(timeout_s)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    @contextmanager
-    def _named_end(self, timeout_s: float) -> Iterator[None]:
-        """
-        Raises:
-            LabError: the lab's process has ended, or has done nothing for ``timeout_s``, and is ended then.
-        """
-        try:
-            yield
-        except ChannelClosedError:
-            raise self._ended() from None
-        except TimeoutError:
-            self._channel.close()  # an answer that comes later must not be taken for another's
-            self._process.kill()  # and with it everything in the lab
-            raise LabError(
-                f"the lab's process did not answer for {timeout_s:g} s, and was ended",
-                fix="see whether somebody stopped it, or memory ran out; then run again with --resume",
-            ) from None
-
-    def _ended(self) -> LabError:
-        try:
-            status = self._process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:  # somebody has stopped the launcher
-            self._process.kill()
-            status = self._process.wait()
-        number = -status if status < 0 else status - SIGNALLED
-        how = signal.Signals(number).name if number > 0 else f"exit status {status}"
-        return LabError(
-            f"the lab's process ended ({how}), and everything in the lab with it", fix="start the lab again"
-        )
-
-
-def _start(channel: socket.socket) -> subprocess.Popen[bytes]:
-    """Start the launcher in a session of its own, so that Ctrl-C at a terminal reaches only the caller."""
-    code = Path(testbed.__file__).parents[1]
-    paths = [str(code), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", LAUNCHER, str(channel.fileno()), str(os.getpid())],
-        pass_fds=[channel.fileno()],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-        env={**HUGE_PAGES, **os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-    )

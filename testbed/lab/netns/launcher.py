@@ -24,7 +24,7 @@ import sys
 from pathlib import Path
 
 from testbed.base.errors import PrivilegeError
-from testbed.lab.netns import kernel, sandbox
+from testbed.lab.netns import first_process, kernel
 from testbed.lab.netns.channel import Channel
 
 HOW_TO_ALLOW = (
@@ -52,7 +52,7 @@ def main(channel_fd: int, parent_pid: int) -> int:
     if child == 0:
         os.close(alive_write)
         os.close(parent)
-        sandbox.main(channel, alive_read)
+        first_process.main(channel, alive_read)
     os.close(channel_fd)  # only the sandbox may hold it, or the caller would not see it end
     return _watch(child, parent)
 

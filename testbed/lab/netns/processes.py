@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from testbed.lab.base import Exit, Launch
 from testbed.lab.netns import kernel, keys, mounts
 from testbed.lab.netns.calls import Tell
 from testbed.lab.netns.enclosure import KEPT, Enclosure
+from testbed.lab.programs import Exit, Launch
 
 COMMAND_NOT_STARTED = 127
 KILLED_S, LOOK_S = 2.0, 0.002

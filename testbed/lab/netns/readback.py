@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import Any, NoReturn
 
 from testbed.base.errors import LabError
-from testbed.lab.base import Counters, Reading
+from testbed.lab.measurements import Counters, Reading
 from testbed.lab.netns import panel, rtnetlink, shaping, switching, sysctls
 from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
 from testbed.lab.netns.build import BuiltNetwork

@@ -1,12 +1,10 @@
-"""The sandbox's first process: owns every namespace, builds the network, starts and reaps all processes.
+"""The sandbox: owns every namespace, builds the network, starts and reaps all processes, as the caller asks one by one.
 
-It serves requests from the caller one by one. When it ends, the kernel ends every process in its PID namespace and,
-with the last descriptor closed, frees every network namespace and all interfaces in them.
+It is the first process of a PID namespace (:mod:`testbed.lab.netns.first_process`).
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import signal
@@ -14,80 +12,33 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from testbed.base.errors import LabError, PrivilegeError, TestbedError
-from testbed.lab.base import Counters, Exit, Impairment, Launch, LinkChange, Reading, need_torch
-from testbed.lab.netns import calls, capabilities, kernel, patch, processes, readback
+from testbed.base.errors import LabError, TestbedError
+from testbed.lab.base import Impairment, LinkChange
+from testbed.lab.measurements import Counters, Reading
+from testbed.lab.netns import calls, capabilities, patch, processes, readback
 from testbed.lab.netns.adjust import adjust
 from testbed.lab.netns.blueprint import Blueprint, StaticRoute
 from testbed.lab.netns.build import OWN_NAMESPACE, BuiltNetwork, LentNetwork
-from testbed.lab.netns.channel import Channel, ChannelClosedError
+from testbed.lab.netns.channel import Channel
 from testbed.lab.netns.enclosure import Enclosure, View
 from testbed.lab.netns.impairing import ByLine, ByNetem, Way
 from testbed.lab.netns.listening import Said
 from testbed.lab.netns.netlink import NetlinkError
 from testbed.lab.netns.processes import Place, Processes, by_stream, run_program
 from testbed.lab.netns.zygote import worker_body
+from testbed.lab.programs import Exit, Launch, need_torch
+from testbed.lab.requests import Requests, request
 
 ETC_HOSTS = "/etc/hosts"
 
 
-def main(channel: Channel, alive: int) -> NoReturn:
-    """Serve until the channel ends. ``alive`` is a pipe that is open as long as the launcher lives."""
-    kernel.die_with_parent()
-    if select.select([alive], [], [], 0)[0]:
-        os._exit(1)
-    status = 1
-    try:
-        try:
-            services = _services()
-            _enter_namespaces()
-        except OSError as error:
-            channel.send(PrivilegeError(f"the kernel does not let us make the lab: {error}", fix=_how_to_allow(error)))
-        else:
-            channel.send(None)
-            Sandbox(channel, services).serve()
-    except ChannelClosedError:
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(status)
-
-
-def _services() -> tuple[Path, ...]:
-    """Sockets with a path in the network namespace that we are in, see unix(7)."""
-    lines = Path("/proc/self/net/unix").read_bytes().splitlines()
-    paths = (Path(os.fsdecode(fields[7])) for fields in (line.split(maxsplit=7) for line in lines) if len(fields) == 8)
-    return tuple(sorted({path for path in paths if path.is_absolute()}))
-
-
-def _enter_namespaces() -> None:
-    """Private mounts with a /proc of our own and a writable /etc/hosts; network, IPC and host name of our own."""
-    kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS)
-    kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
-    # The file lives in memory that no path leads to: /proc is only lent as a mount point.
-    kernel.mount("tmpfs", "/proc", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV)
-    Path("/proc/hosts").write_text("127.0.0.1 localhost\n")
-    kernel.mount("/proc/hosts", ETC_HOSTS, "", kernel.MS_BIND)
-    kernel.unmount("/proc")
-    kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
-
-
-def _how_to_allow(error: OSError) -> str:
-    if error.errno == errno.ENOENT:
-        return f"make the file that is missing, as root: touch {ETC_HOSTS}"
-    if error.errno == errno.EINVAL:
-        return "a chroot must be a mount point: before entering it, mount --bind DIR DIR"
-    return "run as root; in a container, give it the right to mount: docker run --privileged"
-
-
 class Sandbox:
-    """What the caller can ask for: every public method but ``serve`` is a request."""
+    """What the caller can ask for (:data:`REQUESTS`), and the loop that does it."""
 
     def __init__(self, channel: Channel, services: tuple[Path, ...]) -> None:
         """``services`` are sockets that others on this machine listen on."""
@@ -124,32 +75,34 @@ class Sandbox:
             for fd in callers.keys() & ready:
                 self._take_call(callers[fd])
             if channel in ready:
-                (name, arguments), files = self._channel.receive()
-                answer = self._answer(name, arguments, files)
+                (name, named), files = self._channel.receive()
+                answer = self._answer(name, named, files)
                 if isinstance(answer, Exception):
                     for fd in files:
                         os.close(fd)
                 self._channel.send(answer)
 
-    def _answer(self, name: str, arguments: tuple[Any, ...], files: list[int]) -> Any:
+    def _answer(self, name: str, named: Mapping[str, Any], files: Sequence[int]) -> Any:
         """The result, or the error, of one request."""
         try:
-            method: Callable[..., Any] = getattr(self, name)
-            return method(*arguments, *([files] if files else []))
+            return REQUESTS.find(self, name, named=named, files=files)()
         except TestbedError as error:
             return error
         except Exception as error:
             return LabError(f"{name}: {error!r}\n{traceback.format_exc()}")
 
-    def lend(self, nodes: Sequence[int], files: list[int]) -> None:
+    @request
+    def lend(self, nodes: Sequence[int], files: Sequence[int]) -> None:
         """Network namespaces that somebody else has made, for these nodes of the network that is built next."""
         self._lent |= dict(zip(nodes, files, strict=True))
 
+    @request
     def share(self, work: str, copies: Sequence[str]) -> None:
         """From the next :meth:`up` on, workers read what is in ``work``, write to the folder there that has
         their node's name, and have copies on write of the others."""
         self._work, self._copies = Path(work), tuple(map(Path, copies))
 
+    @request
     def up(self, blueprint: Blueprint) -> dict[str, Any]:
         """Build and read back; what was read is returned summarised."""
         self.down()
@@ -167,18 +120,22 @@ class Sandbox:
             self.down()
             raise
 
+    @request
     def verify(self) -> dict[str, Any]:
         """Read the network back again and compare it with what was asked for."""
         return readback.verify(self._up(), self._impairing())
 
+    @request
     def spot_check(self) -> Reading:
         """Read some of the shapers back in mid-run. Requests are served one by one, so no change is half done."""
         return readback.spot_check(self._up(), self._impairing())
 
+    @request
     def said(self, chosen: readback.Sample) -> dict[int, Said]:
         """What the kernel says about some nodes, for another decoder than ours."""
         return readback.said(self._up(), chosen)
 
+    @request
     def impair(self, wanted: Mapping[int, Impairment], routes: Mapping[int, tuple[StaticRoute, ...]]) -> dict[str, Any]:
         """Impair links from now on; ``routes`` are those of bridges, by the links that are to take a detour there. What
         the description says of it from now on is returned."""
@@ -206,27 +163,33 @@ class Sandbox:
         for directed in routes.keys() - network.blueprint.detours:
             network.detour(directed)
 
+    @request
     def impaired_by(self) -> dict[str, Any]:
         """How links are impaired, and how exactly so far."""
         return self._impairing().report()
 
+    @request
     def way(self) -> str | None:
         """How links can be impaired here: by netem, or by the delay line, or not at all."""
         return capabilities.way()
 
+    @request
     def plan_patch(self, blueprint: Blueprint) -> None:
         """Work out how the network becomes this one, which has other circuits."""
         self._patch = patch.plan(self._up().blueprint, blueprint)
 
+    @request
     def part(self) -> float:
         """Begin to patch as planned: circuits that go are dark; when they were."""
         self._up().send(self._planned().parting)
         return time.monotonic()
 
+    @request
     def reroute(self) -> None:
         """Go on: what can be done while it is dark."""
         self._up().send(self._planned().dark)
 
+    @request
     def join(self) -> float:
         """End it: new circuits carry light, and everything that was changed is read back; when they did."""
         network, planned = self._up(), self._planned()
@@ -242,6 +205,7 @@ class Sandbox:
             raise LabError("no patch is planned", fix="call plan_patch() first")
         return self._patch
 
+    @request
     def down(self) -> None:
         """End all processes and let go of the network."""
         self._processes.kill_all()
@@ -256,16 +220,19 @@ class Sandbox:
             self._network = self._patch = None
             Path(ETC_HOSTS).write_text("127.0.0.1 localhost\n")
 
-    def run(self, node: int, command: Sequence[str], files: list[int]) -> int:
+    @request
+    def run(self, node: int, command: Sequence[str], files: Sequence[int]) -> int:
         """Start a command of the caller's own, which sees the machine as the caller does.
 
         ``files`` are standard input, output, error, and the stream for its status."""
         return self._processes.run(self._place(node), command, files[:3], by_stream(files[3]))
 
-    def start(self, node: int, command: Sequence[str], files: list[int]) -> int:
+    @request
+    def start(self, node: int, command: Sequence[str], files: Sequence[int]) -> int:
         """The same of a program that a spec names."""
         return self._processes.run(self._enclosed(node), command, files[:3], by_stream(files[3]))
 
+    @request
     def serve_calls(self, hosts: Sequence[str]) -> None:
         """Let programs that are started from now on start others on these hosts."""
         self._hosts = {node.name: node.index for node in self._up().blueprint.nodes if node.name in set(hosts)}
@@ -281,20 +248,24 @@ class Sandbox:
             raise LabError(f"there is no host {name!r} in this lab")
         self._processes.run(self._enclosed(self._hosts[name]), ["sh", "-c", command], stdio, tell)
 
-    def command_line(self, files: list[int]) -> int:
+    @request
+    def command_line(self, files: Sequence[int]) -> int:
         """Start what the network's builder has for a person at a terminal; files as for :meth:`run`."""
         network = self._up()
         place = Place(network.blueprint.builder, network.home)
         return self._processes.call(place, network.command_line, files[:3], by_stream(files[3]), keep=True)
 
+    @request
     def signal(self, pid: int, number: int) -> None:
         """Signal a command and its children."""
         self._processes.signal(pid, number)
 
+    @request
     def prepare(self) -> None:
         """Import what workers need, so that they start at once."""
         worker_body()
 
+    @request
     def launch(self, workers: Sequence[Launch]) -> None:
         """Fork the workers, or start the programs that run in their place."""
         torch = need_torch(workers)
@@ -303,11 +274,13 @@ class Sandbox:
         for worker, place in zip(workers, places, strict=True):
             self._processes.launch(worker, place, run_program if worker.program else worker_body(torch=torch))
 
+    @request
     def namespaces(self) -> dict[str, int]:
         """By node, the descriptor of this process that holds its network namespace."""
         network = self._up()
         return {node.name: network.namespaces[node.index] for node in network.blueprint.nodes}
 
+    @request
     def exits(self) -> list[Exit]:
         """Workers that ended since the last call. Raises LabError if what delays their packets has ended."""
         if self._way is not None:
@@ -315,43 +288,53 @@ class Sandbox:
         self._processes.reap()
         return self._processes.exits()
 
+    @request
     def stopped(self) -> list[str]:
         """Workers that do not run."""
         return self._processes.stopped()
 
+    @request
     def kill(self) -> None:
         """End every worker."""
         for node in self._processes.kill_workers():
             self._enclosures.pop(node).close()
 
+    @request
     def signal_node(self, name: str, number: int) -> None:
         """Signal everything that was started on a node."""
         self._processes.signal_node(name, number)
 
+    @request
     def signal_worker(self, name: str, number: int) -> None:
         """Signal one worker."""
         self._processes.signal_worker(name, number)
 
+    @request
     def adjust(self, changes: Sequence[LinkChange]) -> None:
         """Change links that are in use."""
         adjust(self._up(), changes)
 
+    @request
     def counters(self) -> list[Counters]:
         """Per directed link."""
         return readback.counters(self._up(), self._impairing())
 
+    @request
     def memory_bytes(self) -> int:
         """Proportional set sizes of all processes, added up."""
         return processes.memory_bytes()
 
+    @request
     def congestion_controls(self) -> list[str]:
         """What a worker may choose."""
         return capabilities.congestion_controls()
 
+    @request
     def has_qdisc(self, kind: str) -> bool:
         """Whether the kernel can shape or delay so."""
         return capabilities.has_qdisc(kind)
 
+    @request
     def try_enclosure(self) -> None:
         """Raises LabError if the kernel does not let workers be kept apart from the machine."""
         namespace = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
@@ -362,6 +345,7 @@ class Sandbox:
         finally:
             os.close(namespace)
 
+    @request
     def require(self, what: str | None) -> None:
         """Raises MissingToolError if the kernel cannot shape links, or not give them ``what``, an impairment's text."""
         capabilities.require_qdisc("htb", "a link's rate")
@@ -392,6 +376,9 @@ class Sandbox:
     def _place(self, node: int) -> Place:
         network = self._up()
         return Place(network.blueprint.nodes[node].name, network.namespaces[node])
+
+
+REQUESTS = Requests(Sandbox, trusted=True)
 
 
 def _builder(blueprint: Blueprint, lent: Mapping[int, int]) -> BuiltNetwork:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from functools import cache
 
-from testbed.lab.base import Launch
+from testbed.lab.programs import Launch
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

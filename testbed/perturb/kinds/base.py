@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -15,10 +16,11 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from testbed.base.groups import Group, Line, Number, kind_of, listed, refuse
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
+from testbed.lab.limits import Limits
 from testbed.perturb import targets
 from testbed.perturb.events import Event, Helper
 from testbed.perturb.moments import START, Moment, When
-from topologies.addressing import Addresses
+from topologies.addressing import Addresses, plan
 from topologies.model import Topology
 
 if TYPE_CHECKING:
@@ -42,17 +44,24 @@ class Context:
     Attributes:
         scale: the workload's, which divides rates.
         links: what links are beyond their rate and delay, for an event that ends to put back.
-        number: of the perturbation in its trial.
+        limits: of the lab, for the rates that it can have.
+        seed: of all that happens by chance; each perturbation has numbers of its own.
         processes: the node of each process of the trial, by the process's name.
+        number: of the perturbation in its trial.
     """
 
     topology: Topology
-    addresses: Addresses
     scale: float
     links: LinkSettings
+    limits: Limits
     seed: int
-    number: int
     processes: Mapping[str, int]
+    number: int = 0
+
+    @cached_property
+    def addresses(self) -> Addresses:
+        """Those of the topology's ports."""
+        return plan(self.topology)
 
     def random(self) -> np.random.Generator:
         """Random numbers of this perturbation's own, so that adding another one leaves them as they were."""

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from testbed.base.errors import SpecError
 from testbed.base.groups import Rate, Share, refuse
 from testbed.base.units import rate_text
-from testbed.lab.base import LinkChange, check_rate
+from testbed.lab.base import LinkChange
 from testbed.perturb import targets
 from testbed.perturb.events import Event
 from testbed.perturb.kinds.base import Context, OfLinks, Timed
@@ -39,7 +39,8 @@ class Step(Timed, OfLinks):
         links = self.directed(topology)
         wanted = {link: self._wanted_bps(topology, link, context.scale) for link in links}
         for link, rate_bps in wanted.items():
-            _check(topology, link, rate_bps)
+            context.limits.check_rate(rate_bps)
+            _check_own(topology, link, rate_bps)
         rates = " or ".join(sorted({rate_text(rate_bps) for rate_bps in wanted.values()}))
         changes = [LinkChange(link, rate_bps=rate_bps) for link, rate_bps in wanted.items()]
         back = [LinkChange(link, rate_bps=targets.rate_bps(topology, link)) for link in links]
@@ -49,9 +50,8 @@ class Step(Timed, OfLinks):
         return round(self.rate_bps / scale if self.rate_bps else (self.share or 1) * targets.rate_bps(topology, link))
 
 
-def _check(topology: Topology, link: int, rate_bps: int) -> None:
+def _check_own(topology: Topology, link: int, rate_bps: int) -> None:
     own_bps = targets.rate_bps(topology, link)
-    check_rate(rate_bps)
     if rate_bps > own_bps:
         raise SpecError(
             f"{targets.label(topology, link)} has {rate_text(own_bps)} and cannot rise to {rate_text(rate_bps)}",

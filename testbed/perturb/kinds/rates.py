@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from testbed.base.groups import Number, Share, Time, refuse
-from testbed.lab.base import LinkChange, check_rate
+from testbed.lab.base import LinkChange
 from testbed.perturb import targets
 from testbed.perturb.events import Event
 from testbed.perturb.kinds.base import Context, OfLinks
@@ -41,7 +41,7 @@ class Rates(OfLinks):
     def events(self, context: Context) -> Iterator[Event]:
         links = self.directed(context.topology)
         for link in links:
-            check_rate(targets.rate_bps(context.topology, link) * min(self.shares))
+            context.limits.check_rate(targets.rate_bps(context.topology, link) * min(self.shares))
         return self._drawn(links, context.topology, context.random())
 
     def _drawn(self, links: Sequence[int], topology: Topology, random: np.random.Generator) -> Iterator[Event]:

@@ -12,7 +12,8 @@ import pytest
 from testbed.base.errors import LabError
 from testbed.evidence import spot_checks
 from testbed.evidence.spot_checks import LEAST_COUNT, LEAST_S, MOST_S, SPREAD, Made, Readings, SpotChecks, mean_s
-from testbed.lab.base import LinkChange, LinkSettings, Reading
+from testbed.lab.base import LinkChange, LinkSettings
+from testbed.lab.measurements import Reading
 from testbed.lab.netns import NetnsLab
 from tests.patience import PATIENCE_S, until
 from topologies.build import build

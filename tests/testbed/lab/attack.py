@@ -21,8 +21,9 @@ from typing import Any
 
 from testbed.files.removal import remove
 from testbed.files.writing import opened_folder
-from testbed.lab.base import Lab, Launch, LinkSettings, Program
+from testbed.lab.base import Lab, LinkSettings
 from testbed.lab.netns import NetnsLab
+from testbed.lab.programs import Launch, Program
 from topologies.build import build
 
 HOSTILE = Path(__file__).with_name("hostile.py")

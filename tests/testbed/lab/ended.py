@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from testbed.lab.base import Exit, Lab
+from testbed.lab.base import Lab
+from testbed.lab.programs import Exit
 from tests.patience import until
 
 

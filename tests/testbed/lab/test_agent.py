@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import PrivilegeError
-from testbed.lab.base import Exit, Launch, LinkSettings, Program
+from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
+from testbed.lab.programs import Exit, Launch, Program
 from topologies.build import build
 
 from .ended import ended

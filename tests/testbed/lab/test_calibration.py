@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from testbed.evidence.calibration import differs, measure, plan_of
-from testbed.lab.base import Burst, LinkChange, LinkSettings, Way
+from testbed.lab.base import LinkChange, LinkSettings
+from testbed.lab.measurements import Burst, Way
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.calibration import PINGS, TOGETHER_BPS, batches
 from tests.patience import until

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab.base import LinkSettings, Program
+from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab, calls
 from testbed.lab.netns.calls import NUMBER, Calls, take
+from testbed.lab.programs import Program
 from tests.patience import PATIENCE_S, until
 from topologies.build import build
 

@@ -93,11 +93,13 @@ def test_an_inventory_is_for_a_lab_that_takes_one() -> None:
         opener("baremetal")()
 
 
+PAGE = ROOT / "docs" / "extend" / "lab.md"
+
+
 @pytest.fixture
 def example(tmp_path: Path) -> Path:
     """The example of the page about labs, installed as far as entry points go."""
-    page = (ROOT / "docs" / "extend" / "lab.md").read_text()
-    files = dict(re.findall(r"^`(\S+)`:\n\n```\w+\n(.*?)```", page, re.M | re.S))
+    files = dict(re.findall(r"^`(\S+)`:\n\n```\w+\n(.*?)```", PAGE.read_text(), re.M | re.S))
     assert list(files) == ["patient/place.py", "patient/lab.py", "pyproject.toml"]
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -133,6 +135,18 @@ def test_a_lab_of_another_package_is_planned(example: Path) -> None:
     assert done.stderr == "error: spec.yaml: patient: 120 s is too long to wait\n  fix: give a minute at most\n"
     done = _python(example, "-m", "testbed", "plan", str(example / "spec.yaml"), "--backend", "pateint")
     assert "'pateint' is not one of: netns, mininet, docker, baremetal, patient" in done.stderr
+
+
+def test_a_lab_of_another_package_has_limits_of_its_own(example: Path) -> None:
+    (limits,) = re.findall(r"```python\n(from testbed.lab.limits.*?)```", PAGE.read_text(), re.S)
+    with (example / "patient/place.py").open("a") as place:
+        place.write(limits)
+    (example / "spec.yaml").write_text(SPEC)
+    planned = ("-m", "testbed", "plan", str(example / "spec.yaml"), "--set")
+    done = _python(example, *planned, "perturb=[{kind: rate, share: 0.1 %}]")
+    assert "200 kbit/s cannot be emulated; the patient shaper does 1 Mbit/s to 1 Gbit/s" in done.stderr
+    done = _python(example, *planned, "links.rate=2 Gbit/s")
+    assert "2 Gbit/s cannot be emulated; the patient shaper does 1 Mbit/s to 1 Gbit/s" in done.stderr
 
 
 @pytest.mark.lab

@@ -16,8 +16,10 @@ import pytest
 
 from testbed.base.errors import LabError, MissingToolError, PrivilegeError, SpecError
 from testbed.base.process_names import file_name
-from testbed.lab.base import Burst, Lab, Launch, LinkChange, LinkSettings, Program, Way
+from testbed.lab.base import Lab, LinkChange, LinkSettings
 from testbed.lab.choice import opener
+from testbed.lab.measurements import Burst, Way
+from testbed.lab.programs import Launch, Program
 from tests.patience import PATIENCE_S, until
 from topologies.addressing import plan
 from topologies.build import build
@@ -336,7 +338,8 @@ OWNER = """\
 import sys, time
 from itertools import permutations
 from pathlib import Path
-from testbed.lab.base import Launch, LinkSettings, Program
+from testbed.lab.programs import Launch, Program
+from testbed.lab.base import LinkSettings
 from testbed.lab.baremetal.lab import BaremetalLab
 from testbed.lab.choice import opener
 from topologies.build import build

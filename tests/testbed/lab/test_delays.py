@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import LabError, MissingToolError, SpecError
-from testbed.lab.base import Counters, Impairment, LinkSettings, Way
+from testbed.lab.base import Impairment, LinkSettings
+from testbed.lab.measurements import Counters, Way
 from testbed.lab.netns import NetnsLab, capabilities, impairing
 from testbed.lab.netns.impairing import DELAY_LINE
 from tests.patience import until

@@ -17,12 +17,13 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import LabError, MissingToolError
-from testbed.lab.base import Exit, Launch, LinkChange, LinkSettings, Program
+from testbed.lab.base import LinkChange, LinkSettings
 from testbed.lab.docker import daemon, image
 from testbed.lab.docker import lab as lab_module
 from testbed.lab.docker.daemon import Daemon, Marked
 from testbed.lab.docker.lab import AGENT, DockerLab
 from testbed.lab.docker.limits import Containers
+from testbed.lab.programs import Exit, Launch, Program
 from tests.patience import until
 from topologies.build import build
 from topologies.model import Topology

@@ -18,16 +18,18 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import LabError, MissingToolError, SpecError, TestbedError
-from testbed.lab.base import Program
 from testbed.lab.docker import daemon, image, inside, limits, listener
 from testbed.lab.docker import lab as lab_module
+from testbed.lab.docker.container import Container, check_limits
+from testbed.lab.docker.container_settings import names
 from testbed.lab.docker.daemon import Daemon, Owner
-from testbed.lab.docker.lab import _names, check_limits, for_all
+from testbed.lab.docker.lab import for_all
 from testbed.lab.docker.limits import Containers
 from testbed.lab.docker.listener import Listener
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns.attached import Attached, Files
 from testbed.lab.netns.processes import STATUS
+from testbed.lab.programs import Program
 from tests.patience import until
 
 from ..conftest import SPEC, Called, testbed
@@ -88,7 +90,7 @@ def test_a_limit_that_the_kernel_does_not_have_is_found(
     ours, theirs = socket.socketpair()
     with ours, theirs:
         said = {"python": "python3", "cpus": cpus, "memory_bytes": memory_bytes}
-        container = lab_module.Container("h1", Wire(ours), os.dup(0), said)
+        container = Container("h1", Wire(ours), os.dup(0), said)
         if problem is None:
             check_limits(container, Containers())
         else:
@@ -127,7 +129,7 @@ def test_what_containers_read_is_mounted_once() -> None:
 
 def test_names_of_hosts_are_taken_from_the_hosts_file() -> None:
     text = "127.0.0.1 localhost\n10.0.0.1 h0 h0-eth0\n10.0.0.2 h1 h1-eth0\n"
-    assert _names(text) == {"h0": "10.0.0.1", "h0-eth0": "10.0.0.1", "h1": "10.0.0.2", "h1-eth0": "10.0.0.2"}
+    assert names(text) == {"h0": "10.0.0.1", "h0-eth0": "10.0.0.1", "h1": "10.0.0.2", "h1-eth0": "10.0.0.2"}
 
 
 def test_messages_keep_apart_and_carry_files() -> None:
@@ -283,7 +285,7 @@ def test_a_command_on_another_host_is_for_trials_that_need_it(listens: Listener)
 def test_a_container_that_answers_oddly_is_named() -> None:
     for odd in ([1], {"x": 1}, {"result": "12"}, {"result": True}):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        container = lab_module.Container("h1", Wire(ours), -1, ARRIVAL)
+        container = Container("h1", Wire(ours), -1, ARRIVAL)
         its = Wire(theirs)
         its.send(odd)
         with pytest.raises(LabError, match="the container of h1 answered"):

@@ -14,8 +14,8 @@ import pytest
 
 from testbed.base.errors import LabError
 from testbed.lab.base import LinkSettings
-from testbed.lab.netns import NetnsLab
-from testbed.lab.netns import lab as lab_module
+from testbed.lab.netns import NetnsLab, sandbox_process
+from testbed.lab.netns.sandbox import Sandbox
 from tests.patience import until
 from topologies.build import build
 
@@ -78,7 +78,7 @@ def test_a_lab_whose_process_stands_still_is_given_up() -> None:
         sandbox = sandbox_pid(lab)
         os.kill(sandbox, signal.SIGSTOP)
         with pytest.raises(LabError, match=r"did not answer for 0\.5 s, and was ended"):
-            lab._ask("counters", timeout_s=0.5)
+            lab._sandbox.ask(Sandbox.counters(), timeout_s=0.5)
         with pytest.raises(LabError):
             lab.counters()
     until(lambda: not Path(f"/proc/{sandbox}").exists())
@@ -88,7 +88,7 @@ def test_a_lab_whose_process_stands_still_is_given_up() -> None:
 def test_a_launcher_that_stands_still_does_not_hold_up_the_end(
     also_the_sandbox: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lab_module, "STOP_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(sandbox_process, "STOP_TIMEOUT_S", 0.5)
     began_s = time.monotonic()
     with NetnsLab() as lab:
         lab.up(build("star(hosts=2)", rate_bps=10**8), LinkSettings(), [])

@@ -16,8 +16,11 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import LabError
-from testbed.lab.base import Launch, LinkChange, LinkSettings, Program
+from testbed.lab.base import LinkChange, LinkSettings
 from testbed.lab.netns import NetnsLab
+from testbed.lab.netns.sandbox import Sandbox
+from testbed.lab.programs import Launch, Program
+from testbed.lab.requests import Call
 from tests.patience import until
 from topologies.build import build
 from topologies.model import Topology
@@ -349,3 +352,9 @@ def test_nothing_of_the_machine_changes(lab: NetnsLab) -> None:
     up(lab, "bcube(n=3,k=2)")
     assert "h8" in lab.execute(0, ["cat", "/etc/hosts"], 5).stdout
     assert (socket.if_nameindex(), Path("/proc/self/mountinfo").read_text(), Path("/etc/hosts").read_text()) == before
+
+
+def test_what_cannot_be_asked_of_the_sandbox_is_named_and_ends_nothing(lab: NetnsLab) -> None:
+    with pytest.raises(LabError, match="there is no request 'serve'"):
+        lab._sandbox.ask(Call("serve", {}))
+    assert lab._sandbox.ask(Sandbox.has_qdisc("htb")) is True

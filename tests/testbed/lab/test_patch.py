@@ -11,7 +11,8 @@ from itertools import pairwise, permutations
 import pytest
 
 from testbed.base.errors import LabError, TopologyError
-from testbed.lab.base import Counters, LinkSettings
+from testbed.lab.base import LinkSettings
+from testbed.lab.measurements import Counters
 from testbed.lab.netns import NetnsLab
 from topologies.addressing import plan
 from topologies.build import build

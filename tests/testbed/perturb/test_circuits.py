@@ -13,10 +13,13 @@ import pytest
 from pydantic import ValidationError
 
 from testbed.base.errors import SpecError
-from testbed.lab.base import Launch, LinkSettings, Program
+from testbed.lab.base import LinkSettings
+from testbed.lab.limits import HTB
 from testbed.lab.netns import NetnsLab
+from testbed.lab.programs import Launch, Program
 from testbed.perturb.circuits import State, moved_cost
 from testbed.perturb.conductor import Conductor
+from testbed.perturb.kinds.base import Context
 from testbed.perturb.kinds.circuits import Circuits
 from testbed.perturb.patching import Patching
 from testbed.perturb.schedule import schedule
@@ -41,6 +44,10 @@ def circuits(**keys: Any) -> Circuits:
     return Circuits.model_validate({"kind": "circuits", **keys})
 
 
+def context(topology: Topology) -> Context:
+    return Context(topology, 1.0, LinkSettings(), HTB, 1, {})
+
+
 def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path) -> None:
     topology, lab = panels(), FakeLab()
     moves = [
@@ -50,7 +57,7 @@ def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path)
     ]
     with (
         Patching(lab, topology) as patching,
-        Conductor(schedule(moves, topology, 1, 1.0, LinkSettings(), {}), lab, {}, tmp_path, patching) as conductor,
+        Conductor(schedule(moves, context(topology)), lab, {}, tmp_path, patching) as conductor,
     ):
         conductor.begin()
         until(lambda: [record.done_s is None for record in conductor.records] == [False] * 3)
@@ -167,7 +174,7 @@ def test_a_group_that_says_too_much_or_too_little(keys: dict[str, Any], problem:
 def test_moves_need_panels_and_flips_need_look_ahead(read: Callable[..., list[Any]]) -> None:
     (move,) = read({"kind": "circuits", "rings": [1]})
     with pytest.raises(SpecError, match=r"star\(hosts=3\) has no patch panels"):
-        schedule([move], build("star(hosts=3)", rate_bps=10**8), 1, 1.0, LinkSettings(), {})
+        schedule([move], context(build("star(hosts=3)", rate_bps=10**8)))
     with pytest.raises(SpecError, match="these patch panels have no look-ahead ports"):
         circuits(flip="all").moved(panels("servers=6,degree=2"))
     with pytest.raises(SpecError, match="has no node 'h9'"):

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 
 import pytest
 
 from testbed.base.errors import SpecError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
+from testbed.lab.limits import HTB, Limits
 from testbed.perturb.events import START_SIGNAL, STOP_SIGNAL, Event
+from testbed.perturb.kinds.base import Context
 from testbed.perturb.schedule import schedule
 from testbed.perturb.targets import links
 from topologies.build import build
+from topologies.model import Topology
 
+PLAIN = LinkSettings()
 STAR = build("star(hosts=4)", rate_bps=10**8)
 PROCESSES = {"h0": 0, "h1": 1, "h1.daemon": 1, "a/h1": 1, "h2": 2}
 OUT, IN = links(STAR, ["h0"], "out")[0], links(STAR, ["h0"], "in")[0]
 
 
+def context(
+    topology: Topology = STAR, scale: float = 1.0, links: LinkSettings = PLAIN, limits: Limits = HTB
+) -> Context:
+    return Context(topology, scale, links, limits, 1, PROCESSES)
+
+
 def events(perturbations, most: int = 100, scale: float = 1.0) -> list[Event]:
-    return [
-        event
-        for stream in schedule(perturbations, STAR, 1, scale, LinkSettings(), PROCESSES).streams
-        for event in islice(stream, most)
-    ]
+    return [event for stream in schedule(perturbations, context(scale=scale)).streams for event in islice(stream, most)]
 
 
 def test_a_step_in_rate_and_back(read) -> None:
@@ -72,7 +79,7 @@ def test_an_impaired_link_gets_back_what_it_had(read) -> None:
     given = {"kind": "impair", "links": "h0", "direction": "out", "delay": "5 ms", "loss": "1 %", "until": "2 s"}
     own = LinkSettings(jitter_s=0.001)
     star = build("star(hosts=4)", rate_bps=10**8, delay_s=0.002)
-    begin, end = schedule(read(given), star, 1, 1.0, own, PROCESSES).streams[0]
+    begin, end = schedule(read(given), context(star, links=own)).streams[0]
     assert begin.impairments == {OUT: Impairment(0.005, loss=0.01)}
     assert end.impairments == {OUT: Impairment(0.002, 0.001)}
     assert "delay 5 ms, loss 1 %" in begin.what
@@ -95,7 +102,7 @@ def test_one_process_is_killed_or_stands_still_and_its_node_does_not(read) -> No
 def test_hogs_and_flows_wait_as_helpers_until_they_are_wanted(read) -> None:
     flow = {"kind": "background", "from": "h0", "to": "h2", "flows": 3, "rate": "10 Mbit/s", "until": "3 s"}
     hog = {"kind": "hog", "hosts": ["h0", "h1"], "cores": 2}
-    found = schedule(read(flow, hog), STAR, 1, 10, LinkSettings(), {})
+    found = schedule(read(flow, hog), context(scale=10))
     sink, source, *hogs = found.helpers
     assert (sink.node, source.node, source.arguments[-2:]) == (2, 0, ("3", "1000000"))
     assert [one.tells_sent for one in found.helpers] == [False, True, *4 * [False]]
@@ -125,3 +132,11 @@ def test_what_cannot_be(read, given: dict, problem: str) -> None:
     with pytest.raises(SpecError) as caught:
         events(read(given))
     assert problem in caught.value.problem
+
+
+@pytest.mark.parametrize("given", [{"kind": "rate", "share": "0.001 %"}, {"kind": "rates", "shares": {"0.001 %": 1}}])
+def test_rates_are_those_that_the_lab_can_have(read, given: dict) -> None:
+    own = Limits("a lab of one's own", slowest_bps=1_000, fastest_bps=10**9, most_hosts=4, most_links=4)
+    assert next(schedule(read(given), context(limits=own)).streams[0]).links[0].rate_bps == 1_000
+    with pytest.raises(SpecError, match="1 kbit/s cannot be emulated; a lab of one's own does 2 kbit/s to 1 Gbit/s"):
+        schedule(read(given), context(limits=replace(own, slowest_bps=2_000)))

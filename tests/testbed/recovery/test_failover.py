@@ -23,7 +23,7 @@ import pytest
 from testbed.base.errors import NeighbourError, WorkerError
 from testbed.experiment.expand import trials
 from testbed.files.foreign import UnfitError
-from testbed.lab.base import Exit, Launch
+from testbed.lab.programs import Exit, Launch
 from testbed.recovery import deaths, failover, phases
 from testbed.recovery.deaths import Course
 from testbed.recovery.failover import Coordinator

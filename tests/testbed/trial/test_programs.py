@@ -14,7 +14,8 @@ from testbed.evidence.calibration import Calibrated
 from testbed.evidence.spot_checks import Made, Readings
 from testbed.experiment.expand import trials
 from testbed.experiment.planning import plan, text
-from testbed.lab.base import Counters, Exit
+from testbed.lab.measurements import Counters
+from testbed.lab.programs import Exit
 from testbed.machine.monitor import CpuLog
 from testbed.spec import read
 from testbed.trial import programs

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import TrialError, TrialTimeoutError, WorkerError
-from testbed.lab.base import Exit, Launch
+from testbed.lab.programs import Exit, Launch
 from testbed.trial import supervise
 from testbed.trial.files import Files
 

@@ -17,6 +17,7 @@ from testbed.lab.baremetal import answers
 from testbed.lab.baremetal import fleet as fleets
 from testbed.lab.baremetal.connection import LONGEST_LINE_BYTES, Connection, Lost
 from testbed.lab.baremetal.fleet import MOST_EVENTS, Fleet
+from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.lab.baremetal.inventory import Host
 from testbed.lab.baremetal.playbook import PLAYBOOKS
 from testbed.trial import supervise
@@ -73,24 +74,24 @@ def test_what_no_agent_says_ends_the_connection_with_the_hosts_name(connect: Con
     script, said = ODD[name]
     connection = connect(f"read line; {script}")
     with pytest.raises(LabError) as caught:
-        connection.ask("hello", PATIENCE_S)
+        connection.ask(HostRequests.hello(), PATIENCE_S)
     assert caught.value.problem.startswith("node1: ")
     assert said in caught.value.problem
     assert caught.value.fix
     until(lambda: connection.lost is not None)
     with pytest.raises(LabError, match="node1: "):
-        connection.ask("time")
+        connection.ask(HostRequests.time())
 
 
 def test_a_greeting_is_passed_over_though_its_line_does_not_end(connect: Connect) -> None:
     connection = connect(f"printf 'welcome \\377\\000\\nand '; read line; echo; echo '{HELLO}'")
-    assert connection.ask("hello", PATIENCE_S)["pid"] == 7
+    assert connection.ask(HostRequests.hello(), PATIENCE_S)["pid"] == 7
 
 
 def test_what_a_host_says_moves_no_cursor(connect: Connect) -> None:
     connection = connect('read line; printf \'{"id": 0, "problem": "a\\\\u001b[2Jb", "fix": null}\\n\'')
     with pytest.raises(LabError) as caught:
-        connection.ask("hello", PATIENCE_S)
+        connection.ask(HostRequests.hello(), PATIENCE_S)
     assert caught.value.problem == "node1: a\\x1b[2Jb"
 
 

@@ -1,0 +1,137 @@
+"""The machines of an inventory while a lab is open: looked at and shaped by playbooks, and the connections to their
+agents."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from testbed.base.errors import HostError, LabError
+from testbed.lab.baremetal import answers
+from testbed.lab.baremetal import inventory as inventories
+from testbed.lab.baremetal.answers import Event
+from testbed.lab.baremetal.bundle import bundle
+from testbed.lab.baremetal.connection import Connection, Lost, end_shared, ssh
+from testbed.lab.baremetal.host_requests import HostRequests
+from testbed.lab.baremetal.inventory import Host
+from testbed.lab.baremetal.playbook import Played, Tell, play
+
+LOOK = "Look at the host"
+
+
+class Machines:
+    """Those of an inventory that can be reached.
+
+    Args:
+        on_event: as of :class:`Connection`.
+        allow_missing: leave out hosts that cannot be reached, rather than refuse.
+
+    Attributes:
+        inventory: without those that are left out.
+        facts: what each is like, by name.
+        owner: what marks on a host that it is ours.
+        token: which tells us from other owners in the names of folders.
+
+    Raises:
+        SpecError: the inventory makes no sense.
+        HostError: a host cannot be used, is not prepared, or cannot be reached.
+        MissingToolError: Ansible or its playbooks are not installed.
+    """
+
+    def __init__(
+        self,
+        inventory: Path,
+        tell: Tell,
+        on_event: Callable[[Connection, Event | Lost], None],
+        *,
+        allow_missing: bool,
+    ) -> None:
+        self.inventory = inventories.load(inventory)
+        self._tell, self._on_event = tell, on_event
+        self.token = secrets.token_hex(4)
+        self.owner = f"{getpass.getuser()}@{socket.gethostname()}, process {os.getpid()}, {self.token}"
+        self._control = Path(tempfile.mkdtemp(prefix="tb-"))  # short: a unix socket's path has 108 characters at most
+        self._connections: dict[str, Connection] = {}
+        try:
+            self._digest, _ = bundle(self._control)
+            self.facts = self._look(allow_missing)
+        except BaseException:
+            self.close()
+            raise
+
+    def _look(self, allow_missing: bool) -> dict[str, Any]:
+        """What the hosts are like; leaves out those that cannot be reached, if that is allowed."""
+        found = play("run", self.inventory, {"testbed_digest": self._digest}, self._control, self._tell)
+        found.require([host.name for host in self.inventory.hosts], allow_missing=allow_missing)
+        for name, why in found.unreachable.items():
+            self._tell(f"run: {name} is left out: {answers.plain(why.strip())}")
+        self.inventory = self.inventory.without(list(found.unreachable))
+        return {host.name: _facts(host, found) for host in self.inventory.hosts}
+
+    def macs(self) -> dict[str, dict[str, str]]:
+        """By host and NIC, its MAC address."""
+        return {name: {nic: one["mac"] for nic, one in fact["nics"].items()} for name, fact in self.facts.items()}
+
+    def shape(self, plans: Mapping[str, Any]) -> None:
+        """Have the playbook shape hosts, each by its plan (:func:`testbed.lab.baremetal.network.plain`).
+
+        Raises:
+            HostError: it could not.
+        """
+        variables = {"testbed_digest": self._digest, "testbed_plans": plans}
+        play("shape", self.inventory, variables, self._control, self._tell, limit=list(plans)).require(list(plans))
+
+    def connect(self, host: Host) -> Connection:
+        """To its agent, which is begun if there is none."""
+        known = self._connections.get(host.name)
+        if known is not None and known.lost is None:
+            return known
+        if known is not None:
+            known.close()
+        work, code = f"{host.home}/work/{self.token}", f"{host.home}/code-{self._digest}"
+        made = self._connections[host.name] = Connection(host, code, work, self.owner, self._control, self._on_event)
+        return made
+
+    def ssh(self, host: Host) -> list[str]:
+        """The command that reaches a host."""
+        return ssh(host, self._control)
+
+    def undo(self) -> None:
+        """Have all agents undo the shaping. Raises LabError: one could not."""
+        problems = []
+        for connection in self._connections.values():
+            if connection.lost is None:
+                try:
+                    connection.ask(HostRequests.undo())
+                except LabError as error:
+                    problems.append(error)
+        if problems:
+            raise problems[0]
+
+    def close(self) -> None:
+        """End all connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        if self._control.exists():
+            end_shared(self.inventory.hosts, self._control)
+            shutil.rmtree(self._control, ignore_errors=True)
+
+
+def _facts(host: Host, found: Played) -> dict[str, Any]:
+    """What a host is like.
+
+    Raises:
+        HostError: what it says of itself cannot be.
+    """
+    try:
+        return answers.facts(found.answers[host.name].get(LOOK, {}), [nic.name for nic in host.nics])
+    except HostError as error:
+        raise HostError(f"{host.name}: {error.problem}", fix=error.fix) from None

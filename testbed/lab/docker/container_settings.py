@@ -1,0 +1,106 @@
+"""What Docker is told of a host's container: what it runs, what it may use, and what of this machine it sees."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.lab.docker import image
+from testbed.lab.docker.agent import CONTROL
+from testbed.lab.docker.daemon import labels
+from testbed.lab.docker.limits import Containers
+from testbed.lab.netns.mounts import mounted
+from testbed.lab.netns.sandbox_process import HUGE_PAGES
+
+if TYPE_CHECKING:
+    from docker.types import Mount
+
+MOST_PROCESSES = 4096
+"""On one host, threads included: more than any training script has, and few enough that a mistake ends there."""
+DROPPED = ("AUDIT_WRITE", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETPCAP", "SYS_CHROOT")
+"""What Docker gives every container, and no host needs."""
+
+
+@dataclass(frozen=True)
+class ContainerSettings:
+    """Of the containers of a lab, as Docker's API takes them.
+
+    Attributes:
+        lab_id: what marks the lab's containers.
+        asked: what each of them may use.
+        work: the folder of the trial, which they may read.
+        reads: other folders that they may read.
+    """
+
+    lab_id: str
+    asked: Containers
+    work: Path | None
+    reads: tuple[Path, ...]
+
+    @property
+    def command(self) -> list[str]:
+        """What a container's first process is, without its arguments."""
+        return [image.python() if self.asked.image is None else "python3", "-P", "-m", image.INSIDE]
+
+    def own(self, name: str) -> dict[str, Any]:
+        """What is one container's own, as in Docker's API."""
+        own = image.environment() if self.asked.image is None else {}
+        return {
+            "entrypoint": [*self.command, CONTROL, name],
+            "command": [],
+            "hostname": name,
+            "environment": {**HUGE_PAGES, **own},
+            "labels": labels(self.lab_id, name),
+            "stop_signal": "SIGKILL",  # the kernel keeps others from a container's first process
+            "working_dir": str(Path.cwd()),  # so that relative paths mean the same
+        }
+
+    def of_machine(self, name: str, socket: str, hosts_file: str) -> dict[str, Any]:
+        """No network, no privileges, limits, and what of this machine a container sees."""
+        return {
+            "network_mode": "none",
+            "cap_drop": list(DROPPED),
+            "security_opt": ["no-new-privileges"],
+            "nano_cpus": round(self.asked.cpus * 1e9),
+            "mem_limit": self.asked.memory_bytes,
+            "memswap_limit": self.asked.memory_bytes,  # no swap beside it
+            "pids_limit": MOST_PROCESSES,
+            "auto_remove": True,
+            "extra_hosts": names(hosts_file),
+            "mounts": self._mounts(name, socket),
+        }
+
+    def _mounts(self, name: str, socket: str) -> list[Mount]:
+        """What a container sees under the paths that it has here: its own folder of the trial's is all that it can
+        write to. Docker mounts a folder that is within another after that.
+
+        Docker before 25 makes a folder read-only, but not what is mounted below it. So each such mount is named, too.
+        """
+        from docker.types import Mount
+
+        system = image.read_only() if self.asked.image is None else []
+        work = [self.work] if self.work else []
+        reads = {*image.outermost([*system, *self.reads]), *work}
+        reads |= {inner for folder in reads for inner in mounted_below(folder)}
+        own = [folder / name for folder in work if (folder / name).is_dir()]
+        return [
+            Mount(CONTROL, socket, type="bind", read_only=True),
+            *(Mount(str(one), str(one), type="bind", read_only=True) for one in sorted(reads)),
+            *(Mount(str(one), str(one), type="bind") for one in own),
+        ]
+
+
+def mounted_below(folder: Path) -> list[Path]:
+    """Files and folders below ``folder`` that are mounts of their own, and that this user can reach; their paths begin
+    with ``folder``, also where that is a link."""
+    place = folder.resolve()
+    return [folder / one.relative_to(place) for one in mounted() if place in one.parents and os.access(one, os.F_OK)]
+
+
+def names(hosts_file: str) -> dict[str, str]:
+    """Of a hosts file, the address of each name, but for that of the loopback."""
+    lines: Iterable[list[str]] = (line.split() for line in hosts_file.splitlines())
+    return {name: address for address, *names in lines for name in names if not address.startswith("127.")}
