@@ -21,6 +21,8 @@ from pathlib import Path
 import ending
 import numpy as np
 
+from testbed.control.controller import Beside
+from testbed.control.feed import Feed
 from testbed.lab.base import Completed, LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.perturb.conductor import Conductor, Record
@@ -87,8 +89,9 @@ def measure() -> tuple[list[Record], list[tuple[float, int]]]:
         for thread in threads:
             thread.start()
         time.sleep(1.0)  # Python has started, and TCP fills the link
-        with Conductor(schedule(changes(), topology, 1, 1.0, LinkSettings(), {}), lab, {}, Path(folder)) as conductor:
-            conductor.begin()
+        feed, planned = Feed({}), schedule(changes(), topology, 1, 1.0, LinkSettings(), {})
+        with Conductor(planned, lab, Path(folder)) as conductor, Beside(feed, [conductor]):
+            feed.begin()
             time.sleep(EVERY_S * len(RATES_MBPS))
         for thread in threads:
             thread.join()

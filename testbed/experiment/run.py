@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from testbed.capacity.fit import fit
+from testbed.control.registry import of_kind as controllers_of
 from testbed.evidence.referee import Referee
 from testbed.experiment import attempts, provenance
 from testbed.experiment.directory import RunDirectory
@@ -85,6 +86,7 @@ class Experiment:
                 for settings in trial.settings_met:
                     self._lab.require(trial.network.topology, settings)
                 trial.kind.require(trial.network.forest)
+                controllers_of(trial.kind)
             self.directory = directory(len(self._plan.trials))
         except BaseException:
             self._lab.close()

@@ -13,6 +13,8 @@ import pytest
 from pydantic import ValidationError
 
 from testbed.base.errors import SpecError
+from testbed.control.controller import Beside
+from testbed.control.feed import Feed
 from testbed.lab.base import Launch, LinkSettings, Program
 from testbed.lab.netns import NetnsLab
 from testbed.perturb.circuits import State, moved_cost
@@ -42,7 +44,7 @@ def circuits(**keys: Any) -> Circuits:
 
 
 def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path) -> None:
-    topology, lab = panels(), FakeLab()
+    topology, lab, feed = panels(), FakeLab(), Feed({})
     moves = [
         circuits(at="0 s", rings=OTHER, look_ahead=True, reconfiguration="0.1 s"),
         circuits(at="0.02 s", flip="all"),
@@ -50,9 +52,10 @@ def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path)
     ]
     with (
         Patching(lab, topology) as patching,
-        Conductor(schedule(moves, topology, 1, 1.0, LinkSettings(), {}), lab, {}, tmp_path, patching) as conductor,
+        Conductor(schedule(moves, topology, 1, 1.0, LinkSettings(), {}), lab, tmp_path, patching) as conductor,
+        Beside(feed, [conductor, patching]),
     ):
-        conductor.begin()
+        feed.begin()
         until(lambda: [record.done_s is None for record in conductor.records] == [False] * 3)
     assert [record.what for record in conductor.records] == [move.words for move in moves]
     first, second, third = conductor.records
@@ -84,7 +87,7 @@ def test_a_process_asks_and_its_traffic_takes_the_new_circuit(tmp_path: Path) ->
     with NetnsLab() as lab:
         lab.share(tmp_path, [ASK.parent])
         lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
-        with Patching(lab, topology, [samples]) as patching:
+        with Patching(lab, topology) as patching, Beside(Feed({"h0": samples}), [patching]):
             request = json.dumps({"kind": "request", "rings": OTHER})
             program = Program((sys.executable, str(ASK), str(samples), address, request), {}, str(tmp_path))
             lab.launch([Launch("h0", 0, "", str(log), program)])
@@ -107,7 +110,7 @@ def test_a_process_asks_and_its_traffic_takes_the_new_circuit(tmp_path: Path) ->
 )
 def test_a_request_that_cannot_be_is_recorded(tmp_path: Path, line: dict[str, Any], error: str) -> None:
     samples, lab = tmp_path / "h0.jsonl", FakeLab()
-    with Patching(lab, panels(), [samples]) as patching:
+    with Patching(lab, panels()) as patching, Beside(Feed({"h0": samples}), [patching]):
         samples.write_text(json.dumps({"kind": "request", **line}) + "\n" + '{"kind": "requ')
         until(lambda: [record.error for record in patching.records if record.error])
     assert [record.error for record in patching.records] == [error]
