@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from testbed.experiment.provenance import congestion_control
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.attached import Attached, logged
+from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.programs import Exit, Launch
 from testbed.spec import read
 from testbed.trial.execute import execute
@@ -46,16 +48,16 @@ arms: [{topology: star(hosts=4), scheme: ring}]
 
 
 class AsPrograms(NetnsLab):
-    """Starts workers as programs of their own, by ``request`` in enclosures (``start``) or not (``run``)."""
+    """Starts workers as programs of their own, by a ``request`` of the sandbox in enclosures (``start``) or not (``run``)."""
 
-    request = "start"
+    request = staticmethod(Sandbox.start)
 
     def launch(self, workers: Sequence[Launch]) -> None:
         self.running = {}
         for worker in workers:
             with logged(worker.log) as files:
                 words = [sys.executable, "-P", "-m", "workloads.worker", worker.job]
-                self.running[worker] = self._attached(self.request, worker.node, words, files=files)
+                self.running[worker] = self._attached(partial(self.request, worker.node, words), files)
 
     def exits(self) -> list[Exit]:
         ready = select.select(list(self.running.values()), [], [], 0)[0] if self.running else []
@@ -70,7 +72,7 @@ class AsPrograms(NetnsLab):
 
 
 class Without(AsPrograms):
-    request = "run"
+    request = staticmethod(Sandbox.run)
 
 
 def measured(kind: type[NetnsLab], trial: Trial, referee: Referee) -> dict[str, Any]:

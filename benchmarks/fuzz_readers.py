@@ -38,6 +38,7 @@ from analysis.report import text as report_text
 from testbed.base.errors import TestbedError
 from testbed.evidence.referee import read_weights
 from testbed.experiment import stored
+from testbed.files.following import Lines
 from testbed.files.foreign import UnfitError
 from testbed.recovery import failover
 from testbed.trial import supervise
@@ -442,7 +443,7 @@ def _source(path: Path) -> None:
 
 
 def _said(path: Path) -> None:
-    supervise.iterations(path)
+    list(Lines(path, 2**22).said())
     supervise.tail(path)
     supervise.read_checked(path, 2**22)
 

@@ -21,11 +21,14 @@ from pathlib import Path
 import ending
 import numpy as np
 
+from testbed.control.controller import Beside
+from testbed.control.feed import Feed
 from testbed.lab.base import LinkSettings
+from testbed.lab.limits import HTB
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Completed
 from testbed.perturb.conductor import Conductor, Record
-from testbed.perturb.kinds.base import Perturbation
+from testbed.perturb.kinds.base import Context, Perturbation
 from testbed.perturb.kinds.rate import Step
 from testbed.perturb.schedule import schedule
 from topologies.build import build
@@ -88,8 +91,9 @@ def measure() -> tuple[list[Record], list[tuple[float, int]]]:
         for thread in threads:
             thread.start()
         time.sleep(1.0)  # Python has started, and TCP fills the link
-        with Conductor(schedule(changes(), topology, 1, 1.0, LinkSettings(), {}), lab, {}, Path(folder)) as conductor:
-            conductor.begin()
+        feed, planned = Feed({}), schedule(changes(), Context(topology, 1.0, LinkSettings(), HTB, 1, {}))
+        with Conductor(planned, lab, Path(folder)) as conductor, Beside(feed, [conductor]):
+            feed.begin()
             time.sleep(EVERY_S * len(RATES_MBPS))
         for thread in threads:
             thread.join()

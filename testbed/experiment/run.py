@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from testbed.capacity.fit import fit
+from testbed.control.registry import of_kind as controllers_of
 from testbed.evidence.referee import Referee
 from testbed.experiment import attempts, provenance, resume, stored
 from testbed.experiment.directory import RunDirectory
@@ -84,7 +85,9 @@ class Experiment:
             for trial in self._plan.firsts:
                 for settings in trial.network.settings_met:
                     self._lab.require(trial.network.topology, settings)
-                trial.job.kind.require(trial.job.plan)
+                for job in trial.jobs:
+                    job.kind.require(job.plan)
+                    controllers_of(job.kind)
             self.directory = directory(len(self._plan.trials))
         except BaseException:
             self._lab.close()

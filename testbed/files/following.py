@@ -7,16 +7,15 @@ found here: who reads the whole file when the process has ended says what is wro
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from testbed.files import foreign
 
-_Process = TypeVar("_Process", bound=Hashable)
 PIECE_BYTES = 2**22
 MOST_PIECES = 64
-"""Of what is counted at one look: who makes a file of a terabyte, which takes no room, keeps nobody busy with it."""
+"""Of what is read at once at most: who makes a file of a terabyte, which takes no room, keeps nobody busy with it."""
 LONGEST_LINE_BYTES = 2**20
 """Of a line that is of interest while it is written; of a longer one only the end is kept, which is none."""
 
@@ -50,52 +49,21 @@ class Growth:
             yield piece
 
 
-class Feed(Generic[_Process]):
-    """The files in which some processes write JSON lines, by process; a line counts once its end is written."""
+class Lines:
+    """The JSON lines that another process writes to a file; a line counts once its end is written."""
 
-    def __init__(self, files: Mapping[_Process, Path]) -> None:
-        self._followers = {process: _Follower(path) for process, path in files.items()}
-        self._counts = dict.fromkeys(files, 0)
+    def __init__(self, path: Path, most_bytes: int = sys.maxsize) -> None:
+        self._growth, self._rest = Growth(path, most_bytes), b""
 
-    def forget(self, processes: Collection[_Process]) -> None:
-        """These write nothing any more."""
-        self._followers = {process: one for process, one in self._followers.items() if process not in processes}
-
-    def said(self, having: bytes = b"") -> list[dict[str, Any]]:
-        """The objects with a ``kind`` that were written since the last look, in lines that have this text."""
-        return [found for one in self._followers.values() for found in one.said(having)]
-
-    def first_said(self) -> list[dict[str, Any]]:
-        """The same of the first of those that still write."""
-        first = next(iter(self._followers.values()), None)
-        return first.said() if first else []
-
-    def count(self, process: _Process, beginning: bytes) -> int:
-        """How many lines of one of them begin so by now; always asked for the same beginning."""
-        lines = self._followers[process].lines(MOST_PIECES)
-        self._counts[process] += sum(line.startswith(beginning) for line in lines)
-        return self._counts[process]
-
-
-class _Follower:
-    """One of these files."""
-
-    def __init__(self, path: Path) -> None:
-        self._growth, self._rest = Growth(path), b""
-
-    def lines(self, pieces: int = 1) -> Iterator[bytes]:
-        """What has been written since the last look, at most so many pieces of it."""
+    def said(self, pieces: int = 1) -> Iterator[dict[str, Any]]:
+        """The objects with a ``kind`` that were written since the last look, in at most so many pieces of the file."""
         for _ in range(pieces):
             piece = self._growth.new()
             *lines, rest = (self._rest + piece).split(b"\n")
             self._rest = rest[-LONGEST_LINE_BYTES:]
-            yield from lines
+            yield from (found for line in lines if (found := _object(line)) is not None)
             if len(piece) < PIECE_BYTES:
                 return
-
-    def said(self, having: bytes = b"") -> list[dict[str, Any]]:
-        found = (_object(line) for line in self.lines() if having in line)
-        return [one for one in found if one is not None]
 
 
 def _object(line: bytes) -> dict[str, Any] | None:

@@ -1,8 +1,8 @@
 """Carry out a schedule while a trial runs, and record when each event was due, begun and done.
 
-A thread beside the one that waits for the workers. Moments count from the line that rank 0 writes when its first
-iteration begins, and iterations from those that it (once it is killed, the next one) writes at each end; the file is
-looked at every few milliseconds, and only while something depends on it.
+A controller, in the thread beside the one that waits for the workers. Moments count from the line that rank 0 writes
+when its first iteration begins, and iterations from those that it (once it is killed, the next one) writes at each end;
+it is asked every few milliseconds while an event depends on such a line, and otherwise when the next one is due.
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from testbed.base.errors import TestbedError, TrialError, WorkerError
-from testbed.base.repeating import Repeating
+from testbed.control.feed import LOOK_S, Feed
 from testbed.files import foreign
-from testbed.files.following import Feed
-from testbed.files.shape import is_number
 from testbed.lab.base import Lab, LinkChange
 from testbed.lab.programs import Program, Running
 from testbed.perturb.events import Event, Helper, Move
@@ -31,7 +29,6 @@ from testbed.perturb.schedule import Schedule
 if TYPE_CHECKING:
     from testbed.perturb.patching import Patching
 
-LOOK_S = 0.003
 READY = b"ready"
 READY_TIMEOUT_S = 60.0
 LAST_BYTES = 4096
@@ -63,35 +60,8 @@ class Record:
     stops: tuple[str, ...] = ()
 
 
-class Progress:
-    """Follows what the first of the workers writes that has not been killed: when it began, and when each iteration
-    ended."""
-
-    def __init__(self, samples: Mapping[str, Path]) -> None:
-        """``samples`` is each worker's file, by the name of its process."""
-        self._feed = Feed(samples)
-        self.begun_s: float | None = None
-        self._ended_s: dict[int, float] = {}
-
-    def killed(self, processes: Collection[str]) -> None:
-        """These write nothing any more."""
-        self._feed.forget(processes)
-
-    def ended_s(self, iteration: int) -> float | None:
-        """When an iteration ended, or, where the worker took it over from another, when its next one did."""
-        return min((end_s for i, end_s in self._ended_s.items() if i >= iteration), default=None)
-
-    def look(self) -> None:
-        """Take in what has been written since."""
-        for line in self._feed.first_said():
-            if line["kind"] == "begin" and self.begun_s is None and is_number(line.get("time")):
-                self.begun_s = line["time"]
-            elif line["kind"] == "iteration" and is_number(line.get("i")) and is_number(line.get("end")):
-                self._ended_s.setdefault(line["i"], line["end"])
-
-
 class Conductor:
-    """Starts the helpers, then the events; use in ``with``, from before the workers start until they have ended.
+    """Starts the helpers, then the events, as a controller; use in ``with``, around the thread that asks it.
 
     Attributes:
         records: every event that was begun, in order; after the end also those whose moment never came, though they
@@ -100,33 +70,21 @@ class Conductor:
         halted: what it made stand still, in words, with the record of that and when it went on (inf: not yet).
     """
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        lab: Lab,
-        samples: Mapping[str, Path],
-        logs: Path,
-        patching: Patching | None = None,
-    ) -> None:
-        """``samples`` is each worker's file, by process, or none where :meth:`begin` is called; helpers' output goes
-        into ``logs``. ``patching`` moves circuits, if the schedule has such events.
+    def __init__(self, schedule: Schedule, lab: Lab, logs: Path, patching: Patching | None = None) -> None:
+        """Helpers' output goes into ``logs``. ``patching`` moves circuits, if there are such events.
 
         Raises:
             TrialError: a helper did not start.
         """
-        self._lab, self._progress, self._logs = lab, Progress(samples), logs
+        self._lab, self._logs = lab, logs
         self.records: list[Record] = []
         self.kills: dict[str, Record] = {}
         self.halted: dict[str, tuple[Record, float]] = {}
         self._patching = patching
         self._pending = [(event, stream) for stream in schedule.streams if (event := next(stream, None))]
-        self._thread = Repeating("conductor", self._run())
+        self._expected: Move | None = None
         self._helpers = {helper.name: self._start(helper) for helper in schedule.helpers}
         self._sources = [helper.name for helper in schedule.helpers if helper.tells_sent]
-
-    def begin(self) -> None:
-        """The trial begins now."""
-        self._progress.begun_s = time.monotonic()
 
     def log(self, helper: str) -> Path:
         """Where a helper's output goes."""
@@ -134,20 +92,20 @@ class Conductor:
 
     def __enter__(self) -> Conductor:
         self._await_helpers()
-        if self._pending:
-            self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._thread.close()
         self.records += [Record(event.kind, event.what) for event, _ in self._pending if not event.optional]
 
-    def blamed(self, error: TrialError, *, goes_on: bool = False, instead: str = "") -> TrialError:
+    def blamed(
+        self, error: TrialError, *, begun_s: float | None = None, goes_on: bool = False, instead: str = ""
+    ) -> TrialError:
         """The same error, with what was done to the trial; if that is why, saying so, and what to change.
 
         Args:
+            begun_s: when the trial began, if it did.
             goes_on: whether the scheme goes on without a node that dies, so that a kill alone explains nothing.
             instead: what would go on without a node, to end a fix with.
         """
@@ -170,8 +128,8 @@ class Conductor:
                 fix = f"let that end sooner (until), or give a longer timeout{instead}{others}"
             told = type(error)(f"while perturb had {' and '.join(halted)}: {error.problem}", fix=fix)
             told.by_perturb = not error.signalled
-        if self._progress.begun_s is not None:
-            told.events = timeline(self.records, self._progress.begun_s)
+        if begun_s is not None:
+            told.events = timeline(self.records, begun_s)
         return told
 
     def finish(self) -> list[int]:
@@ -216,43 +174,40 @@ class Conductor:
         except (OSError, foreign.UnfitError) as error:
             raise WorkerError(f"{self.log(helper)}: {error}", fix="see who put something in its place") from None
 
-    # The thread.
+    # While the trial runs.
 
-    def _run(self) -> Generator[float, None, None]:
-        """Yields how long to wait."""
+    def look(self, feed: Feed) -> float:
+        """Carry out the next event, if it is due."""
         pending = self._pending
-        expected: Move | None = None
-        while pending:
-            move = next((event.move for event, _ in pending if event.move is not None), None)
-            if move is not None and move is not expected and self._patching is not None:
-                self._patching.expect(move)
-                expected = move
-            if self._progress.begun_s is None or any(event.at.time_s is None for event, _ in pending):
-                self._progress.look()
-            planned = [(self._planned_s(event.at), i) for i, (event, _) in enumerate(pending)]
-            known = [(moment, i) for moment, i in planned if moment is not None]
-            now = time.monotonic()
-            if known and (first := min(known))[0] <= now:
-                event, stream = pending.pop(first[1])
-                self._carry_out(event, first[0])
-                if (later := next(stream, None)) is not None:
-                    pending.append((later, stream))
-                yield 0.0
-                continue
-            looking = LOOK_S if len(known) < len(pending) else math.inf
-            yield min([looking, *(moment - now for moment, _ in known)])
+        if not pending:
+            return math.inf
+        self._expect_next_move()
+        if feed.begun_s is None or any(event.at.time_s is None for event, _ in pending):
+            feed.look()
+        planned = [(_planned_s(feed, event.at), i) for i, (event, _) in enumerate(pending)]
+        known = [(moment, i) for moment, i in planned if moment is not None]
+        now = time.monotonic()
+        if known and (first := min(known))[0] <= now:
+            event, stream = pending.pop(first[1])
+            self.carry_out(event, feed, first[0])
+            if (later := next(stream, None)) is not None:
+                pending.append((later, stream))
+            return 0.0
+        looking = LOOK_S if len(known) < len(pending) else math.inf
+        return min([looking, *(moment - now for moment, _ in known)])
 
-    def _planned_s(self, at: Moment) -> float | None:
-        """When the moment is or was; None while that is not known."""
-        begun_s = self._progress.begun_s
-        if begun_s is None:
-            return None
-        if at.time_s is not None:
-            return begun_s + at.time_s
-        return self._progress.ended_s(at.iteration - 1) if at.iteration else begun_s
+    def _expect_next_move(self) -> None:
+        """Have it worked out before it is due."""
+        move = next((event.move for event, _ in self._pending if event.move is not None), None)
+        if move is not None and move is not self._expected and self._patching is not None:
+            self._patching.expect(move)
+            self._expected = move
 
-    def _carry_out(self, event: Event, planned_s: float) -> None:
-        record = Record(event.kind, event.what, planned_s, time.monotonic(), links=event.links, stops=event.stops)
+    def carry_out(self, event: Event, feed: Feed, planned_s: float | None = None) -> None:
+        """Do it now, and record it; what was not planned is due now."""
+        now = time.monotonic()
+        due_s = now if planned_s is None else planned_s
+        record = Record(event.kind, event.what, due_s, now, links=event.links, stops=event.stops)
         self.records.append(record)
         self.kills |= dict.fromkeys(event.kills, record)
         if event.move is not None and self._patching is not None:
@@ -271,11 +226,20 @@ class Conductor:
         except TestbedError as error:
             record.error = error.problem
         record.done_s = time.monotonic()
-        self._progress.killed(event.kills)
+        feed.forget(event.kills)
         if event.halts:
             self.halted[event.halts] = (record, math.inf)
         if event.resumes in self.halted:
             self.halted[event.resumes] = (self.halted[event.resumes][0], record.done_s)
+
+
+def _planned_s(feed: Feed, at: Moment) -> float | None:
+    """When the moment is or was; None while that is not known."""
+    if feed.begun_s is None:
+        return None
+    if at.time_s is not None:
+        return feed.begun_s + at.time_s
+    return feed.ended_s(at.iteration - 1) if at.iteration else feed.begun_s
 
 
 def timeline(events: Sequence[Record], start_s: float) -> list[dict[str, Any]]:

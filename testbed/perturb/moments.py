@@ -39,3 +39,5 @@ def _moment(value: object) -> object:
 
 When = Annotated[Moment, BeforeValidator(_moment)]
 START = Moment(time_s=0.0)
+NOW = Moment()
+"""Of an event that no schedule has: a controller of a kind begins it."""

@@ -3,55 +3,57 @@
 They come from the schedule, through the conductor, and from the trial's own processes: a line such as ``{"kind":
 "request", "rings": [1, 3]}`` in a process's samples file, with the keys of the perturbation ``circuits``. The forest
 stays, and with it who sends to whom; traffic takes the new circuits by the new routes.
+
+Requests are heard as a controller. A thread carries the moves out, for each takes as long as its circuits are dark.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import queue
 import threading
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from types import TracebackType
+from typing import Any
 
 from pydantic import ValidationError
 
 from testbed.base.errors import TestbedError
-from testbed.files.following import Feed
+from testbed.control.feed import LOOK_S, Feed
 from testbed.lab.base import Lab
 from testbed.perturb.circuits import State
-from testbed.perturb.conductor import LOOK_S, Record
+from testbed.perturb.conductor import Record
 from testbed.perturb.events import Move
 from testbed.perturb.registry import ASKED_IN_BAND, requested
 from topologies.model import Topology
 
-REQUEST = b'"request"'
-
 
 class Patching:
-    """Carries out moves in the lab; use in ``with``, around the conductor.
+    """Carries out moves in the lab; use in ``with``, around the conductor and the thread that asks both.
 
     Attributes:
         records: what was asked for in band, as it went.
         history: which circuits carried light, and when.
     """
 
-    def __init__(self, lab: Lab, topology: Topology, asking: Sequence[Path] = ()) -> None:
-        """``topology`` is what is up, ``asking`` the files of processes that may ask for other circuits."""
+    def __init__(self, lab: Lab, topology: Topology) -> None:
+        """``topology`` is what is up."""
         self._lab, self._topology = lab, topology
         self.records: list[Record] = []
         self.history: list[State] = [State(topology)]
-        self._asking = Feed(dict(enumerate(asking)))
+        self._has_panels = topology.panels is not None
+        self._heard = 0
         self._wanted: queue.SimpleQueue[tuple[Move, Record | None] | None] = queue.SimpleQueue()
         self._planned: tuple[Move, Topology] | None = None
         self._free_s = 0.0  # since when nothing has been under way, and the next move is worked out if it is known
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=one, daemon=True) for one in (self._work, self._listen)]
+        self._thread = threading.Thread(target=self._work, name="circuits", daemon=True)
 
     def __enter__(self) -> Patching:
-        for thread in self._threads if self._topology.panels is not None else ():
-            thread.start()
+        if self._has_panels:
+            self._thread.start()
         return self
 
     def __exit__(
@@ -70,20 +72,29 @@ class Patching:
         meant to take, and when it begins and is done."""
         self._wanted.put((move, record))
 
-    # The threads.
+    def look(self, feed: Feed) -> float:
+        """Take in what processes ask for."""
+        if not self._has_panels:
+            return math.inf
+        lines = feed.lines(self._heard)
+        self._heard += len(lines)
+        for line in lines:
+            if line.said["kind"] == "request":
+                self._ask(line.said)
+        return LOOK_S
 
-    def _listen(self) -> None:
-        while not self._stop.wait(LOOK_S):
-            for line in (line for line in self._asking.said(REQUEST) if line["kind"] == "request"):
-                record = Record(ASKED_IN_BAND, "asked for in band", planned_s=time.monotonic())
-                self.records.append(record)
-                try:
-                    move = requested(line)
-                except ValidationError as error:
-                    record.error = f"request {json.dumps(line)}: {error.errors()[0]['msg']}"
-                    continue
-                record.what = f"{move.words}, asked for in band"
-                self.put(move, record)
+    def _ask(self, keys: Mapping[str, Any]) -> None:
+        record = Record(ASKED_IN_BAND, "asked for in band", planned_s=time.monotonic())
+        self.records.append(record)
+        try:
+            move = requested(keys)
+        except ValidationError as error:
+            record.error = f"request {json.dumps(keys)}: {error.errors()[0]['msg']}"
+            return
+        record.what = f"{move.words}, asked for in band"
+        self.put(move, record)
+
+    # The thread.
 
     def _work(self) -> None:
         while (wanted := self._wanted.get()) is not None and not self._stop.is_set():

@@ -14,13 +14,15 @@ process's end from the kernel.
 
 from __future__ import annotations
 
+import math
 import signal
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from testbed.base.errors import SpecError, WorkerError
+from testbed.control.feed import Feed
 from testbed.files import foreign
 from testbed.files.foreign import UnfitError
 from testbed.files.writing import named_errors
@@ -37,6 +39,8 @@ from workloads.failover import checked_in, next_job, write_whole
 from workloads.job import Failover, Peer
 from workloads.job import Job as Assignment
 
+LOOK_S = 0.1
+"""Nodes wait for a round's end: see :data:`testbed.trial.supervise.POLL_S`."""
 FIX_SAID = "see its log, and what else writes into its folder"
 
 
@@ -49,7 +53,7 @@ class Said:
 
 
 class Coordinator:
-    """Watches over the processes of one job; :meth:`look` is called again and again."""
+    """Watches over the processes of one job, as a controller in the thread that waits for them."""
 
     def __init__(self, job: Job, files: Files, lab: Lab, congestion_control: str) -> None:
         self._job, self._files, self._lab, self._congestion_control = job, files, lab, congestion_control
@@ -71,36 +75,41 @@ class Coordinator:
         """Who died since the last round ended."""
         return self._deaths[self._buried :]
 
-    def look(self, failed: Sequence[Exit], running: Collection[str]) -> list[Exit]:
-        """Note which processes of the job ``failed`` since the last look, and take the round that it begins a step
-        further.
+    def look(self, feed: Feed) -> float:
+        """Note which processes of the job died since the last look, forgive that, and take the round that it begins a
+        step further.
 
-        Returns the exits that no job survives, and those of other jobs.
+        An error of a process's own is not forgiven.
 
         Raises:
             WorkerError: nobody is left, or the trial cannot go on though nobody died.
         """
         own = self._job.processes
-        fatal = [exit for exit in failed if exit.status >= 0 or exit.process not in own]
-        if fatal:
-            return fatal
-        killed, running = list(failed), [process for process in running if process in own]
+        failed = [exit for exit in feed.failed if exit.process in own]
+        killed = [exit for exit in failed if exit.status < 0]
+        feed.forgive(killed)
+        if len(killed) < len(failed):
+            return math.inf
         self._deaths += [Death(exit.process, exit.node, exit.ended_s, self._how(exit)) for exit in killed]
+        running = [process for process in feed.running if process in own]
         if not running:
             if self._dead >= set(self._job.plan.workers):
                 raise self._nobody()
-            return []
+            return math.inf
         here = {process: said for process in running if (said := self._said(process)) is not None}
         if self._called_s is None and (killed or here):
             self._called_s = time.monotonic()
             write_whole(Path(self._folder) / failover.CALL, "")
-        if self._called_s is None:
-            return []
+        if self._called_s is not None:
+            self._go_on(running, here)
+        return LOOK_S
+
+    def _go_on(self, running: Collection[str], here: Mapping[str, Said]) -> None:
+        """Take a round further, in which those that are ``here`` have checked in."""
         if missing := set(running) - here.keys():
             self._fence(missing - self._fenced)
         else:
             self._send_on(here)
-        return []
 
     @property
     def _dead(self) -> set[int]:

@@ -16,6 +16,8 @@ import pandas as pd
 from analysis.metrics import rounds
 from testbed import fidelity
 from testbed.base.errors import DiskFullError, TrialError
+from testbed.control.controller import Controller
+from testbed.control.feed import Feed
 from testbed.evidence import calibration, sum_check
 from testbed.evidence.bounds import bounds as bounds_of
 from testbed.evidence.calibration import Calibrated
@@ -27,7 +29,7 @@ from testbed.lab.measurements import Counters
 from testbed.machine.monitor import CpuLog
 from testbed.machine.room import blame_full_disk, check_room, most_said_bytes, needed_bytes
 from testbed.perturb.circuits import History, moved_cost
-from testbed.perturb.conductor import Conductor, Record, timeline
+from testbed.perturb.conductor import Record, timeline
 from testbed.recovery import phases
 from testbed.recovery.deaths import Course, undisturbed
 from testbed.recovery.deaths import record as record_of_deaths
@@ -216,13 +218,13 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     names = [launch.process for launch in launches]
     coordinators = {job.name: Coordinator(job, files, lab, congestion_control) for job in trial.jobs if job.goes_on}
 
-    def train(_: Conductor) -> None:
-        lab.launch(launches)
-        spec = trial.spec
-        supervise.wait(lab, launches, files, spec.timeout_s, tick, spec.start_timeout_s, [*coordinators.values()])
+    controllers: list[Controller] = [supervise.Progress(tick), *coordinators.values()]
 
-    written = {worker: files.samples(worker) for job in trial.jobs for worker in [*job.processes][: job.world]}
-    _, around = observing.observe(trial, lab, files, train, written, [files.samples(name) for name in names])
+    def train(feed: Feed) -> None:
+        lab.launch(launches)
+        supervise.wait(lab, feed, files, trial.spec.timeout_s, trial.spec.start_timeout_s, controllers)
+
+    _, around = observing.observe(trial, lab, files, train, {name: files.samples(name) for name in names})
     seen = Observed(
         lines={
             process: supervise.read_checked(files.samples(process), most_said_bytes(job), job.kind)

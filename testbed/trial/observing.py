@@ -4,17 +4,21 @@ the CPUs counted meanwhile."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed.base.errors import TrialError
+from testbed.control.controller import Beside
+from testbed.control.feed import Feed
+from testbed.control.registry import Context, begun
 from testbed.evidence import calibration
 from testbed.evidence.spot_checks import Readings, SpotChecks
 from testbed.lab.base import Lab
 from testbed.lab.measurements import Counters
 from testbed.machine.monitor import CpuLog
+from testbed.machine.room import most_said_bytes
 from testbed.perturb.circuits import History
 from testbed.perturb.conductor import Conductor, Record
 from testbed.perturb.patching import Patching
@@ -46,32 +50,33 @@ def observe(
     trial: Trial,
     lab: Lab,
     files: Files,
-    work: Callable[[Conductor], _T],
-    samples: Mapping[str, Path],
-    asking: Sequence[Path] = (),
+    work: Callable[[Feed], _T],
+    samples: Mapping[str, Path | None],
 ) -> tuple[_T, Observation]:
     """What ``work`` returns, which starts a trial's processes and waits for their end; and what was seen meanwhile.
 
     Args:
-        samples: each worker's file, by process; without any, ``work`` says when the trial begins.
-        asking: the files of processes that may ask for other circuits.
+        samples: each process's file, workers first, by rank. Where there are none, ``work`` says when the trial begins.
 
     Raises:
-        TrialError: as ``work`` does, with what was done to the trial; or a helper failed.
+        TrialError: as ``work`` does, with what was done to the trial; or a helper or a controller failed.
     """
-    topology = trial.topology
+    topology, feed = trial.topology, Feed(samples, max(map(most_said_bytes, trial.jobs)))
     before = lab.counters()
     with (
-        Patching(lab, topology, asking) as patching,
-        Conductor(trial.schedule(), lab, samples, files.logs, patching) as conductor,
+        Patching(lab, topology) as patching,
+        Conductor(trial.schedule(), lab, files.logs, patching) as conductor,
+        begun([job.kind for job in trial.jobs], Context(trial, lab, files, conductor.carry_out)) as declared,
+        Beside(feed, [conductor, patching, *declared]),
         lab.monitor() as monitor,
         SpotChecks(lab, trial.jct_theory_s or math.inf) as checks,
     ):
         try:
-            found = work(conductor)
+            found = work(feed)
         except TrialError as error:
             instead = "" if trial.goes_on or not all(job.kind.writes_samples for job in trial.jobs) else ANOTHER
-            raise conductor.blamed(error, goes_on=trial.goes_on, instead=instead) from error
+            told = conductor.blamed(error, begun_s=feed.begun_s, goes_on=trial.goes_on, instead=instead)
+            raise told from error
     sent = conductor.finish()
     events = sorted([*conductor.records, *patching.records], key=lambda one: one.begun_s or math.inf)
     counted, differs = results.since(before, lab.counters()), calibration.differs(lab)

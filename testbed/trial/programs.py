@@ -15,12 +15,13 @@ from typing import Any
 
 from testbed import fidelity
 from testbed.base.errors import TrialTimeoutError
+from testbed.control.feed import Feed
 from testbed.evidence import calibration
 from testbed.evidence.calibration import Calibrated
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.lab.programs import Exit, Launch, Program
-from testbed.perturb.conductor import Conductor, timeline
+from testbed.perturb.conductor import timeline
 from testbed.recovery.deaths import undisturbed
 from testbed.trial import job_files, link_load, observing, results, supervise
 from testbed.trial.files import Files
@@ -67,7 +68,8 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
         probers, ranks = _probers(trial, files, congestion_control), launches(trial, files)
     idle = calibration.measure(topology, lab, settings)
     lab.launch(probers)
-    supervise.wait(lab, probers, files, trial.spec.timeout_s, lambda _: None, trial.spec.start_timeout_s)
+    probing = Feed({one.process: files.samples(one.process) for one in probers}, MOST_PROBED_BYTES)
+    supervise.wait(lab, probing, files, trial.spec.timeout_s, trial.spec.start_timeout_s)
     # Now, for ranks can write to the same folders.
     probes = [
         {**line, "name": one.process}
@@ -76,12 +78,12 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
         if line["kind"] == "probe"
     ]
 
-    def run(conductor: Conductor) -> list[Exit]:
+    def run(feed: Feed) -> list[Exit]:
         lab.launch(ranks)
-        conductor.begin()
-        return _wait(lab, ranks, files, trial.spec.timeout_s)
+        feed.begin()
+        return _wait(lab, feed, ranks, files, trial.spec.timeout_s)
 
-    exits, observed = observing.observe(trial, lab, files, run, {})
+    exits, observed = observing.observe(trial, lab, files, run, {one.process: None for one in ranks})
     lab.down()
     return Ran(exits, probes, idle, observed)
 
@@ -152,32 +154,32 @@ def rank_environment(rank: int, world: int, master: str) -> dict[str, str]:
     return {"MASTER_ADDR": master, "PATH": search_path(), **{name: str(number) for name, number in numbers.items()}}
 
 
-def _wait(lab: Lab, ranks: Sequence[Launch], files: Files, timeout_s: float) -> list[Exit]:
+def _wait(lab: Lab, feed: Feed, ranks: Sequence[Launch], files: Files, timeout_s: float) -> list[Exit]:
     """Until every rank has ended well.
 
     Raises:
         WorkerError: one ended otherwise; names it, with the end of its log.
         TrialTimeoutError: no log grew and no link carried anything for ``timeout_s``.
+        TrialError: a controller failed.
     """
     called = {one.process: f"rank {one.node} on {one.process}" for one in ranks}
     ended: list[Exit] = []
     seen, moved_s = _signs(lab, ranks), time.monotonic()
     looked_s = moved_s
-    while len(ended) < len(ranks):
+    while feed.running:
         time.sleep(supervise.POLL_S)
         exits = lab.exits()
         ended += exits
-        over = {one.process for one in ended}
-        running = [process for process in called if process not in over]
-        if failed := [one for one in exits if one.status != 0]:
-            raise supervise.died(*supervise.settle(lab, failed, running), files, called.__getitem__)
+        feed.note(exits)
+        if feed.failed:
+            raise supervise.died(*supervise.settle(lab, feed.failed, feed.running), files, called.__getitem__)
         now = time.monotonic()
         if now - looked_s >= COUNT_S:
             looked_s, before, seen = now, seen, _signs(lab, ranks)
             moved_s = now if seen != before else moved_s
             supervise.check_logs(Path(one.log) for one in ranks)
-        if now - moved_s > timeout_s:
-            raise _stuck(lab, [called[one] for one in running], files.log(running[0]), timeout_s)
+        if feed.running and now - moved_s > timeout_s:
+            raise _stuck(lab, [called[one] for one in feed.running], files.log(feed.running[0]), timeout_s)
     return ended
 
 

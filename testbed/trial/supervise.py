@@ -12,12 +12,12 @@ from typing import Any
 from testbed.base.errors import TrialError, TrialTimeoutError, WorkerError
 from testbed.base.listing import shortened
 from testbed.base.printable import printable
+from testbed.control.controller import Controller
+from testbed.control.feed import MOST_BYTES, Feed
 from testbed.files import foreign
-from testbed.files.following import Feed
 from testbed.files.foreign import UnfitError
 from testbed.lab.base import Lab
-from testbed.lab.programs import Exit, Launch
-from testbed.recovery.failover import Coordinator
+from testbed.lab.programs import Exit
 from testbed.trial.files import Files
 from testbed.trial.worker_lines import check_said, said
 from workloads.kinds.base import Kind
@@ -33,55 +33,56 @@ MOST_NAMED = 5
 """Of nodes that an error is about."""
 LARGEST_LOG_BYTES = 2**30
 """Of a process; a disk that is full ends all other trials as well."""
-MOST_BYTES = 2**26
-"""Of a samples file of which nobody says how large it may be."""
-ITERATION = b'{"kind": "iteration"'
-"""How the line of each begins."""
 OUT_OF_MEMORY = "unless somebody did that, memory ran out: see dmesg, then take fewer workers or a smaller batch"
+
+
+class Progress:
+    """Tells how many iterations the first worker that runs has done, as a controller."""
+
+    def __init__(self, tick: Callable[[int], None]) -> None:
+        self._tick, self._told = tick, -1
+
+    def look(self, feed: Feed) -> float:
+        """Tell it if it has changed."""
+        if feed.first is not None and (done := feed.done(feed.first)) != self._told:
+            self._tick(done)
+            self._told = done
+        return POLL_S
 
 
 def wait(
     lab: Lab,
-    launches: Sequence[Launch],
+    feed: Feed,
     files: Files,
     timeout_s: float,
-    tick: Callable[[int], None],
     start_timeout_s: float,
-    coordinators: Sequence[Coordinator] = (),
+    controllers: Sequence[Controller] = (),
 ) -> None:
-    """Return when every process has ended well; ``tick`` is told how many iterations the first that runs has done.
-
-    ``coordinators`` keep jobs going when some of their processes are killed.
+    """Return when every process of the ``feed`` has ended well, or was forgiven by one of the ``controllers``.
 
     Raises:
         WorkerError: a worker ended otherwise; the text has the end of its log.
         TrialTimeoutError: no worker wrote anything for ``timeout_s`` and a grace on top; until each has written
             something, which it does when it has met the others, ``start_timeout_s`` counts instead.
-        TrialError: a log is too large.
+        TrialError: a log is too large, or a controller failed.
     """
-    running = [launch.process for launch in sorted(launches, key=lambda one: one.node)]
-    samples = {process: files.samples(process) for process in running}
-    feed = Feed(samples)
+    samples = [files.samples(process) for process in feed.running]
     sizes, changed_s = [-1], time.monotonic()
     while True:
-        exits = lab.exits()
-        failed = [exit for exit in exits if exit.status != 0]
-        running = _without(running, exits)
-        for coordinator in coordinators:
-            failed = coordinator.look(failed, running)
-        if failed:
-            raise died(*settle(lab, failed, running), files)
-        if not running:
+        feed.note(lab.exits())
+        waits_s = [controller.look(feed) for controller in controllers]
+        if feed.failed:
+            raise died(*settle(lab, feed.failed, feed.running), files)
+        if not feed.running:
             return
-        now, found = time.monotonic(), [size_bytes(path) for path in samples.values()]
+        now, found = time.monotonic(), [size_bytes(path) for path in samples]
         if found != sizes:
             sizes, changed_s = found, now
-            tick(feed.count(running[0], ITERATION))  # the first may have died
         limit_s, option = (timeout_s, "timeout") if all(sizes) else (start_timeout_s, "start_timeout")
         if now - changed_s > limit_s + GRACE_S:
-            raise _stuck(lab, running, files, limit_s, option)
-        check_logs(map(files.log, running))
-        time.sleep(POLL_S)
+            raise _stuck(lab, feed, files, limit_s, option)
+        check_logs(map(files.log, feed.running))
+        time.sleep(min([POLL_S, *waits_s]))
 
 
 def check_logs(logs: Iterable[Path]) -> None:
@@ -97,21 +98,16 @@ def check_logs(logs: Iterable[Path]) -> None:
             )
 
 
-def settle(lab: Lab, failed: list[Exit], running: Sequence[str]) -> tuple[list[Exit], Sequence[str]]:
+def settle(lab: Lab, failed: Sequence[Exit], running: Sequence[str]) -> tuple[Sequence[Exit], Sequence[str]]:
     """Give the others a moment to fail as well: all that failed, and who is still running, which may be who hangs."""
     end = time.monotonic() + SETTLE_S
     while running and time.monotonic() < end:
         time.sleep(POLL_S)
         exits = lab.exits()
-        failed = failed + [exit for exit in exits if exit.status != 0]
-        running = _without(running, exits)
+        failed = [*failed, *(exit for exit in exits if exit.status != 0)]
+        ended = {exit.process for exit in exits}
+        running = [process for process in running if process not in ended]
     return failed, running
-
-
-def _without(running: Sequence[str], exits: Sequence[Exit]) -> list[str]:
-    """Those that have not ended, in their order."""
-    ended = {exit.process for exit in exits}
-    return [process for process in running if process not in ended]
 
 
 def died(
@@ -227,15 +223,10 @@ def size_bytes(path: Path) -> int:
         raise _not_samples(path, str(error)) from None
 
 
-def iterations(path: Path) -> int:
-    """How many iterations a worker has written."""
-    return Feed({0: path}).count(0, ITERATION)
-
-
-def _stuck(lab: Lab, running: Sequence[str], files: Files, limit_s: float, option: str) -> TrialTimeoutError:
+def _stuck(lab: Lab, feed: Feed, files: Files, limit_s: float, option: str) -> TrialTimeoutError:
     """Names the workers that are furthest behind, which the others wait for, those that somebody stopped, and the
     spec's ``option`` that sets the limit."""
-    done = {process: iterations(files.samples(process)) for process in running}
+    done = {process: feed.done(process) for process in feed.running}
     least = min(done.values())
     behind = [name for name, count in done.items() if count == least]
     return TrialTimeoutError(

@@ -149,6 +149,7 @@ class Kind:
             the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
         counts: names of what its samples have besides those of all kinds: whole numbers,
         numbers: and numbers.
+        controllers: names of entry points of the group ``testbed.controllers``: what acts on its trials while they run.
         tools: what some of its trials need to be installed.
         abouts: what a reader should know of its own checks, which :meth:`Kind.judge` makes.
     """
@@ -163,6 +164,7 @@ class Kind:
     notes: Mapping[str, str] = {}
     counts: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
+    controllers: Sequence[str] = ()
     tools: Sequence[Tool] = ()
     abouts: Sequence[About] = ()
 

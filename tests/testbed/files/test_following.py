@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testbed.files import following
-from testbed.files.following import MOST_PIECES, Feed, Growth
+from testbed.files.following import Growth, Lines
 
 
 def test_what_grows_comes_in_pieces_of_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,68 +37,40 @@ def test_what_is_no_file_does_not_grow(tmp_path: Path, other: str) -> None:
         path.mkdir()
     assert Growth(path).new() == b""
     assert list(Growth(path).rest()) == []
-    assert Feed({0: path}).said() == []
+    assert list(Lines(path).said()) == []
 
 
 def test_lines_that_make_no_sense_are_left_to_who_reads_them_all(tmp_path: Path) -> None:
     path = tmp_path / "h0.jsonl"
     right = json.dumps({"kind": "iteration", "i": 1}).encode()
     path.write_bytes(b"\n".join([b"[" * 100_000, b"5", b'{"a": 1}', b'{"kind": 5}', b"\xff", right, b'{"kind"']))
-    assert Feed({0: path}).said() == [{"kind": "iteration", "i": 1}]
+    assert list(Lines(path).said()) == [{"kind": "iteration", "i": 1}]
 
 
 def test_a_line_without_an_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "LONGEST_LINE_BYTES", 100)
     path = tmp_path / "h0.jsonl"
-    feed = Feed({0: path})
+    lines = Lines(path)
     with path.open("ab") as file:
         for _ in range(5):
             file.write(b"x" * 1000)
             file.flush()
-            assert feed.said() == []
-            assert len(feed._followers[0]._rest) <= 100
+            assert list(lines.said()) == []
+            assert len(lines._rest) <= 100
         file.write(b'\n{"kind": "begin"}\n')
-    assert feed.said() == [{"kind": "begin"}]
+    assert list(lines.said()) == [{"kind": "begin"}]
 
 
 def test_a_link_or_a_pipe_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
     path, secret = tmp_path / "a", tmp_path / "secret"
     secret.write_text('{"kind": "secret"}\n' * 3)
     path.write_text('{"kind": "one"}\n{"ki')
-    growth, feed = Growth(path), Feed({0: path})
-    assert (len(growth.new()), feed.said()) == (20, [{"kind": "one"}])
+    growth, lines = Growth(path), Lines(path)
+    assert (len(growth.new()), list(lines.said())) == (20, [{"kind": "one"}])
     for plant in (lambda: path.symlink_to(secret), lambda: os.mkfifo(path)):
         path.unlink()
         plant()
-        assert (growth.new(), feed.said()) == (b"", [])
-
-
-def test_the_first_that_still_writes_is_followed_and_all_are(tmp_path: Path) -> None:
-    paths = {node: tmp_path / f"h{node}.jsonl" for node in (0, 1)}
-    for node, path in paths.items():
-        path.write_text(f'{{"kind": "hello", "node": {node}}}\n{{"kind": "begin"}}\n')
-    assert [line.get("node") for line in Feed(paths).said(b'"hello"')] == [0, 1]
-    feed = Feed(paths)
-    assert [line.get("node") for line in feed.first_said()] == [0, None]
-    feed.forget({0})
-    assert [line.get("node") for line in feed.first_said()] == [1, None]
-    feed.forget({1})
-    assert feed.first_said() == feed.said() == []
-
-
-def test_lines_are_counted_as_they_come(tmp_path: Path) -> None:
-    path = tmp_path / "h0.jsonl"
-    feed, beginning = Feed({0: path}), b'{"kind": "iteration"'
-    assert feed.count(0, beginning) == 0
-    with path.open("a") as file:
-        for written, count in (
-            ('{"kind": "hello"}\n{"kind": "iteration", "i": 0}\n', 1),
-            ('{"kind": "iter', 1),
-            ('ation", "i": 1}\n{"kind": "iteration", "i": 2}\n', 3),
-        ):
-            file.write(written)
-            file.flush()
-            assert feed.count(0, beginning) == count
+        assert (growth.new(), list(lines.said())) == (b"", [])
 
 
 def test_of_a_file_without_end_a_part_is_read_at_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,6 +78,9 @@ def test_of_a_file_without_end_a_part_is_read_at_each_look(tmp_path: Path, monke
     path = tmp_path / "h0.jsonl"
     with path.open("wb") as file:
         file.truncate(1 << 40)  # a hole, which takes no room
-    feed = Feed({0: path})
-    assert feed.count(0, b"{") == 0
-    assert feed._followers[0]._growth._read == MOST_PIECES * 2**10
+    lines = Lines(path)
+    assert list(lines.said(3)) == []
+    assert lines._growth._read == 3 * 2**10
+    limited = Lines(path, most_bytes=100)
+    assert list(limited.said(3)) == []
+    assert limited._growth._read == 100

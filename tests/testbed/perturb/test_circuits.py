@@ -13,6 +13,8 @@ import pytest
 from pydantic import ValidationError
 
 from testbed.base.errors import SpecError
+from testbed.control.controller import Beside
+from testbed.control.feed import Feed
 from testbed.lab.base import LinkSettings
 from testbed.lab.limits import HTB
 from testbed.lab.netns import NetnsLab
@@ -49,7 +51,7 @@ def context(topology: Topology) -> Context:
 
 
 def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path) -> None:
-    topology, lab = panels(), FakeLab()
+    topology, lab, feed = panels(), FakeLab(), Feed({})
     moves = [
         circuits(at="0 s", rings=OTHER, look_ahead=True, reconfiguration="0.1 s"),
         circuits(at="0.02 s", flip="all"),
@@ -57,9 +59,10 @@ def test_a_schedule_is_carried_out_in_order_and_worked_out_ahead(tmp_path: Path)
     ]
     with (
         Patching(lab, topology) as patching,
-        Conductor(schedule(moves, context(topology)), lab, {}, tmp_path, patching) as conductor,
+        Conductor(schedule(moves, context(topology)), lab, tmp_path, patching) as conductor,
+        Beside(feed, [conductor, patching]),
     ):
-        conductor.begin()
+        feed.begin()
         until(lambda: [record.done_s is None for record in conductor.records] == [False] * 3)
     assert [record.what for record in conductor.records] == [move.words for move in moves]
     first, second, third = conductor.records
@@ -91,7 +94,7 @@ def test_a_process_asks_and_its_traffic_takes_the_new_circuit(tmp_path: Path) ->
     with NetnsLab() as lab:
         lab.share(tmp_path, [ASK.parent])
         lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))
-        with Patching(lab, topology, [samples]) as patching:
+        with Patching(lab, topology) as patching, Beside(Feed({"h0": samples}), [patching]):
             request = json.dumps({"kind": "request", "rings": OTHER})
             program = Program((sys.executable, str(ASK), str(samples), address, request), {}, str(tmp_path))
             lab.launch([Launch("h0", 0, "", str(log), program)])
@@ -114,7 +117,7 @@ def test_a_process_asks_and_its_traffic_takes_the_new_circuit(tmp_path: Path) ->
 )
 def test_a_request_that_cannot_be_is_recorded(tmp_path: Path, line: dict[str, Any], error: str) -> None:
     samples, lab = tmp_path / "h0.jsonl", FakeLab()
-    with Patching(lab, panels(), [samples]) as patching:
+    with Patching(lab, panels()) as patching, Beside(Feed({"h0": samples}), [patching]):
         samples.write_text(json.dumps({"kind": "request", **line}) + "\n" + '{"kind": "requ')
         until(lambda: [record.error for record in patching.records if record.error])
     assert [record.error for record in patching.records] == [error]

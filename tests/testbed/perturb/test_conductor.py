@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from testbed.base.errors import TrialTimeoutError, WorkerError
+from testbed.control.controller import Beside
+from testbed.control.feed import Feed
 from testbed.lab.base import LinkChange
 from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.perturb.events import Event, Helper
@@ -20,6 +24,18 @@ from ..fake_lab import FakeLab
 
 LATE_S = 5.0
 """Generous: the suite runs on a busy machine."""
+
+
+@contextmanager
+def conducted(
+    schedule: Schedule, lab: FakeLab, folder: Path, samples: Mapping[str, Path] | None = None
+) -> Iterator[Conductor]:
+    """A conductor that is asked beside; a trial of which no process says anything begins at once."""
+    feed = Feed(samples or {})
+    with Conductor(schedule, lab, folder) as conductor, Beside(feed, [conductor]):
+        if not samples:
+            feed.begin()
+        yield conductor
 
 
 def event(link: int, *, time_s: float | None = None, iteration: int | None = None, optional: bool = False) -> Event:
@@ -40,7 +56,7 @@ def line(path: Path, **fields) -> None:
 def test_events_of_all_streams_come_in_the_order_of_their_moments(tmp_path: Path) -> None:
     lab, samples = FakeLab(), tmp_path / "h0.jsonl"
     streams = (iter([event(1, time_s=0.05), event(2, time_s=0.3)]), iter([event(3, time_s=0.15)]))
-    with Conductor(Schedule(streams), lab, {"h0": samples}, tmp_path) as conductor:
+    with conducted(Schedule(streams), lab, tmp_path, {"h0": samples}) as conductor:
         time.sleep(0.1)
         assert not lab.notes  # training has not begun
         begun_s = time.monotonic()
@@ -56,7 +72,7 @@ def test_events_of_all_streams_come_in_the_order_of_their_moments(tmp_path: Path
 
 def test_an_iteration_counts_from_the_line_at_its_end(tmp_path: Path) -> None:
     lab, samples = FakeLab(), tmp_path / "h0.jsonl"
-    with Conductor(Schedule((iter([event(1, iteration=2)]),)), lab, {"h0": samples}, tmp_path) as conductor:
+    with conducted(Schedule((iter([event(1, iteration=2)]),)), lab, tmp_path, {"h0": samples}) as conductor:
         line(samples, kind="begin", time=time.monotonic())
         line(samples, kind="iteration", i=0, end=time.monotonic())
         time.sleep(0.1)
@@ -74,7 +90,7 @@ def test_an_iteration_counts_from_the_line_at_its_end(tmp_path: Path) -> None:
 
 def test_what_never_came_is_recorded_unless_nothing_is_missed(tmp_path: Path) -> None:
     streams = (iter([event(1, time_s=60)]), iter([event(2, iteration=9, optional=True)]))
-    with Conductor(Schedule(streams), FakeLab(), {"h0": tmp_path / "none.jsonl"}, tmp_path) as conductor:
+    with conducted(Schedule(streams), FakeLab(), tmp_path, {"h0": tmp_path / "none.jsonl"}) as conductor:
         pass
     assert [(record.what, record.begun_s) for record in conductor.records] == [("link 1", None)]
     assert timeline(conductor.records, 0.0)[0] | {"what": ""} == {
@@ -99,16 +115,14 @@ def test_the_timeline_says_which_links_were_changed_to_what() -> None:
 
 def test_a_refused_event_says_why_and_the_next_one_comes(tmp_path: Path) -> None:
     streams = (iter([event(1, time_s=0), event(2, time_s=0.01)]),)
-    with Conductor(Schedule(streams), FakeLab(refuses=True), {}, tmp_path) as conductor:
-        conductor.begin()
+    with conducted(Schedule(streams), FakeLab(refuses=True), tmp_path) as conductor:
         until(lambda: len(conductor.records) == 2)
     assert [record.error for record in conductor.records] == ["the kernel refused"] * 2
 
 
 def test_a_trial_that_lost_a_node_by_order_says_so(tmp_path: Path) -> None:
     killed = Event(Moment(time_s=0.0), "kill", "h1 killed", kills=("h1",))
-    with Conductor(Schedule((iter([killed]),)), FakeLab(), {}, tmp_path) as conductor:
-        conductor.begin()
+    with conducted(Schedule((iter([killed]),)), FakeLab(), tmp_path) as conductor:
         until(lambda: conductor.kills)
     error = conductor.blamed(WorkerError("the worker on h1 was killed by SIGKILL", fix="x"))
     assert isinstance(error, WorkerError)
@@ -124,8 +138,7 @@ def test_a_trial_that_lost_a_node_by_order_says_so(tmp_path: Path) -> None:
 def test_a_scheme_that_goes_on_fails_of_something_else_than_a_kill(tmp_path: Path) -> None:
     """Unless it is about the node that was killed, as where no worker is left."""
     killed = Event(Moment(time_s=0.0), "kill", "h1 killed", kills=("h1",))
-    with Conductor(Schedule((iter([killed]),)), FakeLab(), {}, tmp_path) as conductor:
-        conductor.begin()
+    with conducted(Schedule((iter([killed]),)), FakeLab(), tmp_path) as conductor:
         until(lambda: conductor.kills)
     error = WorkerError("the worker on h0 ended with exit status 1", fix="x")
     for process, by_perturb in (("h0", False), ("h1", True)):
@@ -149,8 +162,7 @@ LET_IT_END = "let that end sooner (until), or give a longer timeout"
 
 def test_a_trial_that_waits_for_what_stands_still_says_so(tmp_path: Path) -> None:
     """Whoever gives up first is told as the one that failed; who made it wait is not to be guessed."""
-    with Conductor(halted(None), FakeLab(), {}, tmp_path) as conductor:
-        conductor.begin()
+    with conducted(halted(None), FakeLab(), tmp_path) as conductor:
         until(lambda: conductor.halted)
     told = conductor.blamed(TrialTimeoutError("no rank did anything", fix="x"), instead=", or take rina")
     assert str(told) == f"while perturb had h2 frozen: no rank did anything\n  fix: {LET_IT_END}, or take rina"
@@ -167,15 +179,13 @@ def test_a_trial_that_waits_for_what_stands_still_says_so(tmp_path: Path) -> Non
 
 
 def test_no_scheme_goes_on_without_a_link(tmp_path: Path) -> None:
-    with Conductor(halted(None, "down"), FakeLab(), {}, tmp_path) as conductor:
-        conductor.begin()
+    with conducted(halted(None, "down"), FakeLab(), tmp_path) as conductor:
         until(lambda: conductor.halted)
     assert conductor.blamed(TrialTimeoutError("x"), instead=", or take rina").fix == LET_IT_END
 
 
 def test_what_goes_on_again_is_blamed_for_what_failed_before(tmp_path: Path) -> None:
-    with Conductor(halted(0.05), FakeLab(), {}, tmp_path) as conductor:
-        conductor.begin()
+    with conducted(halted(0.05), FakeLab(), tmp_path) as conductor:
         until(lambda: len(conductor.records) == 2)
     ((begun, ended_s),) = conductor.halted.values()
     for at_s, blamed in ((begun.begun_s - 1, False), (begun.begun_s + 0.01, True), (ended_s + 1, False), (None, False)):
@@ -188,7 +198,7 @@ def test_when_rank_0_is_killed_the_next_one_is_followed(tmp_path: Path) -> None:
     lab, first, second = FakeLab(), tmp_path / "h0.jsonl", tmp_path / "h1.jsonl"
     killed = Event(Moment(iteration=1), "kill", "h0 killed", kills=("h0",))
     streams = (iter([killed]), iter([event(2, iteration=3)]))
-    with Conductor(Schedule(streams), lab, {"h0": first, "h1": second}, tmp_path) as conductor:
+    with conducted(Schedule(streams), lab, tmp_path, {"h0": first, "h1": second}) as conductor:
         for path in (first, second):
             line(path, kind="begin", time=time.monotonic())
             line(path, kind="iteration", i=0, end=time.monotonic())
@@ -202,6 +212,6 @@ def test_when_rank_0_is_killed_the_next_one_is_followed(tmp_path: Path) -> None:
 
 def test_only_a_source_says_what_it_sent_whatever_others_are_called(tmp_path: Path) -> None:
     helper = Helper("source-of-trouble", 0, "workloads.hog")
-    with Conductor(Schedule(helpers=(helper,)), FakeLab(), {}, tmp_path) as conductor:
+    with conducted(Schedule(helpers=(helper,)), FakeLab(), tmp_path) as conductor:
         pass
     assert conductor.finish() == []

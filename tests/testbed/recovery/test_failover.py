@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import NeighbourError, WorkerError
+from testbed.control.feed import Feed
 from testbed.experiment.expand import trials
 from testbed.files.foreign import UnfitError
 from testbed.lab.programs import Exit, Launch
@@ -117,7 +118,7 @@ class Cluster:
     lab: Loopback
 
     def iterations(self, name: str) -> int:
-        return supervise.iterations(self.files.samples(name))
+        return Feed({name: self.files.samples(name)}).done(name)
 
     def when(self, condition: Callable[[], bool], act: Callable[[], None]) -> None:
         """Do something as soon as a condition holds, beside what goes on."""
@@ -139,7 +140,8 @@ class Cluster:
         launches = job_files.write(self.trial, self.files, "reno")
         coordinator = Coordinator(self.trial.job, self.files, self.lab, "reno")  # type: ignore[arg-type]
         self.lab.launch(launches)
-        supervise.wait(self.lab, launches, self.files, 20.0, lambda _: None, 20.0, coordinator)  # type: ignore[arg-type]
+        feed = Feed({one.process: self.files.samples(one.process) for one in launches})
+        supervise.wait(self.lab, feed, self.files, 20.0, 20.0, [coordinator])  # type: ignore[arg-type]
         return coordinator.course
 
     def lines(self, kind: str) -> list[dict[str, object]]:
@@ -283,7 +285,7 @@ def test_what_makes_no_sense_fails_the_trial_and_not_the_harness(
         left.write_text(text)
     coordinator = Coordinator(run.trial.job, run.files, run.lab, "reno")  # type: ignore[arg-type]
     with pytest.raises(WorkerError, match="h0 left the others and said nothing that makes sense"):
-        coordinator.look([], ["h0", "h1", "h2"])
+        coordinator.look(Feed(dict.fromkeys(["h0", "h1", "h2"])))
 
 
 @pytest.mark.parametrize("name", ["h0", "h5", "leaf0"])
@@ -475,7 +477,7 @@ def test_who_does_not_say_how_far_it_had_come_fails_the_trial(cluster: Callable[
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "fifo").replace(path)
     with pytest.raises(WorkerError, match=r"said nothing that makes sense: is no regular file") as error:
-        coordinator.look([], hosts)
+        coordinator.look(Feed(dict.fromkeys(hosts)))
     assert error.value.process == host
 
 

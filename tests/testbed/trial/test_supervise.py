@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from testbed.base.errors import TrialError, TrialTimeoutError, WorkerError
-from testbed.lab.programs import Exit, Launch
+from testbed.control.feed import Feed
+from testbed.lab.programs import Exit
 from testbed.trial import supervise
 from testbed.trial.files import Files
 
 from ..fake_lab import FakeLab
 
-LAUNCHES = [Launch(f"h{i}", i, "", "") for i in range(3)]
+HOSTS = ("h0", "h1", "h2")
 
 
 @pytest.fixture
@@ -34,8 +37,12 @@ def say(files: Files, name: str, *lines: dict) -> None:
 
 def wait(lab: FakeLab, files: Files, timeout_s: float = 5.0, start_timeout_s: float = 5.0) -> list[int]:
     ticks: list[int] = []
-    supervise.wait(lab, LAUNCHES, files, timeout_s, ticks.append, start_timeout_s)
+    supervise.wait(lab, feed(files, HOSTS), files, timeout_s, start_timeout_s, [supervise.Progress(ticks.append)])
     return ticks
+
+
+def feed(files: Files, processes: Sequence[str]) -> Feed:
+    return Feed({process: files.samples(process) for process in processes})
 
 
 def test_it_returns_when_all_have_ended_well_and_counts_iterations(files: Files) -> None:
@@ -62,7 +69,6 @@ def test_who_failed_first_is_known_with_the_moment_and_how(files: Files) -> None
 
 def test_another_process_of_a_node_is_named_as_itself(files: Files) -> None:
     """And its files are told from those of the node's own, whose folder they share."""
-    launches = [Launch("h0", 0, "", ""), Launch("h0.daemon", 0, "", ""), Launch("a/h0", 0, "", "")]
     files = Files(files.work, files.logs, {"h0.daemon": "h0", "a/h0": "h0"})
     say(files, "h0", {"kind": "error", "error": "not this one"})
     files.samples("a/h0").write_text('{"kind": "error", "error": "out of slots"}\n')
@@ -72,19 +78,20 @@ def test_another_process_of_a_node_is_named_as_itself(files: Files) -> None:
         ("h0.daemon", -9, "the process h0.daemon was killed by SIGKILL; still running a moment later: h0, a/h0\n"),
         ("h0", 1, "the worker on h0 ended with exit status 1: not this one; still running a moment later: h0.daemon"),
     ):
+        said = feed(files, ["h0", "h0.daemon", "a/h0"])
         with pytest.raises(WorkerError) as error:
-            supervise.wait(FakeLab([Exit(process, 0, status)]), launches, files, 5.0, lambda _: None, 5.0)
+            supervise.wait(FakeLab([Exit(process, 0, status)]), said, files, 5.0, 5.0)
         assert error.value.problem.startswith(told)
         assert error.value.process == process
 
 
 def test_it_waits_for_every_process_of_a_node(files: Files) -> None:
-    launches = [Launch("h0", 0, "", ""), Launch("h0.daemon", 0, "", "")]
-    files = Files(files.work, files.logs, {"h0.daemon": "h0"})
+    files, both = Files(files.work, files.logs, {"h0.daemon": "h0"}), ["h0", "h0.daemon"]
     lab = FakeLab([Exit("h0", 0, 0)], stopped=["h0.daemon"])
     with pytest.raises(TrialTimeoutError, match=r"furthest behind, at iteration 0: h0\.daemon; stopped: h0\.daemon"):
-        supervise.wait(lab, launches, files, 0.05, lambda _: None, 0.05)
-    supervise.wait(FakeLab([Exit("h0", 0, 0)], [Exit("h0.daemon", 0, 0)]), launches, files, 5.0, lambda _: None, 5.0)
+        supervise.wait(lab, feed(files, both), files, 0.05, 0.05)
+    lab = FakeLab([Exit("h0", 0, 0)], [Exit("h0.daemon", 0, 0)])
+    supervise.wait(lab, feed(files, both), files, 5.0, 5.0)
 
 
 def test_what_a_worker_said_before_it_ended_is_told(files: Files) -> None:
@@ -106,6 +113,27 @@ def test_who_neither_ended_nor_failed_is_named_beside(files: Files) -> None:
     assert error.value.problem.splitlines()[0] == (
         "the worker on h0 ended with exit status 1; still running a moment later: h1"
     )
+
+
+def test_a_death_that_a_controller_forgives_is_no_failure(files: Files) -> None:
+    class Forgiving:
+        def look(self, feed: Feed) -> float:
+            feed.forgive([exit for exit in feed.failed if exit.process == "h1"])
+            return math.inf
+
+    def ended(process: str) -> FakeLab:
+        return FakeLab([Exit(process, 1, -9)], [Exit("h0", 0, 0), Exit("h1", 1, 0), Exit("h2", 2, 0)])
+
+    supervise.wait(ended("h1"), feed(files, HOSTS), files, 5.0, 5.0, [Forgiving()])
+    with pytest.raises(WorkerError, match="the worker on h2 was killed by SIGKILL"):
+        supervise.wait(ended("h2"), feed(files, HOSTS), files, 5.0, 5.0, [Forgiving()])
+
+
+def test_when_the_first_has_ended_the_next_one_is_counted(files: Files) -> None:
+    say(files, "h0", {"kind": "iteration"})
+    say(files, "h1", {"kind": "iteration"}, {"kind": "iteration"})
+    lab = FakeLab([], [Exit("h0", 0, 0)], [Exit("h1", 1, 0), Exit("h2", 2, 0)])
+    assert wait(lab, files) == [1, 2]
 
 
 def test_silence_is_noticed_and_the_furthest_behind_named(files: Files) -> None:
@@ -167,7 +195,6 @@ def test_samples_that_are_no_file_fail_the_trial_at_once(files: Files, by: str) 
         wait(FakeLab(), files)
     with pytest.raises(TrialError, match=r"h1/samples\.jsonl: is "):
         supervise.read(files.samples("h1"))
-    assert supervise.iterations(files.samples("h1")) == 0
 
 
 @pytest.mark.parametrize("by", ["fifo", "link", "deep"])

@@ -1,0 +1,153 @@
+"""What is known of a trial while it runs: what its processes say in their files, and which of them have ended.
+
+Every file is read once, whoever looks, and from whichever thread. Moments of a trial are those of the first worker that
+runs: the file of that one is read at every look. The other files are read when somebody asks for all lines: a look at a
+file costs 4 us, and a large trial has a thousand.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from testbed.base.errors import TrialError
+from testbed.files.following import MOST_PIECES, Lines
+from testbed.files.shape import is_number
+from testbed.lab.programs import Exit
+
+LOOK_S = 0.003
+"""How long a controller waits between looks while it waits for a line."""
+MOST_BYTES = 2**26
+"""Of a file of which nobody says how large it may be."""
+
+
+class Line(NamedTuple):
+    """A line of a process's file: an object with a ``kind``. Nothing else in it has been checked."""
+
+    process: str
+    said: Mapping[str, Any]
+
+
+class Feed:
+    """What a trial's processes say, and which of them have ended.
+
+    Attributes:
+        running: the processes that have not ended, in their order.
+        failed: exits of processes that did not end well, and that no controller has forgiven.
+        begun_s: when the trial began (``time.monotonic``); None while that is not known.
+    """
+
+    def __init__(self, samples: Mapping[str, Path | None], most_bytes: int = MOST_BYTES) -> None:
+        """``samples`` is each process's file, by its name: workers by rank, then the others; None for a process that
+        writes none. Of each file the first ``most_bytes`` are read."""
+        self.running: Sequence[str] = list(samples)
+        self.failed: Sequence[Exit] = []
+        self.begun_s: float | None = None
+        self._files = {process: Lines(path, most_bytes) for process, path in samples.items() if path is not None}
+        self._said: list[Line] = []
+        self._done: Counter[str] = Counter()
+        self._ended_s: dict[int, float] = {}
+        self._silent: set[str] = set()
+        self._followed: str | None = None
+        self._error: TrialError | None = None
+        self._lock = threading.RLock()
+
+    # What processes say.
+
+    @property
+    def first(self) -> str | None:
+        """The first process that runs and was not killed; None if there is none."""
+        return next((process for process in self.running if process not in self._silent), None)
+
+    def look(self) -> None:
+        """Take in what the first process has written since."""
+        with self._lock:
+            first = self.first
+            if first is not None and first != self._followed:
+                self._followed = first
+                for line in self._said:
+                    self._follow(line)
+            if first is not None:
+                self._read(first)
+
+    def ended_s(self, iteration: int) -> float | None:
+        """When an iteration ended, as far as :meth:`look` knows; where the worker took it over from another, when its
+        next one did."""
+        with self._lock:
+            return min((end_s for i, end_s in self._ended_s.items() if i >= iteration), default=None)
+
+    def done(self, process: str) -> int:
+        """How many iterations a process has done by now."""
+        with self._lock:
+            self._read(process, MOST_PIECES)
+            return self._done[process]
+
+    def lines(self, since: int) -> Sequence[Line]:
+        """All lines of all processes in the order in which they were read, but for the first ``since``."""
+        with self._lock:
+            for process in self._files:
+                self._read(process)
+            return self._said[since:]
+
+    def begin(self) -> None:
+        """The trial begins now: for processes that do not say so."""
+        self.begun_s = time.monotonic()
+
+    def forget(self, processes: Collection[str]) -> None:
+        """These were killed, and write nothing any more."""
+        with self._lock:
+            self._silent |= set(processes)
+
+    def _read(self, process: str, pieces: int = 1) -> None:
+        if process not in self._files:
+            return
+        for said in self._files[process].said(pieces):
+            line = Line(process, said)
+            self._said.append(line)
+            self._done[process] += said["kind"] == "iteration"
+            self._follow(line)
+
+    def _follow(self, line: Line) -> None:
+        process, said = line
+        if process != self._followed:
+            return
+        if said["kind"] == "begin" and self.begun_s is None and is_number(said.get("time")):
+            self.begun_s = said["time"]
+        elif said["kind"] == "iteration" and is_number(said.get("i")) and is_number(said.get("end")):
+            self._ended_s.setdefault(said["i"], said["end"])
+
+    # What the thread knows that waits for them.
+
+    def note(self, exits: Sequence[Exit]) -> None:
+        """These processes have ended.
+
+        Raises:
+            TrialError: as :meth:`check`.
+        """
+        self.check()
+        ended = {exit.process for exit in exits}
+        with self._lock:
+            if self.first in ended:
+                self.look()  # its last lines count
+            self.running = [process for process in self.running if process not in ended]
+            self.failed = [*self.failed, *(exit for exit in exits if exit.status != 0)]
+
+    def forgive(self, exits: Collection[Exit]) -> None:
+        """The trial goes on without these processes."""
+        self.failed = [exit for exit in self.failed if exit not in exits]
+
+    def fail(self, error: TrialError) -> None:
+        """A controller has failed: the waiting thread raises this."""
+        self._error = error
+
+    def check(self) -> None:
+        """
+        Raises:
+            TrialError: a controller beside the waiting thread has failed.
+        """
+        if self._error is not None:
+            raise self._error

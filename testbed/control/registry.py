@@ -1,0 +1,81 @@
+"""The controllers that kinds of trial declare: those that installed packages add, by name.
+
+A kind names them (:attr:`workloads.kinds.base.Kind.controllers`), and they are looked up here: a kind is also loaded on
+the hosts, and knows nothing of what runs a trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from testbed.base.errors import MissingToolError
+from testbed.base.plugins import plugged
+from testbed.control.controller import Controller, failure
+from testbed.control.feed import Feed
+from testbed.lab.base import Lab
+from workloads.kinds.base import Kind
+
+if TYPE_CHECKING:
+    from testbed.perturb.events import Event
+    from testbed.trial.files import Files
+    from testbed.trial.model import Trial
+
+GROUP = "controllers"
+"""Of entry points, see :mod:`testbed.base.plugins`."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a controller of a kind may use.
+
+    Attributes:
+        files: where the trial's processes read and write.
+        act: carries an event out now, and puts it into the trial's record. Call it in :meth:`Controller.look`.
+    """
+
+    trial: Trial
+    lab: Lab
+    files: Files
+    act: Callable[[Event, Feed], None]
+
+
+Make: TypeAlias = Callable[[Context], Controller]
+
+
+def of_kind(kind: Kind) -> Mapping[str, Make]:
+    """What makes each controller that trials of this kind have, by its name.
+
+    Raises:
+        MissingToolError: no installed package adds one of that name, or it cannot be imported.
+        UsageError: two packages add one of that name.
+    """
+    known = plugged(GROUP) if kind.controllers else {}
+    for name in kind.controllers:
+        if name not in known:
+            raise MissingToolError(
+                f"the kind of trial {kind.name} needs the controller {name!r}, and no installed package adds it",
+                fix="install the package that adds it to testbed." + GROUP,
+            )
+    return {name: cast(Make, known[name]) for name in kind.controllers}
+
+
+@contextmanager
+def begun(kinds: Sequence[Kind], context: Context) -> Iterator[Sequence[Controller]]:
+    """The controllers of a trial whose jobs are of these kinds, each begun once.
+
+    Raises:
+        TrialError: one cannot be made or begun.
+    """
+    with ExitStack() as stack:
+        found = []
+        for name, make in {name: make for kind in kinds for name, make in of_kind(kind).items()}.items():
+            try:
+                found.append(make(context))
+                if isinstance(found[-1], AbstractContextManager):
+                    stack.enter_context(found[-1])
+            except Exception as error:
+                raise failure(name, error) from error
+        yield found
