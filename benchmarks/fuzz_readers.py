@@ -36,6 +36,7 @@ from analysis.load import load
 from analysis.report import FORMATS
 from analysis.report import text as report_text
 from testbed.base.errors import TestbedError
+from testbed.control.feed import Feed
 from testbed.evidence.referee import read_weights
 from testbed.experiment import directory
 from testbed.files.foreign import UnfitError
@@ -442,7 +443,7 @@ def _source(path: Path) -> None:
 
 
 def _said(path: Path) -> None:
-    supervise.iterations(path)
+    Feed({"h0": path}).done("h0")
     supervise.tail(path)
     supervise.read_checked(path, 2**22)
 
