@@ -48,7 +48,7 @@ arms: [{topology: star(hosts=4), scheme: ring}]
 
 
 class AsPrograms(NetnsLab):
-    """Starts workers as programs of their own, by a ``request`` of the sandbox in enclosures (``start``) or not (``run``)."""
+    """Starts workers as programs of their own, in enclosures by the sandbox's request ``start``, or not by ``run``."""
 
     request = staticmethod(Sandbox.start)
 

@@ -36,9 +36,9 @@ from analysis.load import load
 from analysis.report import FORMATS
 from analysis.report import text as report_text
 from testbed.base.errors import TestbedError
+from testbed.control.feed import Feed
 from testbed.evidence.referee import read_weights
-from testbed.experiment import stored
-from testbed.files.following import Lines
+from testbed.experiment import directory
 from testbed.files.foreign import UnfitError
 from testbed.recovery import failover
 from testbed.trial import supervise
@@ -439,24 +439,24 @@ def _scheme(path: Path) -> None:
 
 def _source(path: Path) -> None:
     with no_code("testbed merge", "none"):
-        stored.source_of(path.parent)
+        directory.source_of(path.parent)
 
 
 def _said(path: Path) -> None:
-    list(Lines(path, 2**22).said())
+    Feed({"h0": path}).done("h0")
     supervise.tail(path)
     supervise.read_checked(path, 2**22)
 
 
 def _run(path: Path) -> None:
     load(path.parent, samples=False)
-    stored.made(path.parent)
-    stored.environment(path.parent)
+    directory.made(path.parent)
+    directory.environment(path.parent)
 
 
 def _records(path: Path) -> None:
     load(path.parent.parent, samples=False)
-    stored.records(path.parent.parent)
+    directory.records(path.parent.parent)
 
 
 def _compared(path: Path) -> None:

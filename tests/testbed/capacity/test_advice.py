@@ -150,7 +150,7 @@ def test_links_rest_while_steps_jitter() -> None:
     loads = load_of(plain), load_of(jittered)
     assert loads[0] is not None
     assert loads[1] is not None
-    longer = 1 + 16 * 0.005 * 0.3989 / plain.gst_theory_s
+    longer = 1 + 16 * 0.005 * 0.3989 / plain.job.gst_theory_s
     assert loads[0].in_all_bps / loads[1].in_all_bps == pytest.approx(longer, rel=1e-3)
 
 

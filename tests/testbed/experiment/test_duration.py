@@ -21,7 +21,9 @@ def test_a_guess_is_the_theory_and_some_overhead(trial: Trial) -> None:
 
 def test_of_computing_that_takes_what_it_takes_there_is_a_guess(source: Source) -> None:
     real = trials(read(SPEC, "spec.yaml", source.folder, ["workload.compute=real"]))[0]
-    assert expected_s(real) == pytest.approx(3 * (UNKNOWN_COMPUTE_S + real.gst_theory_s) + OVERHEAD_S + 3 * PER_LINK_S)
+    assert expected_s(real) == pytest.approx(
+        3 * (UNKNOWN_COMPUTE_S + real.job.gst_theory_s) + OVERHEAD_S + 3 * PER_LINK_S
+    )
 
 
 def test_the_first_trial_starts_the_lab(trial: Trial) -> None:

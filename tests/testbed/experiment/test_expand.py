@@ -69,12 +69,12 @@ FIELDS: dict[str, Any] = {
 @pytest.mark.parametrize("name", [one.name for one in fields(Forest)])
 def test_whatever_workers_get_of_a_forest_makes_another_trial(trial: Trial, name: str) -> None:
     """A scheme of one's own may change any of it."""
-    network = trial.network
+    network, job = trial.network, trial.job
     if name == "scheme":
-        other = replace(network, arm=network.arm.model_copy(update={"scheme": FIELDS[name]}))
+        network = replace(network, arm=network.arm.model_copy(update={"scheme": FIELDS[name]}))
     else:
-        other = replace(network, forest=replace(network.forest, **{name: FIELDS[name]}))
-    assert replace(trial, network=other).identity != trial.identity
+        job = replace(job, plan=replace(job.plan, **{name: FIELDS[name]}))
+    assert replace(trial, network=network, jobs=(job,)).identity != trial.identity
     assert replace(trial, repeat=3).identity == trial.identity
 
 
@@ -83,12 +83,12 @@ def test_whatever_workers_get_besides_makes_another_trial(trial: Trial) -> None:
     slow = "perturb=[{kind: jitter, sigma: 20 ms}]"
     (drawn, _) = trials(read(SPEC, "spec.yaml", Path(), [slow, "workload.compute=real"]))
     before = drawn.identity
-    again = replace(drawn)
-    assert again.stragglers is not None
-    again.stragglers.extra_s[1, 1] += 0.001
+    again = replace(drawn, jobs=(replace(drawn.job),))
+    assert again.job.stragglers is not None
+    again.job.stragglers.extra_s[1, 1] += 0.001
     assert again.identity != before
-    cut = replace(trial.network, gradient=replace(trial.job.gradient, buckets=((0, 4), (4, 8))))
-    assert replace(trial, network=cut).identity != trial.identity
+    cut = replace(trial.job, gradient=replace(trial.job.gradient, buckets=((0, 4), (4, 8))))
+    assert replace(trial, jobs=(cut,)).identity != trial.identity
 
 
 def test_a_network_is_built_once_however_many_trials_use_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -422,7 +422,7 @@ def waiting_error(waits_s: Sequence[float], took_s: float, lead_s: float = 0.0) 
     sums = [took_s, took_s, 2 * took_s, 2 * took_s]
     frame = pd.DataFrame(moments).assign(ready_s=ready, sum_s=sums, end_s=sums)
     asked, lead = pd.DataFrame({0: [0.0, 0.0], 1: [0.5, 0.5]}), pd.Series([lead_s, lead_s])
-    seen = SimpleNamespace(every=frame, clocks_s=0.0, trial=SimpleNamespace(work=SimpleNamespace(warmup=0)))
+    seen = SimpleNamespace(every=frame, clocks_s=0.0, job=SimpleNamespace(work=SimpleNamespace(warmup=0)))
     least = Bounds(pd.Series([0.5, 0.5]), pd.Series([1.0, 1.0]), asked, lead)
     return judgement._waiting_error(seen, least)  # type: ignore[arg-type]
 
@@ -440,8 +440,8 @@ def test_a_worker_that_was_late_may_have_made_gst_shorter() -> None:
     found = samples(**late, sum_s=sums, start_s=[0.0] * 4, end_s=sums)
     assert list(judgement._late_s(found)) == pytest.approx([0.05, 0.05])
     assert list(judgement._late_s(found.assign(ready_s=[1.0, 3.0, 0.9, 2.9]))) == pytest.approx([0.0, 0.0])
-    trial = SimpleNamespace(work=SimpleNamespace(warmup=0), iterations=2)
-    seen = SimpleNamespace(every=found, clocks_s=0.0, trial=trial, bounds=bounds(1.0, 1.0))
+    job = SimpleNamespace(work=SimpleNamespace(warmup=0), iterations=2)
+    seen = SimpleNamespace(every=found, clocks_s=0.0, job=job, bounds=bounds(1.0, 1.0))
     assert judgement.errors_of(seen)["gst"] == Error(pytest.approx(0.05), 1.0)  # type: ignore[arg-type]
 
 

@@ -206,7 +206,7 @@ def check(run: Cluster, course: Course) -> None:
     # Sums that lack a worker once are off by 1e-3; rounding is 5e-7, or 2e-5 where values in a pool are nearly equal.
     assert relative_error(np.load(run.files.weights(last.nodes[last.workers[0]])), wanted) < 1e-4
     samples = phases.attribute(results.table(run.lines("iteration")), course.phases, course.dead, course.behind)
-    told = deaths.record(run.trial, course, samples)
+    told = deaths.record(course, samples)
     assert told is not None
     assert [one["first"] for one in told["phases"]] == [first for first, _ in worlds]
     for one in told["recoveries"]:
