@@ -38,7 +38,7 @@ from analysis.report import text as report_text
 from testbed.base.errors import TestbedError
 from testbed.control.feed import Feed
 from testbed.evidence.referee import read_weights
-from testbed.experiment import directory
+from testbed.experiment import stored
 from testbed.files.foreign import UnfitError
 from testbed.recovery import failover
 from testbed.trial import supervise
@@ -439,7 +439,7 @@ def _scheme(path: Path) -> None:
 
 def _source(path: Path) -> None:
     with no_code("testbed merge", "none"):
-        directory.source_of(path.parent)
+        stored.source_of(path.parent)
 
 
 def _said(path: Path) -> None:
@@ -450,13 +450,13 @@ def _said(path: Path) -> None:
 
 def _run(path: Path) -> None:
     load(path.parent, samples=False)
-    directory.made(path.parent)
-    directory.environment(path.parent)
+    stored.made(path.parent)
+    stored.environment(path.parent)
 
 
 def _records(path: Path) -> None:
     load(path.parent.parent, samples=False)
-    directory.records(path.parent.parent)
+    stored.records(path.parent.parent)
 
 
 def _compared(path: Path) -> None:
