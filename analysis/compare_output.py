@@ -13,10 +13,12 @@ from typing import Any
 from analysis.compare import BETTER, INCONCLUSIVE, SAME, WORSE, Comparison, Failures, Judged, LeftOut, Verdict
 from analysis.measured import NAMES, value_text
 from analysis.statistics import CONFIDENCE
-from testbed.base.columns import columns
+from testbed.base.columns import Layout, columns
 from testbed.base.listing import shortened
 
 HEADER = ("arm", "batch", "metric", "BASE", "NEW", "ratio", "95 % interval", "p", "trials", "verdict")
+SPARE = ("p", "trials", "batch")
+"""What a narrow terminal goes without, the least needed first."""
 MISSING = "-"
 VERDICTS: tuple[Verdict, ...] = (WORSE, BETTER, SAME, INCONCLUSIVE)
 MOST_UNDECIDED = 4
@@ -78,9 +80,9 @@ def _only_in(one: LeftOut, found: Comparison) -> str:
     )
 
 
-def text(found: Comparison) -> str:
-    """For a terminal."""
-    return "\n".join([columns(HEADER, rows(found), left=3), "", *notes(found), summary(found)])
+def text(found: Comparison, lay_out: Layout = columns) -> str:
+    """For people."""
+    return "\n".join([lay_out(HEADER, rows(found), 3, SPARE), "", *notes(found), summary(found)])
 
 
 def markdown(found: Comparison) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.api import labs
 from testbed.base import exits
+from testbed.base.columns import Layout, columns
 from testbed.base.errors import UsageError
 from testbed.experiment.directory import source_of
 from testbed.experiment.run import Announce, Experiment, Run, write_report
@@ -83,10 +84,14 @@ class Judged:
 
         return as_json(self.found)
 
-    def __str__(self) -> str:
+    def text(self, lay_out: Layout = columns) -> str:
+        """What ``testbed compare`` says, its table laid out by ``lay_out``."""
         from analysis.compare_output import text
 
-        return text(self.found)
+        return text(self.found, lay_out)
+
+    def __str__(self) -> str:
+        return self.text()
 
 
 class Running:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.base.columns import columns
+from testbed.base.columns import Layout, columns
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
@@ -80,7 +80,7 @@ def predict(trial: Trial) -> dict[str, Any]:
     }
 
 
-def text(found: Mapping[str, Any]) -> str:
+def text(found: Mapping[str, Any], lay_out: Layout = columns) -> str:
     """A plan for people; of trials that are repeated the first."""
     header = ("trial", "workers", "namespaces", "links", "gradient", "wire", "least GST", "least JCT")
     rows = [_row(trial) for trial in found["trials"] if not trial["repeat"]]
@@ -97,7 +97,7 @@ def text(found: Mapping[str, Any]) -> str:
     if found["sweep"]:
         lines.append(f"swept: {', '.join(f'{name} ({len(values)})' for name, values in found['sweep'].items())}")
     lines += [found["advice"]] if found["advice"] else []
-    return "\n".join([*lines, "", columns(header, rows)])
+    return "\n".join([*lines, "", lay_out(header, rows, spare=("namespaces", "links", "gradient"))])
 
 
 def _rates(found: Mapping[str, Any]) -> str:
