@@ -26,6 +26,8 @@ def main() -> None:
             from testbed.cli import main as command_line
         command_line()
     except KeyboardInterrupt:
+        with suppress(OSError):  # the terminal may be gone
+            print("interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except MemoryLimitError as error:  # before there is a command line that would tell it
         print(f"error: {error}", file=sys.stderr)

@@ -16,6 +16,7 @@ from testbed.api import labs
 from testbed.base import exits
 from testbed.base.columns import Layout, columns
 from testbed.base.errors import UsageError
+from testbed.base.listing import counted
 from testbed.experiment.directory import source_of
 from testbed.experiment.run import Announce, Experiment, Run, write_report
 from testbed.spec import load
@@ -168,7 +169,7 @@ class Running:
 
     def _interrupted(self, more: str = "") -> Interrupted:
         planned = len(self._experiment.planned)
-        return Interrupted(f"{planned - len(self._experiment.left)} of {planned} trials{more}")
+        return Interrupted(f"{planned - len(self._experiment.left)} of {counted(planned, 'trial')}{more}")
 
 
 def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: Gate | None) -> Experiment:

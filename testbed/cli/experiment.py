@@ -121,7 +121,11 @@ def run(
         console.print("\nsuspicious cells are measured once more:", highlight=False)
         return reporter(left, console)
 
-    with experiment.Running(asked, against) as running:
+    try:
+        running = experiment.Running(asked, against)
+    except KeyboardInterrupt:
+        _tell_interrupted("no trial had begun; the same command starts anew")
+    with running:
         go_on = shlex.join(["testbed", "run", "--resume", str(running.path), *repeated])
         try:
             done, page = running.go(lambda left: reporter(left, console))
@@ -130,7 +134,6 @@ def run(
     told: dict[str, Any] = {"run": str(done.path), "report": str(page), "trials": done.records}
     if not as_json:
         _print_comparison(done, go_on)
-        print()
         wrote("report", page)
     ended = exits.TRIAL_FAILED if done.failed else exits.OK
     if running.is_compared:
@@ -239,20 +242,27 @@ def _print_comparison(done: Run, go_on: str) -> None:
     for told in (table(*closing(done.records, done.first), spare=LEFT_OUT), *notes(done.records, done.first)):
         show(told, "")
     if done.loose:
-        show(f"not as narrow as repeats.until wants, {len(done.loose)} of the cells:")
+        show(f"{counted(len(done.loose), 'cell')} with wider intervals than repeats.until asks for:")
         show(*(f"  {one}" for one in done.loose), "")
     failed = [record for record in done.records if record["status"] == "failed"]
     asked = sum(record.get("by_perturb", False) for record in failed)
     of = f"of {counted(len(done.records), 'trial')}"
     if asked:
-        show(f"{asked} {of} failed because of what perturb does, and would again: change the spec as their errors say")
+        show(
+            f"{asked} {of} failed because of what perturb does, and would again: change the spec as their errors say",
+            "",
+        )
     if len(failed) > asked:
         show(f"{len(failed) - asked} {of} failed; to run what failed again:")
-        print(f"  {go_on}")
+        print(f"  {go_on}\n")
 
 
 def _interrupted(kept: str, path: Path, go_on: str) -> NoReturn:
     """Say what is kept, and how to go on."""
+    _tell_interrupted(f"{kept} finished and kept in {path}\n  go on with: {go_on}")
+
+
+def _tell_interrupted(what: str) -> NoReturn:
     with suppress(OSError):  # the terminal may be gone
-        print(f"interrupted: {kept} are finished and kept in {path}\n  go on with: {go_on}", file=sys.stderr)
+        print(f"interrupted: {what}", file=sys.stderr)
     sys.exit(exits.INTERRUPTED)

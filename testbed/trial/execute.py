@@ -40,12 +40,15 @@ from testbed.trial import job_files, observing, programs, results, supervise
 from testbed.trial.inputs import check_unchanged
 from testbed.trial.job_files import Files
 from testbed.trial.model import Trial, link_settings
+from testbed.trial.so_far import SoFar
 from workloads.job import Training
 from workloads.kinds.base import Told
 from workloads.sync.cost import goodput
 from workloads.sync.tcp_info import Sent
 
 Lines = list[dict[str, Any]]
+Tick = Callable[[int, SoFar], object]
+"""Is told how many iterations the first worker has done, and may ask what else is known by now."""
 
 
 @dataclass
@@ -81,10 +84,9 @@ class Outcome:
     lab: dict[str, Any]
 
 
-def execute(
-    trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_control: str, tick: Callable[[int], None]
-) -> Outcome:
-    """Run a trial; one that fails has an Outcome too, with ``status`` failed and the reason, and its lab is closed.
+def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_control: str, tick: Tick) -> Outcome:
+    """Run a trial, and ``tick`` while it runs; one that fails has an Outcome too, with ``status`` failed and why,
+    and its lab is closed.
 
     Raises:
         PrivilegeError, DiskFullError, OutputError: what would fail every other trial as well.
@@ -198,7 +200,7 @@ def blank(trial: Trial) -> dict[str, Any]:
     }
 
 
-def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick: Callable[[int], None]) -> Observed:
+def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick: Tick) -> Observed:
     """Build, run and take down; a lab in which that failed is for the caller to close.
 
     Raises:
@@ -213,13 +215,18 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     names = [launch.process for launch in launches]
     coordinator = Coordinator(trial, files, lab, congestion_control) if trial.survives else None
 
-    def train(_: Conductor) -> None:
-        lab.launch(launches)
-        spec = trial.spec
-        supervise.wait(lab, launches, files, spec.timeout_s, tick, spec.start_timeout_s, coordinator)
-
     forest = trial.network.forest
     written = {forest.nodes[worker]: files.samples(forest.nodes[worker]) for worker in forest.workers}
+    so_far = SoFar(written if trial.kind.sums_together else {}, trial.work.warmup)
+
+    def train(_: Conductor, readings: Readings) -> None:
+        so_far.readings = readings
+        lab.launch(launches)
+        spec = trial.spec
+        supervise.wait(
+            lab, launches, files, spec.timeout_s, lambda done: tick(done, so_far), spec.start_timeout_s, coordinator
+        )
+
     _, around = observing.observe(trial, lab, files, train, written, [files.samples(name) for name in names])
     seen = Observed(
         lines={name: supervise.read_checked(files.samples(name), most_said_bytes(trial), trial.kind) for name in names},

@@ -46,11 +46,12 @@ def observe(
     trial: Trial,
     lab: Lab,
     files: Files,
-    work: Callable[[Conductor], _T],
+    work: Callable[[Conductor, Readings], _T],
     samples: Mapping[str, Path],
     asking: Sequence[Path] = (),
 ) -> tuple[_T, Observation]:
     """What ``work`` returns, which starts a trial's processes and waits for their end; and what was seen meanwhile.
+    ``work`` is given what is read back of the links, as it grows.
 
     Args:
         samples: each worker's file, by process; without any, ``work`` says when the trial begins.
@@ -68,7 +69,7 @@ def observe(
         SpotChecks(lab, trial.jct_theory_s or math.inf) as checks,
     ):
         try:
-            found = work(conductor)
+            found = work(conductor, checks.readings)
         except TrialError as error:
             instead = ANOTHER if trial.kind.writes_samples and not trial.survives else ""
             raise conductor.blamed(error, goes_on=trial.survives, instead=instead) from error

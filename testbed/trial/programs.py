@@ -17,6 +17,7 @@ from testbed import fidelity
 from testbed.base.errors import TrialTimeoutError
 from testbed.evidence import calibration
 from testbed.evidence.calibration import Calibrated
+from testbed.evidence.spot_checks import Readings
 from testbed.files.writing import named_errors
 from testbed.lab.base import Exit, Lab, Launch, Program
 from testbed.perturb.conductor import Conductor, timeline
@@ -74,7 +75,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
         if line["kind"] == "probe"
     ]
 
-    def run(conductor: Conductor) -> list[Exit]:
+    def run(conductor: Conductor, _: Readings) -> list[Exit]:
         lab.launch(ranks)
         conductor.begin()
         return _wait(lab, ranks, files, trial.spec.timeout_s)

@@ -44,7 +44,7 @@ def wait(
     launches: Sequence[Launch],
     files: Files,
     timeout_s: float,
-    tick: Callable[[int], None],
+    tick: Callable[[int], object],
     start_timeout_s: float,
     coordinator: Coordinator | None = None,
 ) -> None:

@@ -275,7 +275,7 @@ def test_ctrl_c_keeps_what_is_finished_and_resume_goes_on(start, testbed: CLI) -
     run.process.send_signal(signal.SIGINT)
     code, _, err = run.end()
     assert code == 130
-    assert err == ("interrupted: 1 of 2 trials are finished and kept in out\n  go on with: testbed run --resume out\n")
+    assert err == ("interrupted: 1 of 2 trials finished and kept in out\n  go on with: testbed run --resume out\n")
     assert all_gone(others)
     first = (run.out / "trials" / "ps-star3-b32.json").read_bytes()
     called = testbed("run", "--resume", "out")
