@@ -249,7 +249,7 @@ def _print_comparison(done: Run, go_on: str) -> None:
     of = f"of {counted(len(done.records), 'trial')}"
     if asked:
         show(
-            f"{asked} {of} failed because of what perturb does, and would again: change the spec as their errors say",
+            f"{asked} {of} failed because of perturb, and would fail again: change the spec as their errors say",
             "",
         )
     if len(failed) > asked:

@@ -34,8 +34,8 @@ LEFT_OUT = (
 Record = Mapping[str, Any]
 Records = Sequence[Record]
 MEANING = (
-    "ratio: GST over the least time for what was still to be sent when the last worker had its gradient, - where that "
-    "is not known, as with overlap. error at most: by how much GST / JCT can be off."
+    "ratio: GST over its lower bound, the least time for what was still to be sent when the last worker had its "
+    "gradient; - if that is not known, as with overlap. error at most: how far GST / JCT can be off."
 )
 
 
@@ -80,7 +80,7 @@ def notes(records: Records, first: str) -> list[str]:
     if not told:
         return meaning
     whose = ", ".join(f"{label} (workers: {mine}; {first}: {base})" for label, (mine, base) in told.items())
-    return [*meaning, f"speed-up by samples/s, as numbers of workers differ: {whose}; all others by JCT"]
+    return [*meaning, f"speed-up by samples/s, because the numbers of workers differ: {whose}; all others by JCT"]
 
 
 def _cells(records: Records) -> dict[Cell, list[Mapping[str, Any]]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from testbed.base.columns import Layout, columns
+from testbed.base.listing import counted
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
@@ -87,13 +88,13 @@ def text(found: Mapping[str, Any], lay_out: Layout = columns) -> str:
     about = time_text(round(found["duration_s"]))
     guess = "a command takes a minute" if found["trials"][0]["command"] else "computing a gradient takes half a second"
     known = "" if found["duration_known"] else f", if {guess}"
-    many = len(found["trials"])
+    many = counted(len(found["trials"]), "trial")
     cells = f" ({len(rows)}, {found['repeats']} times each)" if found["repeats"] > 1 else ""
-    lines = [f"{found['name']}: {many} trials{cells} in lab {found['lab']}, {_rates(found)}, about {about}{known}"]
+    lines = [f"{found['name']}: {many}{cells} in lab {found['lab']}, {_rates(found)}, about {about}{known}"]
     if found["most_repeats"] > found["repeats"]:
         most = len(rows) * found["most_repeats"]
         at_most = time_text(round(found["duration_s"] * found["most_repeats"] / found["repeats"]))
-        lines.append(f"as long as intervals are too wide they are repeated: at most {most} trials, about {at_most}")
+        lines.append(f"repeated until intervals are narrow enough: at most {counted(most, 'trial')}, about {at_most}")
     if found["sweep"]:
         lines.append(f"swept: {', '.join(f'{name} ({len(values)})' for name, values in found['sweep'].items())}")
     lines += [found["advice"]] if found["advice"] else []

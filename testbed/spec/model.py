@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -34,25 +35,27 @@ from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.place import Place
 from testbed.spec.options import LabOptions, group_of
 from testbed.spec.perturb import Perturbations
+from topologies import build as topologies
 from topologies.call import parse
 from workloads.buckets import Gradient, shares
 from workloads.catalogue import check_dataset
 from workloads.job import Replay, Task, Training
 from workloads.models import model
 from workloads.profiles import TABLE_6_1, profile
+from workloads.sync import schemes
 
 
-def _call(value: object, example: str) -> str:
+def _call(value: object, example: str, parameters: Callable[[str], Sequence[str]]) -> str:
     if not isinstance(value, str):
         raise refuse(f"{value!r} is not text", f"write it as {example}")
     try:
-        return one_line(str(parse(value, example)))  # it is an arm's label where none is given
+        return one_line(str(parse(value, example, parameters)))  # it is an arm's label where none is given
     except SpecError as error:
         raise refuse(error.problem, error.fix or "") from None
 
 
-TopologyText = Annotated[str, BeforeValidator(lambda value: _call(value, "bcube(n=3,k=2)"))]
-SchemeText = Annotated[str, BeforeValidator(lambda value: _call(value, "ring or ps(place=tensor)"))]
+TopologyText = Annotated[str, BeforeValidator(lambda value: _call(value, "bcube(n=3,k=2)", topologies.names_of))]
+SchemeText = Annotated[str, BeforeValidator(lambda value: _call(value, "ring or ps(place=tensor)", schemes.names_of))]
 
 
 class Links(Group):
