@@ -44,7 +44,7 @@ def fitted(header: Sequence[str], rows: Rows, left: int = 1, spare: Sequence[str
     wrap. Where that leaves too little for words, those named in ``spare`` are left out, the first of them first, and
     named below."""
     lines = [tuple(header), *map(tuple, rows)]
-    shown = [i for i in range(len(header)) if len(lines) == 1 or any(line[i] not in EMPTY for line in lines[1:])]
+    shown = [i for i in range(len(header)) if i == 0 or not lines[1:] or any(row[i] not in EMPTY for row in lines[1:])]
     hidden: list[str] = []
     for name in (name for name in spare if name in [header[i] for i in shown]):
         if _fits(_least(lines, shown, left), width, GAP):

@@ -222,7 +222,7 @@ def merge(
     for trial, path in done.kept.items():
         show(f"  {trial} ran more than once: that in {path} is kept")
     if done.missing:
-        show(f"{counted(len(done.missing), 'trial')} missing; to run what is missing:")
+        show(f"missing: {counted(len(done.missing), 'trial')}; go on with:")
         print(f"  testbed run --resume {shlex.quote(str(out))}")
     wrote("report", page)
 
@@ -253,7 +253,7 @@ def _print_comparison(done: Run, go_on: str) -> None:
             "",
         )
     if len(failed) > asked:
-        show(f"{len(failed) - asked} {of} failed; to run what failed again:")
+        show(f"{len(failed) - asked} {of} failed; go on with:")
         print(f"  {go_on}\n")
 
 
