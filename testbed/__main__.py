@@ -24,6 +24,7 @@ def main() -> None:
         address_space.check()
         with interrupt.exit_at_once():
             from testbed.cli import main as command_line
+        interrupt.tell_of_termination()
         command_line()
     except KeyboardInterrupt:
         with suppress(OSError):  # the terminal may be gone

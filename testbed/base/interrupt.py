@@ -16,6 +16,7 @@ ENDING_S = 15.0
 """A lab whose processes were stopped takes 10 s to end, any other a moment."""
 
 NOTHING_BEGUN = "interrupted: nothing had begun; the same command starts anew\n"
+TERMINATED = "interrupted: the same command starts anew\n"
 
 _told_s: list[float] = []
 """When KeyboardInterrupt was raised."""
@@ -38,6 +39,21 @@ def exit_at_once() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def tell_of_termination() -> None:
+    """Have SIGTERM end the process as it does anyway, with a word before, until the command wants to be told of it."""
+    ours = os.getpid()  # what it forks says nothing
+
+    def stop(number: int, _: FrameType | None) -> None:
+        with suppress(OSError):  # the terminal may be gone
+            if os.getpid() == ours:
+                os.write(2, TERMINATED.encode())
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, stop)
 
 
 def raise_once() -> None:

@@ -57,6 +57,13 @@ def test_an_end_during_imports_has_a_word() -> None:
     assert (done.returncode, done.stderr) == (INTERRUPTED, interrupt.NOTHING_BEGUN)
 
 
+def test_a_termination_has_a_word_and_ends_as_ever() -> None:
+    script = "import os, signal\nfrom testbed.base import interrupt\ninterrupt.tell_of_termination()\n"
+    script += "os.kill(os.getpid(), signal.SIGTERM)\n"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, interrupt.TERMINATED)
+
+
 def test_handlers_are_put_back_after_the_imports() -> None:
     interrupt.raise_once()
     before = signal.getsignal(signal.SIGINT)
