@@ -130,7 +130,7 @@ class _Repeat:
     @property
     def curve(self) -> Curve:
         """How accuracy went, if the trial's weights are those that it is of; empty in records of earlier versions."""
-        found = self.record["accuracy"] or {}
+        found = self.record.get("accuracy") or {}
         times_s, shares = found.get("curve_s"), found.get("curve")
         if not times_s or not shares or not found["weights_equal"]:
             return ()
