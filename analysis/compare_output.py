@@ -13,10 +13,12 @@ from typing import Any
 from analysis.compare import BETTER, INCONCLUSIVE, SAME, WORSE, Comparison, Failures, Judged, LeftOut, Verdict
 from analysis.measured import NAMES, value_text
 from analysis.statistics import CONFIDENCE
-from testbed.base.columns import columns
-from testbed.base.listing import shortened
+from testbed.base.columns import Layout, columns
+from testbed.base.listing import counted, shortened
 
 HEADER = ("arm", "batch", "metric", "BASE", "NEW", "ratio", "95 % interval", "p", "trials", "verdict")
+SPARE = ("p", "trials", "batch")
+"""What a narrow terminal goes without, the least needed first."""
 MISSING = "-"
 VERDICTS: tuple[Verdict, ...] = (WORSE, BETTER, SAME, INCONCLUSIVE)
 MOST_UNDECIDED = 4
@@ -35,10 +37,10 @@ def rows(found: Comparison) -> list[list[str]]:
 def summary(found: Comparison) -> str:
     """In how many cells more trials failed, and how many metrics of cells have which verdict."""
     cells, accepted = len(found.failures), " (accepted)" if found.failures_accepted else ""
-    counts = [f"more failures in {cells} cell{'s' if cells > 1 else ''}{accepted}"] if cells else []
+    counts = [f"more failures in {counted(cells, 'cell')}{accepted}"] if cells else []
     counts += [f"{len(found.of(verdict))} {verdict}" for verdict in VERDICTS if found.of(verdict)]
     pairs = ", in pairs" if found.paired else ""
-    return f"{', '.join(counts)}: {found.new} against {found.base}{pairs}, and past {_thresholds(found)} matters"
+    return f"{', '.join(counts)}: {found.new} against {found.base}{pairs}; changes above {_thresholds(found)} count"
 
 
 def notes(found: Comparison) -> list[str]:
@@ -52,20 +54,20 @@ def notes(found: Comparison) -> list[str]:
     shown = found.left_out[:MOST_LEFT_OUT]
     told += [f"left out: {one.id} of {one.side} is {one.verdict}{_only_in(one, found)}" for one in shown]
     if len(found.left_out) > len(shown):
-        told.append(f"left out: {len(found.left_out) - len(shown)} more trials that are INVALID or FAILED")
-    told += [f"differs, and was allowed to: {one.sentence(found.base, found.new)}" for one in found.allowed]
+        told.append(f"left out: {counted(len(found.left_out) - len(shown), 'more trial')}, INVALID or FAILED")
+    told += [f"allowed to differ: {one.sentence(found.base, found.new)}" for one in found.allowed]
     told += [f"another scheme: {one}" for one in found.schemes]
     told += [f"only in {found.new}: {cell}" for cell in found.only_new]
-    told += [f"measured again, and judged by that alone: {cell}" for cell in sorted(found.again)]
-    again = "(testbed run SPEC --baseline does so)"
-    told += [f"suspicious, to be measured again: {cell} {again}" for cell in found.suspicious]
+    told += [f"measured again: {cell}; only the second measurement counts" for cell in sorted(found.again)]
+    again = "testbed run SPEC --baseline measures it again"
+    told += [f"suspicious: {cell}; {again}" for cell in found.suspicious]
     return told
 
 
 def _failures(one: Failures, found: Comparison) -> str:
     """A cell in which more trials FAILED: ``ring, batch 16: 4 of 10 trials FAILED, 0 of 10 in base.json``."""
     (failed, count), (before, of) = one.new, one.base
-    return f"{_named(one)}: {failed} of {count} trials FAILED, {before} of {of} in {found.base}"
+    return f"{_named(one)}: {failed} of {counted(count, 'trial')} FAILED, {before} of {of} in {found.base}"
 
 
 def _only_in(one: LeftOut, found: Comparison) -> str:
@@ -78,9 +80,9 @@ def _only_in(one: LeftOut, found: Comparison) -> str:
     )
 
 
-def text(found: Comparison) -> str:
-    """For a terminal."""
-    return "\n".join([columns(HEADER, rows(found), left=3), "", *notes(found), summary(found)])
+def text(found: Comparison, lay_out: Layout = columns) -> str:
+    """For people."""
+    return "\n".join([lay_out(HEADER, rows(found), 3, SPARE), "", *notes(found), summary(found)])
 
 
 def markdown(found: Comparison) -> str:

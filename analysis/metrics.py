@@ -51,6 +51,12 @@ def iterations_s(samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
     return measures_of(samples.columns).iterations_s(samples, skip)
 
 
+def ends_s(samples: pd.DataFrame) -> pd.Series[float]:
+    """By iteration, when the last worker ended it, from the trial's start."""
+    ends: pd.Series[float] = rounds(samples).groupby("iteration")["end_s"].max()
+    return ends - float(samples["start_s"].min())
+
+
 def jct_s(samples: pd.DataFrame) -> float:
     """Job completion time (s): the first worker starts its first iteration to the last worker ends its last.
 

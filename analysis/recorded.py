@@ -35,6 +35,7 @@ class Metrics:
     gst_uncertainty_s: float | None = None
     """By how much it may be off, where hosts have clocks of their own."""
     gst_p95_s: float | None = None
+    gst_p99_s: float | None = None
     gst_theory_s: float | None = None
     gst_ratio: float | None = None
     """GST over the least that was still to be sent when the last worker had its gradient; None where that is not known,

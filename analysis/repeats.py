@@ -17,7 +17,7 @@ NUMBER_OF = {
     **dict.fromkeys(("gst_median_s", "gst_theory_s", "gst_ratio", "gst_uncertainty_s"), GST),
     **dict.fromkeys(("algbw_bps", "busbw_bps"), GST),
     **{"throughput_sps": THROUGHPUT, "iteration_median_s": ITERATIONS, "straggler_wait_s": WAITING},
-    "gst_p95_s": GST_P95,
+    **dict.fromkeys(("gst_p95_s", "gst_p99_s"), GST_P95),
 }
 """By which verdict each metric is judged: that of a number, or a derived one (:func:`analysis.verdicts.verdict_of`).
 Metrics that are not listed cover the whole job, so JCT's verdict judges them."""

@@ -103,6 +103,7 @@ _ACCURACY: Shape = {
     "weights_equal": TRUTH,
     "reference": NAME,
     "curve": [_POINT],
+    "curve_s": [NUMBER],
 }
 RECORD: Shape = {
     **dict.fromkeys(("id", "label", "topology", "scheme", "at", "started", "status", "kind", "moves"), NAME),

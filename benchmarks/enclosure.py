@@ -78,7 +78,7 @@ class Without(AsPrograms):
 def measured(kind: type[NetnsLab], trial: Trial, referee: Referee) -> dict[str, Any]:
     """A trial's metrics."""
     with tempfile.TemporaryDirectory() as folder, kind() as lab:
-        record = execute(trial, lab, referee, Path(folder), congestion_control(trial.spec), lambda _: None).record
+        record = execute(trial, lab, referee, Path(folder), congestion_control(trial.spec), lambda *_: None).record
     ending.with_failed([record])
     return dict(record["metrics"])
 

@@ -24,8 +24,11 @@ def main() -> None:
         address_space.check()
         with interrupt.exit_at_once():
             from testbed.cli import main as command_line
+        interrupt.tell_of_termination()
         command_line()
     except KeyboardInterrupt:
+        with suppress(OSError):  # the terminal may be gone
+            print("interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except MemoryLimitError as error:  # before there is a command line that would tell it
         print(f"error: {error}", file=sys.stderr)

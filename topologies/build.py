@@ -49,6 +49,11 @@ def families() -> dict[str, Family]:
     }
 
 
+def names_of(family: str) -> list[str]:
+    """Of one of :func:`families`, its parameters' names; of any other, none."""
+    return [one.name for one in families()[family].parameters] if family in families() else []
+
+
 def comes_with_us(expression: str) -> bool:
     """Whether an expression names one of :func:`families`, so that to build it runs no code but ours.
 
@@ -89,7 +94,7 @@ def build(expression: str, *, rate_bps: int, delay_s: float = 0.0) -> Topology:
         raise TopologyError(f"the link rate is {rate_bps} bit/s", fix="give links a rate above 0")
     if not 0 <= delay_s < float("inf"):
         raise TopologyError(f"the link delay is {delay_s} s", fix="give links a delay of 0 or more")
-    call = parse(expression, EXAMPLE)
+    call = parse(expression, EXAMPLE, names_of)
     arguments = {name: value for name, value in call.arguments.items() if name != "ina"}
     topology = _build(Call(call.name, arguments), rate_bps, delay_s)
     return mark(topology, call.arguments["ina"]) if "ina" in call.arguments else topology

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from testbed.base.errors import SpecError
@@ -38,8 +38,11 @@ class Call:
         return f"{self.name}({inside})" if inside else self.name
 
 
-def parse(text: str, example: str) -> Call:
+def parse(text: str, example: str, parameters: Callable[[str], Sequence[str]] = lambda _: ()) -> Call:
     """Read ``name`` or ``name(key=value,...)``.
+
+    ``parameters`` has the names of what a name takes, as far as they are known: they tell how to write values that
+    were given without names.
 
     Raises:
         SpecError: the text has another form; ``example`` is shown as a right one.
@@ -54,11 +57,23 @@ def parse(text: str, example: str) -> Call:
         found = value(written)
         if not key or found is None:
             where = f"{_shown(piece.strip())} in {_shown(text)}"
-            raise SpecError(f"cannot read the argument {where}", fix=f"write it as {example}")
+            raise SpecError(
+                f"cannot read the argument {where}", fix=f"write it as {_named(match, parameters) or example}"
+            )
         if key in arguments:
             raise SpecError(f"{key!r} is given twice in {_shown(text)}", fix="give it once")
         arguments[key] = found
     return Call(match["name"], arguments)
+
+
+def _named(match: re.Match[str], parameters: Callable[[str], Sequence[str]]) -> str | None:
+    """The expression with names for the values that lack them, in the parameters' order; None where that gives none."""
+    given = [(key, (one if key else piece).strip()) for key, piece, one in _arguments(match["args"])]
+    free = [name for name in parameters(match["name"]) if name not in dict(given)]
+    if sum(not key for key, _ in given) > len(free) or any(value(one) is None for _, one in given):
+        return None
+    named = [f"{key or free.pop(0)}={one}" for key, one in given]
+    return f"{match['name']}({','.join(named)})"
 
 
 def written(text: str) -> tuple[str, dict[str, str]] | None:

@@ -10,6 +10,7 @@ from html import escape
 from itertools import pairwise
 
 from testbed.base.errors import TopologyError
+from testbed.base.listing import counted
 from topologies import circle
 from topologies.frames import frames, rings, row_name
 from topologies.model import Topology
@@ -332,7 +333,7 @@ def text(topology: Topology, most_lines: int = 40) -> str:
     blocks = [] if topology.panels is None else [_circuits(topology, topology.panels, most_lines)]
     for level in sorted({topology.nodes[s].level for s in _switches(topology)}, reverse=True):
         switches = [s for s in _switches(topology) if topology.nodes[s].level == level]
-        title = f"level {level}: {len(switches)} switch{'es' if len(switches) > 1 else ''}"
+        title = f"level {level}: {counted(len(switches), 'switch')}"
         blocks.append(_block(topology, title, switches, most_lines))
     paired = [h for h in topology.hosts if any(topology.head(d) < topology.host_count for d in topology.ports[h])]
     if paired:
@@ -347,7 +348,7 @@ def _switches(topology: Topology) -> list[int]:
 def _circuits(topology: Topology, panels: Panels, most_lines: int) -> str:
     """For each interface, what its panels join; with look-ahead, those that carry light and those that do not yet."""
     count = len(panels.sides) * panels.degree
-    lines = [f"{count} patch panel{'s' if count > 1 else ''}, a port for each server at each"]
+    lines = [f"{counted(count, 'patch panel')}, a port for each server at each"]
     for i, pairs in enumerate(panels.lit):
         names = [f"{topology.nodes[a].name}-{topology.nodes[b].name}" for a, b in pairs]
         used = {server for pair in pairs for server in pair}

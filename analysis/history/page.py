@@ -16,6 +16,7 @@ from analysis.history.series import Point, Series
 from analysis.history.text import change_texts, heading, title, told
 from analysis.measured import NAMES, value_text
 from analysis.pages import source, template
+from testbed.base.listing import counted
 from testbed.files.writing import write_bytes
 
 LINE, LEVEL, CHANGE = "#0072b2", "#e69f00", "#d9453a"
@@ -92,12 +93,17 @@ def _figure(number: int, one: Series) -> Figure:
 
 def _hover(metric: str, point: Point) -> str:
     """What a point says; Plotly reads it as HTML, and names are text."""
-    lines = [point.name, point.started, f"{value_text(metric, point.value)}, {point.trials} trials", *point.changed]
+    lines = [
+        point.name,
+        point.started,
+        f"{value_text(metric, point.value)}, {counted(point.trials, 'trial')}",
+        *point.changed,
+    ]
     return "<br>".join(html.escape(line) for line in lines)
 
 
 def _seen(one: Series) -> str:
-    runs = f"{len(one.points)} run{'s' if len(one.points) > 1 else ''}"
+    runs = counted(len(one.points), "run")
     return f"{runs}: {'; '.join(told(one))}."
 
 

@@ -51,6 +51,7 @@ MEANINGS = {
     "sync_s": "of JCT, the rest",
     "gst_median_s": "median GST over the iterations after the warm-up",
     "gst_p95_s": "95th percentile of GST",
+    "gst_p99_s": "99th percentile of GST",
     "gst_theory_s": "the least GST that the links allow",
     "gst_ratio": "GST over its lower bound; empty if that is not known",
     "throughput_sps": "samples per second of JCT",

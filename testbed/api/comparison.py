@@ -16,6 +16,7 @@ from analysis.measured import Side, read
 from testbed.api import html
 from testbed.api.results import Run
 from testbed.base import exits
+from testbed.base.columns import Layout, columns
 from testbed.comparison.options import exit_code, pairs, wanted
 from testbed.files.writing import write_bytes
 
@@ -57,6 +58,10 @@ class Comparison:
     def text(self, form: str = "text") -> str:
         """All of it in one of :data:`FORMATS`."""
         return FORMATS[form](self.found)
+
+    def table_text(self, lay_out: Layout = columns) -> str:
+        """The same as text, its table laid out by ``lay_out``."""
+        return compare_output.text(self.found, lay_out)
 
     def save(self, path: str | os.PathLike[str], form: str = "text") -> None:
         """Write that into a file.

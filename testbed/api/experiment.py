@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.api import labs
 from testbed.base import exits
+from testbed.base.columns import Layout, columns
 from testbed.base.errors import UsageError
+from testbed.base.listing import counted
 from testbed.experiment.run import Announce, Experiment, Run, write_report
 from testbed.experiment.stored import source_of
 from testbed.spec import load
@@ -83,10 +85,14 @@ class Judged:
 
         return as_json(self.found)
 
-    def __str__(self) -> str:
+    def text(self, lay_out: Layout = columns) -> str:
+        """What ``testbed compare`` says, its table laid out by ``lay_out``."""
         from analysis.compare_output import text
 
-        return text(self.found)
+        return text(self.found, lay_out)
+
+    def __str__(self) -> str:
+        return self.text()
 
 
 class Running:
@@ -163,7 +169,7 @@ class Running:
 
     def _interrupted(self, more: str = "") -> Interrupted:
         planned = len(self._experiment.planned)
-        return Interrupted(f"{planned - len(self._experiment.left)} of {planned} trials{more}")
+        return Interrupted(f"{planned - len(self._experiment.left)} of {counted(planned, 'trial')}{more}")
 
 
 def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: Gate | None) -> Experiment:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.api import html, inspection
 from testbed.api.topology import Picture, Topology, shown
+from testbed.base.columns import Layout, columns
 from testbed.base.errors import UsageError
 from workloads import kinds
 from workloads.catalogue import tensor_sizes
@@ -78,8 +79,12 @@ class Forest:
         """
         return Picture(draw.svg(self.model, klass))
 
+    def text(self, lay_out: Layout = columns) -> str:
+        """What ``testbed forest`` says, its table laid out by ``lay_out``."""
+        return inspection.text(self.facts, self.model, lay_out)
+
     def __str__(self) -> str:
-        return inspection.text(self.facts, self.model)
+        return self.text()
 
     def __repr__(self) -> str:
         return f"<Forest {self.model.scheme} on {self.topology.model.expression}>"

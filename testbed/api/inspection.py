@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.base.columns import columns
+from testbed.base.columns import Layout, columns
 from testbed.base.errors import SchemeError
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.trial.network import shaper
@@ -74,7 +74,7 @@ def _cost(one: Cost, topology: Topology, mtu: int) -> dict[str, Any]:
     }
 
 
-def text(found: Mapping[str, Any], plan: Forest) -> str:
+def text(found: Mapping[str, Any], plan: Forest, lay_out: Layout = columns) -> str:
     """The same for people, of a plan of which it was ``found``; the most loaded links only."""
     forest, one = found["forest"], found["cost"]
     lines = [
@@ -95,7 +95,7 @@ def text(found: Mapping[str, Any], plan: Forest) -> str:
         f"  least GST    {least}, set by {len(one['busiest_links'])} of {len(one['links'])} directed links; "
         f"{one['goodput']:.1%} of their rate is payload",
         "",
-        columns(("link", "rate", "bytes", "busy"), _rows(one), left=1),
+        lay_out(("link", "rate", "bytes", "busy"), _rows(one), 1),
     ]
     return "\n".join(lines)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from testbed.base.columns import Layout, columns
 from testbed.experiment import planning
 from testbed.spec import load
 
@@ -17,8 +18,12 @@ class Plan:
 
     facts: dict[str, Any]
 
+    def text(self, lay_out: Layout = columns) -> str:
+        """What ``testbed plan`` says, its table laid out by ``lay_out``."""
+        return planning.text(self.facts, lay_out)
+
     def __str__(self) -> str:
-        return planning.text(self.facts)
+        return self.text()
 
 
 def plan(spec: Path, overrides: Sequence[str] = ()) -> Plan:

@@ -19,6 +19,7 @@ from analysis.recorded import Run as RecordedRun
 from analysis.recorded import Trial as RecordedTrial
 from testbed.api import html
 from testbed.base.errors import UsageError
+from testbed.base.listing import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,7 +108,7 @@ class Run:
 
     def __repr__(self) -> str:
         failed = f", {len(self.failed)} FAILED" if self.failed else ""
-        return f"<Run {self.recorded.name}: {len(self)} trials{failed}, in {self.path}>"
+        return f"<Run {self.recorded.name}: {counted(len(self), 'trial')}{failed}, in {self.path}>"
 
     @property
     def path(self) -> Path:
@@ -163,13 +164,13 @@ class Run:
 
         run = apart(self.recorded)
         found = summary(run)
-        doubt = "" if words.is_believable(run) else " This is not to be believed."
+        doubt = "" if words.is_believable(run) else "Not reliable: "
         told = [words.counts(run), words.doubts(run) or "", str(self.path)]
         rows = [
             [one.name, *(f"{value.text} ({value.note})" if value.note else value.text for value in one.values)]
             for one in found.rows
         ]
-        headline = html.paragraph(words.finding(run) + doubt, strong=True)
+        headline = html.paragraph(doubt + words.finding(run), strong=True)
         return headline + html.table(found.columns, rows) + html.listed(text for text in told if text)
 
 

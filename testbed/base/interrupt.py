@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from testbed.base.exits import INTERRUPTED
@@ -14,6 +14,9 @@ from testbed.base.exits import INTERRUPTED
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ENDING_S = 15.0
 """A lab whose processes were stopped takes 10 s to end, any other a moment."""
+
+NOTHING_BEGUN = "interrupted: nothing had begun; the same command starts anew\n"
+TERMINATED = "interrupted: the same command starts anew\n"
 
 _told_s: list[float] = []
 """When KeyboardInterrupt was raised."""
@@ -30,12 +33,27 @@ def exit_at_once() -> Iterator[None]:
     """Have these signals end the process while it has nothing to put in order, as during its imports. An exception will
     not do there: Python drops it where it falls into one of the import system's own callbacks."""
     before = {number: signal.getsignal(number) for number in ENDING}
-    _handle(lambda *_: os._exit(INTERRUPTED))
+    _handle(_exit)
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def tell_of_termination() -> None:
+    """Have SIGTERM end the process as it does anyway, with a word before, until the command wants to be told of it."""
+    ours = os.getpid()  # what it forks says nothing
+
+    def stop(number: int, _: FrameType | None) -> None:
+        with suppress(OSError):  # the terminal may be gone
+            if os.getpid() == ours:
+                os.write(2, TERMINATED.encode())
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, stop)
 
 
 def raise_once() -> None:
@@ -51,6 +69,12 @@ def raise_once() -> None:
 
     _told_s.clear()
     _handle(stop)
+
+
+def _exit(_: int, __: FrameType | None) -> None:
+    with suppress(OSError):  # the terminal may be gone
+        os.write(2, NOTHING_BEGUN.encode())
+    os._exit(INTERRUPTED)
 
 
 def _handle(handler: Callable[[int, FrameType | None], object]) -> None:

@@ -1,10 +1,16 @@
-"""Lists of any length in a sentence."""
+"""Counts and lists of any length in a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 _COMMA = ", "
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 trial``, ``2 trials``, ``1,024 switches``."""
+    more = "" if count == 1 else "es" if noun.endswith(("s", "ch", "x")) else "s"
+    return f"{count:,} {noun}{more}"
 
 
 def shortened(items: Sequence[str], most: int, between: str = _COMMA, rest: str = "more") -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.base.listing import counted
 from testbed.base.units import rate_text
 from testbed.capacity.cache import Known
 from testbed.capacity.load import Load, load_of, not_known
@@ -72,7 +73,7 @@ def carried_text(found: Known) -> str:
     best = found.capacity.best
     return (
         f"{rate_text(round_down(best.load.in_all_bps, 3))} in all and {round_down(best.load.packets_s):,.0f} packets/s "
-        f"stayed certified, with {best.load.processes} processes ({best.network}), {found.measured}"
+        f"stayed certified, with {counted(best.load.processes, 'process')} ({best.network}), {found.measured}"
     )
 
 
@@ -100,7 +101,7 @@ def advise(trials: Sequence[Trial], known: Known) -> Advice:
 
 
 def _text(asked: Sequence[Asked]) -> str:
-    """``18 links of 1 Gbit/s carry 18 Gbit/s in all; this machine carried 7.2: expect INVALID. ...``."""
+    """``18 links of 1 Gbit/s carry 18 Gbit/s in all; this machine carried 7.2: likely to end INVALID. ...``."""
     worst = min(asked, key=lambda one: one.room)
     load, trial = worst.load, worst.trial
     which = f" ({trial.label})" if len({one.trial.label for one in asked}) > 1 else ""
@@ -111,18 +112,20 @@ def _text(asked: Sequence[Asked]) -> str:
         return f"{text}; this machine carried {rate_text(round_down(carried))}{alike}"
     if worst.room <= 0:
         return (
-            f"{trial.label} has {load.processes} processes, more than this machine carried at any rate{alike}: "
-            "expect INVALID. Take fewer hosts"
+            f"{trial.label} has {counted(load.processes, 'process')}, "
+            f"more than this machine carried at any rate{alike}: "
+            "likely to end INVALID. Take fewer hosts"
         )
     many = sum(not one.carried for one in asked)
-    some = f" of {many} of {len(asked)} cells" if many < len(asked) else ""
+    some = f"{many} of {len(asked)} cells {'is' if many == 1 else 'are'} " if many < len(asked) else ""
     fixes = " or ".join(f"--set {change}" for change in changes(worst))
-    return f"{text}; this machine carried {rate_text(round_down(carried))}{alike}: expect INVALID{some}. Take {fixes}"
+    verdict = f"{some}likely to end INVALID. Take {fixes}"
+    return f"{text}; this machine carried {rate_text(round_down(carried))}{alike}: {verdict}"
 
 
 def links_text(load: Load) -> str:
     """``18 links of 1 Gbit/s``."""
-    return f"{load.links} links of {rate_text(load.rate_bps)}"
+    return f"{counted(load.links, 'link')} of {rate_text(load.rate_bps)}"
 
 
 def changes(asked: Asked) -> list[str]:

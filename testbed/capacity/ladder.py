@@ -159,7 +159,7 @@ def recorded(trial: Trial, lab: Lab, referee: Referee, folder: Path, patience_s:
         TrialError: it failed.
     """
     Lookout(patience_s).wait(lambda _: None)
-    record = execute(trial, lab, referee, folder, congestion_control(trial.spec), lambda _: None).record
+    record = execute(trial, lab, referee, folder, congestion_control(trial.spec), lambda *_: None).record
     if record["status"] != "done":
         raise TrialError(str(record["error"]).partition("\n  fix: ")[0], fix="see whether testbed doctor finds why")
     return record

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -15,15 +16,33 @@ from testbed.base.exits import code_for
 from testbed.base.printable import printable
 from testbed.cli import clean, compare, containers, describe, experiment, hold, hosts, reproduce, theory
 
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"testbed {version('testbed')}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="testbed",
-    help="How fast does this gradient-synchronisation scheme train on this network?",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
+
+
+@app.callback()
+def common(
+    version: Annotated[  # its callback has used it
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """How fast does this gradient-synchronisation scheme train on this network?"""
+
 
 app.command()(experiment.run)
 app.command()(experiment.plan)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 
-from testbed.cli.output import print_json
+from testbed.cli.output import print_json, show, teller
 
 
 def measured(once: bool, as_json: bool = False) -> None:
@@ -20,7 +19,7 @@ def measured(once: bool, as_json: bool = False) -> None:
     found = capacity.known()
     if not once or found.capacity is None:
         try:
-            found = capacity.measure(partial(print, file=sys.stderr if as_json else sys.stdout, flush=True))
+            found = capacity.measure(teller(as_json))
         except capacity.NothingCarriedError as error:
             if not once:
                 raise
@@ -31,4 +30,4 @@ def measured(once: bool, as_json: bool = False) -> None:
     if as_json:
         print_json(capacity.as_json(found))
     else:
-        print(f"\n{capacity.text(found)}")
+        show("", capacity.text(found))

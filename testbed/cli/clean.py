@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from testbed.base.columns import columns
 from testbed.cli.hosts import AllowMissing
-from testbed.cli.output import AsJson, print_json
+from testbed.cli.output import AsJson, print_json, show, table
 
 
 def clean(
@@ -42,10 +41,10 @@ def _here(yes: bool, as_json: bool) -> None:
         return
     if found:
         rows = [(one.lab, one.name, one.state, f"process {one.owner_pid}") for one in found]
-        print(columns(("lab", "what", "state", "left by"), rows, left=4))
+        show(table(("lab", "what", "state", "left by"), rows, left=4))
     _end(len(found), yes, "testbed clean --yes")
     for reason in unseen:
-        print(f"not looked at: {reason}")
+        show(f"not looked at: {reason}")
 
 
 def _there(inventory: Path, yes: bool, allow_missing: bool, as_json: bool) -> None:
@@ -56,7 +55,7 @@ def _there(inventory: Path, yes: bool, allow_missing: bool, as_json: bool) -> No
         print_json({"removed": yes, "left": found})
         return
     for one in found:
-        print(f"{one['host']}: {one['what']}, since {one['since']}" + (f", of {one['owner']}" if one["owner"] else ""))
+        show(f"{one['host']}: {one['what']}, since {one['since']}" + (f", of {one['owner']}" if one["owner"] else ""))
     _end(len(found), yes, f"testbed clean --inventory {inventory} --yes")
 
 

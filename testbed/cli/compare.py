@@ -8,14 +8,15 @@ from typing import Annotated
 
 import typer
 
-from testbed.cli.output import AsJson, print_json
+from testbed.base.listing import counted
+from testbed.cli.output import AsJson, print_json, show, table, wrote
 
 Thresholds = Annotated[
     list[str],
     typer.Option(
         "--threshold",
         metavar="METRIC=SHARE",
-        help="What change matters: gst=5%, jct=, throughput=, or 5% for all three. Default 3%.",
+        help="The change that counts: gst=5%, jct=, throughput=, or 5% for all three. Default 3%.",
     ),
 ]
 Metrics = Annotated[
@@ -30,7 +31,7 @@ AcceptInconclusive = Annotated[
     bool,
     typer.Option(
         "--accept-inconclusive",
-        help="Exit with 0 where nothing is worse and something inconclusive, if it has VALID trials on both sides.",
+        help="Exit with 0 if nothing is worse and something is inconclusive that has VALID trials on both sides.",
     ),
 ]
 AcceptFailures = Annotated[
@@ -63,6 +64,7 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write that into a file; the table is printed.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Say of each arm, batch and metric whether NEW is better or worse than BASE, or the same.
 
@@ -70,7 +72,10 @@ def compare(
     inconclusive.
     """
     from testbed.api.comparison import compare as judge
+    from testbed.base.errors import UsageError
 
+    if as_json and out is None and form not in (Format.TEXT, Format.JSON):
+        raise UsageError(f"--json and --format {form.value} exclude each other", fix="leave one out, or add --out FILE")
     found = judge(
         base,
         new,
@@ -82,9 +87,13 @@ def compare(
     )
     if out:
         found.save(out, form)
-    print(found.text(Format.TEXT if out else form).rstrip("\n"))
-    if out:
-        print(f"\n{form.value}: {out}")
+    if as_json or (form != Format.TEXT and not out):
+        print(found.text(Format.JSON if as_json else form).rstrip("\n"))
+    else:
+        show(found.table_text(table))
+        if out:
+            print()
+            wrote(form.value, out)
     raise typer.Exit(found.exit_code(accept_inconclusive))
 
 
@@ -100,9 +109,10 @@ def baseline(
     if as_json:
         print_json({"baseline": str(out), **told})
     else:
-        print(f"{out}: {told['cells']} cells, {told['valid']} VALID of {told['trials']} trials")
+        show(f"{told['valid']} VALID of {counted(told['trials'], 'trial')}, in {counted(told['cells'], 'cell')}")
         if told["note"]:
-            print(told["note"])
+            show(told["note"])
+        wrote("baseline", out)
 
 
 def history(
@@ -123,6 +133,7 @@ def history(
     if as_json:
         print_json(found.as_json())
     else:
-        print(str(found) or f"no VALID trial in {folder} has this metric")
+        show(str(found) or f"no VALID trial in {folder} has this metric")
     if out and not as_json:
-        print(f"\npage: {out}")
+        print()
+        wrote("page", out)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from testbed.base import exits
-from testbed.base.columns import columns
-from testbed.cli.output import AsJson, print_json
+from testbed.cli.output import AsJson, print_json, show, table, wrote
 
 if TYPE_CHECKING:
     from testbed.lab.place import Prerequisite
@@ -53,11 +52,9 @@ def topo(
     names = {key: key.removesuffix("_bps").removesuffix("_s").replace("_", " ") for key in found}
     rows = [(names[key], _cell(key, value)) for key, value in found.items()]
     width = max(len(name) for name, _ in rows)
-    print("\n".join(f"{name.ljust(width)}  {cell}" for name, cell in rows))
-    print()
-    print(network)
-    print()
-    print(_cost(cost))
+    show(*(f"{name.ljust(width)}  {cell}" for name, cell in rows), "", str(network), "", _cost(cost))
+    if draw:
+        wrote("picture", draw)
 
 
 def _cost(cost: dict[str, Any]) -> str:
@@ -68,7 +65,7 @@ def _cost(cost: dict[str, Any]) -> str:
         for one in cost["items"]
     ]
     each = f"total ${cost['total']:,.0f}, ${cost['per_host']:,.0f} a host"
-    return f"{columns(('part', 'count', 'each', 'cost', 'of all'), rows)}\n{each} ({cost['source']})"
+    return f"{table(('part', 'count', 'each', 'cost', 'of all'), rows)}\n{each} ({cost['source']})"
 
 
 def forest(
@@ -96,12 +93,15 @@ def forest(
         raise UsageError("--class says what to draw, and --draw is missing", fix="add --draw FILE.svg")
     made = proposed(scheme, build(topology, rate), model, size, mtu)
     found = made.facts
-    if draw and found["verified"]:
-        made.picture(klass).save(draw)
+    drawn = draw if found["verified"] else None
+    if drawn:
+        made.picture(klass).save(drawn)
     if as_json:
         print_json(found)
     else:
-        print(made)
+        show(made.text(table))
+        if drawn:
+            wrote("picture", drawn)
     raise typer.Exit(exits.OK if found["verified"] else exits.BAD_SPEC_OR_USAGE)
 
 
@@ -119,8 +119,8 @@ def schemes(as_json: AsJson = False) -> None:
         )
         return
     rows = [(one.name, ", ".join(map(str, one.parameters)), one.doc, one.source) for one in known]
-    print(columns(("scheme", "parameters", "what it does", "source"), rows, left=4))
-    print("\nYour own: scheme: ./mine.py:my_scheme, a function (topology, tensor_sizes) -> Forest")
+    show(table(("scheme", "parameters", "what it does", "source"), rows, left=4, spare=("source",)))
+    show("\nYour own: scheme: ./mine.py:my_scheme, a function (topology, tensor_sizes) -> Forest")
 
 
 def models(as_json: AsJson = False) -> None:
@@ -136,9 +136,9 @@ def models(as_json: AsJson = False) -> None:
         print_json([asdict(one) for one in found])
         return
     header = ("model", "what it is", "trained on", "times", "parameters", "bytes", "MiB", "layers", "tensors")
-    print(columns(header, map(_model_row, found), left=4))
-    print("\nModels without a data set are played back: workload kind profile. Bytes are float32.")
-    print(f"Times are those of a batch, forward and backward: {TABLE_6_1}. Give others in the spec: compute.pace")
+    show(table(header, map(_model_row, found), left=4, spare=("bytes", "tensors", "layers", "times")))
+    show("\nModels without a data set are played back: workload kind profile. Bytes are float32.")
+    show(f"Times are those of a batch, forward and backward: {TABLE_6_1}. Give others in the spec: compute.pace")
 
 
 def _model_row(one: Entry) -> list[str]:
@@ -187,11 +187,11 @@ def doctor(
 def _print_checks(found: Sequence[Prerequisite]) -> None:
     width = max(len(check.name) for check in found)
     for check in found:
-        print(f"{'ok' if check.ok else 'no':3}{check.name.ljust(width)}  {check.detail}")
+        show(f"{'ok' if check.ok else 'no':3}{check.name.ljust(width)}  {check.detail}")
         if not check.ok and check.fix:
-            print(f"{'':3}{'':{width}}  fix: {check.fix}")
+            show(f"{'':3}{'':{width}}  fix: {check.fix}")
     lacking = [check.name for check in found if check.needed and not check.ok]
-    print(f"\nno experiment can run here: {', '.join(lacking)}" if lacking else "\nexperiments can run here")
+    show(f"\nno experiment can run here: {', '.join(lacking)}" if lacking else "\nexperiments can run here")
 
 
 def _cell(key: str, value: object) -> str:

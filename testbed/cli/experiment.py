@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from testbed.base import exits, interrupt
-from testbed.base.columns import columns
+from testbed.base.listing import counted
 from testbed.cli.compare import AcceptFailures, AcceptInconclusive, Allow, Metrics, Thresholds
-from testbed.cli.output import AsJson, print_json, rich_table
+from testbed.cli.output import AsJson, print_json, show, table, wrote
 from testbed.lab import BUILT_IN
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from testbed.experiment.progress import Lines
     from testbed.experiment.run import Run
     from testbed.trial.model import Trial
@@ -123,7 +121,11 @@ def run(
         console.print("\nsuspicious cells are measured once more:", highlight=False)
         return reporter(left, console)
 
-    with experiment.Running(asked, against) as running:
+    try:
+        running = experiment.Running(asked, against)
+    except KeyboardInterrupt:
+        _tell_interrupted("no trial had begun; the same command starts anew")
+    with running:
         go_on = shlex.join(["testbed", "run", "--resume", str(running.path), *repeated])
         try:
             done, page = running.go(lambda left: reporter(left, console))
@@ -131,15 +133,18 @@ def run(
             _interrupted(cut.kept, running.path, go_on)
     told: dict[str, Any] = {"run": str(done.path), "report": str(page), "trials": done.records}
     if not as_json:
-        _print_comparison(done, console, go_on)
-        print(f"\nreport: {page}")
+        _print_comparison(done, go_on)
+        wrote("report", page)
     ended = exits.TRIAL_FAILED if done.failed else exits.OK
     if running.is_compared:
         try:
             judged = running.judge(done, again)
         except experiment.Interrupted as cut:
             _interrupted(cut.kept, running.path, go_on)
-        console.print(f"\n{judged}", markup=False, highlight=False, soft_wrap=True)
+        if as_json:
+            print(f"\n{judged}", file=sys.stderr)
+        else:
+            show("", judged.text(table))
         told["comparison"], ended = judged.as_json(), judged.exit_code
     if as_json:
         print_json(told)
@@ -163,7 +168,7 @@ def plan(
     if as_json:
         print_json(found.facts)
     else:
-        print(found)
+        show(found.text(table))
 
 
 def report(
@@ -192,7 +197,7 @@ def report(
     if as_json:
         print_json({"runs": [str(run) for run in runs], "report": str(page)})
     else:
-        print(f"report: {page}")
+        wrote("report", page)
 
 
 def merge(
@@ -213,12 +218,13 @@ def merge(
     if as_json:
         print_json({"run": str(out), "report": str(page), "missing": done.missing, "kept": done.kept})
         return
-    print(f"{len(done.run.records)} trials of {len(runs)} parts in {out}")
+    show(f"{counted(len(done.run.records), 'trial')} of {counted(len(runs), 'part')} in {out}")
     for trial, path in done.kept.items():
-        print(f"  {trial} ran more than once: that in {path} is kept")
+        show(f"  {trial} ran more than once: that in {path} is kept")
     if done.missing:
-        print(f"{len(done.missing)} trials are missing; run them: testbed run --resume {shlex.quote(str(out))}")
-    print(f"report: {page}")
+        show(f"missing: {counted(len(done.missing), 'trial')}; go on with:")
+        print(f"  testbed run --resume {shlex.quote(str(out))}")
+    wrote("report", page)
 
 
 def _words(given: Mapping[str, object]) -> list[str]:
@@ -227,33 +233,36 @@ def _words(given: Mapping[str, object]) -> list[str]:
     return [word for name, one in each if one for word in ([name] if one is True else [name, str(one)])]
 
 
-def _print_comparison(done: Run, console: Console, go_on: str) -> None:
-    from testbed.comparison.closing_table import fitting, notes, table
+def _print_comparison(done: Run, go_on: str) -> None:
+    """The closing table, and what must be said of it."""
+    from testbed.comparison.closing_table import LEFT_OUT, notes
+    from testbed.comparison.closing_table import table as closing
 
     print()
-    header, rows = table(done.records, done.first)
-    if console.is_terminal:
-        shown = fitting(header, rows, console.width)
-        console.print(rich_table([header[i] for i in shown], [[row[i] for i in shown] for row in rows]))
-    else:
-        print(columns(header, rows))
-    told = notes(done.records, done.first)
-    if told:
-        print("", *told, sep="\n")
+    for told in (table(*closing(done.records, done.first), spare=LEFT_OUT), *notes(done.records, done.first)):
+        show(told, "")
     if done.loose:
-        print(f"\nnot as narrow as repeats.until wants, {len(done.loose)} of the cells:")
-        print("\n".join(f"  {one}" for one in done.loose))
+        show(f"{counted(len(done.loose), 'cell')} with wider intervals than repeats.until asks for:")
+        show(*(f"  {one}" for one in done.loose), "")
     failed = [record for record in done.records if record["status"] == "failed"]
     asked = sum(record.get("by_perturb", False) for record in failed)
+    of = f"of {counted(len(done.records), 'trial')}"
     if asked:
-        what = "failed because of what perturb does, and would again: change the spec as their errors say"
-        print(f"\n{asked} of {len(done.records)} trials {what}")
+        show(
+            f"{asked} {of} failed because of perturb, and would fail again: change the spec as their errors say",
+            "",
+        )
     if len(failed) > asked:
-        print(f"\n{len(failed) - asked} of {len(done.records)} trials failed; run them again: {go_on}")
+        show(f"{len(failed) - asked} {of} failed; go on with:")
+        print(f"  {go_on}\n")
 
 
 def _interrupted(kept: str, path: Path, go_on: str) -> NoReturn:
     """Say what is kept, and how to go on."""
+    _tell_interrupted(f"{kept} finished and kept in {path}\n  go on with: {go_on}")
+
+
+def _tell_interrupted(what: str) -> NoReturn:
     with suppress(OSError):  # the terminal may be gone
-        print(f"interrupted: {kept} are finished and kept in {path}\n  go on with: {go_on}", file=sys.stderr)
+        print(f"interrupted: {what}", file=sys.stderr)
     sys.exit(exits.INTERRUPTED)

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from testbed.cli.output import AsJson, print_json
+from testbed.base.listing import counted
+from testbed.cli.output import AsJson, print_json, show
 
 app = typer.Typer(
     no_args_is_help=True, help="Prepare the machines of an inventory for the lab baremetal, and reset them."
@@ -57,6 +58,7 @@ def _play(name: str, inventory: Path, check: bool, allow_missing: bool, as_json:
     if as_json:
         print_json({"changed": changed, "missing": sorted(played.outcome.unreachable)})
         return
-    print(f"{name}: {len(changed)} hosts, {sum(changed.values())} changes{' to make' if check else ''}")
+    changes = counted(sum(changed.values()), "change")
+    show(f"{name}: {counted(len(changed), 'host')}, {changes}{' to make' if check else ''}")
     for host in played.outcome.unreachable:
         print(f"  left out: {host}")

@@ -1,17 +1,23 @@
-"""What commands print: JSON for programs, aligned columns for people."""
+"""What commands print: JSON for programs, text and tables for people, and rows with tabs for a pipe."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from testbed.base.columns import fitted, tabbed, wrapped
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+COLOURS = {"green": ("VALID", "better"), "red": ("INVALID", "worse"), "bold red": ("FAILED",)}
+"""Words that a verdict may be."""
 
 
 def print_json(value: object) -> None:
@@ -19,25 +25,39 @@ def print_json(value: object) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-COLOURS = {"VALID": "[green]VALID[/]", "INVALID": "[red]INVALID[/]", "FAILED": "[bold red]FAILED[/]"}
+def width() -> int:
+    """Characters in a line of the terminal, or what COLUMNS says."""
+    return shutil.get_terminal_size().columns
 
 
-def rich_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Rows as a table for a terminal; verdicts in colour. Where it is narrow, the first column and the verdict wrap."""
-    from rich.markup import escape
-    from rich.table import Table
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1, spare: Sequence[str] = ()) -> str:
+    """Rows as standard output wants them: fitted into a terminal, if need be without the columns named in ``spare``,
+    else separated by tabs, with nothing left out."""
+    if sys.stdout.isatty():
+        return fitted(header, rows, left, spare, width=width())
+    return tabbed(header, rows, left)
 
-    from testbed.comparison.closing_table import NARROWEST_NAME, NARROWEST_VERDICT, VERDICT  # here, for it loads numpy
 
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
-    for i, name in enumerate(header):
-        widest = max([len(name), *(len(row[i]) for row in rows)])
-        if i == 0:
-            table.add_column(name, min_width=min(widest, NARROWEST_NAME), overflow="fold")
-        elif name == VERDICT:
-            table.add_column(name, justify="right", min_width=min(widest, NARROWEST_VERDICT))
-        else:
-            table.add_column(name, justify="right", min_width=widest)
-    for row in rows:
-        table.add_row(*(COLOURS.get(cell, escape(cell)) for cell in row))
-    return table
+def show(*lines: str) -> None:
+    """Print lines. On a terminal those that are too long for it go on below, and verdicts have colours."""
+    text = "\n".join(lines)
+    if not sys.stdout.isatty():
+        print(text, flush=True)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    told = Text(wrapped(text, width()))
+    for colour, words in COLOURS.items():
+        told.highlight_regex(rf"\b({'|'.join(words)})\b", colour)
+    Console().print(told, soft_wrap=True)
+
+
+def teller(as_json: bool) -> Callable[[str], None]:
+    """Tells a person how a command gets on: on standard error if standard output is for a program."""
+    return partial(print, file=sys.stderr, flush=True) if as_json else show
+
+
+def wrote(what: str, path: str | os.PathLike[str]) -> None:
+    """Say which file a command wrote; its path is in one piece, to be copied."""
+    print(f"{what}: {Path(path)}")

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from testbed.base import exits, interrupt
-from testbed.base.columns import columns
 from testbed.cli.experiment import Quiet, Retries, patience
-from testbed.cli.output import AsJson, print_json
+from testbed.cli.output import AsJson, print_json, show, table, teller, wrote
 
 if TYPE_CHECKING:
     from analysis.papers.claim import Claim
@@ -60,9 +57,9 @@ def reproduce(
     reproduction.refuse_others(place)
     try:
         console = Console(stderr=as_json)
-        tell = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+        tell = teller(as_json)
         if note := reproduction.know_capacity(claims, full, tell):
-            console.print(note, markup=False, highlight=False)
+            tell(note)
         all_ran = reproduction.measure(
             claims, place, full, lambda left: reporter(left, console), patience(retries, quiet), tell
         )
@@ -74,7 +71,8 @@ def reproduce(
         print_json({"paper": chosen.name, "full": full, "page": str(page), "claims": told})
     else:
         _print(decided, detailed=claim is not None)
-        print(f"\npage: {page}")
+        print()
+        wrote("page", page)
     raise typer.Exit(reproduction.exit_code(decided, all_ran))
 
 
@@ -95,7 +93,7 @@ def _list(paper: str | None, claim: str | None, as_json: bool) -> None:
     rows = [(one.name, one.where, about([one], False), about([one], True)) for one in listed]
     whole = [one for one, claims in chosen if len(claims) == len(one.claims)]
     rows += [(one.name, "all of it", about(one.claims, False), about(one.claims, True)) for one in whole]
-    print(columns(("claim", "where", "quick", "full"), rows, left=2))
+    show(table(("claim", "where", "quick", "full"), rows, left=2))
 
 
 def _print(decided: Sequence[Decided], detailed: bool) -> None:
@@ -104,14 +102,14 @@ def _print(decided: Sequence[Decided], detailed: bool) -> None:
     print()
     if detailed:
         for one in decided:
-            print(textwrap.fill(f"{one.claim.name} ({one.claim.where}): {one.claim.says}", 110))
-            print(f"\n{columns(('number', *HEADER[2:-1]), [texts(row) for row in one.finding.rows])}\n")
+            show(f"{one.claim.name} ({one.claim.where}): {one.claim.says}", "")
+            show(table(("number", *HEADER[2:-1]), [texts(row) for row in one.finding.rows]), "")
             _print_checks(one, every=True)
             for note in (*one.claim.assumes, *one.finding.notes):
-                print("\n" + textwrap.fill(note, 110, initial_indent="  ", subsequent_indent="  "))
-            print(f"\n{one.claim.name}: {one.finding.verdict}")
+                show("", f"  {note}")
+            show(f"\n{one.claim.name}: {one.finding.verdict}")
         return
-    print(columns(HEADER, summary(decided), LEFT))
+    show(table(HEADER, summary(decided), LEFT, ("from", "95 % interval", "fidelity")))
     for one in decided:
         _print_checks(one, every=False)
 
@@ -122,12 +120,10 @@ def _print_checks(one: Decided, every: bool) -> None:
 
     shown = [check for check in one.finding.checks if every or check.verdict != Verdict.HOLDS]
     if shown and not every:
-        print(f"\n{one.claim.name} {one.finding.verdict}:")
+        show(f"\n{one.claim.name} {one.finding.verdict}:")
     for check in shown:
         why = f": {check.why}" if check.why else ""
-        print(
-            textwrap.fill(f"{check.verdict}: {check.says}{why}", 110, initial_indent="  ", subsequent_indent="      ")
-        )
+        show(f"  {check.verdict}: {check.says}{why}")
 
 
 def _interrupted(out: Path) -> NoReturn:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from testbed.base.columns import columns
-from testbed.cli.output import AsJson, print_json
+from testbed.cli.output import AsJson, print_json, show, table
 
 if TYPE_CHECKING:
     from analysis.papers.table import Table
@@ -23,19 +22,18 @@ def theory(claim: Claim = None, as_json: AsJson = False) -> None:
     from testbed.api.theory import tables as computed
 
     if claim is None and not as_json:
-        print(columns(("claim", "what"), list(claims().items()), left=2))
+        show(table(("claim", "what"), list(claims().items()), left=2))
         return
     tables = computed(claim)
     if as_json:
-        print_json({name: asdict(table) for name, table in tables.items()})
+        print_json({name: asdict(each) for name, each in tables.items()})
     else:
-        print("\n\n".join(_text(name, table) for name, table in tables.items()))
+        show("\n\n".join(_text(name, each) for name, each in tables.items()))
 
 
-def _text(name: str, table: Table) -> str:
-    notes = [textwrap.fill(note, 110, subsequent_indent="  ") for note in table.notes]
-    return "\n".join([f"{name}: {table.title}", "", columns(table.header, table.rows, table.left), *_apart(notes)])
+def _text(name: str, of: Table) -> str:
+    return "\n".join([f"{name}: {of.title}", "", table(of.header, of.rows, of.left), *_apart(of.notes)])
 
 
-def _apart(notes: list[str]) -> list[str]:
+def _apart(notes: Sequence[str]) -> list[str]:
     return ["", *notes] if notes else []

@@ -5,49 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median
 from typing import Any
 
 from analysis import ratios, repeats
 from analysis.cell import Cell, cell_of, references
+from analysis.goal import Curve, goal, reached_s
 from analysis.repeats import TEST_ACCURACY
 from analysis.verdicts import Number, errors_in_short, numbers_of
 from testbed.base.units import time_text
 from testbed.experiment.attempts import made
 from workloads.kinds import of_record
 
-ERROR = "error at most"
-HEADER = ("arm", "batch", "GST", "theory", "ratio", "JCT", "samples/s", "speed-up", ERROR, "accuracy", "verdict")
+ERROR, TO_ACCURACY = "error at most", "time to accuracy"
+HEADER = (
+    *("arm", "batch", "GST", "p95", "p99", "theory", "ratio", "JCT", "samples/s", "speed-up"),
+    *(ERROR, "accuracy", TO_ACCURACY, "verdict"),
+)
 AT, SPREAD, STALE, ATTEMPTS = "at", "±", "staleness", "attempts"
 """Columns that are there where something is swept, where trials are repeated, where updates are stale, and where a
 trial was measured again."""
 MISSING = "-"
-LEFT_OUT = ("theory", ERROR, "accuracy", "samples/s", ATTEMPTS, SPREAD, STALE, "speed-up", "JCT", "ratio")
+LEFT_OUT = (
+    *("theory", ERROR, "accuracy", "p99", "p95", "samples/s", ATTEMPTS, SPREAD, STALE),
+    *(TO_ACCURACY, "speed-up", "JCT", "ratio"),
+)
 """What a narrow terminal goes without, the least needed first; never the verdict."""
-NARROWEST_NAME = 12
-"""The arm's name wraps, down to this width."""
-VERDICT, NARROWEST_VERDICT = "verdict", 12
-"""So does the verdict, where numbers differ in it."""
 Record = Mapping[str, Any]
 Records = Sequence[Record]
 MEANING = (
-    "ratio: GST over the least time for what was still to be sent when the last worker had its gradient, - where that "
-    "is not known, as with overlap. error at most: by how much GST / JCT can be off."
+    "ratio: GST over its lower bound, the least time for what was still to be sent when the last worker had its "
+    "gradient; - if that is not known, as with overlap. error at most: how far GST / JCT can be off."
 )
-
-
-def fitting(header: Sequence[str], table: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Which columns of a :func:`table` to show in ``width`` characters, with a space between two."""
-    shown = list(range(len(header)))
-    widths = [max(map(len, column)) for column in zip(header, *table, strict=True)]
-    widths[0] = min(widths[0], NARROWEST_NAME)
-    if header[-1] == VERDICT:
-        widths[-1] = min(widths[-1], NARROWEST_VERDICT)
-    for name in LEFT_OUT:
-        if sum(widths[i] + 1 for i in shown) <= width:
-            break
-        if name in header:
-            shown.remove(header.index(name))
-    return shown
 
 
 def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
@@ -56,19 +45,22 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
     Of trials that are repeated, each number is the median over those in which it is VALID, or, where none is, that were
     done, and ``±`` half the range of their GST over it. The error is the largest of those trials. Speed-up is over the
     arm ``first`` (:func:`analysis.cell.references`, :func:`analysis.ratios.speed_up`); there may be none. Of the
-    staleness of updates it is median and largest.
+    staleness of updates it is median and largest. Time to accuracy is the median over the trials that JCT is of; the
+    accuracy is the highest that every trial with the same batch at the same point reached (:mod:`analysis.goal`).
     """
-    cells = _cells(records)
-    swept = any(cell.at for cell in cells)
-    repeated = any(len(trials) > 1 for trials in cells.values())
+    found = _cells(records)
+    swept = any(cell.at for cell in found)
+    repeated = any(len(trials) > 1 for trials in found.values())
     header = [*HEADER[:2], *([AT] if swept else []), HEADER[2], *([SPREAD] if repeated else []), *HEADER[3:]]
     if any(_has_staleness(record) for record in records):
         header.insert(header.index("accuracy"), STALE)
     if any(made(record) > 1 for record in records):
         header.insert(header.index("verdict"), ATTEMPTS)
+    goals = _goals(found)
     rows = []
-    for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
+    for (cell, trials), base in zip(found.items(), _bases(found, first), strict=True):
         named = {"arm": cell.label, "batch": str(cell.batch or MISSING), AT: cell.at or MISSING}
+        named[TO_ACCURACY] = _to_accuracy(_repeats(trials), goals[_setting(cell)])
         named[ATTEMPTS] = str(sum(map(made, trials))) + (f" for {len(trials)}" if len(trials) > 1 else "")
         rows.append([(named | _numbers(_repeats(trials), _repeats(base))).get(name, MISSING) for name in header])
     return header, rows
@@ -88,7 +80,7 @@ def notes(records: Records, first: str) -> list[str]:
     if not told:
         return meaning
     whose = ", ".join(f"{label} (workers: {mine}; {first}: {base})" for label, (mine, base) in told.items())
-    return [*meaning, f"speed-up by samples/s, as numbers of workers differ: {whose}; all others by JCT"]
+    return [*meaning, f"speed-up by samples/s, because the numbers of workers differ: {whose}; all others by JCT"]
 
 
 def _cells(records: Records) -> dict[Cell, list[Mapping[str, Any]]]:
@@ -135,6 +127,15 @@ class _Repeat:
         recoveries = (self.record.get("failover") or {}).get("recoveries") or ()
         return self.record.get("world"), *(one["world"] for one in recoveries)
 
+    @property
+    def curve(self) -> Curve:
+        """How accuracy went, if the trial's weights are those that it is of; empty in records of earlier versions."""
+        found = self.record.get("accuracy") or {}
+        times_s, shares = found.get("curve_s"), found.get("curve")
+        if not times_s or not shares or not found["weights_equal"]:
+            return ()
+        return [(time_s, share) for time_s, (_, share) in zip(times_s, shares, strict=True)]
+
     def metric(self, name: str) -> float | None:
         found: float | None = (self.record["accuracy" if name == TEST_ACCURACY else "metrics"] or {}).get(name)
         return found
@@ -169,12 +170,39 @@ def _numbers(trials: Repeats, base: Repeats) -> dict[str, str]:
     return found | {
         "GST": _time(trials, "gst_median_s"),
         SPREAD: f"{(max(gst_s) - min(gst_s)) / 2 / middle_s:.1%}" if len(gst_s) > 1 and middle_s else MISSING,
+        "p95": _time(trials, "gst_p95_s"),
+        "p99": _time(trials, "gst_p99_s"),
         "theory": _time(trials, "gst_theory_s"),
         "ratio": _text(repeats.middle(trials, "gst_ratio"), ".3f"),
         "samples/s": _text(repeats.middle(trials, "throughput_sps"), ".0f"),
         "accuracy": _text(repeats.middle(trials, TEST_ACCURACY), ".1%"),
         STALE: _staleness(trials),
     }
+
+
+def _setting(cell: Cell) -> object:
+    return cell.batch, cell.point
+
+
+def _goals(cells: Mapping[Cell, Records]) -> dict[object, float | None]:
+    """By setting, the accuracy that its trials all reached; None where none has an accuracy."""
+    curves: dict[object, list[Curve]] = {}
+    for cell, trials in cells.items():
+        curves.setdefault(_setting(cell), []).extend(_curves(_repeats(trials)))
+    return {setting: goal(found) for setting, found in curves.items()}
+
+
+def _curves(trials: Repeats) -> list[Curve]:
+    return [curve for trial in repeats.counted(trials, repeats.JCT) if (curve := trial.curve)]
+
+
+def _to_accuracy(trials: Repeats, accuracy: float | None) -> str:
+    """``8.21 s to 85.0%``."""
+    curves = _curves(trials)
+    if accuracy is None or not curves:
+        return MISSING
+    middle_s = median(reached_s(curve, accuracy) for curve in curves)
+    return f"{time_text(middle_s, measured=True)} to {accuracy:.1%}"
 
 
 def _text(value: float | None, form: str) -> str:

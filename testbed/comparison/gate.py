@@ -16,6 +16,7 @@ from analysis.cell import Cell
 from analysis.compare import REPEATS, Comparison, compare, least_repeats
 from analysis.measured import METRICS, RERUN, Measured, Side, describe, read, write_baseline
 from testbed.base.errors import IncomparableError
+from testbed.base.listing import counted
 from testbed.capacity.fit import fit
 from testbed.experiment import provenance
 from testbed.experiment.repeats import Lacking
@@ -152,7 +153,8 @@ def make_baseline(run: Path, out: Path) -> dict[str, Any]:
     write_baseline(side, out)
     needed = least_repeats(len(METRICS) * len(side.cells))
     few = [cell for cell in side.cells if _fewest([one for one in side.trials if one.cell == cell]) < needed]
-    note = f"{len(few)} of {len(side.cells)} cells have fewer than the {needed} VALID trials that a decision needs"
+    of = counted(len(side.cells), "cell")
+    note = f"{len(few)} of {of} with fewer than the {needed} VALID trials that a decision needs"
     return {
         "cells": len(side.cells),
         "trials": len(side.trials),

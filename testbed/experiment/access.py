@@ -53,11 +53,21 @@ def lock_exclusively(path: Path, folder: int) -> int:
             os.fchmod(lock, 0o600)  # those of earlier versions could be opened by everybody
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            holder = _holder(lock)
             os.close(lock)
             raise OutputError(
-                f"{path}: another run is writing into it", fix="wait for its end, or name another directory with --out"
+                f"{path}: another run is writing into it{holder}",
+                fix="wait for its end, or name another directory with --out",
             ) from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     return lock
+
+
+def _holder(lock: int) -> str:
+    """`` (process 1234)``, as the run that holds a lock has written into it; empty if it has not."""
+    told = os.pread(lock, 20, 0).strip()
+    return f" (process {told.decode()})" if told.isdigit() else ""
 
 
 def check_idle(path: Path) -> None:
@@ -80,6 +90,8 @@ def check_idle(path: Path) -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise OutputError(f"{path}: a run is writing into it", fix="wait for its end, or end it") from None
+            raise OutputError(
+                f"{path}: a run is writing into it{_holder(lock)}", fix="wait for its end, or end it"
+            ) from None
         finally:
             os.close(lock)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from analysis.cell import Comparable, are_compared
 from testbed.base.errors import UsageError
+from testbed.base.listing import counted
 
 _C = TypeVar("_C", bound=Comparable)
 Block = tuple[_C, ...]
@@ -57,7 +58,7 @@ def part(blocks: Sequence[Block[_C]], seconds: Sequence[float], number: int, cou
         raise UsageError(
             f"--part {number}/{count}: groups of trials that are compared with each other stay on one machine, and "
             f"there {'is' if len(blocks) == 1 else 'are'} {len(blocks)}",
-            fix=f"make {len(blocks)} parts or fewer" if len(blocks) > 1 else "leave --part out",
+            fix=f"make at most {counted(len(blocks), 'part')}" if len(blocks) > 1 else "leave --part out",
         )
     loads = [(0.0, 0, one) for one in range(count)]  # seconds, blocks, part
     mine = []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.base.columns import columns
+from testbed.base.columns import Layout, columns
+from testbed.base.listing import counted
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
@@ -79,24 +80,24 @@ def predict(trial: Trial) -> dict[str, Any]:
     }
 
 
-def text(found: Mapping[str, Any]) -> str:
+def text(found: Mapping[str, Any], lay_out: Layout = columns) -> str:
     """A plan for people; of trials that are repeated the first."""
     header = ("trial", "workers", "namespaces", "links", "gradient", "wire", "least GST", "least JCT")
     rows = [_row(trial) for trial in found["trials"] if not trial["repeat"]]
     about = time_text(round(found["duration_s"]))
     guess = "a command takes a minute" if found["trials"][0]["command"] else "computing a gradient takes half a second"
     known = "" if found["duration_known"] else f", if {guess}"
-    many = len(found["trials"])
+    many = counted(len(found["trials"]), "trial")
     cells = f" ({len(rows)}, {found['repeats']} times each)" if found["repeats"] > 1 else ""
-    lines = [f"{found['name']}: {many} trials{cells} in lab {found['lab']}, {_rates(found)}, about {about}{known}"]
+    lines = [f"{found['name']}: {many}{cells} in lab {found['lab']}, {_rates(found)}, about {about}{known}"]
     if found["most_repeats"] > found["repeats"]:
         most = len(rows) * found["most_repeats"]
         at_most = time_text(round(found["duration_s"] * found["most_repeats"] / found["repeats"]))
-        lines.append(f"as long as intervals are too wide they are repeated: at most {most} trials, about {at_most}")
+        lines.append(f"repeated until intervals are narrow enough: at most {counted(most, 'trial')}, about {at_most}")
     if found["sweep"]:
         lines.append(f"swept: {', '.join(f'{name} ({len(values)})' for name, values in found['sweep'].items())}")
     lines += [found["advice"]] if found["advice"] else []
-    return "\n".join([*lines, "", columns(header, rows)])
+    return "\n".join([*lines, "", lay_out(header, rows, spare=("namespaces", "links", "gradient"))])
 
 
 def _rates(found: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Telling a person how a run gets on: a live line with time left on a terminal, one plain line a trial elsewhere."""
+"""Telling a person how a run gets on: live bars on a terminal, with what is known so far; elsewhere a line a trial."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from analysis.verdicts import in_short, largest, numbers_of, percent
 from testbed import fidelity
+from testbed.base.columns import wrapped
+from testbed.base.listing import counted
 from testbed.base.printable import printable
 from testbed.base.units import size_text, time_text
 from testbed.capacity.advice import advise
@@ -22,7 +24,11 @@ from testbed.machine import calm
 from testbed.spec.repeats import Until
 from testbed.trial.model import Trial
 from testbed.trial.results import LinkRecord
+from testbed.trial.so_far import SoFar
 from workloads.kinds import of_record
+
+ASK_S = 1.0
+"""Between two looks at what the workers have written: reading takes time of their cores."""
 
 
 def sentence(record: Mapping[str, Any]) -> str:
@@ -101,7 +107,7 @@ def first_line(trials: Sequence[Trial], advice: str = "") -> str:
         more = f"; then more until intervals are within ±{100 * repeats.until:g} %, at most {repeats.most} of each"
     if not trials:
         return "nothing is left to run"
-    return f"{count} trial{'' if count == 1 else 's'} to run, about {about}{more}" + (f"\n{advice}" if advice else "")
+    return f"{counted(count, 'trial')} to run, about {about}{more}" + (f"\n{advice}" if advice else "")
 
 
 class Lines:
@@ -127,13 +133,13 @@ class Lines:
         """``again`` says how often it was measured, where it is not the first time."""
         self._began_s = time.monotonic()
 
-    def advanced(self, iterations: int) -> None:
-        pass
+    def advanced(self, iterations: int, so_far: SoFar | None = None) -> None:
+        """The trial has done so many iterations; ``so_far`` can be asked for more."""
 
     def added(self, trials: Sequence[Trial]) -> None:
         """More turned out to be needed; :func:`first_line` has said so where the spec asks for it."""
         if trials and not isinstance(trials[0].spec.repeats, Until):
-            self._print(f"{len(trials)} more to run, for too few are VALID to decide")
+            self._print(f"{counted(len(trials), 'more trial')} to run: too few are VALID to decide")
         self._add(trials)
 
     def _add(self, trials: Sequence[Trial]) -> None:
@@ -152,68 +158,83 @@ class Lines:
         self._print(f"[{self._done}/{self._count}] {sentence(record)}{more}")
 
     def _print(self, text: str) -> None:
-        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+        told = printable(text)
+        if self._console.is_terminal:
+            told = wrapped(told, self._console.width)
+        self._console.print(told, markup=False, highlight=False, soft_wrap=True)
 
 
 class Live(Lines):
-    """The same lines, and below them a bar that moves with the iterations and says how much time is left."""
+    """The same lines, and below them two bars: the trial's, with what is known of it so far, and that of all trials,
+    with the time that is left."""
 
     def __init__(self, trials: Sequence[Trial], console: Console, advice: str = "") -> None:
         super().__init__(trials, console, advice)
         self._trial: Trial | None = None
-        self._again = ""
+        self._known, self._asked_s = "", 0.0
         self._spent_s = 0.0
-        self._bar = Progress(
+        self._bars = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[left]}"),
+            BarColumn(bar_width=min(30, console.width // 8)),
+            TextColumn("{task.fields[told]}"),
             TimeElapsedColumn(),
             console=console,
             transient=True,
         )
-        self._task = self._bar.add_task("", total=self._estimate.left_s(trials), left="")
+        self._one = self._bars.add_task("", told="", visible=False)
+        self._all = self._bars.add_task("", total=self._estimate.left_s(trials), told="")
 
     def __enter__(self) -> Live:
         super().__enter__()
-        self._bar.start()
+        self._bars.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         with suppress(OSError):  # the terminal may be gone
-            self._bar.stop()
+            self._bars.stop()
 
     def waiting(self, what: str) -> None:
-        self._bar.update(self._task, description=what)
+        self._bars.update(self._one, visible=False)
+        self._bars.update(self._all, description=what)
 
     def started(self, trial: Trial, again: str = "") -> None:
         super().started(trial, again)
-        self._trial, self._again = trial, again
+        self._trial, self._known = trial, ""
+        title = f"{trial.id}, {again}" if again else trial.id
+        self._bars.reset(self._one, description=title, total=trial.job.iterations or None, told="", visible=True)
         self.advanced(0)
 
-    def advanced(self, iterations: int) -> None:
+    def advanced(self, iterations: int, so_far: SoFar | None = None) -> None:
         if self._trial is None:
             return
         total = self._trial.job.iterations or 1
         iterations = min(iterations, total)  # a fast worker that waits for nobody does more
+        far = f"{iterations}/{total}" if self._trial.job.iterations else ""
+        told = ", ".join(filter(None, [far, self._told(so_far)]))
+        self._bars.update(self._one, completed=iterations, told=told)
         done_s = self._estimate.of(self._trial) * iterations / total
         left_s = max(0.0, self._estimate.left_s(self._left.values()) - done_s)
-        self._bar.update(
-            self._task,
+        self._bars.update(
+            self._all,
             total=self._spent_s + done_s + left_s,
             completed=self._spent_s + done_s,
-            description=self._described(iterations, total),
-            left=f"about {time_text(round(left_s))} left",
+            description=f"{self._done} of {counted(self._count, 'trial')}",
+            told=f"about {time_text(round(left_s))} left",
         )
+
+    def _told(self, so_far: SoFar | None) -> str:
+        """Median GST and the links so far; read again at most every :data:`ASK_S`."""
+        now_s = time.monotonic()
+        if so_far is not None and now_s - self._asked_s >= ASK_S:
+            gst_s = so_far.gst_s()
+            gst = "" if gst_s is None else f"GST {time_text(gst_s, measured=True)}"
+            self._known, self._asked_s = ", ".join(filter(None, [gst, so_far.links()])), now_s
+        return self._known
 
     def finished(self, record: Mapping[str, Any], again: bool = False) -> None:
         self._spent_s += time.monotonic() - self._began_s
+        self._bars.update(self._one, visible=False)
         super().finished(record, again)
-
-    def _described(self, iterations: int, total: int) -> str:
-        """The trial, how often it was measured, and how far it is."""
-        assert self._trial is not None
-        far = f" {iterations}/{total}" if self._trial.job.iterations else ""
-        return f"{self._trial.id}{f', {self._again}' if self._again else ''}{far}"
 
 
 def reporter(trials: Sequence[Trial], console: Console) -> Lines:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from testbed.base.check import About, Check
+from testbed.base.listing import counted
 from testbed.fidelity.seen import Seen
 
 ABOUT = About(
@@ -34,5 +35,5 @@ def judge(differs: str | None, in_mid_run: Sequence[int]) -> Check:
         detail = f"{same}; there was no reading in mid-run, so nothing is certified"
         return Check(ABOUT.name, None, 0.0, "differences", True, detail)
     count, links = len(in_mid_run), round(sum(in_mid_run) / len(in_mid_run))
-    detail = f"{same}; {count} reading{'' if count == 1 else 's'} in mid-run, of {links} directed links each"
+    detail = f"{same}; {counted(count, 'reading')} in mid-run, of {links} directed links each"
     return Check(ABOUT.name, 0.0, 0.0, "differences", True, detail)

@@ -10,6 +10,7 @@ from itertools import permutations
 from typing import Any
 
 from testbed.base.errors import LabError, UsageError
+from testbed.base.listing import counted
 from testbed.base.nearest import nearest
 from testbed.experiment.expand import first_trials
 from testbed.interactive import reach
@@ -101,8 +102,7 @@ def _summary(topology: Topology) -> str:
     names = [node.name for node in topology.nodes]
     last = names[topology.host_count - 1]
     kind = "patch panel" if topology.panels else "switch"
-    many = "" if len(topology.switches) == 1 else "s" if topology.panels else "es"
-    switches = f"{len(topology.switches)} {kind}{many}"
+    switches = counted(len(topology.switches), kind)
     return (
         f"{topology.expression} is up: hosts {names[0]} to {last}, {switches}\n"
         f"  from another terminal: testbed exec {names[0]} -- ping -c 3 {last}\n"

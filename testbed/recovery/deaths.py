@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import metrics
+from testbed.base.listing import counted
 from testbed.recovery.phases import Phase
 from testbed.trial.job import Job
 
@@ -94,8 +95,8 @@ def sentence(course: Course) -> str:
     for recovery in course.recoveries:
         if recovery.deaths:
             told.append(
-                f"{_who(recovery.deaths)}; from iteration {recovery.first} on {recovery.job.world} workers "
-                f"with {goes_on_as(recovery.job)}"
+                f"{_who(recovery.deaths)}; from iteration {recovery.first} on "
+                f"{counted(recovery.job.world, 'worker')} with {goes_on_as(recovery.job)}"
             )
         else:
             told.append(f"from iteration {recovery.first} on all again, after nobody had moved")

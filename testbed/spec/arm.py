@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
@@ -9,23 +10,25 @@ from pydantic import BeforeValidator, Field
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group, Line, one_line, refuse
 from testbed.spec.perturb import Perturbations
+from topologies import build as topologies
 from topologies.call import parse
+from workloads.sync import schemes
 
 LONGEST_LABEL = 80
 """Characters: labels are columns of tables."""
 
 
-def _call(value: object, example: str) -> str:
+def _call(value: object, example: str, parameters: Callable[[str], Sequence[str]]) -> str:
     if not isinstance(value, str):
         raise refuse(f"{value!r} is not text", f"write it as {example}")
     try:
-        return one_line(str(parse(value, example)))  # it is an arm's label where none is given
+        return one_line(str(parse(value, example, parameters)))  # it is an arm's label where none is given
     except SpecError as error:
         raise refuse(error.problem, error.fix or "") from None
 
 
-TopologyText = Annotated[str, BeforeValidator(lambda value: _call(value, "bcube(n=3,k=2)"))]
-SchemeText = Annotated[str, BeforeValidator(lambda value: _call(value, "ring or ps(place=tensor)"))]
+TopologyText = Annotated[str, BeforeValidator(lambda value: _call(value, "bcube(n=3,k=2)", topologies.names_of))]
+SchemeText = Annotated[str, BeforeValidator(lambda value: _call(value, "ring or ps(place=tensor)", schemes.names_of))]
 
 
 class Arm(Group):

@@ -18,11 +18,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from testbed.base.errors import SpecError
+from testbed.base.listing import counted
 from testbed.spec.arm import LONGEST_LABEL, Arm
 from testbed.spec.axes import Axis, Finder, Plain, Value
 from testbed.spec.explain import Path, explain, place, together
 from testbed.spec.model import Spec
-from testbed.spec.where import Condition, condition
+from testbed.spec.where import Condition, condition, unit_of
 
 MOST_CELLS = 20_000
 """Points times arms times batches, before conditions: all are looked at before the first trial runs."""
@@ -225,11 +226,12 @@ class _Grid:
     def _conditions(self) -> list[Condition]:
         """Those that can be read; what is no text is left to the schema."""
         known = list(dict.fromkeys([*(axis.name for axis in self._axes), BATCH, LABEL]))
+        units = {axis.name: unit for axis in self._axes if (unit := unit_of(axis.values[0].written))}
         texts: Any = self._settings.get("where", [])
         found = []
         for i, text in enumerate(texts if isinstance(texts, list) else [texts]):
             try:
-                found += [condition(text, known)] if isinstance(text, str) else []
+                found += [condition(text, known, units)] if isinstance(text, str) else []
             except SpecError as error:
                 self._note([self._at_condition(i, error)])
         return found
@@ -287,10 +289,11 @@ class _Grid:
             )
 
     def _check_trials(self, cells: Sequence[PlannedCell]) -> None:
-        count = len(cells) * cells[0].spec.least_repeats
+        repeats = cells[0].spec.least_repeats
+        count = len(cells) * repeats
         if count > MOST_TRIALS:
             raise SpecError(
-                f"{self._name}: {count:,} trials ({len(cells):,} cells, {cells[0].spec.least_repeats} repeats), and "
-                f"{MOST_TRIALS:,} are the most",
+                f"{self._name}: {counted(count, 'trial')} ({counted(len(cells), 'cell')}, "
+                f"{counted(repeats, 'repeat')}), and {MOST_TRIALS:,} are the most",
                 fix="give fewer values or repeats, leave some out with where, or make several experiments of it",
             )

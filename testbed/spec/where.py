@@ -11,6 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from testbed.base.errors import SpecError
@@ -131,29 +132,71 @@ class Condition:
 _QUOTES = "compare numbers with numbers (such as 100 Mbit/s) and text with 'text'"
 
 
-def condition(text: str, known: Collection[str]) -> Condition:
-    """Read one; ``known`` are the full names of the fields it may be about.
+def condition(text: str, known: Collection[str], units: Mapping[str, str] | None = None) -> Condition:
+    """Read one; ``known`` are the full names of the fields it may be about, and ``units`` has a unit of each of these
+    whose values need one.
 
     Raises:
-        SpecError: it cannot be read, or names a field that there is not.
+        SpecError: it cannot be read, names a field that there is not, or compares such a value with a bare number.
     """
     if len(text) > LONGEST:
         raise SpecError(f"a condition of {len(text):,} characters", fix=f"write it in at most {LONGEST}")
     try:
-        tree = ast.parse(_in_base_units(text).strip(), mode="eval").body
+        in_base_units, quantities = _in_base_units(text.strip())
+        tree = ast.parse(in_base_units, mode="eval").body
         names = {_name(node) for node in _checked(tree, text)}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise SpecError(f"cannot read {text!r}", fix=f"write it with {FORMS}") from None
     if not names:
         raise SpecError(f"{text!r} is about no field", fix=f"name one of: {', '.join(known)}")
-    return Condition(text, tree, {name: _full(name, text, known) for name in names})
+    full = {name: _full(name, text, known) for name in names}
+    _check_units(text, tree, quantities, {name: unit for name, of in full.items() if (unit := (units or {}).get(of))})
+    return Condition(text, tree, full)
 
 
-def _in_base_units(text: str) -> str:
-    def replaced(match: re.Match[str]) -> str:
-        return match["text"] or repr(float(match["number"]) * _FACTORS[match["unit"]])
+def unit_of(value: object) -> str | None:
+    """The unit of a value as it is written, such as ``100 Mbit/s``; None where none is needed, as by a share."""
+    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    return match["unit"] if match and match["unit"] not in (None, "%") else None
 
-    return _QUANTITY.sub(replaced, text)
+
+def _in_base_units(text: str) -> tuple[str, set[int]]:
+    """``text`` with numbers in place of quantities, and where each of these begins, in bytes as ``ast`` counts."""
+    changed, begins, end = "", set(), 0
+    for match in _QUANTITY.finditer(text):
+        changed += text[end : match.start()]
+        if not match["text"]:
+            begins.add(len(changed.encode()))
+        changed += match["text"] or repr(float(match["number"]) * _FACTORS[match["unit"]])
+        end = match.end()
+    return changed + text[end:], begins
+
+
+def _check_units(text: str, tree: ast.expr, quantities: Collection[int], units: Mapping[str, str]) -> None:
+    """Whether no field that has a unit is compared with a bare number; 0 is the same in all units.
+
+    Raises:
+        SpecError: one is.
+    """
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Compare):
+            continue
+        sides = [node.left, *node.comparators]
+        for one, other in [*pairwise(sides), *pairwise(reversed(sides))]:
+            unit = units.get(_name(one))
+            for number in other.elts if isinstance(other, ast.List | ast.Tuple) else [other]:
+                if unit and _is_bare(number, quantities):
+                    written = ast.unparse(number)
+                    raise SpecError(
+                        f"{text!r}: {written} has no unit", fix=f"write it with its unit, such as {written} {unit}"
+                    )
+
+
+def _is_bare(node: ast.expr, quantities: Collection[int]) -> bool:
+    """Whether it is a number other than 0 that was written without a unit."""
+    if not isinstance(node, ast.Constant) or isinstance(node.value, bool | str):
+        return False
+    return bool(node.value) and node.col_offset not in quantities
 
 
 def _checked(node: ast.expr, text: str, depth: int = 0) -> list[ast.expr]:

@@ -16,6 +16,8 @@ LIMIT_BYTES = 1 << 16
 """Forty times the longest of our experiments; parsing so much takes up to a second."""
 LARGEST = 2**63
 """No setting is as large, and text of a larger number can be too long for Python to write."""
+_EXPRESSION = re.compile(r"""(?<!["'\w])[A-Za-z_./][\w./:-]*\([^()"']*\)""")
+"""A topology or scheme that is not in quotes."""
 PIPE_S = 5.0
 """A spec may come through a pipe, from a program that is quicker than this."""
 
@@ -45,6 +47,11 @@ class _Loader(yaml.SafeLoader):
         seen: set[object] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
+            if node.flow_style and isinstance(key, str) and key.count(")") > key.count("("):
+                raise yaml.MarkedYAMLError(
+                    problem=f"a comma inside {{...}} ends a value, so {key!r} is a key",
+                    problem_mark=key_node.start_mark,
+                )
             if not isinstance(key, str | int | float) or key != key:
                 raise yaml.MarkedYAMLError(
                     problem=f"{key!r} cannot be a key: a key is a word or a number", problem_mark=key_node.start_mark
@@ -132,7 +139,8 @@ def parse(text: str, name: str) -> dict[object, object]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f" line {mark.line + 1}" if mark else ""
-        raise SpecError(f"{name}:{line}: {error.problem or error.context}", fix="correct that line") from None
+        fix = _quoted(text.split("\n")[mark.line]) if mark else None
+        raise SpecError(f"{name}:{line}: {error.problem or error.context}", fix=fix or "correct that line") from None
     except yaml.YAMLError as error:
         raise SpecError(f"{name}: {error}".splitlines()[0], fix="save it as plain UTF-8 text") from None
     except ValueError as error:  # such as the 32nd of a month, which YAML takes for a date
@@ -144,6 +152,12 @@ def parse(text: str, name: str) -> dict[object, object]:
             f"{name}: holds {_kind(loaded)}, not keys and values", fix="start from experiments/quickstart.yaml"
         )
     return loaded
+
+
+def _quoted(line: str) -> str | None:
+    """To put an expression into quotes, if the line has one that YAML reads as something else inside of ``{...}``."""
+    found = [one[0] for one in _EXPRESSION.finditer(line) if set(one[0]) & set("[]{},")] if "{" in line else []
+    return f'put it into quotes: "{found[0]}"' if found else None
 
 
 def parse_value(text: str, name: str) -> object:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.metrics import ends_s
 from testbed.base.errors import TrialError
 from testbed.evidence import sum_check
 from testbed.evidence.referee import REFERENCE, ROUNDED, Referee
@@ -32,7 +33,20 @@ def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee
     hashes = {line["weights_sha256"] for line in done if line.get("weights_sha256")}
     rounded = min((scale for scale in scales if scale is not None), default=None)
     named = REFERENCE if rounded is None else ROUNDED.format(1 / rounded)
-    return {**found, "weights_equal": len(hashes) == 1, "reference": job.kind.reference or named}
+    return {
+        **found,
+        "curve_s": _reached_s(found["curve"], told.samples),
+        "weights_equal": len(hashes) == 1,
+        "reference": job.kind.reference or named,
+    }
+
+
+def _reached_s(curve: Sequence[Sequence[float]] | None, samples: pd.DataFrame) -> list[float] | None:
+    """When the last worker had ended each iteration of a curve, from the trial's start; None if one is not known."""
+    if curve is None:
+        return None
+    at_s = ends_s(samples).reindex([int(iteration) for iteration, _ in curve])
+    return None if at_s.isna().any() else at_s.tolist()
 
 
 def added(job: Job, course: Course, done: Lines) -> sum_check.Checked:

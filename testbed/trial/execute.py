@@ -40,9 +40,12 @@ from testbed.trial.inputs import check_unchanged
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
+from testbed.trial.so_far import SoFar
 from workloads.kinds.base import Told
 
 Lines = list[dict[str, Any]]
+Tick = Callable[[int, SoFar], object]
+"""Is told how many iterations the first worker has done, and may ask what else is known by now."""
 
 
 @dataclass
@@ -84,10 +87,9 @@ class Outcome:
     lab: dict[str, Any]
 
 
-def execute(
-    trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_control: str, tick: Callable[[int], None]
-) -> Outcome:
-    """Run a trial; one that fails has an Outcome too, with ``status`` failed and the reason, and its lab is closed.
+def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_control: str, tick: Tick) -> Outcome:
+    """Run a trial, and ``tick`` while it runs; one that fails has an Outcome too, with ``status`` failed and why,
+    and its lab is closed.
 
     Raises:
         PrivilegeError, DiskFullError, OutputError: what would fail every other trial as well.
@@ -203,7 +205,7 @@ def blank(trial: Trial) -> dict[str, Any]:
     }
 
 
-def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick: Callable[[int], None]) -> Observed:
+def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick: Tick) -> Observed:
     """Build, run and take down; a lab in which that failed is for the caller to close.
 
     Raises:
@@ -218,10 +220,14 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     names = [launch.process for launch in launches]
     coordinators = {job.name: Coordinator(job, files, lab, congestion_control) for job in trial.jobs if job.goes_on}
 
-    controllers: list[Controller] = [supervise.Progress(tick), *coordinators.values()]
+    first = trial.jobs[0]
+    workers = [*first.processes][: first.world] if first.kind.sums_together else []
 
-    def train(feed: Feed) -> None:
+    def train(feed: Feed, readings: Readings) -> None:
+        so_far = SoFar(feed, readings, workers, first.work.warmup)
+        progress = supervise.Progress(lambda done: tick(done, so_far))
         lab.launch(launches)
+        controllers: list[Controller] = [progress, *coordinators.values()]
         supervise.wait(lab, feed, files, trial.spec.timeout_s, trial.spec.start_timeout_s, controllers)
 
     _, around = observing.observe(trial, lab, files, train, {name: files.samples(name) for name in names})

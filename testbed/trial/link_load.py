@@ -57,7 +57,7 @@ def _of_bursts(trial: Trial, probes: Lines) -> Iterator[tuple[int, int, float]]:
 
 
 def _by_nic(trial: Trial, probes: Lines) -> dict[tuple[int, str], Mapping[str, Any]]:
-    """By node and the address of its NIC."""
+    """By node and the address of its NIC, as its process tells."""
     return {(trial.processes[line["name"]], line["port_address"]): line for line in probes}
 
 

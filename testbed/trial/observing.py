@@ -50,10 +50,11 @@ def observe(
     trial: Trial,
     lab: Lab,
     files: Files,
-    work: Callable[[Feed], _T],
+    work: Callable[[Feed, Readings], _T],
     samples: Mapping[str, Path | None],
 ) -> tuple[_T, Observation]:
     """What ``work`` returns, which starts a trial's processes and waits for their end; and what was seen meanwhile.
+    ``work`` is given what is read back of the links, as it grows.
 
     Args:
         samples: each process's file, workers first, by rank. Where there are none, ``work`` says when the trial begins.
@@ -72,7 +73,7 @@ def observe(
         SpotChecks(lab, trial.jct_theory_s or math.inf) as checks,
     ):
         try:
-            found = work(feed)
+            found = work(feed, checks.readings)
         except TrialError as error:
             instead = "" if trial.goes_on or not all(job.kind.writes_samples for job in trial.jobs) else ANOTHER
             told = conductor.blamed(error, begun_s=feed.begun_s, goes_on=trial.goes_on, instead=instead)

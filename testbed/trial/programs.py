@@ -18,6 +18,7 @@ from testbed.base.errors import TrialTimeoutError
 from testbed.control.feed import Feed
 from testbed.evidence import calibration
 from testbed.evidence.calibration import Calibrated
+from testbed.evidence.spot_checks import Readings
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.lab.programs import Exit, Launch, Program
@@ -78,7 +79,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
         if line["kind"] == "probe"
     ]
 
-    def run(feed: Feed) -> list[Exit]:
+    def run(feed: Feed, _: Readings) -> list[Exit]:
         lab.launch(ranks)
         feed.begin()
         return _wait(lab, feed, ranks, files, trial.spec.timeout_s)

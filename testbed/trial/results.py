@@ -27,7 +27,7 @@ from testbed.trial.model import Trial
 SCHEMA = 1
 COLUMNS = (
     *("trial", "label", "topology", "scheme", "batch", "iterations", "world", "status"),
-    *("jct_s", "compute_s", "sync_s", "gst_median_s", "gst_p95_s", "gst_theory_s", "gst_ratio"),
+    *("jct_s", "compute_s", "sync_s", "gst_median_s", "gst_p95_s", "gst_p99_s", "gst_theory_s", "gst_ratio"),
     *("throughput_sps", "wire_bytes", "test_accuracy", "weights_error", "fidelity", "reasons"),
     *("kind", "model", "scale", "wrong_elements", "straggler_wait_s"),
     *("staleness_median", "staleness_p95", "staleness_max", "repeat", "attempts", "iteration_median_s"),
@@ -83,6 +83,7 @@ def measure(
         "straggler_wait_s": float(np.nanmean(metrics.waits_s(samples, skip=job.work.warmup))),
         "gst_median_s": median,
         "gst_p95_s": float(gst.quantile(0.95)),
+        "gst_p99_s": float(gst.quantile(0.99)),
         "gst_theory_s": float(theory.median()),
         "gst_ratio": _over_bound(gst, theory if bounds is None else bounds.gst_s),
         "iteration_median_s": float(metrics.iterations_s(samples, skip=job.work.warmup).median()),

@@ -48,8 +48,8 @@ def test_the_table_has_a_row_for_each_metric_of_each_cell(found: Comparison) -> 
     assert lines[3].split()[-1] == "inconclusive"
     assert "inconclusive: gone\x01, batch 64: GST: new does not have it" in lines
     assert "left out: ring-b16-r1 of new is INVALID" in lines
-    assert "suspicious, to be measured again: ring, batch 16 (testbed run SPEC --baseline does so)" in lines
-    assert lines[-1] == "1 worse, 1 same, 1 inconclusive: new against base.json, and past 3 % matters"
+    assert "suspicious: ring, batch 16; testbed run SPEC --baseline measures it again" in lines
+    assert lines[-1] == "1 worse, 1 same, 1 inconclusive: new against base.json; changes above 3 % count"
 
 
 def test_markdown_is_a_table_whatever_labels_hold(found: Comparison) -> None:
@@ -98,7 +98,7 @@ def test_pairs_and_other_arms_are_named() -> None:
     run = side("run", {RING: about(0.2), PS: about(0.2, seed=2)})
     found = compare(run, run, arms=[("ring", "PS | <b>")], thresholds={"gst": 0.03, "jct": 0.05})
     assert compare_output.rows(found)[0][0] == "PS | <b> / ring"  # as the ratio is: NEW over BASE
-    assert compare_output.summary(found).endswith("in pairs, and past 3 % of GST, 5 % of JCT matters")
+    assert compare_output.summary(found).endswith("in pairs; changes above 3 % of GST, 5 % of JCT count")
     assert compare_output.name(found.judged[0]) == "PS | <b> / ring, batch 16: GST"
 
 
@@ -108,7 +108,7 @@ def test_many_trials_left_out_are_counted() -> None:
     new = side("b", {RING: about(0.2)})
     told = compare_output.notes(compare(base, replace(new, trials=(*new.trials, *invalid))))
     assert len(told) == compare_output.MOST_LEFT_OUT + 1
-    assert told[-1] == "left out: 12 more trials that are INVALID or FAILED"
+    assert told[-1] == "left out: 12 more trials, INVALID or FAILED"
 
 
 def test_cells_that_are_inconclusive_for_one_reason_are_told_in_one_line() -> None:
@@ -126,7 +126,7 @@ def test_more_failures_are_told_in_every_form() -> None:
     said = "ring, batch 16: 4 of 10 trials FAILED, 0 of 10 in base.json"
     lines = compare_output.text(found).splitlines()
     assert f"more failures: {said}" in lines
-    assert lines[-1] == "more failures in 1 cell, 1 same: new against base.json, and past 3 % matters"
+    assert lines[-1] == "more failures in 1 cell, 1 same: new against base.json; changes above 3 % count"
     (entry,) = compare_output.as_json(found)["failures"]
     assert (entry["new"], entry["base"], entry["accepted"]) == (
         {"failed": 4, "trials": 10},

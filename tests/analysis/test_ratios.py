@@ -220,7 +220,8 @@ def test_the_closing_table_says_what_speed_ups_are_by(told: Path) -> None:
     header, rows = closing_table.table(records, PS)
     assert [row[header.index("speed-up")] for row in rows] == ["1.00x", "2.45x"]
     assert closing_table.notes(records, PS)[1:] == [
-        f"speed-up by samples/s, as numbers of workers differ: {RING} (workers: 18; {PS}: 9); all others by JCT"
+        "speed-up by samples/s, because the numbers of workers differ: "
+        f"{RING} (workers: 18; {PS}: 9); all others by JCT"
     ]
 
 

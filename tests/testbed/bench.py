@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from testbed.files.shape import check
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch
 from testbed.spec import read
-from testbed.trial.execute import Outcome, execute
+from testbed.trial.execute import Outcome, Tick, execute
 
 
 def fits_schema(outcome: Outcome) -> None:
@@ -42,7 +42,7 @@ class Bench:
         self._lab = self._lab or NetnsLab()
         return self._lab
 
-    def run(self, spec: str, folder: Path, tick: Callable[[int], None] = lambda _: None) -> list[Outcome]:
+    def run(self, spec: str, folder: Path, tick: Tick = lambda *_: None) -> list[Outcome]:
         """What became of each trial of a spec whose directory is ``folder``; logs are there, too.
 
         ``tick`` is told how many iterations a trial has done.

@@ -49,7 +49,7 @@ GOLDEN = {
 
 
 def error_of(expression: str) -> str:
-    with pytest.raises(TopologyError) as error:
+    with pytest.raises(SpecError) as error:
         build(expression, rate_bps=1000)
     return str(error.value)
 
@@ -60,10 +60,22 @@ def test_errors_name_the_thing_and_the_fix(expression: str) -> None:
     assert error_of(expression) == f"{problem}\n  fix: {fix}"
 
 
-@pytest.mark.parametrize("expression", ["", "star(hosts=3", "star(3)", "star(hosts=)", "star(hosts=3)x"])
+@pytest.mark.parametrize("expression", ["", "star(hosts=3", "star(1,2,3)", "star(hosts=)", "star(hosts=3)x"])
 def test_an_unreadable_expression_shows_a_right_one(expression: str) -> None:
     with pytest.raises(SpecError, match=r"^cannot read .*\n  fix: write it as bcube\(n=3,k=2\)$"):
         build(expression, rate_bps=1000)
+
+
+@pytest.mark.parametrize(
+    ("written", "right"),
+    [
+        ("star(4)", "star(hosts=4)"),
+        ("bcube(3,k=2)", "bcube(n=3,k=2)"),
+        ("star(4, 2)", "star(hosts=4,server_nics=2)"),
+    ],
+)
+def test_values_without_names_are_told_their_names(written: str, right: str) -> None:
+    assert error_of(written).endswith(f"\n  fix: write it as {right}")
 
 
 @pytest.mark.parametrize(

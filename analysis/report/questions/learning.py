@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import metrics
+from analysis.goal import goal, reached_s
 from analysis.recorded import Trial
 from analysis.repeats import JCT
 from analysis.report import plot, words
@@ -42,7 +43,7 @@ def loss_curve(trial: Trial) -> pd.DataFrame | None:
     samples = metrics.rounds(trial.samples)
     samples = samples.assign(loss=pd.to_numeric(samples["loss"], errors="coerce"))
     curve = pd.DataFrame(
-        {"time_s": _ends_s(trial.samples), "loss": samples.groupby("iteration")["loss"].mean()}
+        {"time_s": metrics.ends_s(trial.samples), "loss": samples.groupby("iteration")["loss"].mean()}
     ).dropna()
     return None if curve.empty else curve
 
@@ -53,13 +54,8 @@ def accuracy_curve(trial: Trial) -> pd.DataFrame | None:
     if trial.samples is None or not known:
         return None
     by_iteration = pd.Series({int(iteration): share for iteration, share in known}, dtype=float)
-    curve = pd.DataFrame({"time_s": _ends_s(trial.samples), "accuracy": by_iteration}).dropna()
+    curve = pd.DataFrame({"time_s": metrics.ends_s(trial.samples), "accuracy": by_iteration}).dropna()
     return None if curve.empty else curve
-
-
-def _ends_s(samples: pd.DataFrame) -> pd.Series[float]:
-    ends: pd.Series[float] = metrics.rounds(samples).groupby("iteration")["end_s"].max()
-    return ends - float(samples["start_s"].min())
 
 
 def accuracy(study: Study) -> Question | None:
@@ -92,18 +88,17 @@ def _about_rounds(cells: Sequence[MeasuredCell]) -> str:
 def _reached(cells: Sequence[MeasuredCell]) -> dict[int, tuple[float, list[float]]]:
     """By cell of a setting that has accuracies, the highest that all of them reached, and when each repeat did (s)."""
     found = {
-        id(cell): [curve for trial in cell.counted(JCT) if (curve := accuracy_curve(trial)) is not None]
+        id(cell): [
+            list(zip(curve["time_s"], curve["accuracy"], strict=True))
+            for trial in cell.counted(JCT)
+            if (curve := accuracy_curve(trial)) is not None
+        ]
         for cell in cells
     }
-    best = [float(curve["accuracy"].max()) for curves in found.values() for curve in curves]
-    if not best:
+    aim = goal(curve for curves in found.values() for curve in curves)
+    if aim is None:
         return {}
-    goal = min(best)
-    return {
-        key: (goal, [float(curve.loc[curve["accuracy"] >= goal, "time_s"].iloc[0]) for curve in curves])
-        for key, curves in found.items()
-        if curves
-    }
+    return {key: (aim, [reached_s(curve, aim) for curve in curves]) for key, curves in found.items() if curves}
 
 
 def _time_row(study: Study, cell: MeasuredCell, goal: float, times_s: Sequence[float]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from testbed.base.errors import SpecError
+from testbed.base.listing import counted
 from testbed.lab.baremetal import racks
 from testbed.lab.baremetal.inventory import Host, Inventory
 from testbed.lab.baremetal.wanted import Nic, Wanted
@@ -112,8 +113,8 @@ def _check_hosts(topology: Topology, inventory: Inventory) -> None:
     hosts = inventory.hosts
     if topology.host_count > len(hosts):
         raise SpecError(
-            f"{topology.expression} has {topology.host_count} hosts, and {inventory.path} {len(hosts)}",
-            fix=f"take a topology of at most {len(hosts)} hosts, or add machines to the inventory",
+            f"{topology.expression} has {counted(topology.host_count, 'host')}, and {inventory.path} {len(hosts)}",
+            fix=f"take a topology of at most {counted(len(hosts), 'host')}, or add machines to the inventory",
         )
     hosts = machines(topology, inventory)
     used = [(hosts[node], nic) for node in topology.hosts for nic in hosts[node].nics[: len(topology.ports[node])]]

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from testbed.base.errors import SpecError
+from testbed.base.listing import counted
 from testbed.lab.baremetal.inventory import Host, Inventory
 from topologies.model import Topology
 
@@ -65,5 +66,5 @@ def _fit(needs: Sequence[int], rack: str, free: dict[str, list[Host]]) -> bool:
 
 def _racks(needs: Sequence[int]) -> str:
     sizes = sorted(set(needs))
-    each = f"{sizes[0]} hosts" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} hosts"
+    each = counted(sizes[0], "host") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} hosts"
     return f"{len(needs)} racks of {each}"

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.base.errors import TestbedError
+from testbed.base.listing import counted
 from testbed.lab.baremetal.rehearsal import Rehearsal
 from testbed.lab.baremetal.snapshot import Snapshot
 
@@ -42,7 +43,7 @@ def rehearse(rehearsal: Rehearsal, spec: Path, out: Path | None) -> int:
     """Every step, and what it took."""
     inventory = ("--inventory", str(rehearsal.inventory))
     before = [rehearsal.snapshot(host) for host in range(len(rehearsal.names))]
-    _say(f"{len(before)} hosts with SSH are up; their inventory is {rehearsal.inventory}")
+    _say(f"{counted(len(before), 'host')} with SSH up; the inventory is {rehearsal.inventory}")
     wrong = _step(rehearsal, "prepare, only looked at", "hosts", "prepare", "--check", *inventory)
     wrong += _changed(rehearsal, before)
     wrong += _step(rehearsal, "prepare", "hosts", "prepare", *inventory)
@@ -66,7 +67,8 @@ def _changed(rehearsal: Rehearsal, before: Sequence[Snapshot]) -> int:
         for line in found[:20]:
             _say(f"{rehearsal.names[host]}: {line}")
     count = len(before)
-    _say(f"{count - changed} of {count} hosts are as before: interfaces, queues, routes, settings, files, processes")
+    of = counted(count, "host")
+    _say(f"{count - changed} of {of} as before: interfaces, queues, routes, settings, files, processes")
     return changed
 
 

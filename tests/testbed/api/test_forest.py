@@ -10,6 +10,7 @@ import pytest
 
 import testbed as api
 from testbed.api.forest import proposed
+from testbed.base.columns import tabbed
 from testbed.base.errors import SchemeError, SpecError, TopologyError, UsageError
 
 from ..conftest import Called
@@ -22,7 +23,7 @@ def test_a_forest_says_what_the_command_line_says(testbed: Callable[..., Called]
     assert forest.least_gst_s == said["cost"]["bound_s"]
     assert forest.rounds == said["cost"]["rounds"]
     assert forest.links["bytes"].sum() == pytest.approx(2 * forest.wire_bytes)  # up one link and down another
-    assert str(forest) + "\n" == testbed("forest", "bml", "bcube(n=3,k=2)").out
+    assert forest.text(tabbed) + "\n" == testbed("forest", "bml", "bcube(n=3,k=2)").out
 
 
 def test_pictures_are_shown_and_saved(tmp_path: Path) -> None:

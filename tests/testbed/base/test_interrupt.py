@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from testbed.base import interrupt
+from testbed.base.exits import INTERRUPTED
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +48,20 @@ def test_what_the_caller_ignores_stays_ignored() -> None:
     with interrupt.exit_at_once():
         os.kill(os.getpid(), signal.SIGHUP)
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_an_end_during_imports_has_a_word() -> None:
+    script = "import os, signal\nfrom testbed.base import interrupt\nwith interrupt.exit_at_once():\n"
+    script += "    os.kill(os.getpid(), signal.SIGTERM)\n"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (INTERRUPTED, interrupt.NOTHING_BEGUN)
+
+
+def test_a_termination_has_a_word_and_ends_as_ever() -> None:
+    script = "import os, signal\nfrom testbed.base import interrupt\ninterrupt.tell_of_termination()\n"
+    script += "os.kill(os.getpid(), signal.SIGTERM)\n"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, interrupt.TERMINATED)
 
 
 def test_handlers_are_put_back_after_the_imports() -> None:

@@ -1,10 +1,10 @@
-"""Lists of any length in a sentence."""
+"""Counts and lists of any length in a sentence."""
 
 from __future__ import annotations
 
 import pytest
 
-from testbed.base.listing import shortened
+from testbed.base.listing import counted, shortened
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,17 @@ from testbed.base.listing import shortened
 )
 def test_the_first_few_are_named(count: int, options: dict[str, str], text: str) -> None:
     assert shortened("abcde"[:count], 3, **options) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "text"),
+    [
+        (0, "trial", "0 trials"),
+        (1, "trial", "1 trial"),
+        (1, "switch", "1 switch"),
+        (2, "switch", "2 switches"),
+        (1024, "process", "1,024 processes"),
+    ],
+)
+def test_a_noun_goes_with_its_count(count: int, noun: str, text: str) -> None:
+    assert counted(count, noun) == text

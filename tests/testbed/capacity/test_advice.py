@@ -40,7 +40,7 @@ def test_more_than_the_machine_carries() -> None:
     found = told(FAST, known())
     assert found.warns
     assert found.text == (
-        "18 links of 2 Gbit/s carry 36 Gbit/s in all; this machine carried 17 Gbit/s: expect INVALID. "
+        "18 links of 2 Gbit/s carry 36 Gbit/s in all; this machine carried 17 Gbit/s: likely to end INVALID. "
         "Take --set workload.scale=4.3 or --set links.rate='1.8 Gbit/s'"
     )
 
@@ -54,8 +54,8 @@ def test_what_is_advised_is_carried() -> None:
 def test_of_several_arms_the_one_that_asks_for_most() -> None:
     found = told(SEVERAL, known())
     assert found.text == (
-        "18 links of 2 Gbit/s (BML) carry 36 Gbit/s in all; this machine carried 16 Gbit/s: expect INVALID of 2 of 4 "
-        "cells. Take --set links.rate='940 Mbit/s'"
+        "18 links of 2 Gbit/s (BML) carry 36 Gbit/s in all; this machine carried 16 Gbit/s: "
+        "2 of 4 cells are likely to end INVALID. Take --set links.rate='940 Mbit/s'"
     )
     assert found.as_json() == {
         "trial": "bml-bcube3-2-b2-r1",
@@ -75,7 +75,7 @@ def test_what_the_machine_carries() -> None:
 @pytest.mark.parametrize("lab", ["mininet", "docker"])
 def test_other_labs_of_the_same_kernel_are_predicted_alike_and_that_is_said(lab: str) -> None:
     text = told(f"lab: {lab}\n{FAST}", known()).text
-    assert f"17 Gbit/s (as in the lab netns, whose kernel {lab} shares): expect INVALID" in text
+    assert f"17 Gbit/s (as in the lab netns, whose kernel {lab} shares): likely to end INVALID" in text
 
 
 IMPAIRED = "what delays, jitter and losses take of the cores is not measured"
@@ -119,7 +119,7 @@ def test_a_damaged_file_says_so() -> None:
 def test_more_processes_than_are_carried_at_any_rate() -> None:
     spec = FAST.replace("bcube(n=3,k=2)", "star(hosts=300)").replace("bml", "ring").replace("scale: 2", "scale: 100")
     assert told(spec, known()).text == (
-        "ring on star(hosts=300) has 300 processes, more than this machine carried at any rate: expect INVALID. "
+        "ring on star(hosts=300) has 300 processes, more than this machine carried at any rate: likely to end INVALID. "
         "Take fewer hosts"
     )
 

@@ -130,10 +130,10 @@ def test_forest_says_why_a_forest_is_wrong(testbed: CLI, tmp_path: Path) -> None
 
 def test_theory_lists_claims_and_shows_them(testbed: CLI) -> None:
     listed = testbed("theory").out
-    assert listed.splitlines()[1].startswith("bml.fig5 ")
+    assert listed.splitlines()[1].startswith("bml.fig5\t")
     shown = testbed("theory", "rina.bom").out
     assert shown.startswith("rina.bom: Rina section I and III-C")
-    assert "10 of 13   1/2" in shown
+    assert "10 of 13\t1/2" in shown
     assert shown.endswith("The order is that of rina.fig11.\n")
     found = json.loads(testbed("theory", "rina", "--json").out)
     assert list(found) == ["rina.steps", "rina.chain", "rina.bom", "rina.fig11"]
@@ -175,7 +175,7 @@ def test_doctor_says_what_is_there(testbed: CLI) -> None:
 def test_models_are_listed_with_their_sizes(testbed: Callable[..., Called]) -> None:
     called = testbed("models")
     assert called.code == 0
-    vgg19 = next(line for line in called.out.splitlines() if line.startswith("vgg19 "))
+    vgg19 = next(line for line in called.out.splitlines() if line.startswith("vgg19\t"))
     assert "143,667,240" in vgg19
     assert "548.0" in vgg19
     assert "32: 268 ms" in vgg19

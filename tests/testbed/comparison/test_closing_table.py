@@ -1,4 +1,4 @@
-"""Which columns of the closing table fit."""
+"""What the closing table says, and which of its columns fit."""
 
 from __future__ import annotations
 
@@ -7,56 +7,27 @@ from typing import Any
 import pytest
 
 from analysis.verdicts import NUMBERS
-from testbed.comparison.closing_table import HEADER, fitting, notes, table
+from testbed.base.columns import fitted
+from testbed.comparison.closing_table import HEADER, LEFT_OUT, notes, table
 
-ROWS = [
-    ["PS on fat-tree", "16", "0.983 s", "0.974 s", "1.009", "18.5 s", "109", "1.00x", "0.9 / 1.3 %", "89.7%", "VALID"],
-    [
-        "BML on BCube",
-        "16",
-        "0.496 s",
-        "0.487 s",
-        "1.018",
-        "11.5 s",
-        "175",
-        "1.60x",
-        "1.8 % / -",
-        "89.7%",
-        "GST VALID, JCT INVALID",
-    ],
-]
+BML = {"arm": "BML on BCube", "batch": "16", "GST": "0.496 s", "p95": "0.5 s", "p99": "0.51 s", "theory": "0.487 s"}
+BML |= {"ratio": "1.018", "JCT": "11.5 s", "samples/s": "175", "speed-up": "1.60x", "error at most": "1.8 % / -"}
+BML |= {"accuracy": "89.7%", "time to accuracy": "8.21 s to 85.0%", "verdict": "GST VALID, JCT INVALID"}
 
 
 @pytest.mark.parametrize(
     ("width", "left_out"),
     [
-        (200, set()),
-        (100, {"theory"}),
-        (80, {"theory", "error at most", "accuracy"}),
-        (60, {"theory", "error at most", "accuracy", "samples/s", "speed-up"}),
-        (10, {"theory", "error at most", "accuracy", "samples/s", "speed-up", "JCT", "ratio"}),
+        (200, []),
+        (120, ["theory", "error at most"]),
+        (80, ["theory", "error at most", "accuracy", "p99", "p95", "samples/s"]),
     ],
 )
-def test_a_narrow_terminal_goes_without_the_least_needed(width: int, left_out: set[str]) -> None:
-    shown = [HEADER[i] for i in fitting(HEADER, ROWS, width)]
-    assert shown == [name for name in HEADER if name not in left_out]
-
-
-def test_what_is_shown_fits() -> None:
-    for width in range(40, 100):
-        shown = fitting(HEADER, ROWS, width)
-        most = {0: 12, len(HEADER) - 1: 12}
-        widths = [min(most.get(i, 80), max(len(row[i]) for row in [HEADER, *ROWS])) for i in shown]
-        assert sum(widths) + len(widths) <= width
-
-
-def test_columns_that_come_with_sweeps_and_repeats_go_in_turn() -> None:
-    header = [*HEADER[:2], "at", HEADER[2], "±", *HEADER[3:]]
-    rows = [[*row[:2], "rate=100 Mbit/s", row[2], "0.5%", *row[3:]] for row in ROWS]
-    shown = [header[i] for i in fitting(header, rows, 70)]
-    assert "at" in shown
-    assert "±" not in shown
-    assert shown[-1] == "verdict"
+def test_a_narrow_terminal_goes_without_the_least_needed(width: int, left_out: list[str]) -> None:
+    text = fitted(HEADER, [[BML[name] for name in HEADER]], 1, LEFT_OUT, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert ", ".join(left_out) in text
+    assert ("no room for" in text) == bool(left_out)
 
 
 def record(label: str, repeat: int, **metrics: float) -> dict[str, Any]:
@@ -73,7 +44,6 @@ def test_staleness_has_a_column_where_an_arm_has_any() -> None:
     header, rows = table([*synchronous, *stale], "PS")
     at = header.index("staleness")
     assert [row[at] for row in rows] == ["-", "2.5, max 8"]
-    assert [header[i] for i in fitting(header, rows, 60)][-1] == "verdict"
 
 
 def judged(label: str, jct_s: float, *verdicts: str) -> list[dict[str, Any]]:
@@ -188,10 +158,33 @@ def test_an_error_that_one_trial_does_not_know_is_not_known_of_all() -> None:
 def test_what_the_ratio_and_the_error_mean_is_said_once() -> None:
     made = [record("PS", i) for i in range(2)]
     (note,) = notes(made, "PS")
-    assert note.startswith("ratio: GST over the least time for what was still to be sent")
+    assert note.startswith("ratio: GST over its lower bound, the least time for what was still to be sent")
     assert notes([one | {"kind": "command"} for one in made], "PS") == []
 
 
 def test_without_a_bound_there_is_no_ratio() -> None:
     made = [record("PS", 0, gst_ratio=None)]  # type: ignore[arg-type]
     assert rows_of(made)[0]["ratio"] == "-"
+
+
+def trained(label: str, curve: list[list[float]], curve_s: list[float], **changes: Any) -> dict[str, Any]:
+    accuracy = {"test_accuracy": curve[-1][1], "curve": curve, "curve_s": curve_s, "weights_equal": True}
+    return record(label, 0) | {"accuracy": accuracy | changes}
+
+
+def test_time_to_accuracy_is_to_what_all_reached() -> None:
+    slow = trained("PS", [[0, 0.5], [1, 0.8], [2, 0.85]], [2.0, 4.0, 6.0])
+    fast = trained("ring", [[0, 0.5], [1, 0.86], [2, 0.9]], [1.0, 2.0, 3.0])
+    assert [row["time to accuracy"] for row in rows_of([slow, fast])] == ["6.00 s to 85.0%", "2.00 s to 85.0%"]
+
+
+def test_a_curve_that_is_not_the_trials_own_says_nothing() -> None:
+    """Nor does a record of an earlier version, which has no times."""
+    own = trained("PS", [[0, 0.5]], [2.0])
+    others = [trained("ring", [[0, 0.1]], [1.0], weights_equal=False), trained("BML", [[0, 0.1]], [])]
+    assert [row["time to accuracy"] for row in rows_of([own, *others])] == ["2.00 s to 50.0%", "-", "-"]
+
+
+def test_p99_is_beside_p95() -> None:
+    (row,) = rows_of([record("PS", 0, gst_p95_s=0.0213, gst_p99_s=0.5)])
+    assert (row["p95"], row["p99"]) == ("21.3 ms", "0.500 s")

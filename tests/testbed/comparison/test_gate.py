@@ -121,8 +121,8 @@ def test_what_was_slow_by_accident_passes_once_it_was_measured_again(ran: tuple[
 @pytest.mark.parametrize(
     ("stop_after", "kept"),
     [
-        (5, "5 of 12 trials are finished"),
-        (12 + 2, "12 of 12 trials, and 2 of 6 of the second measurement, are finished"),
+        (5, "5 of 12 trials finished"),
+        (12 + 2, "12 of 12 trials, and 2 of 6 of the second measurement, finished"),
     ],
 )
 def test_what_goes_on_after_ctrl_c_is_the_gate(
@@ -163,7 +163,7 @@ def test_what_goes_on_after_ctrl_c_is_the_gate(
     monkeypatch.setattr(running, "execute", really)
     done = testbed(*shlex.split(go_on.partition("testbed ")[2]))
     assert (done.code, done.err) == (exits.REGRESSION, "")
-    assert "past 5 % matters" in done.out
+    assert "changes above 5 % count" in done.out
     assert len(list((tmp_path / "second" / "rerun" / "trials").iterdir())) == 6
     assert (tmp_path / "second" / "comparison.json").exists()
 
@@ -282,8 +282,8 @@ def test_a_cell_with_too_few_valid_trials_is_topped_up_and_one_without_any_does_
     made_up["ring"] = dict.fromkeys(range(3), "INVALID")
     topped_up = testbed("run", "spec.yaml", "--out", "topped-up", "--baseline", "first", "--metric", "gst")
     assert topped_up.code == exits.OK
-    assert "2 more to run, for too few are VALID to decide\n[13/14] " in topped_up.out
-    assert topped_up.out.splitlines()[-1] == "2 same: topped-up against first, and past 3 % matters"
+    assert "2 more trials to run: too few are VALID to decide\n[13/14] " in topped_up.out
+    assert topped_up.out.splitlines()[-1] == "2 same: topped-up against first; changes above 3 % count"
     made_up["ring"] = dict.fromkeys(range(6), "INVALID")
     assert testbed("run", "spec.yaml", "--out", "second").code == exits.OK
     told = testbed("compare", "first", "second", "--metric", "gst", "--accept-inconclusive")
@@ -309,7 +309,7 @@ def test_a_baseline_of_few_trials_is_made_with_a_note(ran: tuple[Source, Path], 
     told = make_baseline(run, tmp_path / "baseline.json")
     assert (told["cells"], told["trials"], told["valid"]) == (2, 10, 10)
     assert told["note"] == (
-        "1 of 2 cells have fewer than the 6 VALID trials that a decision needs: run with --set repeats=10"
+        "1 of 2 cells with fewer than the 6 VALID trials that a decision needs: run with --set repeats=10"
     )
     kept = read(tmp_path / "baseline.json").trials[0]
     assert kept.values.keys() == {"gst", "jct", "throughput"}
@@ -345,13 +345,17 @@ def test_compare_exits_by_its_verdicts_and_writes_where_it_is_told(
     write_side(tmp_path / "slow.json", 0.25)
     same = testbed("compare", "base.json", "same.json", "--threshold", "10%")
     assert (same.code, same.err) == (exits.OK, "")
-    assert same.out.splitlines()[-1] == "1 same: same.json against base.json, and past 10 % matters"
+    assert same.out.splitlines()[-1] == "1 same: same.json against base.json; changes above 10 % count"
     assert testbed("compare", "base.json", "slow.json").code == exits.REGRESSION
     assert testbed("compare", "slow.json", "base.json").code == exits.OK
     unsure = testbed("compare", "base.json", "same.json", "--threshold", "gst=0.1%")
     assert (unsure.code, unsure.out.splitlines()[-1][:14]) == (exits.UNDECIDED, "1 inconclusive")
     assert testbed("compare", "base.json", "same.json", "--threshold", "gst=0.1%", "--accept-inconclusive").code == 0
     assert json.loads(testbed("compare", "base.json", "slow.json", "--format", "json").out)["counts"]["worse"] == 1
+    assert testbed("compare", "base.json", "slow.json", "--json").out == (
+        testbed("compare", "base.json", "slow.json", "--format", "json").out
+    )
+    assert testbed("compare", "base.json", "slow.json", "--json", "--format", "md").code == exits.BAD_SPEC_OR_USAGE
     written = testbed("compare", "base.json", "slow.json", "--format", "junit", "--out", "slow.xml")
     assert (written.code, written.out.splitlines()[-1]) == (exits.REGRESSION, "junit: slow.xml")
     assert 'failures="1"' in (tmp_path / "slow.xml").read_text()

@@ -29,7 +29,7 @@ def test_a_run_is_held_against_its_baseline(
     assert testbed("run", "spec.yaml", "--out", "first").code == exits.OK
     made = testbed("baseline", "first", "--out", "past.json")
     assert (made.code, made.err) == (exits.OK, "")
-    assert "1 of 1 cells have fewer than the 6 VALID trials that a decision needs" in made.out
+    assert "1 of 1 cell with fewer than the 6 VALID trials that a decision needs" in made.out
     past = json.loads((tmp_path / "past.json").read_text())
     (one,) = past["cells"][0]["trials"]
     past["cells"][0]["trials"] = [
@@ -41,7 +41,7 @@ def test_a_run_is_held_against_its_baseline(
     )
     assert (slower.code, slower.err) == (exits.REGRESSION, "")
     assert "suspicious cells are measured once more" in slower.out
-    assert slower.out.splitlines()[-1] == "1 worse: second against past.json, and past 3 % matters"
+    assert slower.out.splitlines()[-1] == "1 worse: second against past.json; changes above 3 % count"
     assert len(list((tmp_path / "second" / "rerun" / "trials").iterdir())) == 5
     found = json.loads((tmp_path / "second" / "comparison.json").read_text())
     assert found["measured_again"] == ["ring, batch 32"]

@@ -179,7 +179,7 @@ def test_what_is_not_merged(made_up: Made, tmp_path: Path) -> None:
     )
     with closing(RunDirectory.reopen(two)):
         assert refused(OutputError, one, two) == (
-            "HERE/machine2: a run is writing into it\n  fix: wait for its end, or end it"
+            f"HERE/machine2: a run is writing into it (process {os.getpid()})\n  fix: wait for its end, or end it"
         )
     trial = next((two / "trials").iterdir())
     edit(trial, identity="0" * 64)
@@ -207,7 +207,8 @@ def test_merging_on_the_command_line(made_up: Made, tmp_path: Path, testbed: Cal
     assert (called.code, called.err) == (0, "")
     assert called.out.splitlines() == [
         f"{2 * CELLS - missing} trials of 2 parts in all",
-        f"{missing} trials are missing; run them: testbed run --resume all",
+        f"missing: {missing} trials; go on with:",
+        "  testbed run --resume all",
         "report: all/report.html",
     ]
     found = json.loads(testbed("merge", "machine1", "machine2", "machine3", "--out", "b", "--json").out)

@@ -216,7 +216,7 @@ def test_the_list_of_one_claim(testbed: CLI) -> None:
         assert [one["name"] for one in json.loads(testbed("reproduce", *words, "--list", "--json").out)] == ["bml.gst"]
     unknown = testbed("reproduce", "bml", "gts", "--list")
     assert (unknown.code, unknown.err[:36]) == (2, "error: bml has no claim 'gts' (did y")
-    assert testbed("reproduce", "bml", "--list").out.splitlines()[-1].startswith("bml ")
+    assert testbed("reproduce", "bml", "--list").out.splitlines()[-1].startswith("bml\t")
 
 
 def test_a_directory_of_something_else_is_left_alone(testbed: CLI, tmp_path: Path) -> None:

@@ -92,11 +92,11 @@ def test_a_kind_names_its_controllers_and_those_with_an_end_are_ended(plug: Call
             ended.append("now")
 
     plug(unasked=Failing, other=lambda _: Ending(1.0, 1), one=lambda _: Counting(1.0, 1))
-    with begun(Declaring(), NOTHING) as found:
+    with begun([Declaring()], NOTHING) as found:
         assert [type(one) for one in found] == [Counting, Ending]
         assert ended == ["not yet"]
     assert ended == ["not yet", "now"]
-    with begun(Kind(), NOTHING) as found:
+    with begun([Kind()], NOTHING) as found:
         assert found == []
 
 
@@ -109,5 +109,8 @@ def test_a_controller_that_nobody_adds_or_that_cannot_be_made_is_named(plug: Cal
         raise ValueError("five")
 
     plug(one=lambda _: Counting(1.0, 1), other=broken)
-    with pytest.raises(TrialError, match="the controller other failed: ValueError: five"), begun(Declaring(), NOTHING):
+    with (
+        pytest.raises(TrialError, match="the controller other failed: ValueError: five"),
+        begun([Declaring()], NOTHING),
+    ):
         pass

@@ -15,6 +15,7 @@ from testbed.evidence.spot_checks import LEAST_COUNT, LEAST_S, MOST_S, SPREAD, M
 from testbed.lab.base import LinkChange, LinkSettings
 from testbed.lab.measurements import Reading
 from testbed.lab.netns import NetnsLab
+from testbed.trial.so_far import SoFar
 from tests.patience import PATIENCE_S, until
 from topologies.build import build
 
@@ -141,7 +142,7 @@ def test_changes_that_the_lab_makes_are_no_difference(lab: NetnsLab) -> None:
 def test_a_rate_that_somebody_changes_in_mid_run_and_puts_back(bench: Bench, tmp_path: Path) -> None:
     commands = {1: TWICE, 3: USUAL}
 
-    def tick(done: int) -> None:
+    def tick(done: int, _: SoFar) -> None:
         for moment in [one for one in commands if one <= done]:
             assert bench.lab.execute(0, commands.pop(moment).split(), PATIENCE_S).status == 0
 

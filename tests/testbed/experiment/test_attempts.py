@@ -238,7 +238,8 @@ def test_a_terminal_shows_for_what_it_waits_and_how_often_it_measured(
         live.started(trial, "measured again (2 of 3)")
         live.advanced(1)
     assert "35% busy" in waits.getvalue()
-    assert f"{trial.id}, measured again (2 of 3) 1/3" in runs.getvalue()
+    assert f"{trial.id}, measured again (2 of 3)" in runs.getvalue()
+    assert "1/3" in runs.getvalue()
 
 
 def test_the_table_has_attempts_only_where_some_were_needed(made_up: Made, tmp_path: Path) -> None:

@@ -145,5 +145,5 @@ def test_more_parts_than_groups() -> None:
         part(made([2, 2]), [1.0, 1.0], 3, 3)
     assert str(error.value) == (
         "--part 3/3: groups of trials that are compared with each other stay on one machine, and there are 2\n"
-        "  fix: make 2 parts or fewer"
+        "  fix: make at most 2 parts"
     )

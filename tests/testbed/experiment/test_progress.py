@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,13 @@ from rich.console import Console
 
 from testbed.cli import experiment
 from testbed.comparison import closing_table
+from testbed.control.feed import Feed
+from testbed.evidence.spot_checks import Made, Readings
 from testbed.experiment import progress
 from testbed.experiment.expand import trials
 from testbed.experiment.run import Run
 from testbed.spec import Source
+from testbed.trial.so_far import SoFar
 
 
 def record(trial: str, label: str, jct_s: float, **changes: object) -> dict:
@@ -67,8 +71,8 @@ def test_of_a_command_its_time_and_bytes_are_told() -> None:
     header, rows = closing_table.table([done, done | {"label": "B", "metrics": {"jct_s": 6.0}}], "A")
     assert header == list(closing_table.HEADER)
     assert rows == [
-        ["A", "-", "-", "-", "-", "12.0 s", "-", "1.00x", "-", "-", "VALID"],
-        ["B", "-", "-", "-", "-", "6.00 s", "-", "2.00x", "-", "-", "VALID"],
+        ["A", *["-"] * 6, "12.0 s", "-", "1.00x", "-", "-", "-", "VALID"],
+        ["B", *["-"] * 6, "6.00 s", "-", "2.00x", "-", "-", "-", "VALID"],
     ]
 
 
@@ -83,11 +87,11 @@ def test_a_trial_that_perturb_ended_is_not_to_be_run_again(capsys: pytest.Captur
     done = [record("a", "A", 1.0), *(record(name, name, 1.0, **FAILED) for name in "bcd")]
     for one in done[1:3]:
         one["by_perturb"] = True
-    experiment._print_comparison(Run(Path(), "A", done), Console(file=io.StringIO()), "GO ON")
-    told = capsys.readouterr().out.split("\n\n")[-2:]
+    experiment._print_comparison(Run(Path(), "A", done), "GO ON")
+    told = capsys.readouterr().out.rstrip("\n").split("\n\n")[-2:]
     assert told == [
-        "2 of 4 trials failed because of what perturb does, and would again: change the spec as their errors say",
-        "1 of 4 trials failed; run them again: GO ON\n",
+        "2 of 4 trials failed because of perturb, and would fail again: change the spec as their errors say",
+        "1 of 4 trials failed; go on with:\n  GO ON",
     ]
 
 
@@ -139,8 +143,31 @@ def test_a_terminal_shows_how_much_time_is_left(source: Source, monkeypatch: pyt
         live.advanced(1)
     shown = out.getvalue()
     assert f"[1/2] {first.id}: GST" in shown
-    assert f"{second.id} 1/3" in shown
+    assert f"{second.id} " in shown
+    assert "1/3" in shown
     assert "about 0 s left" in shown  # the first took no time at all, so it is expected of the second
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_terminal_shows_what_is_known_so_far(
+    width: int, source: Source, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    trial, _ = trials(source)
+    (tmp_path / "h0").write_text('{"kind": "iteration", "i": 0, "ready": 1.0, "sum": 1.186}\n')
+    so_far = SoFar(Feed({"h0": tmp_path / "h0"}), Readings([Made(0.0, 0.1, 6)]), ["h0"], skip=0)
+    out = io.StringIO()
+    with progress.reporter([trial], Console(file=out, width=width, force_terminal=True)) as live:
+        live.started(trial)
+        live.advanced(1, so_far)
+        assert isinstance(live, progress.Live)
+        live._bars.refresh()
+        live.finished(record(trial.id, "PS", 12.0, **FAILED))
+    frames = re.split(r"[\r\n]|\x1b\[\d*[AK]", out.getvalue())
+    lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", frame).rstrip() for frame in frames]
+    assert any("1/3, GST 0.186 s, links as asked so far" in line for line in lines)
+    assert "0 of 1 trial " in out.getvalue()
+    assert max(map(len, lines)) <= width
 
 
 def test_trials_are_compared_with_the_first_arm_of_the_same_batch() -> None:
@@ -156,7 +183,8 @@ def test_trials_are_compared_with_the_first_arm_of_the_same_batch() -> None:
     )
     speed_up = closing_table.HEADER.index("speed-up")
     assert [row[speed_up] for row in rows] == ["1.00x", "2.00x", "1.00x", "1.50x", "-"]
-    assert rows[0][2:5] == ["0.186 s", "0.186 s", "1.000"]
+    named = dict(zip(closing_table.HEADER, rows[0], strict=True))
+    assert [named[name] for name in ("GST", "theory", "ratio")] == ["0.186 s", "0.186 s", "1.000"]
     assert [row[-1] for row in rows] == ["VALID"] * 4 + ["FAILED"]
     assert all(len(row) == len(closing_table.HEADER) for row in rows)
 

@@ -148,7 +148,7 @@ def test_the_run_says_what_came_out_and_where_the_report_is(finished) -> None:
     assert lines[0] == "2 trials to run, about 6 s"
     assert lines[1].startswith("[1/2] ps-star3-b2: GST ")
     assert lines[2].startswith("[2/2] ring-star3-b2: GST ")
-    assert lines[4].split()[:4] == ["arm", "batch", "GST", "theory"]
+    assert lines[4].split("\t")[:5] == ["arm", "batch", "GST", "p95", "p99"]
     assert lines[-1] == "report: out/report.html"
     assert (out / "report.html").stat().st_size > 100_000
     assert done.stderr == ""
@@ -275,7 +275,7 @@ def test_ctrl_c_keeps_what_is_finished_and_resume_goes_on(start, testbed: CLI) -
     run.process.send_signal(signal.SIGINT)
     code, _, err = run.end()
     assert code == 130
-    assert err == ("interrupted: 1 of 2 trials are finished and kept in out\n  go on with: testbed run --resume out\n")
+    assert err == ("interrupted: 1 of 2 trials finished and kept in out\n  go on with: testbed run --resume out\n")
     assert all_gone(others)
     first = (run.out / "trials" / "ps-star3-b32.json").read_bytes()
     called = testbed("run", "--resume", "out")

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from testbed.trial import supervise
+from testbed.trial.execute import Tick
+from testbed.trial.so_far import SoFar
 
 from ..bench import Bench
 from ..trial.test_libraries import needs_open_mpi
@@ -46,7 +48,7 @@ def strike(bench: Bench, tmp_path: Path) -> Strike:
     def one(topology: str, scheme: str, victim: str, number: int) -> tuple[str, float]:
         lab, struck_s = bench.lab, list[float]()
 
-        def tick(iterations: int) -> None:
+        def tick(iterations: int, _: SoFar) -> None:
             if iterations > 2 and not struck_s:
                 lab.signal(victim, number)
                 struck_s.append(time.monotonic())
@@ -56,7 +58,7 @@ def strike(bench: Bench, tmp_path: Path) -> Strike:
     return one
 
 
-def failed(bench: Bench, topology: str, scheme: str, folder: Path, tick: Callable[[int], None] = lambda _: None) -> str:
+def failed(bench: Bench, topology: str, scheme: str, folder: Path, tick: Tick = lambda *_: None) -> str:
     """The first line of what the trial failed with."""
     (outcome,) = bench.run(SPEC.replace("TOPOLOGY", f'"{topology}"').replace("SCHEME", scheme), folder, tick)
     assert outcome.record["status"] == "failed"

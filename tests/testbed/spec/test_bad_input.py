@@ -207,6 +207,14 @@ CHANGES: dict[str, tuple[str, str]] = {
     "sweep_of_labs": ("seed: 1", "seed: 1\nlab: [netns, mininet]"),
     "sweep_too_large": ("seed: 1", "seed: 1..1000\nrepeats: 9"),
     "sweep_far_too_large": ("seed: 1", "seed: 1..1000\nstart_timeout: 20..99 s"),
+    "expression_with_brackets_in_braces": (
+        "topology: star(hosts=3), scheme: ring",
+        "topology: star(hosts=3), scheme: multi_ring(strides=[1,2])",
+    ),
+    "expression_with_a_comma_in_braces": (
+        "topology: star(hosts=3), scheme: ring",
+        "topology: bcube(n=3,k=2), scheme: ring",
+    ),
     "alias": ("seed: 1", "seed: &s 1\nrepeats: *s"),
     "python_tag": ("seed: 1", "seed: !!python/object/apply:os.getpid []"),
     "month_13": ("name: small", "name: 2024-13-45"),

@@ -107,8 +107,8 @@ def test_theory_is_that_of_the_most_loaded_link() -> None:
     gradient_bits = 8 * 4 * 3_274_634
     early_s = 0.001 + 65_536 * 8 / (200e6 * 1448 / 1514)  # a bucket of 1 ms, and the last packet
     expected_s = 2 * 2 / 3 * gradient_bits / (200e6 * 1448 / 1514) - early_s  # 2(N-1)/N, three workers
-    assert ps.gst_theory_s == pytest.approx(expected_s, rel=1e-4)
-    assert ring.gst_theory_s == pytest.approx(expected_s, rel=1e-4)
+    assert ps.job.gst_theory_s == pytest.approx(expected_s, rel=1e-4)
+    assert ring.job.gst_theory_s == pytest.approx(expected_s, rel=1e-4)
     assert ps.jct_theory_s == pytest.approx(3 * expected_s, rel=1e-4)
 
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from testbed.base.errors import SpecError
-from testbed.spec.where import DEEPEST, LONGEST, condition
+from testbed.spec.where import DEEPEST, LONGEST, condition, unit_of
 
 KNOWN = (
     "links.rate",
@@ -111,6 +111,38 @@ def test_what_is_no_condition(text: str, problem: str) -> None:
         condition(text, KNOWN)
     assert error.value.problem == problem
     assert error.value.fix
+
+
+RATES = {"links.rate": "Mbit/s"}
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        ("rate > 100", "100"),
+        ("100 <= rate", "100"),
+        ("rate in [100 Mbit/s, 200]", "200"),
+        ("hosts > 2 and not links.rate == 0.5", "0.5"),
+        ("place != 'ä' and 100 Mbit/s < rate < 200", "200"),
+    ],
+)
+def test_what_has_a_unit_is_compared_with_a_unit(text: str, bare: str) -> None:
+    with pytest.raises(SpecError) as error:
+        condition(text, KNOWN, RATES)
+    assert error.value.problem == f"{text!r}: {bare} has no unit"
+    assert error.value.fix == f"write it with its unit, such as {bare} Mbit/s"
+
+
+@pytest.mark.parametrize("text", ["rate > 100 Mbit/s", "rate > 0", "rate != 'x'", "hosts > 100 or rate in (1 Gbit/s,)"])
+def test_other_comparisons_need_none(text: str) -> None:
+    assert condition(text, KNOWN, RATES).fields
+
+
+@pytest.mark.parametrize(
+    ("value", "unit"), [("100 Mbit/s", "Mbit/s"), ("2 ms", "ms"), ("10 %", None), ("tensor", None), (4, None)]
+)
+def test_the_unit_of_a_value(value: object, unit: str | None) -> None:
+    assert unit_of(value) == unit
 
 
 @pytest.mark.parametrize(

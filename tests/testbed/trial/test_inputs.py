@@ -234,7 +234,7 @@ def test_a_trial_whose_script_was_changed_is_none(
     monkeypatch.setattr(programs, "observe", edited)
     for _ in range(2):  # while it runs, then before
         with Referee() as referee, pytest.raises(ChangedError, match=r"^train\.py was changed since the run began"):
-            execute(trial, lab, referee, tmp_path, "reno", lambda _: None)
+            execute(trial, lab, referee, tmp_path, "reno", lambda *_: None)
     assert not lab.notes
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from testbed.trial.so_far import SoFar
+
 from ..bench import Bench
 from ..conftest import SPEC, Called
 from ..experiment.test_run import call
@@ -102,7 +104,7 @@ def test_a_library_that_polls_is_only_believed_where_links_set_the_time(records:
 def test_a_rank_that_is_killed_is_named(bench: Bench, tmp_path: Path, scheme: str) -> None:
     lab = bench.lab
 
-    def tick(iterations: int) -> None:
+    def tick(iterations: int, _: SoFar) -> None:
         if iterations > 2:
             lab.signal("h2", signal.SIGKILL)
 

@@ -54,6 +54,11 @@ def parameters_named(name: str) -> tuple[Parameter, ...]:
     return schemes()[name].parameters if name in schemes() else ()
 
 
+def names_of(scheme: str) -> list[str]:
+    """Of a scheme that comes with us, its parameters' names; of any other, none."""
+    return [one.name for one in schemes()[scheme].parameters] if scheme in schemes() else []
+
+
 def build(expression: str, topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
     """Build the forest of a scheme on a topology; ``tensor_sizes`` are in floats, in the model's order.
 
@@ -63,7 +68,7 @@ def build(expression: str, topology: Topology, tensor_sizes: Sequence[int]) -> F
         SpecError: the expression cannot be read.
         SchemeError: the scheme or a parameter is unknown, or the scheme cannot use this topology.
     """
-    call = parse(expression, EXAMPLE)
+    call = parse(expression, EXAMPLE, names_of)
     if is_in_file(call.name):
         return _build_from_file(call, topology, tensor_sizes)
     known = schemes()

@@ -1,0 +1,57 @@
+"""What is known of a trial while it runs, for a person who watches it; its record is made of all that it left."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from statistics import median
+
+from testbed.control.feed import Feed
+from testbed.evidence.spot_checks import Readings
+from testbed.files.shape import is_number
+
+
+@dataclass
+class _Round:
+    """An iteration of which some workers have written: how many, and the last of their moments (s)."""
+
+    workers: int = 0
+    ready_s: float = float("-inf")
+    sum_s: float = float("-inf")
+
+
+class SoFar:
+    """Nothing is read before it is asked for, as reading takes time of the cores that the trial uses."""
+
+    def __init__(self, feed: Feed, readings: Readings, workers: Collection[str], skip: int) -> None:
+        """``workers`` are the processes that synchronise together, if they do; the first ``skip`` iterations do not
+        count. ``readings`` is what was read back of the links, as it grows."""
+        self._feed, self._readings, self._workers, self._skip = feed, readings, set(workers), skip
+        self._seen = 0
+        self._open: dict[int, _Round] = {}
+        self._gst_s: list[float] = []
+
+    def gst_s(self) -> float | None:
+        """The median GST of the iterations that all workers have written by now."""
+        lines = self._feed.lines(self._seen)
+        self._seen += len(lines)
+        for process, said in lines:
+            i, ready_s, sum_s = said.get("i"), said.get("ready"), said.get("sum")
+            if process not in self._workers or said["kind"] != "iteration":
+                continue
+            if isinstance(i, int) and i >= self._skip and is_number(ready_s) and is_number(sum_s):
+                self._take(i, ready_s, sum_s)
+        return median(self._gst_s) if self._gst_s else None
+
+    def _take(self, i: int, ready_s: float, sum_s: float) -> None:
+        one = self._open.setdefault(i, _Round())
+        one.workers, one.ready_s, one.sum_s = one.workers + 1, max(one.ready_s, ready_s), max(one.sum_s, sum_s)
+        if one.workers == len(self._workers):
+            self._gst_s.append(one.sum_s - one.ready_s)
+            del self._open[i]
+
+    def links(self) -> str:
+        """Whether the links were as asked for whenever they were read; empty if they were not yet."""
+        if not self._readings.made:
+            return ""
+        return "links not as asked" if self._readings.seen_s else "links as asked so far"
