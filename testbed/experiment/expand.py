@@ -32,6 +32,7 @@ from topologies.model import Topology
 from workloads import kinds
 from workloads.buckets import Gradient, gradient
 from workloads.kinds.base import Asked
+from workloads.own.prepared import OwnError, Prepared, prepare
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost
 from workloads.sync.forest import Forest
@@ -77,13 +78,13 @@ def lab_rate_bps(spec: Spec) -> int:
     return round(spec.links.rate_bps / spec.workload.scale)
 
 
-def gradient_of(work: Synchronised) -> Gradient:
-    """What is synchronised: the tensors and buckets of a workload's model.
+def gradient_of(work: Synchronised, own: Prepared | None = None) -> Gradient:
+    """What is synchronised: the tensors and buckets of a workload's model, or of the user's ``own`` one.
 
     Raises:
         SpecError: no such model.
     """
-    return gradient(work.layers(), work.scale, work.overlap != "none", work.bucket_bytes)
+    return gradient(own.sizes() if own else work.layers(), work.scale, work.overlap != "none", work.bucket_bytes)
 
 
 class Built:
@@ -228,6 +229,7 @@ class _Cells:
         self._source, self._built, self._inputs = source, Built(), Inputs(source.folder)
         self._gradients: dict[Hashable, Gradient] = {}
         self._networks: dict[Hashable, Network | None] = {}
+        self._own: dict[Hashable, Prepared] = {}
         self._problems: dict[str, SpecError] = {}
 
     def made(self) -> list[Trial]:
@@ -250,20 +252,25 @@ class _Cells:
         self._said("links.rate", at, partial(spec.place.limits.check_rate, lab_rate_bps(spec)))
         if spec.failover_s is not None:
             self._said("failover", "", self._check_survivor)
-        folder, program, sent = self._source.folder, spec.workload.program, None
+        folder, program, sent, own = self._source.folder, spec.workload.program, None, None
         if program:
             self._said("workload.command", at, partial(check_program, program.words, folder))
             if self._said("workload.inputs", at, partial(self._inputs.of_program, program)) is None:
                 return []
         else:
             work = work_of(spec)
-            sent = None if len(self._problems) > before else self._said("workload.model", at, partial(self._sent, work))
             self._said("workload.dataset", at, work.check)
+            if len(self._problems) == before and work.own:
+                own = self._said("workload.model", at, partial(self._prepared, spec, work.own))
+            if len(self._problems) == before:
+                sent = self._said("workload.model", at, partial(self._sent, work, own))
             if sent is None:
                 return []
         make = partial(network, spec=spec, sent=sent, folder=folder, built=self._built)
         made = [(cell, self._network(cell, make)) for cell in group]
-        return [_trial(cell, one, folder, self._inputs.of(spec, cell.arm)) for cell, one in made if one is not None]
+        named = [(cell, one, self._inputs.of(spec, cell.arm)) for cell, one in made if one is not None]
+        inputs_of_own = own.inputs if own else {}
+        return [_trial(cell, one, folder, {**inputs, **inputs_of_own}, own) for cell, one, inputs in named]
 
     def _network(self, cell: PlannedCell, make: Callable[[Arm], Network]) -> Network | None:
         """The network of a cell, the same for all its batches."""
@@ -272,10 +279,17 @@ class _Cells:
             self._networks[key] = self._said(f"arms.{cell.number}", cell.at, partial(make, cell.arm))
         return self._networks[key]
 
-    def _sent(self, work: Synchronised) -> Gradient:
-        key = (work.kind, work.model, work.scale, work.overlap != "none", work.bucket_bytes)
+    def _prepared(self, spec: Spec, named: tuple[str, str]) -> Prepared:
+        """The user's own model and data, the same for all its batches that a model takes at once."""
+        key = (named, spec.seed, least := min(work_of(spec).batch))
+        if key not in self._own:
+            self._own[key] = prepare(self._source.folder, *named, spec.seed, least)
+        return self._own[key]
+
+    def _sent(self, work: Synchronised, own: Prepared | None) -> Gradient:
+        key = (work.kind, work.model, work.scale, work.overlap != "none", work.bucket_bytes, own and own.digest)
         if key not in self._gradients:
-            self._gradients[key] = gradient_of(work)
+            self._gradients[key] = gradient_of(work, own)
         return self._gradients[key]
 
     def _shared(self, group: Sequence[PlannedCell]) -> dict[str, str]:
@@ -288,6 +302,7 @@ class _Cells:
         try:
             return make()
         except SpecError as error:
+            where = f"workload.{error.key}" if isinstance(error, OwnError) else where
             told = SpecError(f"{self._source.name}: {where}: {error.problem}", fix=error.fix)
             self._problems.setdefault(told.problem, at_point(told, at))
             return None
@@ -318,12 +333,12 @@ class _Cells:
             )
 
 
-def _trial(cell: PlannedCell, built: Network, folder: Path, inputs: Digests) -> Trial:
+def _trial(cell: PlannedCell, built: Network, folder: Path, inputs: Digests, own: Prepared | None) -> Trial:
     """Network and scheme are in its name already."""
     rest = {name: value for name, value in cell.written.items() if name.split(".")[0] not in EXPRESSIONS}
     point = [_words(word.replace(" ", ""))[:_SHORT_VALUE].strip("-") for word in point_words(rest)]
     name = "-".join([_slug(built), *([f"b{cell.batch}"] if cell.batch else []), *point])
-    return Trial(name, built, cell.spec, cell.batch, 0, folder, cell.point, cell.at, inputs=inputs)
+    return Trial(name, built, cell.spec, cell.batch, 0, folder, cell.point, cell.at, inputs=inputs, own=own)
 
 
 def _slug(network: Network) -> str:

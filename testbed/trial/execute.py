@@ -320,7 +320,7 @@ def sent_bytes(counts: Sequence[int | None]) -> int | None:
 
 def accuracy(trial: Trial, seen: Observed, told: Told, referee: Referee, files: Files) -> dict[str, Any]:
     """Test accuracy, and how far the weights are from those of the reference and from each other."""
-    training = trial.training
+    training = job_files.training(trial, files)
     assert isinstance(training, Training)  # the one task whose weights the referee repeats
     scales = [phase.network.kind.scale(phase.network.forest) for phase in seen.course.phases]
     worlds = [(phase.first, phase.network.world) for phase in seen.course.phases]

@@ -197,7 +197,7 @@ def check_unchanged(trial: Trial) -> None:
         now = Inputs(trial.folder).read_by(trial.spec, arm)
     except SpecError as error:  # it is not there any more, or unreadable, or too large
         raise ChangedError(f"{error.problem}, as there was when the run began", fix=error.fix) from None
-    read_before = {os.path.normpath(name) for name in _built_from(arm)} - set(now)
+    read_before = {*map(os.path.normpath, _built_from(arm)), *(trial.own.inputs if trial.own else ())} - set(now)
     planned = {name: one for name, one in trial.inputs.items() if name not in read_before}
     if told := differing(planned, now):
         raise ChangedError(

@@ -19,7 +19,7 @@ from topologies.model import Topology
 from workloads import kinds
 from workloads.arrivals import SETTLE
 from workloads.failover import SAMPLES
-from workloads.job import Compute, Failover, Job, Meeting, Peer, Probe, StepJitter
+from workloads.job import Compute, Failover, Job, Meeting, Peer, Probe, StepJitter, Task, Training
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import survives
 
@@ -90,6 +90,11 @@ class Files:
         return self.logs / f"{file_name(process)}.log"
 
     @property
+    def prepared(self) -> Path:
+        """The folder with the user's own model and data."""
+        return self.work / "prepared"
+
+    @property
     def agent(self) -> Path:
         """The program that runs a command on another host."""
         return self.work / "agent.sh"
@@ -110,6 +115,8 @@ def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[s
     """
     kinds.save(trial.network.forest, files.forest)
     files.generation(0).mkdir()
+    if trial.own:
+        trial.own.place(files.prepared)
     if agent:
         files.agent.write_text(f'#!/bin/sh\nexec {shlex.join(agent)} "$@"\n')
         files.agent.chmod(0o755)
@@ -138,7 +145,7 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
             world=len(forest.workers),
             forest=str(files.forest),
             peers=tuple(peer(addresses, node, other) for other in kind.neighbours(forest, node)),
-            training=trial.training,
+            training=training(trial, files),
             compute=_compute(trial, ranks.get(name)),
             overlap=trial.work.overlap,
             buckets=trial.network.gradient.buckets,
@@ -154,6 +161,15 @@ def jobs(trial: Trial, files: Files, congestion_control: str) -> Iterator[Job]:
             meeting=None if port is None else _meeting(forest, addresses, node, files, port),
             jitter=_jitter(trial, node) if name in ranks else None,
         )
+
+
+def training(trial: Trial, files: Files) -> Task:
+    """What each worker does, with the user's own model and data where they are while the trial runs."""
+    task = trial.training
+    if trial.own is None:
+        return task
+    assert isinstance(task, Training)  # the one task that has such
+    return replace(task, own=trial.own.names(files.prepared), own_digest=trial.own.digest)
 
 
 def _compute(trial: Trial, rank: int | None) -> Compute:

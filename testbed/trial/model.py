@@ -25,6 +25,7 @@ from workloads import kinds
 from workloads.buckets import Gradient
 from workloads.job import Compute, Task
 from workloads.kinds.base import Kind
+from workloads.own.prepared import Prepared
 from workloads.sync.cost import ETHERNET_BYTES, Cost, Shaper, goodput
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import survives
@@ -83,6 +84,8 @@ class Trial:
     """What tells its id from that of another trial with the same name."""
     inputs: Mapping[str, str] = field(default_factory=dict)
     """The digests of the files that its result depends on, see :mod:`testbed.trial.inputs`."""
+    own: Prepared | None = field(default=None, compare=False, repr=False)
+    """The user's own model and data, where it has one of them."""
 
     @property
     def id(self) -> str:
