@@ -102,7 +102,7 @@ def reference(
     train = replica.data.train
     worlds: Worlds = ((0, world),) if isinstance(world, int) else world
     count = 1 if mode == "none" else training.iterations
-    evaluated = set() if mode == "none" or noise else _evaluated(count)
+    evaluated = set() if mode == "none" or noise else _evaluated(count, _most_evaluated(replica, worlds[0][1] * count))
     taken, found, sums = 0, [], _Sums(replica.gradient, noise, draw)
     for iteration in range(count):
         at = len(worlds) - 1 if mode == "none" else max(i for i, (first, _) in enumerate(worlds) if first <= iteration)
@@ -185,9 +185,18 @@ class _Shaken:
         values += self._noise * signs * magnitude
 
 
-def _evaluated(count: int) -> set[int]:
-    """Iterations of ``count`` after which accuracy is found."""
-    return {round(i) for i in np.linspace(0, count - 1, min(count, MOST_EVALUATED))}
+def _evaluated(count: int, most: int) -> set[int]:
+    """``most`` iterations of ``count``, the last one included, after which accuracy is found."""
+    first = 0 if most > 1 else count - 1
+    return {round(i) for i in np.linspace(first, count - 1, min(count, most))}
+
+
+def _most_evaluated(replica: Replica, batches: int) -> int:
+    """A user's model may take long for a sample, and its test set may be large. So after each of these iterations no
+    more samples are classified than were trained on in between."""
+    if not replica.training.own:
+        return MOST_EVALUATED
+    return min(MOST_EVALUATED, max(1, batches * replica.training.batch // len(replica.data.test)))
 
 
 def repeated(training: Training, world: int, order: Sequence[Update], noise: float = 0.0, draw: int = 0) -> Reference:
@@ -203,7 +212,7 @@ def repeated(training: Training, world: int, order: Sequence[Update], noise: flo
     newest, velocity = replica.weights.copy(), np.zeros_like(replica.weights)
     versions = {0: newest.copy()}
     last_use = {update.version: at for at, update in enumerate(order)}
-    evaluated = set() if noise else _evaluated(len(order) // world)
+    evaluated = set() if noise else _evaluated(len(order) // world, _most_evaluated(replica, len(order)))
     found, shaken = [], _Shaken(noise, draw) if noise else None
     for at, update in enumerate(order):
         replica.weights[:] = versions[update.version]

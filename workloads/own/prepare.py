@@ -67,8 +67,7 @@ def main(parent: int) -> None:
     question = Question(**json.load(sys.stdin))
     torch.set_num_threads(1)  # as workers do: whether a gradient is the same twice must not depend on threads
     os.chdir(question.folder)
-    with suppress(_Told):
-        _answer(question)
+    answer(question)
 
 
 class _Told(Exception):  # noqa: N818 - what is wrong is in a file
@@ -92,7 +91,13 @@ class _About:
             raise _Told from error
 
 
-def _answer(question: Question) -> None:
+def answer(question: Question) -> None:
+    """Write what is known of the model and data, or what is wrong with them. Paths start from the working directory."""
+    with suppress(_Told):
+        _prepare(question)
+
+
+def _prepare(question: Question) -> None:
     into = Path(question.into)
     inputs: dict[str, str] = {}
     with _About(question, "model"):

@@ -82,7 +82,7 @@ def _copy(source: int, target: int) -> None:
         at += os.sendfile(target, source, at, size - at)
 
 
-def prepare(folder: Path, model: str, dataset: str | None, seed: int, batch: int = 1) -> Prepared:
+def prepare(folder: Path, model: str, dataset: str | None, seed: int, batch: int = 2) -> Prepared:
     """Run the user's code in a process of its own, see :mod:`workloads.own.prepare`. Paths start from ``folder``.
 
     Raises:
