@@ -137,7 +137,8 @@ def models(as_json: AsJson = False) -> None:
         return
     header = ("model", "what it is", "trained on", "times", "parameters", "bytes", "MiB", "layers", "tensors")
     print(columns(header, map(_model_row, found), left=4))
-    print("\nModels without a data set are played back: workload kind profile. Bytes are float32.")
+    print("\nYour own: model: ./net.py:Net, dataset: ./data.py:load; see docs/guides/own-models.md")
+    print("Models without a data set are played back: workload kind profile. Bytes are float32.")
     print(f"Times are those of a batch, forward and backward: {TABLE_6_1}. Give others in the spec: compute.pace")
 
 

@@ -45,6 +45,8 @@ NO = ("no", "false", "off", "0", "n", "f", "0.0")
 """What Ansible takes for false."""
 LONGEST_LINE_BYTES = 4 << 20
 """Of what an agent says; the agent keeps to it, see :mod:`testbed.lab.baremetal.processes`."""
+PIECE_BYTES = 1 << 20
+"""Of a file, in one request."""
 MOST_GREETING_BYTES = 1 << 20
 """Of lines that are no agent's: what a shell says at first, and what libraries print."""
 MOST_ERRORS_BYTES = 16 << 20
@@ -185,9 +187,11 @@ class Connection:
         said_s, asked_s, answered_s = self._answered(self.begin("time"), ANSWER_TIMEOUT_S)
         self.clock.add(asked_s, said_s, answered_s)
 
-    def put(self, name: str, content: bytes, mode: int = 0o644) -> Future[tuple[Any, float, float]]:
-        """Begin to write a file below the agent's working directory."""
-        return self.begin("put", path=name, data=base64.b64encode(content).decode(), mode=mode)
+    def put(self, name: str, content: bytes, mode: int = 0o644) -> list[Future[tuple[Any, float, float]]]:
+        """Begin to write a file below the agent's working directory, in pieces, for an agent looks through each line."""
+        starts = range(0, max(1, len(content)), PIECE_BYTES)
+        pieces = [base64.b64encode(content[at : at + PIECE_BYTES]).decode() for at in starts]
+        return [self.begin("put", path=name, data=one, mode=mode, more=i > 0) for i, one in enumerate(pieces)]
 
     def close(self) -> None:
         """Tell the agent to leave, or, if it does not, end the connection: then it leaves, too."""
