@@ -32,7 +32,7 @@ IMAGES = 64
 SPEC = """
 name: own
 links: {{rate: 1 Gbit/s}}
-workload: {{model: "{model}", dataset: "{dataset}", batch: 4, iterations: 4, learning_rate: 0.01}}
+workload: {{model: "{model}", dataset: "{dataset}", batch: 4, iterations: 4, learning_rate: 0.001}}
 arms:
   - {{label: ring, topology: star(hosts=4), scheme: ring}}
   - {{label: PS, topology: star(hosts=4), scheme: ps}}

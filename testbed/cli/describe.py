@@ -123,22 +123,27 @@ def schemes(as_json: AsJson = False) -> None:
     print("\nYour own: scheme: ./mine.py:my_scheme, a function (topology, tensor_sizes) -> Forest")
 
 
-def models(as_json: AsJson = False) -> None:
+def models(
+    model: Annotated[
+        str | None, typer.Argument(help="Only this one; also your own, './net.py:Net(classes=10)'.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """List the models: their size, where they are from, and which can be trained.
 
     The others are played back: workload kind profile.
     """
+    from workloads.catalogue import entry
     from workloads.catalogue import models as catalogue
     from workloads.profiles import TABLE_6_1
 
-    found = catalogue()
+    found = [entry(model)] if model else catalogue()
     if as_json:
         print_json([asdict(one) for one in found])
         return
     header = ("model", "what it is", "trained on", "times", "parameters", "bytes", "MiB", "layers", "tensors")
     print(columns(header, map(_model_row, found), left=4))
-    print("\nYour own: model: ./net.py:Net, dataset: ./data.py:load; see docs/guides/own-models.md")
-    print("Models without a data set are played back: workload kind profile. Bytes are float32.")
+    print("\nModels without a data set are played back: workload kind profile. Bytes are float32.")
     print(f"Times are those of a batch, forward and backward: {TABLE_6_1}. Give others in the spec: compute.pace")
 
 

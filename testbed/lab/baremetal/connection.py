@@ -188,7 +188,7 @@ class Connection:
         self.clock.add(asked_s, said_s, answered_s)
 
     def put(self, name: str, content: bytes, mode: int = 0o644) -> list[Future[tuple[Any, float, float]]]:
-        """Begin to write a file below the agent's working directory, in pieces, for an agent looks through each line."""
+        """Begin to write a file below the agent's working directory, in pieces: an agent looks through lines."""
         starts = range(0, max(1, len(content)), PIECE_BYTES)
         pieces = [base64.b64encode(content[at : at + PIECE_BYTES]).decode() for at in starts]
         return [self.begin("put", path=name, data=one, mode=mode, more=i > 0) for i, one in enumerate(pieces)]

@@ -56,7 +56,7 @@ def test_code_in_a_pickle_does_not_run(tmp_path: Path) -> None:
     made = tmp_path / "made"
     for code in (_Code(os.mkdir, str(made)), _Code(eval, f"__import__('os').mkdir({str(made)!r})")):
         (tmp_path / "cifar" / "data_batch_2").write_bytes(pickle.dumps({b"data": code, b"labels": [1]}, protocol=2))
-        with pytest.raises(SpecError, match="data_batch_2 names .*, which the published files do not have"):
+        with pytest.raises(SpecError, match=r"data_batch_2 names .*, which the published files do not have"):
             cifar10(str(tmp_path / "cifar"))
     assert not made.exists()
 

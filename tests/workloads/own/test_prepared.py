@@ -14,6 +14,8 @@ import torch
 from testbed.base.errors import MissingToolError, SpecError
 from tests import own, packages
 from topologies.load import no_code
+from workloads.accelerated import DeviceReplica, replica_on
+from workloads.catalogue import entry, tensor_sizes
 from workloads.job import Training
 from workloads.own.data import MOST_TESTED
 from workloads.own.prepared import Prepared, prepare
@@ -91,6 +93,35 @@ def test_a_worker_without_dropout_of_its_own_is_found_out(folder: Path) -> None:
     assert judged(wrong, job, ((0, WORLD),))["training_error"] > 100 * allowed(weights, weights * (1 + 1e-7), job)
 
 
+def test_on_a_device_it_trains_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a CPU for the device: parts that are shared or not trained are placed there, too."""
+    job = placed(folder)
+    weights, statistics = trained(job)
+    made: list[Replica] = []
+
+    def there(job: Training) -> Replica:
+        made.append(DeviceReplica(job, None, torch.device("cpu")))
+        return made[-1]
+
+    monkeypatch.setitem(trained.__globals__, "Replica", there)
+    _, on_device = trained(job)
+    made[0].fetch()
+    assert np.array_equal(made[0].weights, weights)
+    assert all(map(torch.equal, on_device, statistics))
+
+
+def test_dropout_on_a_gpu_is_refused(folder: Path) -> None:
+    with pytest.raises(SpecError, match="a GPU draws other numbers"):
+        replica_on(torch.device("cuda"), placed(folder))
+
+
+def test_listings_and_forests_take_its_sizes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    assert tensor_sizes("./net.py:Net")[0] == ("out.weight", 24)
+    found = entry("./net.py:Net(width=5)")
+    assert (found.doc, found.parameters, found.layers, found.tensors) == ("your own", 63, 4, 7)
+
+
 def test_sizes_are_the_modules_and_shared_or_fixed_parts_count_once_or_not(folder: Path) -> None:
     found = prepare(folder, "./net.py:Net(width=5)", "./data.py:load", seed=1)
     assert found.sizes() == [[15, 3], [5], [25, 5], [5, 5]]
@@ -134,7 +165,9 @@ def test_what_changes_is_in_the_digest(folder: Path) -> None:
     assert made().digest == before.digest
     (folder / "data.py").write_text(own.DATA.replace("labels[:, None, None]", "2 * labels[:, None, None]"))
     changed = made()
-    assert {name for name in before.inputs if changed.inputs[name] != before.inputs[name]} == {"./data.py:load, samples"}
+    assert {name for name in before.inputs if changed.inputs[name] != before.inputs[name]} == {
+        "./data.py:load, samples"
+    }
     (folder / "net.py").write_text(own.NET + "\n")
     assert made().inputs["net.py"] != changed.inputs["net.py"]
 
