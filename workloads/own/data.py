@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,19 +68,13 @@ def loaded(text: str, seed: int) -> Samples:
 
 def _tensors(call: Call, found: object) -> list[Tensor]:
     """Two or four tensors of kinds and shapes that go together."""
-    parts = (
-        [
-            torch.from_numpy(np.require(part, requirements="W")) if isinstance(part, np.ndarray) else part
-            for part in found
-        ]
-        if isinstance(found, tuple | list)
-        else []
-    )
-    if len(parts) not in (2, 4) or not all(isinstance(part, Tensor) for part in parts):
-        raise SpecError(f"{call.name} gives {_described(found)}", fix=f"have it return {RETURNS}")
-    parts = [part.detach().cpu() for part in parts]
-    inputs = [_inputs(call, part) for part in parts[::2]]
-    labels = [_labels(call, part) for part in parts[1::2]]
+    parts = list(map(_tensor, found)) if isinstance(found, tuple | list) else [found]
+    tensors = [part.detach().cpu() for part in parts if isinstance(part, Tensor) and part.layout is torch.strided]
+    if len(tensors) < len(parts) or len(tensors) not in (2, 4):
+        given = ", ".join(map(form, parts[:5])) or "nothing"
+        raise SpecError(f"{call.name} gives {given}", fix=f"have it return {RETURNS}")
+    inputs = [_inputs(call, part) for part in tensors[::2]]
+    labels = [_labels(call, part) for part in tensors[1::2]]
     for one, of in zip(inputs, labels, strict=True):
         if len(one) != len(of):
             raise SpecError(f"{call.name} gives {len(one)} inputs with {len(of)} labels", fix="give each input a label")
@@ -87,12 +82,19 @@ def _tensors(call: Call, found: object) -> list[Tensor]:
             raise SpecError(f"{call.name} gives no samples", fix=f"have it return {RETURNS}")
     for kind in (inputs, labels):
         if len({(part.shape[1:], part.dtype) for part in kind}) > 1:
-            shapes = " and ".join(f"{part.dtype}{list(part.shape)}" for part in kind)
             raise SpecError(
-                f"{call.name} gives tensors for training and for the test that differ: {shapes}",
-                fix="give both the same shape, but for the number of samples, and type",
+                f"{call.name} gives others for the test than for training: {' and '.join(map(form, kind))}",
+                fix="give both the same type, and the same shape but for the number of samples",
             )
     return [part for pair in zip(inputs, labels, strict=True) for part in pair]
+
+
+def _tensor(part: object) -> object:
+    """An array of NumPy's as a tensor, if it can be one; anything else as it is."""
+    if isinstance(part, np.ndarray):
+        with suppress(TypeError):  # an array of a type that PyTorch does not have
+            return torch.from_numpy(np.require(part, requirements="W"))
+    return part
 
 
 def _inputs(call: Call, part: Tensor) -> Tensor:
@@ -108,7 +110,7 @@ def _inputs(call: Call, part: Tensor) -> Tensor:
         part = part.long()
     if part.ndim < 2 or part.dtype not in KINDS:
         raise SpecError(
-            f"{call.name} gives inputs {part.dtype}{list(part.shape)}",
+            f"{call.name} gives inputs {form(part)}",
             fix="give float32 values, uint8 pixels or int64 tokens, of the shape [samples, ...]",
         )
     return part.contiguous()
@@ -116,17 +118,12 @@ def _inputs(call: Call, part: Tensor) -> Tensor:
 
 def _labels(call: Call, part: Tensor) -> Tensor:
     if part.is_floating_point() or part.is_complex() or part.dtype == torch.bool or part.ndim < 1:
-        raise SpecError(
-            f"{call.name} gives labels {part.dtype}{list(part.shape)}", fix="give the number of each sample's class"
-        )
+        raise SpecError(f"{call.name} gives labels {form(part)}", fix="give the number of each sample's class")
     return part.long().contiguous()
 
 
-def _described(found: object) -> str:
-    """What something is, in few words."""
-    if isinstance(found, tuple | list):
-        kinds = [
-            f"{one.dtype}{list(one.shape)}" if isinstance(one, Tensor) else type(one).__name__ for one in found[:5]
-        ]
-        return f"{len(found)} values: {', '.join(kinds)}"
-    return type(found).__name__
+def form(one: object) -> str:
+    """``float32[16, 3, 32, 32]``, or the name of a type that is no tensor's."""
+    if not isinstance(one, Tensor):
+        return type(one).__name__
+    return f"{str(one.dtype).removeprefix('torch.')}{list(one.shape)}"

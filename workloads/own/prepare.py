@@ -12,8 +12,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 from torch.nn.parameter import UninitializedParameter
 
 from testbed.base.errors import MissingToolError, SpecError
@@ -29,14 +28,13 @@ from topologies.call import parse
 from workloads import datasets, models
 from workloads.models import Layer
 from workloads.own import is_own_data, is_own_model
-from workloads.own.code import running
-from workloads.own.data import Samples, loaded
+from workloads.own.data import Samples, form, loaded
+from workloads.own.fit import tried
 from workloads.own.modules import EXAMPLE, built, seeded, trained_tensors
 
 _PR_SET_PDEATHSIG = 1
 DIGITS = 16
 """Of each digest, in hexadecimal, as of other files that a trial depends on."""
-SEEDS = (1, 2)
 
 
 @dataclass(frozen=True)
@@ -74,21 +72,17 @@ class _Told(Exception):  # noqa: N818 - what is wrong is in a file
     """A mistake of the user's was written down."""
 
 
-class _About:
-    """Writes down a mistake of the user's, and which key of the workload it is about."""
-
-    def __init__(self, question: Question, key: str) -> None:
-        self._path, self._key = Path(question.into) / "error.json", key
-
-    def __enter__(self) -> None:
-        """Nothing to do."""
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, SpecError | MissingToolError):
-            missing = isinstance(error, MissingToolError)
-            told = {"key": self._key, "problem": error.problem, "fix": error.fix, "missing": missing}
-            self._path.write_text(json.dumps(told))
-            raise _Told from error
+@contextmanager
+def _about(question: Question, key: str) -> Iterator[None]:
+    """Write down a mistake of the user's, and which key of the workload it is about."""
+    into = Path(question.into)
+    try:
+        yield
+    except (SpecError, MissingToolError) as error:
+        missing = isinstance(error, MissingToolError)
+        told = {"key": key, "problem": error.problem, "fix": error.fix, "missing": missing}
+        (into / "error.json").write_text(json.dumps(told))
+        raise _Told from error
 
 
 def answer(question: Question) -> None:
@@ -100,15 +94,15 @@ def answer(question: Question) -> None:
 def _prepare(question: Question) -> None:
     into = Path(question.into)
     inputs: dict[str, str] = {}
-    with _About(question, "model"):
+    with _about(question, "model"):
         model, layers = _model(question, into, inputs)
     outputs, random = 0, False
     shape: tuple[int, ...] = ()
     if question.dataset is not None:
-        with _About(question, "dataset"):
+        with _about(question, "dataset"):
             samples = _samples(question, into, inputs)
-        with _About(question, "model"):
-            outputs, random = _checked(question, model, samples)
+        with _about(question, "model"):
+            outputs, random = tried(question.model, model, question.dataset, samples, question.batch)
         shape = tuple(samples.inputs.shape[1:])
     digest = hashlib.sha256(json.dumps([question.model, question.dataset, question.seed, inputs]).encode()).hexdigest()
     facts = {
@@ -135,7 +129,8 @@ def _model(question: Question, into: Path, inputs: dict[str, str]) -> tuple[nn.M
     layers = layers_of(name, module)
     weights = [tensor.detach().flatten() for tensor in trained_tensors(module, layers).values()]
     _save(into, "weights.npy", torch.cat(weights))
-    kept = {key: one for key, one in module.state_dict().items() if key not in trained_tensors(module, layers)}
+    state = {key: one for key, one in module.state_dict().items() if isinstance(one, Tensor)}
+    kept = {key: one for key, one in state.items() if key not in trained_tensors(module, layers)}
     torch.save(kept, into / "state.pt")
     inputs[f"{text}, initial weights"] = _digest([*weights, *kept.values()])
     folder = Path(name.rpartition(":")[0]).parent
@@ -189,105 +184,28 @@ def _samples(question: Question, into: Path, inputs: dict[str, str]) -> Samples:
     return samples
 
 
-def _checked(question: Question, model: nn.Module, samples: Samples) -> tuple[int, bool]:
-    """How many classes the model tells apart, and whether chance is in its gradient.
-
-    Raises:
-        SpecError: model and samples do not fit each other, or gradients are not such as can be repeated.
-    """
-    name = parse(question.model, EXAMPLE).name
-    data = datasets.Dataset("", samples.inputs, samples.labels, 0, samples.train, samples.test)
-    size = min(question.batch, len(samples.train))
-    batch, others = data.select(samples.train[:size]), data.select(samples.train[-size:])
-    model.train()
-    outputs = _outputs(question, model, *batch)
-    lowest, highest = _range(samples.labels, question)
-    if lowest < 0 or highest >= outputs:
-        raise SpecError(
-            f"labels of {question.dataset} are {lowest} to {highest}, and {name} has {outputs} outputs",
-            fix="number classes from 0 on, or give the model as many outputs as there are classes",
-        )
-    first = _gradient(name, model, batch, SEEDS[0])
-    _gradient(name, model, others, SEEDS[0])
-    if not torch.equal(first, _gradient(name, model, batch, SEEDS[0])):
-        raise SpecError(
-            f"{name} has another gradient when the same samples come again, with the same weights",
-            fix="draw chance with PyTorch's own generator, and keep nothing that changes the next forward pass",
-        )
-    return outputs, not torch.equal(first, _gradient(name, model, batch, SEEDS[1]))
-
-
-def _outputs(question: Question, model: nn.Module, inputs: Tensor, labels: Tensor) -> int:
-    """Classes that the model tells apart.
-
-    Raises:
-        SpecError: it cannot take the samples, or gives something else than scores.
-    """
-    name = parse(question.model, EXAMPLE).name
-    problem = f"{name} fails on samples of {question.dataset}, {_form(inputs)}"
-    with running(problem, fix="name a model and a dataset that fit each other, or mend that line"):
-        scores = model(inputs)
-    if isinstance(scores, Tensor) and scores.dtype == torch.float32 and scores.ndim == labels.ndim + 1:
-        size, outputs, *places = scores.shape
-        if outputs and (size, *places) == labels.shape:
-            return outputs
-    wanted = ", ".join(map(str, [len(labels), "classes", *labels.shape[1:]]))
-    raise SpecError(
-        f"{name} gives {_form(scores)} for labels {_form(labels)} of {question.dataset}",
-        fix=f"have it return scores, float32[{wanted}]",
-    )
-
-
-def _range(labels: Tensor, question: Question) -> tuple[int, int]:
-    """The lowest and the highest label; ours also mark what has none."""
-    assert question.dataset is not None
-    known = labels if is_own_data(question.dataset) else labels[labels >= 0]
-    return int(known.min()), int(known.max())
-
-
-def _gradient(name: str, model: nn.Module, batch: tuple[Tensor, Tensor], seed: int) -> Tensor:
-    """Of the mean loss, in one dimension.
-
-    Raises:
-        SpecError: a parameter has none, or it is no number.
-    """
-    model.zero_grad()
-    torch.manual_seed(seed)
-    with running(f"{name} fails"):
-        cross_entropy(model(batch[0]), batch[1]).backward()  # type: ignore[no-untyped-call]
-    trained = {key: one for key, one in model.named_parameters() if one.requires_grad}
-    unused = [key for key, one in trained.items() if one.grad is None]
-    if unused:
-        raise SpecError(
-            f"{name} does not use its parameter {unused[0]}, so that it gets no gradient",
-            fix="use it in forward, remove it, or set its requires_grad to False",
-        )
-    gradient = torch.cat([one.grad.flatten().clone() for one in trained.values() if one.grad is not None])
-    if not torch.isfinite(gradient).all():
-        raise SpecError(
-            f"the first gradient of {name} is not all finite numbers", fix="see its initial weights and its loss"
-        )
-    return gradient
-
-
-def _form(one: object) -> str:
-    """``float32[16, 3, 32, 32]``."""
-    if not isinstance(one, Tensor):
-        return type(one).__name__
-    return f"{str(one.dtype).removeprefix('torch.')}{list(one.shape)}"
-
-
 def _digest(tensors: Iterable[Tensor]) -> str:
     """Of types, shapes and values."""
     digest = hashlib.sha256()
     for one in tensors:
-        digest.update(_form(one).encode())
-        digest.update(np.ascontiguousarray(one.detach().numpy()).data)
+        digest.update(form(one).encode())
+        digest.update(one.detach().flatten().contiguous().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:DIGITS]
 
 
 def _save(into: Path, name: str, values: Tensor | NDArray[np.int64]) -> None:
-    np.save(into / name, values.numpy() if isinstance(values, Tensor) else values)
+    """
+    Raises:
+        SpecError: there is no room for them.
+    """
+    try:
+        np.save(into / name, values.numpy() if isinstance(values, Tensor) else values)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise SpecError(
+            f"{name} cannot be written to {into.parent}: {reason}",
+            fix="free some space there, or set TMPDIR to a larger folder",
+        ) from None
 
 
 if __name__ == "__main__":
