@@ -76,7 +76,7 @@ def siblings(call: Call) -> Iterator[set[Path]]:
         yield files
         return
     path = Path(call.name.rpartition(":")[0])
-    folder = path.resolve().parent
+    folder = path.absolute().parent
     before = set(sys.modules)
     sys.path.insert(0, str(folder))
     try:
@@ -85,8 +85,8 @@ def siblings(call: Call) -> Iterator[set[Path]]:
         sys.path.remove(str(folder))
         for name in set(sys.modules) - before:
             file = getattr(sys.modules[name], "__file__", None)
-            if file and Path(file).resolve().is_relative_to(folder) and "site-packages" not in file:
-                files.add(Path(file).resolve().relative_to(folder))
+            if file and Path(file).is_relative_to(folder) and _is_users(file):
+                files.add(Path(file).relative_to(folder))
                 del sys.modules[name]
         files.add(Path(path.name))
 
