@@ -76,6 +76,10 @@ class Training:
     momentum: float
     seed: int
     kind: Literal["train"] = "train"
+    own_digest: str = ""
+    """Of a user's own model and data (:mod:`workloads.own`), if it has one of them."""
+    own: tuple[str, ...] = field(default=(), compare=False)
+    """Their files, as this process sees them."""
 
 
 LARGEST = 8

@@ -35,6 +35,7 @@ from topologies.model import Topology
 from workloads import kinds
 from workloads.buckets import Gradient, gradient
 from workloads.kinds.base import Asked
+from workloads.own.prepared import OwnError, Prepared, prepare
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost
 from workloads.sync.forest import Forest
@@ -80,13 +81,13 @@ def lab_rate_bps(spec: Spec) -> int:
     return round(spec.links.rate_bps / spec.workload.scale)
 
 
-def gradient_of(work: Synchronised) -> Gradient:
-    """What is synchronised: the tensors and buckets of a workload's model.
+def gradient_of(work: Synchronised, own: Prepared | None = None) -> Gradient:
+    """What is synchronised: the tensors and buckets of a workload's model, or of the user's ``own`` one.
 
     Raises:
         SpecError: no such model.
     """
-    return gradient(work.layers(), work.scale, work.overlap != "none", work.bucket_bytes)
+    return gradient(own.sizes() if own else work.layers(), work.scale, work.overlap != "none", work.bucket_bytes)
 
 
 class Built:
@@ -234,6 +235,7 @@ class _Cells:
         self._packages = Packages()
         self._gradients: dict[Hashable, Gradient] = {}
         self._jobs: dict[Hashable, Job | None] = {}
+        self._own: dict[Hashable, Prepared] = {}
         self._problems: dict[str, SpecError] = {}
 
     def made(self) -> list[Trial]:
@@ -256,20 +258,23 @@ class _Cells:
         self._said("links.rate", at, partial(spec.place.limits.check_rate, lab_rate_bps(spec)))
         if spec.failover_s is not None:
             self._said("failover", "", self._check_survivor)
-        folder, program, sent = self._source.folder, spec.workload.program, None
+        folder, program, sent, own = self._source.folder, spec.workload.program, None, None
         if program:
             self._said("workload.command", at, partial(check_program, program.words, folder))
             if self._said("workload.inputs", at, partial(self._inputs.of_program, program)) is None:
                 return []
         else:
             work = synchronised(spec.workload)
-            sent = None if len(self._problems) > before else self._said("workload.model", at, partial(self._sent, work))
             self._said("workload.dataset", at, work.check)
+            if len(self._problems) == before and work.own:
+                own = self._said("workload.model", at, partial(self._prepared, spec, work.own))
+            if len(self._problems) == before:
+                sent = self._said("workload.model", at, partial(self._sent, work, own))
             if sent is None:
                 return []
         make = partial(job, spec=spec, sent=sent, folder=folder, built=self._built)
         made = [(cell, self._job(cell, make)) for cell in group]
-        found = [_trial(cell, one, self._inputs.of(spec, cell.arm)) for cell, one in made if one is not None]
+        found = [_trial(cell, one, self._inputs.of(spec, cell.arm), own) for cell, one in made if one is not None]
         return [replace(trial, inputs={**trial.inputs, **self._packages.of(trial)}) for trial in found]
 
     def _job(self, cell: PlannedCell, make: Callable[[Arm], Job]) -> Job | None:
@@ -279,10 +284,17 @@ class _Cells:
             self._jobs[key] = self._said(f"arms.{cell.number}", cell.at, partial(make, cell.arm))
         return self._jobs[key]
 
-    def _sent(self, work: Synchronised) -> Gradient:
-        key = (work.kind, work.model, work.scale, work.overlap != "none", work.bucket_bytes)
+    def _prepared(self, spec: Spec, named: tuple[str, str]) -> Prepared:
+        """The user's own model and data, the same for all its batches that a model takes at once."""
+        key = (named, spec.seed, least := min(synchronised(spec.workload).batch))
+        if key not in self._own:
+            self._own[key] = prepare(self._source.folder, *named, spec.seed, least)
+        return self._own[key]
+
+    def _sent(self, work: Synchronised, own: Prepared | None) -> Gradient:
+        key = (work.kind, work.model, work.scale, work.overlap != "none", work.bucket_bytes, own and own.digest)
         if key not in self._gradients:
-            self._gradients[key] = gradient_of(work)
+            self._gradients[key] = gradient_of(work, own)
         return self._gradients[key]
 
     def _shared(self, group: Sequence[PlannedCell]) -> dict[str, str]:
@@ -295,6 +307,7 @@ class _Cells:
         try:
             return make()
         except SpecError as error:
+            where = f"workload.{error.key}" if isinstance(error, OwnError) else where
             told = SpecError(f"{self._source.name}: {where}: {error.problem}", fix=error.fix)
             self._problems.setdefault(told.problem, at_point(told, at))
             return None
@@ -325,12 +338,13 @@ class _Cells:
             )
 
 
-def _trial(cell: PlannedCell, built: Job, inputs: Digests) -> Trial:
+def _trial(cell: PlannedCell, built: Job, inputs: Digests, own: Prepared | None) -> Trial:
     """Network and scheme are in its name already."""
     rest = {name: value for name, value in cell.written.items() if name.split(".")[0] not in EXPRESSIONS}
     point = [_words(word.replace(" ", ""))[:_SHORT_VALUE].strip("-") for word in point_words(rest)]
     name = "-".join([_slug(built), *([f"b{cell.batch}"] if cell.batch else []), *point])
-    jobs = (replace(built, batch=cell.batch),)
+    jobs = (replace(built, batch=cell.batch, own=own),)
+    inputs = {**inputs, **(own.inputs if own else {})}
     return Trial(name, built.network, jobs, point=cell.point, at=cell.at, inputs=inputs)
 
 

@@ -14,6 +14,7 @@ from testbed.base.errors import TrialError
 from testbed.evidence import sum_check
 from testbed.evidence.referee import REFERENCE, ROUNDED, Referee
 from testbed.recovery.deaths import Course
+from testbed.trial import job_files
 from testbed.trial.files import Files
 from testbed.trial.job import Job
 from workloads.job import Training
@@ -24,7 +25,7 @@ Lines = Sequence[Mapping[str, Any]]
 
 def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee, files: Files) -> dict[str, Any]:
     """Test accuracy, and how far the weights are from those of the reference and from each other."""
-    training, each = job.training, course.phases
+    training, each = job_files.training(job, files), course.phases
     assert isinstance(training, Training)  # the one task whose weights the referee repeats
     scales = [phase.job.kind.scale(phase.job.plan) for phase in each]
     worlds = [(phase.first, phase.job.world) for phase in each]

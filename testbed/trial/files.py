@@ -74,6 +74,10 @@ class Files:
         """What moves in a job."""
         return self._shared(job, "forest.npz")
 
+    def prepared(self, job: str = "") -> Path:
+        """The folder with the user's own model and data."""
+        return self._shared(job, "prepared")
+
     def generation(self, number: int, job: str = "") -> Path:
         """The folder of one generation of a job that goes on when nodes die, see :mod:`testbed.recovery.failover`."""
         return self._shared(job, f"generation-{number}")

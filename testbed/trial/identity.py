@@ -24,6 +24,8 @@ PATIENCE = {"timeout_s", "start_timeout_s", "retries", "quiet_s"}
 """How long is waited, and how often is measured again: settings on which no trial's result depends."""
 OF_NO_CONCERN = {"name", "where", "repeats", *PATIENCE}
 """What of a spec changes no trial's result."""
+OF_OWN = {"own", "own_digest"}
+"""What a training has of a user's model and data: the digests of inputs tell of them."""
 OF_SOME = {"arms", "perturb", "failover_s", *LAB_OPTIONS}
 """What is of concern to some of its trials, or not all of it."""
 
@@ -58,7 +60,7 @@ def _settings(trial: Trial) -> dict[str, Any]:
     for job in trial.jobs:
         if job.kind.writes_samples:
             settings["workload"] |= {"batch": job.batch, "compute": vars(job.compute)}
-            settings["training"] = asdict(job.training)
+            settings["training"] = {key: value for key, value in asdict(job.training).items() if key not in OF_OWN}
             settings["gradient"] = repr(job.gradient)
     return settings
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from workloads import kinds
 from workloads.buckets import Gradient
 from workloads.job import Compute, Task
 from workloads.kinds.base import Kind
+from workloads.own.prepared import Prepared
 from workloads.sync.cost import Cost
 from workloads.sync.forest import Forest
 
@@ -33,6 +34,7 @@ class Job:
         gradient: what is synchronised.
         workload: what its processes compute.
         batch: 0 where the workload has none.
+        own: the user's own model and data, where it has one of them.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Job:
     gradient: Gradient
     workload: Workload
     batch: int = 0
+    own: Prepared | None = field(default=None, compare=False, repr=False)
 
     @property
     def kind(self) -> Kind:

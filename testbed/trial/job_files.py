@@ -20,7 +20,7 @@ from topologies.bursts import Burst
 from topologies.model import Topology
 from workloads import kinds
 from workloads.arrivals import SETTLE
-from workloads.job import Compute, Failover, Meeting, Peer, Probe, StepJitter
+from workloads.job import Compute, Failover, Meeting, Peer, Probe, StepJitter, Task, Training
 from workloads.job import Job as Assignment
 from workloads.sync.forest import Forest
 
@@ -60,6 +60,8 @@ def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[s
 def _write(job: Job, files: Files, congestion_control: str, probing: Probing) -> Iterator[Launch]:
     kinds.save(job.plan, files.plan(job.name))
     files.generation(0, job.name).mkdir()
+    if job.own:
+        job.own.place(files.prepared(job.name))
     torch = job.work.is_trained or job.kind.uses_torch(job.plan)
     for one in assignments(job, files, congestion_control, probing):
         path = files.job(one.name)
@@ -87,7 +89,7 @@ def assignments(job: Job, files: Files, congestion_control: str, probing: Probin
             world=job.world,
             forest=str(files.plan(job.name)),
             peers=tuple(peer(addresses, node, other) for other in kind.neighbours(forest, node)),
-            training=job.training,
+            training=training(job, files),
             compute=_compute(job, ranks.get(name)),
             overlap=job.work.overlap,
             buckets=job.gradient.buckets,
@@ -103,6 +105,15 @@ def assignments(job: Job, files: Files, congestion_control: str, probing: Probin
             meeting=None if port is None else _meeting(forest, addresses, node, files, port),
             jitter=_jitter(job, node) if name in ranks else None,
         )
+
+
+def training(job: Job, files: Files) -> Task:
+    """What each worker does, with the user's own model and data where they are while the trial runs."""
+    task = job.training
+    if job.own is None:
+        return task
+    assert isinstance(task, Training)  # the one task that has such
+    return replace(task, own=job.own.names(files.prepared(job.name)), own_digest=job.own.digest)
 
 
 def _compute(job: Job, rank: int | None) -> Compute:

@@ -13,7 +13,6 @@ from workloads import accelerated, failover, training
 from workloads.compute import Accelerator
 from workloads.job import Job, Training
 from workloads.kinds.base import Kind
-from workloads.models import model
 from workloads.sketch import Sketch
 from workloads.sync.session import Session
 from workloads.tasks.base import Floats, Notes, Participant, Release
@@ -31,7 +30,7 @@ def served(job: Job) -> tuple[Floats, Callable[[Floats], None]]:
     assert isinstance(job.training, Training)
     work, floats = job.training, job.buckets[-1][1]
     training.use_one_thread()
-    weights, velocity = training.initial_weights(model(work.model), work.seed), np.zeros(floats, np.float32)
+    weights, velocity = training.first_weights(work), np.zeros(floats, np.float32)
 
     def step(gradient: Floats) -> None:
         training.descend(work, weights, velocity, gradient, job.world)
