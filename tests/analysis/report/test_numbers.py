@@ -191,7 +191,7 @@ def test_what_nothing_bounds_has_no_ratio(run: Run) -> None:
     """With overlap GST may be less than theory's, which is for a whole gradient."""
     run = with_metrics(only(run, "bml-b16"), "bml-b16", gst_ratio=None)
     question = answer(run, "gst")
-    assert [panel.caption for panel in question.panels] == ["Batch 16 per worker: seconds"]
+    assert [panel.caption for panel in question.panels] == ["Batch 16 per worker: time"]
     assert question.frame["gst_over_bound"].isna().all()
     assert "GST / bound" not in tables.summary(run).columns
 
