@@ -83,8 +83,9 @@ def verdict(run: Run) -> Value | None:
     if not run.trials:
         return None
     valid = sum(trial.valid for trial in run.trials)
-    partly = words.is_believable(run) and any(trial.valid_in(name) for trial in run.trials for name in trial.numbers)
-    state = "good" if valid == len(run.trials) else "mixed" if partly else "bad"
+    partly = any(trial.valid_in(name) for trial in run.trials for name in trial.numbers)
+    is_mixed = valid or (partly and words.is_believable(run))
+    state = "good" if valid == len(run.trials) else "mixed" if is_mixed else "bad"
     return Value(f"{valid} of {len(run.trials)} VALID", state=state)
 
 
