@@ -40,7 +40,8 @@ def bytes_per_link(study: Study) -> Question | None:
         return None
     shown = _fitting(list(found.values()))
     highest = max(link.bytes or 0 for trial in shown for link in trial.links)
-    told = tuple(map(_row, shown)) if len(shown) > 1 else ()
+    has_silent = any(link.bytes is None for trial in shown for link in trial.links)
+    told = tuple(_row(trial, has_silent) for trial in shown) if len(shown) > 1 else ()
     panels = [_panel(i, trial, highest, said=not told) for i, trial in enumerate(shown)]
     left = len(found) - len(shown)
     more = f" Drawn are the first {len(shown)} of {len(found)}." if left else ""
@@ -149,11 +150,11 @@ def seen(links: Sequence[LinkCount]) -> str:
     )
 
 
-def _row(trial: Trial) -> dict[str, str]:
-    """The same as a row of a table."""
+def _row(trial: Trial, has_silent: bool) -> dict[str, str]:
+    """The same as a row of a table, with a column for links that are not counted if any trial has some."""
     load = _load(trial.links)
     silent = sum(link.bytes is None for link in trial.links)
-    return {
+    row = {
         "Trial": words.name(trial),
         "Busiest link": f"{load.busiest.source} to {load.busiest.target}" if load else words.UNKNOWN,
         "It carried": words.amount(load.most) if load else words.UNKNOWN,
@@ -161,5 +162,5 @@ def _row(trial: Trial) -> dict[str, str]:
         "Over the mean link": load.over_mean if load else words.UNKNOWN,
         "All links": words.amount(load.total) if load else words.UNKNOWN,
         "Packets dropped": f"{load.drops:,}" if load else words.UNKNOWN,
-        "Not counted": f"{silent} of {len(trial.links)} links" if silent else "none",
     }
+    return row | ({"Not counted, between switches": f"{silent} of {len(trial.links)} links"} if has_silent else {})
