@@ -17,7 +17,8 @@ DEFINED = (
     "worker that waited longest. GST begins when the last worker has its gradient, so this is not part of it; it is "
     "part of the compute time. Of several repeats the one in the middle by JCT is shown."
 )
-LONGEST = "#1d2228"
+LONGEST = "#6b7682"
+"""To be seen on a light and on a dark page."""
 
 
 def waits(study: Study) -> Question | None:

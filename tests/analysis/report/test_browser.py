@@ -161,6 +161,13 @@ def written(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
+def test_lines_of_figures_have_the_colour_of_the_text(page: Chromium) -> None:
+    see_everything(page)
+    ink = page.run("getComputedStyle(document.body).color")
+    strokes = "[...document.querySelectorAll('.plot .shapelayer path')].map((one) => getComputedStyle(one).stroke)"
+    assert set(page.run(strokes)) == {ink}
+
+
 def test_paper_has_every_figure(page: Chromium) -> None:
     until(lambda: page.run("'Plotly' in window"))
     page.run("dispatchEvent(new Event('beforeprint'))")
