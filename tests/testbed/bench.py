@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis import dictionary
 from analysis.schema import ENVIRONMENT, RECORD
 from testbed.evidence.referee import Referee
 from testbed.experiment.expand import trials
@@ -26,6 +27,9 @@ def fits_schema(outcome: Outcome) -> None:
     """What we write is what we read again, from the files of strangers, too."""
     record, lab = json.loads(json.dumps([outcome.record, outcome.lab]))
     check(record, RECORD)
+    assert dictionary.faults(record) == []
+    if outcome.samples is not None:
+        assert set(outcome.samples) <= set(dictionary.SAMPLES)
     check({"lab": {record["id"]: lab}}, ENVIRONMENT)
 
 

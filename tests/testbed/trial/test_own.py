@@ -8,8 +8,8 @@ import pytest
 
 from testbed.experiment.expand import trials
 from testbed.spec import read
-from testbed.trial.inputs import check_unchanged
 from testbed.trial.files import Files
+from testbed.trial.inputs import check_unchanged
 from testbed.trial.job_files import write
 from testbed.trial.model import Trial
 from tests import own
