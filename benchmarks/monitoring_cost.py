@@ -30,12 +30,12 @@ from rich.console import Console
 
 from testbed.base.columns import columns
 from testbed.evidence import spot_checks
+from testbed.execution import job_files
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
 from testbed.lab.netns import NetnsLab
 from testbed.machine import monitor
 from testbed.spec import read
-from testbed.trial import job_files
 from workloads.job import Job
 
 PAIRS = 10

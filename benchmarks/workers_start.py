@@ -17,10 +17,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from testbed.execution.job_files import peer
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch
-from testbed.trial.job_files import peer
 from topologies.addressing import plan
 from topologies.build import build as build_topology
 from topologies.model import Topology

@@ -18,7 +18,7 @@ from testbed.base.columns import Layout, columns
 from testbed.base.errors import UsageError
 from testbed.base.listing import counted
 from testbed.experiment.run import Announce, Experiment, Run, write_report
-from testbed.experiment.stored import source_of
+from testbed.run_directory.stored import source_of
 from testbed.spec import load
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from testbed.lab.base import Lab
 from workloads.kinds.base import Kind
 
 if TYPE_CHECKING:
+    from testbed.execution.files import Files
     from testbed.perturb.events import Event
-    from testbed.trial.files import Files
     from testbed.trial.model import Trial
 
 GROUP = "controllers"

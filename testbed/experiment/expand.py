@@ -14,6 +14,8 @@ from typing import TypeVar
 
 from testbed.base.errors import SpecError
 from testbed.base.units import time_text
+from testbed.execution.job_files import burst_s
+from testbed.execution.search import check as check_program
 from testbed.experiment.order import Block, blocks, in_order
 from testbed.perturb.check import check as check_perturbations
 from testbed.spec import Arm, Source, Spec
@@ -23,11 +25,9 @@ from testbed.spec.grid import PlannedCell, at_point, point_text, point_words
 from testbed.spec.workload.base import Synchronised
 from testbed.trial.inputs import Digests, Inputs
 from testbed.trial.job import Job, synchronised
-from testbed.trial.job_files import burst_s
 from testbed.trial.model import Trial
 from testbed.trial.network import Network
 from testbed.trial.packages import Packages
-from testbed.trial.search import check as check_program
 from topologies.build import build as build_topology
 from topologies.call import parse
 from topologies.load import is_in_file

@@ -23,6 +23,8 @@ from pathlib import Path
 
 from testbed.base.errors import SpecError, WorkerError
 from testbed.control.feed import Feed
+from testbed.execution import job_files
+from testbed.execution.files import Files
 from testbed.files import foreign
 from testbed.files.foreign import UnfitError
 from testbed.files.writing import named_errors
@@ -30,8 +32,6 @@ from testbed.lab.base import Lab
 from testbed.lab.programs import Exit
 from testbed.recovery import phases
 from testbed.recovery.deaths import Course, Death, Recovery
-from testbed.trial import job_files
-from testbed.trial.files import Files
 from testbed.trial.job import Job
 from topologies.addressing import plan
 from workloads import failover, kinds
@@ -40,7 +40,7 @@ from workloads.job import Failover, Peer
 from workloads.job import Job as Assignment
 
 LOOK_S = 0.1
-"""Nodes wait for a round's end: see :data:`testbed.trial.supervise.POLL_S`."""
+"""Nodes wait for a round's end: see :data:`testbed.execution.supervise.POLL_S`."""
 FIX_SAID = "see its log, and what else writes into its folder"
 
 

@@ -43,7 +43,7 @@ OTHERS = frozenset({"__pycache__", "site-packages", "node_modules"})
 """Directories of what Python has compiled and of what others wrote. Those of version control, and most virtual
 environments, begin with a dot, and are left out as well."""
 MARKS = frozenset({"resolved.json", ".lock", "pyvenv.cfg"})
-"""A directory that has one of these is a run's (:mod:`testbed.experiment.layout`), or a virtual environment."""
+"""A directory that has one of these is a run's (:mod:`testbed.run_directory.layout`), or a virtual environment."""
 NAMED = 3
 """How many files a message names."""
 

@@ -25,8 +25,8 @@ from docs.generate import (
 )
 from testbed.base import exits
 from testbed.base.groups import Group, Rate, Size, Time, Whole, listed
+from testbed.execution.results import COLUMNS
 from testbed.files.shape import EACH, NO_NULL, Kind, Shape
-from testbed.trial.results import COLUMNS
 from tests.docs.markdown import ROOT
 
 SECTIONS = list(spec_keys.sections())

@@ -12,10 +12,10 @@ import pytest
 
 from testbed.base.errors import OutputError, TrialError
 from testbed.evidence.referee import REFERENCE
+from testbed.execution.correctness import check_loss, check_weights, storable
+from testbed.execution.files import working_files
 from testbed.experiment.expand import trials
 from testbed.spec import Source
-from testbed.trial.correctness import check_loss, check_weights, storable
-from testbed.trial.files import working_files
 
 RIGHT = {
     "weights_equal": True,

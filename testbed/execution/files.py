@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed.base.process_names import file_name
-from testbed.experiment.layout import WORK
 from testbed.files.removal import remove
 from testbed.files.writing import named_errors, names_in, opened_folder
+from testbed.run_directory.layout import WORK
 from testbed.trial.model import Trial
 from topologies.model import Topology
 from workloads.failover import SAMPLES

@@ -19,17 +19,17 @@ from testbed.control.feed import Feed
 from testbed.evidence import calibration
 from testbed.evidence.calibration import Calibrated
 from testbed.evidence.spot_checks import Readings
+from testbed.execution import job_files, link_load, observing, results, supervise
+from testbed.execution.files import Files
+from testbed.execution.observing import Observation
+from testbed.execution.search import search_path
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.lab.programs import Exit, Launch, Program
 from testbed.perturb.conductor import timeline
 from testbed.recovery.deaths import undisturbed
-from testbed.trial import job_files, link_load, observing, results, supervise
-from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
-from testbed.trial.observing import Observation
-from testbed.trial.search import search_path
 from topologies.addressing import plan
 from workloads import kinds
 from workloads.probing import ProbingJob

@@ -14,12 +14,12 @@ from testbed.base.listing import shortened
 from testbed.base.printable import printable
 from testbed.control.controller import Controller
 from testbed.control.feed import MOST_BYTES, Feed
+from testbed.execution.files import Files
+from testbed.execution.worker_lines import check_said, said
 from testbed.files import foreign
 from testbed.files.foreign import UnfitError
 from testbed.lab.base import Lab
 from testbed.lab.programs import Exit
-from testbed.trial.files import Files
-from testbed.trial.worker_lines import check_said, said
 from workloads.kinds.base import Kind
 
 POLL_S = 0.1

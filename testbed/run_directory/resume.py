@@ -11,9 +11,9 @@ from typing import Any
 from analysis.cell import cell_of
 from testbed.base.errors import SpecError
 from testbed.base.listing import shortened
-from testbed.experiment import stored
 from testbed.experiment.repeats import Planned
-from testbed.experiment.resolved import differences, fitted_scale, resolved
+from testbed.run_directory import stored
+from testbed.run_directory.resolved import differences, fitted_scale, resolved
 from testbed.spec import Source
 from testbed.trial.identity import PATIENCE
 from testbed.trial.inputs import in_words

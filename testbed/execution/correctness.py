@@ -13,9 +13,9 @@ from analysis.metrics import ends_s
 from testbed.base.errors import TrialError
 from testbed.evidence import sum_check
 from testbed.evidence.referee import REFERENCE, ROUNDED, Referee
+from testbed.execution import job_files
+from testbed.execution.files import Files
 from testbed.recovery.deaths import Course
-from testbed.trial import job_files
-from testbed.trial.files import Files
 from testbed.trial.job import Job
 from workloads.job import Training
 from workloads.kinds.base import Told

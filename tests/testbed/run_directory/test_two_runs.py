@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import OutputError
-from testbed.experiment import access, layout
-from testbed.experiment.directory import RunDirectory
+from testbed.run_directory import access, layout
+from testbed.run_directory.directory import RunDirectory
 from testbed.spec import Source
 
+from ..experiment.test_run import COMMAND, LONG, PATIENCE_S
 from ..records import carried_what_the_forest_says
-from .test_run import COMMAND, LONG, PATIENCE_S
 
 SHORT = LONG.replace("iterations: 20", "iterations: 3")
 BUSY = "another run is writing into it (process {})\n  fix: wait for its end, or name another directory with --out"

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 
+from testbed.execution.files import Files
 from testbed.lab.base import LinkSettings
 from testbed.lab.programs import Launch
-from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings

@@ -15,6 +15,8 @@ from testbed.control.feed import Feed
 from testbed.control.registry import Context, begun
 from testbed.evidence import calibration
 from testbed.evidence.spot_checks import Readings, SpotChecks
+from testbed.execution import results
+from testbed.execution.files import Files
 from testbed.lab.base import Lab
 from testbed.lab.measurements import Counters
 from testbed.machine.monitor import CpuLog
@@ -22,8 +24,6 @@ from testbed.machine.room import most_said_bytes
 from testbed.perturb.circuits import History
 from testbed.perturb.conductor import Conductor, Record
 from testbed.perturb.patching import Patching
-from testbed.trial import results
-from testbed.trial.files import Files
 from testbed.trial.model import Trial
 
 _T = TypeVar("_T")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from testbed.execution.results import SCHEMA
 from testbed.spec import Source
-from testbed.trial.results import SCHEMA
 
 FITTED, SCALE = "fitted", "workload.scale"
 """What of the settings was chosen for this machine, in place of what is written; and what that can be."""

@@ -23,6 +23,9 @@ from testbed.evidence.bounds import bounds as bounds_of
 from testbed.evidence.calibration import Calibrated
 from testbed.evidence.referee import Referee
 from testbed.evidence.spot_checks import Readings
+from testbed.execution import correctness, job_files, link_load, observing, programs, results, supervise
+from testbed.execution.files import Files, working_files
+from testbed.execution.so_far import SoFar
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.lab.measurements import Counters
@@ -34,13 +37,10 @@ from testbed.recovery import phases
 from testbed.recovery.deaths import Course, undisturbed
 from testbed.recovery.deaths import record as record_of_deaths
 from testbed.recovery.failover import Coordinator
-from testbed.trial import correctness, job_files, link_load, observing, programs, results, supervise
-from testbed.trial.files import Files, working_files
 from testbed.trial.inputs import check_unchanged
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
-from testbed.trial.so_far import SoFar
 from workloads.kinds.base import Told
 
 Lines = list[dict[str, Any]]

@@ -13,9 +13,9 @@ import pytest
 
 from testbed.base.errors import TrialError, TrialTimeoutError, WorkerError
 from testbed.control.feed import Feed
+from testbed.execution import supervise
+from testbed.execution.files import Files
 from testbed.lab.programs import Exit
-from testbed.trial import supervise
-from testbed.trial.files import Files
 
 from ..fake_lab import FakeLab
 

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.control.feed import Feed
 from testbed.evidence.spot_checks import Made, Readings
-from testbed.trial.so_far import SoFar
+from testbed.execution.so_far import SoFar
 
 
 def line(i: int, ready_s: float, sum_s: float) -> str:

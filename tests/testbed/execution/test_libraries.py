@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from testbed.trial.so_far import SoFar
+from testbed.execution.so_far import SoFar
 
 from ..bench import Bench
 from ..conftest import SPEC, Called

@@ -11,15 +11,15 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from testbed.base.errors import OutputError
-from testbed.experiment import stored
-from testbed.experiment.access import check_ours, lock_exclusively
-from testbed.experiment.layout import FOLDERS, MADE, WORK, is_half_made, new_directory
-from testbed.experiment.resolved import resolved
+from testbed.execution.results import save_csv, save_samples
 from testbed.files.removal import remove
 from testbed.files.writing import TEMPORARY, named_errors, names_in, opened_folder, write_bytes, write_json
+from testbed.run_directory import stored
+from testbed.run_directory.access import check_ours, lock_exclusively
+from testbed.run_directory.layout import FOLDERS, MADE, WORK, is_half_made, new_directory
+from testbed.run_directory.resolved import resolved
 from testbed.spec import Source
 from testbed.trial.model import Trial
-from testbed.trial.results import save_csv, save_samples
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from testbed.trial.job_files import burst_addresses
+from testbed.execution.job_files import burst_addresses
 from testbed.trial.model import Trial
 from topologies.model import Topology
 from workloads.sync.tcp_info import Sent

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from testbed.trial import results
+from testbed.execution import results
 
 GST = {"verdict": "VALID", "error": 0.01, "bound_s": 0.4, "certified": True, "spoilt_by": []}
 

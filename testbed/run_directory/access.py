@@ -9,8 +9,8 @@ from pathlib import Path
 from shlex import quote
 
 from testbed.base.errors import OutputError
-from testbed.experiment.layout import FOLDERS, LOCK, WORK
 from testbed.files.writing import named_errors
+from testbed.run_directory.layout import FOLDERS, LOCK, WORK
 
 
 def check_ours(path: Path, folder: int) -> None:

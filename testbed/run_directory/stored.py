@@ -10,12 +10,12 @@ from typing import Any
 from analysis.schema import ENVIRONMENT, RECORD, RESOLVED
 from analysis.verdicts import numbers_of
 from testbed.base.errors import OutputError
-from testbed.experiment.layout import MADE
 from testbed.experiment.repeats import TOPPED_UP
-from testbed.experiment.resolved import fitted_scale
 from testbed.files import foreign, writing
 from testbed.files.shape import Shape, check
 from testbed.files.writing import check_name, read_json
+from testbed.run_directory.layout import MADE
+from testbed.run_directory.resolved import fitted_scale
 from testbed.spec import Source, read
 from testbed.spec.repeats import MOST_REPEATS
 from testbed.spec.yaml import LIMIT_BYTES, as_text

@@ -12,14 +12,14 @@ import pytest
 
 from testbed.evidence.calibration import Calibrated
 from testbed.evidence.spot_checks import Made, Readings
+from testbed.execution import programs
+from testbed.execution.observing import Observation
 from testbed.experiment.expand import trials
 from testbed.experiment.planning import plan, text
 from testbed.lab.measurements import Counters
 from testbed.lab.programs import Exit
 from testbed.machine.monitor import CpuLog
 from testbed.spec import read
-from testbed.trial import programs
-from testbed.trial.observing import Observation
 
 from ..conftest import Called
 from ..experiment.test_run import call
