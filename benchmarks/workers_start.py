@@ -26,7 +26,7 @@ from topologies.build import build as build_topology
 from topologies.model import Topology
 from workloads import kinds
 from workloads.catalogue import tensor_sizes
-from workloads.job import Compute, Job, Training
+from workloads.job import Compute, Training, WorkerJob
 from workloads.models import model
 from workloads.sync import flows, schemes
 from workloads.sync.forest import Forest
@@ -79,7 +79,7 @@ def _jobs(topology: Topology, forest: Forest, folder: Path) -> Iterator[Launch]:
     training = Training(MODEL, "digits", 16, 1000, 0.05, 0.9, 1)
     for rank, node in enumerate(forest.workers):
         name = forest.nodes[node]
-        job = Job(
+        job = WorkerJob(
             node=node,
             name=name,
             rank=rank,

@@ -168,7 +168,7 @@ class StepJitter:
 
 
 @dataclass(frozen=True)
-class Job:
+class WorkerJob:
     """One process of one trial. Paths are as the process sees them."""
 
     node: int
@@ -220,7 +220,7 @@ class Job:
         path.write_text(self.text())
 
     @classmethod
-    def load(cls, path: Path) -> Job:
+    def load(cls, path: Path) -> WorkerJob:
         from workloads import tasks  # which imports this module
 
         raw: dict[str, Any] = json.loads(path.read_text())

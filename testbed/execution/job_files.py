@@ -20,8 +20,7 @@ from topologies.bursts import Burst
 from topologies.model import Topology
 from workloads import kinds
 from workloads.arrivals import SETTLE
-from workloads.job import Compute, Failover, Meeting, Peer, Probe, StepJitter, Task, Training
-from workloads.job import Job as Assignment
+from workloads.job import Compute, Failover, Meeting, Peer, Probe, StepJitter, Task, Training, WorkerJob
 from workloads.sync.forest import Forest
 
 SYNC_PORT = 10_000
@@ -63,7 +62,7 @@ def _write(job: Job, files: Files, congestion_control: str, probing: Probing) ->
     if job.own:
         job.own.place(files.prepared(job.name))
     torch = job.work.is_trained or job.kind.uses_torch(job.plan)
-    for one in assignments(job, files, congestion_control, probing):
+    for one in worker_jobs(job, files, congestion_control, probing):
         path = files.job(one.name)
         one.save(path)
         yield Launch(one.name, one.node, str(path), str(files.log(one.name)), torch=torch)
@@ -76,13 +75,13 @@ def _probing(trial: Trial) -> Probing:
     return {name: bursts.get(node, ()) for node, name in {n: p for p, n in reversed(trial.processes.items())}.items()}
 
 
-def assignments(job: Job, files: Files, congestion_control: str, probing: Probing) -> Iterator[Assignment]:
+def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probing) -> Iterator[WorkerJob]:
     """What each process of a job is to do: workers, then those that only pass chunks on."""
     forest, kind, spec = job.plan, job.kind, job.network.spec
     addresses, port = plan(job.network.topology), kind.meeting_port(forest)
     ranks = {name: rank for rank, name in zip(range(job.world), job.processes, strict=False)}
     for name, node in job.processes.items():
-        yield Assignment(
+        yield WorkerJob(
             node=node,
             name=name,
             rank=ranks.get(name),

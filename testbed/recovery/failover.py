@@ -36,8 +36,7 @@ from testbed.trial.job import Job
 from topologies.addressing import plan
 from workloads import failover, kinds
 from workloads.failover import checked_in, next_job, write_whole
-from workloads.job import Failover, Peer
-from workloads.job import Job as Assignment
+from workloads.job import Failover, Peer, WorkerJob
 
 LOOK_S = 0.1
 """Nodes wait for a round's end: see :data:`testbed.execution.supervise.POLL_S`."""
@@ -202,9 +201,9 @@ class Coordinator:
         last = self._recoveries[-1]
         forest = folder / "forest.npz"
         kinds.save(last.job.plan, forest)
-        found = {one.name: one for one in job_files.assignments(last.job, self._files, self._congestion_control, {})}
+        found = {one.name: one for one in job_files.worker_jobs(last.job, self._files, self._congestion_control, {})}
         for process in here:
-            one = Assignment.load(self._files.job(process))  # pace, slowdowns and jitter stay a worker's own
+            one = WorkerJob.load(self._files.job(process))  # pace, slowdowns and jitter stay a worker's own
             if process in found:
                 new = found[process]
                 one = replace(

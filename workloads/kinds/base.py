@@ -29,7 +29,7 @@ from workloads.sync.forest import Forest, RunBy
 if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial
 
-    from workloads.job import Job
+    from workloads.job import WorkerJob
     from workloads.kinds.measures import Measures
     from workloads.replay import Values
     from workloads.sync.session import Session
@@ -321,7 +321,7 @@ class Kind:
     def prepare(self) -> None:
         """Import what its processes need, so that those that are forked from this one need not."""
 
-    def join(self, job: Job, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
+    def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         """Meet the other processes of the trial; ``part`` is None where the node has no gradient of its own.
 
         Raises:
@@ -330,7 +330,7 @@ class Kind:
         """
         raise NotImplementedError
 
-    def values(self, job: Job, rank: int) -> Values:
+    def values(self, job: WorkerJob, rank: int) -> Values:
         """A profile's gradients of a rank, and what must become of them."""
         raise NotImplementedError
 

@@ -17,7 +17,7 @@ from testbed.trial.model import Trial
 from topologies.addressing import plan
 from topologies.build import build
 from workloads.failover import checked_in
-from workloads.job import Failover, Job, Peer
+from workloads.job import Failover, Peer, WorkerJob
 
 from ..conftest import SPEC
 
@@ -30,11 +30,11 @@ def any_trial(request: pytest.FixtureRequest) -> Trial:
 
 
 @pytest.fixture
-def written(any_trial: Trial, tmp_path: Path) -> list[Job]:
+def written(any_trial: Trial, tmp_path: Path) -> list[WorkerJob]:
     files = Files(tmp_path / "work", tmp_path / "logs")
     files.work.mkdir()
     launches = job_files.write(any_trial, files, "reno")
-    return [Job.load(Path(launch.job)) for launch in launches]
+    return [WorkerJob.load(Path(launch.job)) for launch in launches]
 
 
 def test_processes_of_a_node_share_its_folder_and_no_file(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_processes_of_a_node_share_its_folder_and_no_file(tmp_path: Path) -> Non
     assert (files.called("h3"), files.called("a/h3")) == ("the worker on h3", "the process a/h3")
 
 
-def test_both_ends_of_a_connection_agree_on_addresses_and_port(written: list[Job]) -> None:
+def test_both_ends_of_a_connection_agree_on_addresses_and_port(written: list[WorkerJob]) -> None:
     ends = {(job.node, peer.node): peer for job in written for peer in job.peers}
     assert ends
     for (node, other), peer in ends.items():
@@ -56,14 +56,14 @@ def test_both_ends_of_a_connection_agree_on_addresses_and_port(written: list[Job
         assert (peer.local, peer.remote, peer.port) == (back.remote, back.local, back.port)
 
 
-def test_no_two_listeners_of_a_host_share_a_port(written: list[Job]) -> None:
+def test_no_two_listeners_of_a_host_share_a_port(written: list[WorkerJob]) -> None:
     for job in written:
         listening = [(peer.local, peer.port) for peer in job.peers if peer.node < job.node]
         listening += [(probe.local, probe.listen_port) for probe in job.probes]
         assert len(set(listening)) == len(listening)
 
 
-def test_every_burst_is_sent_to_a_listener_that_expects_it(written: list[Job]) -> None:
+def test_every_burst_is_sent_to_a_listener_that_expects_it(written: list[WorkerJob]) -> None:
     listeners = {(probe.local, probe.listen_port): probe for job in written for probe in job.probes}
     sent = {(probe.remote, probe.send_port): probe for job in written for probe in job.probes}
     assert sent.keys() == listeners.keys()
@@ -94,7 +94,7 @@ def test_what_links_are_to_lose_need_not_arrive() -> None:
     assert (probe.rate_bps, probe.datagram_bytes) == (98_010_000, 2**24)
 
 
-def test_ranks_are_hosts_and_the_first_keeps_the_weights(written: list[Job]) -> None:
+def test_ranks_are_hosts_and_the_first_keeps_the_weights(written: list[WorkerJob]) -> None:
     assert [job.rank for job in written] == list(range(len(written)))
     assert [job.weights is not None for job in written] == [True] + [False] * (len(written) - 1)
     assert {job.congestion_control for job in written} == {"reno"}
@@ -113,8 +113,8 @@ def test_where_some_may_die_all_may_meet() -> None:
     assert not ring.goes_on
 
 
-def test_a_job_is_read_as_it_was_written(written: list[Job], tmp_path: Path) -> None:
+def test_a_job_is_read_as_it_was_written(written: list[WorkerJob], tmp_path: Path) -> None:
     state = (Peer(2, "10.0.0.1", "10.0.0.3", 9600),)
     job = replace(written[0], failover=Failover(1, "/tmp/work/generation-1", 2.5, first=4, shift=12, state=state))
     job.save(tmp_path / "job.json")
-    assert Job.load(tmp_path / "job.json") == job
+    assert WorkerJob.load(tmp_path / "job.json") == job

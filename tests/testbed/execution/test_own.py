@@ -13,7 +13,7 @@ from testbed.spec import read
 from testbed.trial.inputs import check_unchanged
 from testbed.trial.model import Trial
 from tests import own
-from workloads.job import Job, Training
+from workloads.job import Training, WorkerJob
 
 from ..bench import Bench
 
@@ -75,7 +75,7 @@ def test_every_job_names_the_files_that_it_needs(folder: Path) -> None:
     files = Files(folder / "work", folder / "logs")
     files.work.mkdir()
     for launch in write(trial, files, "reno"):
-        job = Job.load(Path(launch.job))
+        job = WorkerJob.load(Path(launch.job))
         assert isinstance(job.training, Training)
         names = {path.relative_to(files.prepared()) for path in files.prepared().rglob("*") if path.is_file()}
         assert {Path(name).relative_to(files.prepared()) for name in job.training.own} == names

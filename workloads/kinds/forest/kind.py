@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workloads.buckets import Gradient
-    from workloads.job import Job
+    from workloads.job import WorkerJob
     from workloads.replay import Values
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
@@ -92,12 +92,12 @@ class ForestKind(Kind):
     def prepare(self) -> None:
         import_module("workloads.kinds.forest.node")
 
-    def join(self, job: Job, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
+    def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         from workloads.kinds.forest.node import join
 
         return join(job, plan, part, called_off)
 
-    def values(self, job: Job, rank: int) -> Values:
+    def values(self, job: WorkerJob, rank: int) -> Values:
         from workloads.replay import Values
 
         work = job.training

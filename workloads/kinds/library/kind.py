@@ -14,7 +14,7 @@ from workloads.kinds.library.plan import Library, library_of
 from workloads.sync.forest import Forest
 
 if TYPE_CHECKING:
-    from workloads.job import Job
+    from workloads.job import WorkerJob
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
 
@@ -83,7 +83,7 @@ class LibraryKind(ForestKind):
         library = library_of(plan)
         return library.name if library.polls else ""
 
-    def join(self, job: Job, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
+    def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         from workloads.kinds.library.node import join
 
         return super().join(job, plan, part, called_off) if part is None else join(job, plan, part)
