@@ -21,7 +21,6 @@ from topologies.model import Topology
 from workloads import kinds
 from workloads.arrivals import SETTLE
 from workloads.job import Compute, Failover, Meeting, Peer, Probe, StepJitter, Task, Training, WorkerJob
-from workloads.sync.forest import Forest
 
 SYNC_PORT = 10_000
 """A connection's port is this plus the index of the node that opens it: below Linux's ephemeral range (32768)."""
@@ -101,7 +100,7 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
             weights=str(files.weights(name)) if ranks.get(name) == 0 else None,
             probes=probing.get(name, ()),
             failover=Failover(0, str(files.generation(0, job.name)), spec.silence_s) if job.goes_on else None,
-            meeting=None if port is None else _meeting(forest, addresses, node, files, port),
+            meeting=None if port is None else _meeting(job, addresses, node, files, port),
             jitter=_jitter(job, node) if name in ranks else None,
         )
 
@@ -129,12 +128,12 @@ def _jitter(job: Job, node: int) -> StepJitter | None:
     return StepJitter(math.hypot(*sigmas_s), (job.network.spec.seed, node)) if sigmas_s else None
 
 
-def _meeting(forest: Forest, addresses: Addresses, node: int, files: Files, port: int) -> Meeting:
+def _meeting(job: Job, addresses: Addresses, node: int, files: Files, port: int) -> Meeting:
     """Where ranks meet by themselves. Hosts have one NIC each, or the scheme would have been refused."""
     return Meeting(
-        hosts=tuple(forest.nodes[worker] for worker in forest.workers),
+        hosts=tuple(job.plan.nodes[worker] for worker in job.plan.workers),
         local=addresses.of(node, 0),
-        first=addresses.of(forest.workers[0], 0),
+        first=addresses.of(job.plan.workers[0], 0),
         port=port,
         agent=str(files.agent),
     )

@@ -20,7 +20,7 @@ from testbed.files import foreign
 from testbed.files.foreign import UnfitError
 from testbed.lab.base import Lab
 from testbed.lab.programs import Exit
-from workloads.kinds.base import Kind
+from workloads.kinds.base import AnyKind
 
 POLL_S = 0.1
 GRACE_S = 5.0
@@ -176,7 +176,7 @@ def read(path: Path, most_bytes: int = MOST_BYTES) -> list[dict[str, Any]]:
         raise _not_samples(path, f"damaged, not JSON lines ({error})") from None
 
 
-def read_checked(path: Path, most_bytes: int, of: Kind | None = None) -> list[dict[str, Any]]:
+def read_checked(path: Path, most_bytes: int, of: AnyKind | None = None) -> list[dict[str, Any]]:
     """The same, each line with all that processes write of its kind, in trials of the kind ``of``.
 
     Raises:

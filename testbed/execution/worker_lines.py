@@ -9,7 +9,7 @@ from typing import Any
 from testbed.files.foreign import LARGEST_NUMBER, parse_json
 from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Shape, check, is_number
 from testbed.files.shape import Kind as Form
-from workloads.kinds.base import Kind
+from workloads.kinds.base import AnyKind
 
 _FINITE = Form(
     "finite number",
@@ -79,7 +79,7 @@ def said(line: bytes) -> dict[str, Any]:
     return found
 
 
-def check_said(line: Mapping[str, Any], of: Kind | None = None) -> None:
+def check_said(line: Mapping[str, Any], of: AnyKind | None = None) -> None:
     """Hold a line against what processes write of its kind; ``of`` is the kind of trial, whose samples may say more.
 
     Raises:

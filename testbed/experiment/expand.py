@@ -36,9 +36,8 @@ from workloads import kinds
 from workloads.buckets import Gradient, gradient
 from workloads.kinds.base import Asked
 from workloads.own.prepared import OwnError, Prepared, prepare
-from workloads.sync.chunks import cut
+from workloads.plan import Plan
 from workloads.sync.cost import Cost
-from workloads.sync.forest import Forest
 from workloads.sync.schemes import build as build_forest
 from workloads.sync.schemes import repairable
 
@@ -95,7 +94,7 @@ class Built:
 
     def __init__(self) -> None:
         self._topologies: dict[Hashable, Topology] = {}
-        self._forests: dict[Hashable, tuple[Forest, Cost]] = {}
+        self._forests: dict[Hashable, tuple[Plan, Cost]] = {}
 
     def topology(self, text: str, spec: Spec) -> Topology:
         """The network that ``text`` describes, with the links of ``spec``."""
@@ -106,7 +105,7 @@ class Built:
             self._topologies[key] = found
         return self._topologies[key]
 
-    def forest(self, text: str, topology_text: str, spec: Spec, gradient: Gradient) -> tuple[Forest, Cost]:
+    def forest(self, text: str, topology_text: str, spec: Spec, gradient: Gradient) -> tuple[Plan, Cost]:
         """What the scheme ``text`` does there, verified, and what that costs."""
         key = (text, _links_key(topology_text, spec), gradient.tensors)
         if key not in self._forests:
@@ -150,7 +149,7 @@ def job(arm: Arm, spec: Spec, sent: Gradient | None, folder: Path, built: Built)
     if len(plan.workers) == 1:
         raise SpecError(f"{arm.topology} has one worker, which has nobody to synchronise with", fix="give it two hosts")
     kinds.of(plan).refuse(plan, topology, _asked(spec))
-    cut(plan, sent.floats, sent.buckets, work.chunk_bytes)
+    kinds.of(plan).chunks(plan, sent, work.chunk_bytes)  # refused where some have nothing
     check_perturbations(arm, spec, topology, plan, folder)
     found = Job("", network, scheme_text, plan, least, sent, spec.workload)
     _check_timeout(found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +37,7 @@ def identity(trial: Trial) -> str:
     digest.update(repr((topology.nodes, topology.links, topology.panels)).encode())
     for job in trial.jobs:
         # A scheme of one's own as the spec names it: from elsewhere, its file has another path.
-        plan = replace(job.plan, scheme=arm.scheme or job.plan.scheme)
+        plan = job.plan.built_by(arm.scheme or job.plan.scheme)
         arrays = job.kind.encode(plan) | {"routes": job.cost.link_bytes}
         if job.kind.writes_samples and job.stragglers is not None:
             arrays |= vars(job.stragglers)

@@ -15,10 +15,10 @@ from testbed.trial.network import Network
 from workloads import kinds
 from workloads.buckets import Gradient
 from workloads.job import Compute, Task
-from workloads.kinds.base import Kind
+from workloads.kinds.base import AnyKind
 from workloads.own.prepared import Prepared
+from workloads.plan import Plan
 from workloads.sync.cost import Cost
-from workloads.sync.forest import Forest
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Job:
     name: str
     network: Network
     scheme_text: str
-    plan: Forest
+    plan: Plan
     cost: Cost
     gradient: Gradient
     workload: Workload
@@ -48,7 +48,7 @@ class Job:
     own: Prepared | None = field(default=None, compare=False, repr=False)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> AnyKind:
         """What moves in it."""
         return kinds.of(self.plan)
 

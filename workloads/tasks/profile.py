@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workloads.job import Replay, WorkerJob
-from workloads.kinds.base import Kind
+from workloads.kinds.base import AnyKind
 from workloads.replay import Checked, Player, Values
 from workloads.sync.engine import Engine
 from workloads.sync.session import Session
@@ -18,7 +18,7 @@ from workloads.tasks.base import Floats, Notes, Participant, Release
 TASK = Replay
 
 
-def take_part(job: WorkerJob, rank: int, kind: Kind) -> Replayer:
+def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Replayer:
     """A worker with the values of its rank."""
     return Replayer(job, rank, kind)
 
@@ -36,7 +36,7 @@ def served(job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
 class Replayer(Participant):
     """A worker that plays a profile back."""
 
-    def __init__(self, job: WorkerJob, rank: int, kind: Kind) -> None:
+    def __init__(self, job: WorkerJob, rank: int, kind: AnyKind) -> None:
         self._kind, self._sums = kind, Checked()
         self._values: Values = kind.values(job, rank)
 

@@ -12,7 +12,7 @@ import numpy as np
 from workloads import accelerated, failover, training
 from workloads.compute import Accelerator
 from workloads.job import Training, WorkerJob
-from workloads.kinds.base import Kind
+from workloads.kinds.base import AnyKind
 from workloads.sketch import Sketch
 from workloads.sync.session import Session
 from workloads.tasks.base import Floats, Notes, Participant, Release
@@ -20,7 +20,7 @@ from workloads.tasks.base import Floats, Notes, Participant, Release
 TASK = Training
 
 
-def take_part(job: WorkerJob, rank: int, kind: Kind) -> Trainer:  # noqa: ARG001 - a gradient is the same for all kinds
+def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Trainer:  # noqa: ARG001 - a gradient is the same for all kinds
     """A worker with a replica of the model."""
     return Trainer(job, rank)
 

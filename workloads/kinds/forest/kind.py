@@ -11,7 +11,7 @@ import numpy as np
 from testbed.base.errors import SpecError
 from topologies.model import Topology
 from workloads.job import LARGEST, Replay
-from workloads.kinds.base import Asked, Floats, Kind, Told
+from workloads.kinds.base import Asked, Floats, KindOfForests, Told
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, Releases, cost
 from workloads.sync.fixed_point import furthest, least_scale, sum_error
@@ -34,7 +34,7 @@ MOST_EDGES = 20_000
 first worker's gradient on. Most networks of up to 128 workers have fewer."""
 
 
-class ForestKind(Kind):
+class ForestKind(KindOfForests):
     """Trees along which our engine sums gradients; kinds that run trees in another way differ from this one."""
 
     name = "forest"
