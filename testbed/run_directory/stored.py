@@ -38,7 +38,7 @@ def source_of(path: Path, more: Sequence[str] = ()) -> Source:
     if lacking:
         raise OutputError(f"{path / MADE}: damaged, {lacking[0]!r} is missing", fix="restore it from a copy")
     text, fitted = spec_text(path), fitted_scale(meta)
-    return read(text, f"{path}/spec.yaml", Path(meta["folder"]), [*meta["overrides"], *more], fitted)
+    return read(text, f"{path}/spec.yaml", Path(meta["folder"]), [*meta["overrides"], *more], fitted, has_begun=True)
 
 
 def spec_text(run: Path) -> str:

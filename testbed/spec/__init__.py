@@ -64,8 +64,17 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Source:
     return read(read_text(path), path.name, path.parent, overrides)
 
 
-def read(text: str, name: str, folder: Path, overrides: Sequence[str] = (), fitted: float | None = None) -> Source:
-    """Check a spec's text; errors call it ``name``. ``fitted`` takes the place of the scale that it has.
+def read(
+    text: str,
+    name: str,
+    folder: Path,
+    overrides: Sequence[str] = (),
+    fitted: float | None = None,
+    *,
+    has_begun: bool = False,
+) -> Source:
+    """Check a spec's text; errors call it ``name``. ``fitted`` takes the place of the scale that it has, in a run that
+    ``has_begun``, see :func:`testbed.spec.grid.grid`.
 
     Raises:
         SpecError: it makes no sense; every mistake is listed.
@@ -74,7 +83,8 @@ def read(text: str, name: str, folder: Path, overrides: Sequence[str] = (), fitt
     settings = parse(text, name)
     overridden = apply(settings, overrides)
     wants_fit = _replace_scale(settings, fitted)
-    return Source(name, text, folder, tuple(overrides), grid(settings, name, overridden, folder), fitted, wants_fit)
+    found = grid(settings, name, overridden, folder, has_begun=has_begun)
+    return Source(name, text, folder, tuple(overrides), found, fitted, wants_fit)
 
 
 def _replace_scale(settings: dict[object, object], fitted: float | None) -> bool:

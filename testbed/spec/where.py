@@ -142,7 +142,7 @@ def condition(text: str, known: Collection[str], units: Mapping[str, str] | None
     if len(text) > LONGEST:
         raise SpecError(f"a condition of {len(text):,} characters", fix=f"write it in at most {LONGEST}")
     try:
-        in_base_units, quantities = _in_base_units(text.strip())
+        in_base_units, quantities = _in_base_units(" ".join(text.split("\n")).strip())
         tree = ast.parse(in_base_units, mode="eval").body
         names = {_name(node) for node in _checked(tree, text)}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
