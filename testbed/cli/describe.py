@@ -28,11 +28,16 @@ PricesFile = Annotated[
     typer.Option(metavar="FILE.yaml", help="Your own prices; default TopoOpt's Table 3.", show_default=False),
 ]
 Rate = Annotated[str, typer.Option(help="Rate of the hosts' links.")]
+LinksText = Annotated[
+    str | None,
+    typer.Option(metavar="YAML", help="Links that differ, as a spec has them: '{h0: {rate: 100 Mbit/s}}'."),
+]
 
 
 def topo(
     topology: TopologyText,
     rate: Rate = "1 Gbit/s",
+    links: LinksText = None,
     draw: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw it into a file.")] = None,
     prices: PricesFile = None,
     as_json: AsJson = False,
@@ -43,7 +48,7 @@ def topo(
     """
     from testbed.api.topology import topology as build
 
-    network = build(topology, rate)
+    network = build(topology, rate, _links(links))
     cost, found = network.cost(prices), network.facts
     if draw:
         network.draw().save(draw)
@@ -58,6 +63,21 @@ def topo(
     print(network)
     print()
     print(_cost(cost))
+
+
+def _links(text: str | None) -> dict[str, Any] | None:
+    """
+    Raises:
+        SpecError: the text is not YAML.
+        UsageError: it has no keys.
+    """
+    from testbed.base.errors import UsageError
+    from testbed.spec.yaml import parse_value
+
+    found = parse_value(text, "--links") if text else None
+    if found is None or isinstance(found, dict):
+        return found
+    raise UsageError(f"--links {text}: not keys and values", fix="write it as '{h0: {rate: 100 Mbit/s}}'")
 
 
 def _cost(cost: dict[str, Any]) -> str:
@@ -77,6 +97,7 @@ def forest(
     model: Annotated[str | None, typer.Option(help="Whose gradient is synchronised; default lenet5.")] = None,
     size: Annotated[int | None, typer.Option("--bytes", min=4, help="Or a gradient of this many bytes.")] = None,
     rate: Rate = "1 Gbit/s",
+    links: LinksText = None,
     mtu: Annotated[int, typer.Option(min=576, max=9000)] = 1500,
     draw: TreesFile = None,
     klass: Annotated[int | None, typer.Option("--class", help="The class to draw; default all, if few.")] = None,
@@ -94,7 +115,7 @@ def forest(
         raise UsageError("--model and --bytes exclude each other", fix="give one of them")
     if klass is not None and draw is None:
         raise UsageError("--class says what to draw, and --draw is missing", fix="add --draw FILE.svg")
-    made = proposed(scheme, build(topology, rate), model, size, mtu)
+    made = proposed(scheme, build(topology, rate, _links(links)), model, size, mtu)
     found = made.facts
     if draw and found["verified"]:
         made.picture(klass).save(draw)

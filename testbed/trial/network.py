@@ -86,4 +86,5 @@ def link_settings(spec: Spec, congestion_control: str | None = None) -> LinkSett
         reorder=links.reorder,
         seed=spec.seed,
         congestion_control=congestion_control,
+        mark_at_bytes=links.ecn.mark_at_bytes if links.ecn else None,
     )

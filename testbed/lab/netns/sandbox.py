@@ -346,9 +346,12 @@ class Sandbox:
             os.close(namespace)
 
     @request
-    def require(self, what: str | None) -> None:
-        """Raises MissingToolError if the kernel cannot shape links, or not give them ``what``, an impairment's text."""
+    def require(self, what: str | None, marks: bool) -> None:
+        """Raises MissingToolError if the kernel cannot shape links, or not give them ``what``, an impairment's text, or
+        not mark packets."""
         capabilities.require_qdisc("htb", "a link's rate")
+        if marks:
+            capabilities.require_qdisc("red", "a queue that marks packets by ECN")
         if what is not None:
             capabilities.require_way(f"a link with {what}")
 
