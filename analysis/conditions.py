@@ -76,7 +76,8 @@ def check(base: Side, new: Side, arms: Pairs, allowed: Collection[str]) -> list[
 
 
 def differences(base: Side, new: Side, arms: Pairs) -> Iterator[Difference]:
-    """Every condition that both sides know, or that is :data:`OPTIONAL`, and that is not the same; of arms, where the same label is compared."""
+    """Every condition that both sides know, or that is :data:`OPTIONAL`, and that is not the same; of arms, where the
+    same label is compared."""
     both = base.conditions.keys() & new.conditions.keys()
     for name in sorted(both | set(filter(OPTIONAL.fullmatch, base.conditions.keys() ^ new.conditions.keys()))):
         before, after = base.conditions.get(name), new.conditions.get(name)

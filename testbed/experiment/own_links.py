@@ -71,7 +71,8 @@ def _decided(topology: Topology, targets: Mapping[str, Target], asked: Mapping[s
 
 
 def _disagreement(topology: Topology, directed: int, names: tuple[str, str], rank: Rank) -> SpecError:
-    ends = f"{topology.nodes[topology.tail(directed)].name}-{topology.nodes[topology.head(directed)].name}"
+    link = topology.links[directed // 2]
+    ends = f"{topology.nodes[link.a].name}-{topology.nodes[link.b].name}"
     return SpecError(
         f"links.{names[0]} and links.{names[1]} do not agree on the link {ends} of {topology.expression}",
         fix="remove one of them" if rank is Rank.LINK else f"say it of the link itself: {ends}: {{...}}",
