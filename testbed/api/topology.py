@@ -93,22 +93,22 @@ class Topology:
         return html.paragraph(self.model.expression, strong=True) + shown(self)
 
 
-def topology(expression: str, rate: str = "1 Gbit/s", links: Mapping[str, Any] | None = None) -> Topology:
+def topology(expression: str, rate: str = "1 Gbit/s", links: Mapping[str, Any] | str | None = None) -> Topology:
     """Build a network such as ``bcube(n=3,k=2)``, or one of your own: ``./mine.py:my_net(racks=2)``.
 
     Args:
         rate: of the hosts' links.
-        links: what else a spec's ``links`` would say of rates and delays: ``{"h0": {"rate": "100 Mbit/s"}}``.
+        links: what else a spec's ``links`` would say of rates and delays: ``{"h0": {"rate": "100 Mbit/s"}}``, or the
+            same as YAML.
 
     Raises:
         SpecError: the expression, the rate, or a link makes no sense.
     """
     if not links:
         return Topology(build(expression, rate_bps=rate_bps(rate)))
-    from testbed.experiment.own_links import with_own  # here, for it loads the schema
-    from testbed.spec.explain import links_of
+    from testbed.experiment.own_links import read, with_own  # here, for it loads the schema
 
-    asked = links_of({"rate": rate, **links}, "--links")
+    asked = read(links, rate)
     return Topology(with_own(build(expression, rate_bps=asked.rate_bps, delay_s=asked.delay_s), asked))
 
 

@@ -48,7 +48,7 @@ def topo(
     """
     from testbed.api.topology import topology as build
 
-    network = build(topology, rate, _links(links))
+    network = build(topology, rate, links)
     cost, found = network.cost(prices), network.facts
     if draw:
         network.draw().save(draw)
@@ -63,21 +63,6 @@ def topo(
     print(network)
     print()
     print(_cost(cost))
-
-
-def _links(text: str | None) -> dict[str, Any] | None:
-    """
-    Raises:
-        SpecError: the text is not YAML.
-        UsageError: it has no keys.
-    """
-    from testbed.base.errors import UsageError
-    from testbed.spec.yaml import parse_value
-
-    found = parse_value(text, "--links") if text else None
-    if found is None or isinstance(found, dict):
-        return found
-    raise UsageError(f"--links {text}: not keys and values", fix="write it as '{h0: {rate: 100 Mbit/s}}'")
 
 
 def _cost(cost: dict[str, Any]) -> str:
@@ -115,7 +100,7 @@ def forest(
         raise UsageError("--model and --bytes exclude each other", fix="give one of them")
     if klass is not None and draw is None:
         raise UsageError("--class says what to draw, and --draw is missing", fix="add --draw FILE.svg")
-    made = proposed(scheme, build(topology, rate, _links(links)), model, size, mtu)
+    made = proposed(scheme, build(topology, rate, links), model, size, mtu)
     found = made.facts
     if draw and found["verified"]:
         made.picture(klass).save(draw)

@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from pydantic import ValidationError
+
 from testbed.base.errors import SpecError
 from testbed.base.units import rate_text, time_text
 from testbed.perturb.targets import Rank, Target, named
+from testbed.spec.explain import explain, together
 from testbed.spec.links import Links, OwnLinks
+from testbed.spec.yaml import parse_value
 from topologies.model import Topology
 
+_NAME = "--links"
 _V = TypeVar("_V", int, float)
 
 
@@ -33,6 +38,21 @@ def with_own(topology: Topology, links: Links, scale: float = 1.0) -> Topology:
         for i, link in enumerate(topology.links)
     ]
     return replace(topology, links=tuple(changed)) if targets else topology
+
+
+def read(links: Mapping[str, object] | str, rate: str) -> Links:
+    """A spec's ``links`` that stand elsewhere than in a spec, as a mapping or as YAML; all others have ``rate``.
+
+    Raises:
+        SpecError: they make no sense; every mistake is listed.
+    """
+    written = parse_value(links, _NAME) if isinstance(links, str) else dict(links)
+    if not isinstance(written, dict):
+        raise SpecError(f"{_NAME} {links}: not keys and values", fix="write it as '{h0: {rate: 100 Mbit/s}}'")
+    try:
+        return Links.model_validate({"rate": rate, **written})
+    except ValidationError as error:
+        raise together(explain(error, _NAME, at=("links",))) from None
 
 
 def own_text(own: Mapping[str, OwnLinks], scale: float = 1.0) -> str:

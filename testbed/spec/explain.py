@@ -12,7 +12,6 @@ from testbed.base.groups import Group, tag
 from testbed.base.listing import shortened
 from testbed.base.nearest import nearest
 from testbed.perturb.registry import PERTURBATIONS
-from testbed.spec.links import Links
 from testbed.spec.model import Spec
 from testbed.spec.repeats import REPEATS
 from testbed.spec.workload.kinds import KINDS
@@ -59,18 +58,6 @@ def explain(error: ValidationError, name: str, overridden: Sequence[Path] = (), 
         path += ("kind",) if item["type"] == _WRONG_KIND else ()
         found.append(SpecError(f"{place(path, name, overridden)}: {problem}", fix=fix))
     return found
-
-
-def links_of(written: Mapping[str, object], name: str) -> Links:
-    """A spec's ``links`` that stand elsewhere than in a spec.
-
-    Raises:
-        SpecError: they make no sense; every mistake is listed.
-    """
-    try:
-        return Links.model_validate(written)
-    except ValidationError as error:
-        raise together(explain(error, name, at=("links",))) from None
 
 
 def place(path: Path, name: str, overridden: Sequence[Path] = ()) -> str:

@@ -71,14 +71,27 @@ def write(values: dict[str, str]) -> None:
         except PermissionError:
             if name != CONGESTION_CONTROL:
                 raise
-            allowed = read(ALLOWED_CONGESTION_CONTROL)
-            also = f'sysctl -w net.ipv4.tcp_allowed_congestion_control="{allowed} {value}"'
-            raise PrivilegeError(
-                f"the kernel does not let workers have the congestion control {value!r}, but these: {allowed}",
-                fix=f"take one of these, or as root: {also}",
-            ) from None
+            raise _kept_from_us(value) from None
         finally:
             os.close(fd)
+
+
+def require_control(name: str) -> None:
+    """
+    Raises:
+        PrivilegeError: the kernel keeps this congestion control from us.
+    """
+    if name not in read(ALLOWED_CONGESTION_CONTROL).split():
+        raise _kept_from_us(name)
+
+
+def _kept_from_us(control: str) -> PrivilegeError:
+    allowed = read(ALLOWED_CONGESTION_CONTROL)
+    also = f'sysctl -w net.ipv4.tcp_allowed_congestion_control="{allowed} {control}"'
+    return PrivilegeError(
+        f"the kernel does not let workers have the congestion control {control!r}, but these: {allowed}",
+        fix=f"take one of these, or as root: {also}",
+    )
 
 
 def read(name: str) -> str:
