@@ -76,7 +76,7 @@ def predict(trial: Trial) -> dict[str, Any]:
             "links": len(topology.links),
             "processes": len(trial.processes),
             "rate_bps": lab_rate_bps(trial.spec),
-            "own_links": own_text(trial.spec.links.own, trial.spec.workload.scale),
+            **({"own_links": own_text(own, trial.spec.workload.scale)} if (own := trial.spec.links.own) else {}),
         },
     }
 
@@ -111,7 +111,7 @@ def _rates(found: Mapping[str, Any]) -> str:
         whole = rate_text(rates[0] * scale)
         chosen = ", fitted to this machine" if found["fitted_scale"] else ""
         text += f" (scale {scale:g}{chosen}: {whole}, and gradients as much larger, take the same time)"
-    own = list(dict.fromkeys(trial["builds"]["own_links"] for trial in found["trials"]))
+    own = list(dict.fromkeys(trial["builds"].get("own_links", "") for trial in found["trials"]))
     others = f" but {own[0]}" if own[0] else ""
     return f"links at {text}{others}{' and other values' if len(own) > 1 else ''}"
 
