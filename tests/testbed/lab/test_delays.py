@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
@@ -270,24 +269,3 @@ def test_bad_requests_are_refused(lab: NetnsLab) -> None:
     topology = build("star(hosts=2)", rate_bps=RATE_BPS, delay_s=11)
     with pytest.raises(SpecError, match=r"^link h0 - s0: a delay of 11000 ms; a link can have 0 to 10 s"):
         lab.require(topology, LinkSettings())
-
-
-def test_marking_needs_a_queue_that_marks(lab: NetnsLab) -> None:
-    """A kernel without it says so before anything is built; with it, what was asked for is read back."""
-    topology, settings = build("star(hosts=2)", rate_bps=RATE_BPS), LinkSettings(mark_at_bytes=100_000)
-    if has_red():
-        lab.require(topology, settings)
-        lab.up(topology, settings, permutations(topology.hosts, 2))
-        lab.verify()
-        assert {one["mark_at_bytes"] for one in lab.describe()["shapes"]} == {100_000}
-        assert lab.describe()["sysctls"]["ipv4/tcp_ecn"] == {"1": 3}
-        return
-    with pytest.raises(MissingToolError, match="marks packets by ECN needs the kernel module sch_red") as caught:
-        lab.require(topology, settings)
-    assert caught.value.fix == "modprobe sch_red as root, or a kernel built with CONFIG_NET_SCH_RED"
-
-
-def has_red() -> bool:
-    tried = ["unshare", "--user", "--map-root-user", "--net", "tc", "qdisc", "add", "dev", "lo", "root", "red"]
-    given = ["limit", "100000", "min", "20000", "max", "40000", "avpkt", "1000", "burst", "30", "bandwidth", "10Mbit"]
-    return subprocess.run([*tried, *given], capture_output=True, check=False).returncode == 0
