@@ -109,8 +109,9 @@ def sections() -> Iterator[Section]:
 
 
 def _inner(section: Section) -> list[Section]:
-    fields = section.group.model_fields
-    return [
+    fields, others = section.group.model_fields, section.group.others
+    named = [Section(f"{section.place}.TARGET", section.kind, others)] if others else []
+    return named + [
         Section(f"{section.place}.{fields[name].alias or name}".strip("."), section.kind, group)
         for name, hint in _hints(section.group).items()
         for group in _groups(hint)
