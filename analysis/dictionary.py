@@ -206,6 +206,9 @@ RECORD: Mapping[str, Field] = {
     "links_settings.congestion_control": Field(
         NAME, NO_UNIT, "congestion control that the spec asks for; null for the machine's own"
     ),
+    "links_settings.ecn.mark_at_bytes": Field(COUNT, "B", "length of a queue from which on it marks packets"),
+    "links_settings.*.rate_bps": Field(NUMBER, "bit/s", "rate of the links of that name; null for that of all"),
+    "links_settings.*.delay_s": Field(NUMBER, "s", "delay of the links of that name; null for that of all"),
     **_below("events[].", _EVENT),
     **_below("failover.", _FAILOVER),
     **_below("waited.", _WAITED),
@@ -303,5 +306,8 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 
 def _any(path: str, key: str) -> str:
-    """``*`` where any key may stand."""
+    """``*`` where any key may stand that has no definition of its own."""
+    own = f"{path}.{key}"
+    if any(known == own or known.startswith((f"{own}.", f"{own}[")) for known in RECORD):
+        return key
     return "*" if any(known.startswith(f"{path}.*") for known in RECORD) else key
