@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BeforeValidator, Field
 
+from analysis import queues
 from docs.generate import (
     PAGES,
     benchmarks,
@@ -79,6 +80,7 @@ def test_every_exit_code_has_a_meaning() -> None:
 
 def test_every_column_has_a_meaning_and_no_other() -> None:
     assert set(run_directory.MEANINGS) == set(COLUMNS)
+    assert tuple(run_directory.QUEUES) == queues.COLUMNS
 
 
 def test_every_benchmark_says_what_it_measures() -> None:

@@ -46,7 +46,7 @@ _NETEM_LIMIT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class Form:
     """Where answers of one form have their numbers; ``counts_packets`` if the limit is one of packets."""
 
     counts: int
@@ -63,6 +63,15 @@ class _Asked:
     links: tuple[int, ...]
 
 
+def form_of(answer: bytes | bytearray, end: int) -> Form:
+    """Where an answer about a queue, which begins with its header and ends at ``end``, has its numbers."""
+    outer = places(answer, HEADER.size + shaping.TCMSG.size, end)
+    inner = places(answer, *outer[shaping.TCA_STATS2])
+    is_netem = answer[slice(*outer[shaping.TCA_KIND])].startswith(b"netem")
+    limit = outer[shaping.TCA_OPTIONS][0] + (_NETEM_LIMIT if is_netem else 0)
+    return Form(inner[shaping.TCA_STATS_QUEUE][0], limit, is_netem)
+
+
 def period_s(cost_s: float) -> float:
     """The time between readings that take so long of a CPU."""
     return min(MOST_S, max(LEAST_S, PERIODS * cost_s))
@@ -75,7 +84,7 @@ class Sampler:
     def __init__(self, network: BuiltNetwork) -> None:
         self._sockets: list[RouteSocket] = []
         self._asked: list[_Asked] = []
-        self._forms: dict[tuple[int, bytes], _Form] = {}
+        self._forms: dict[tuple[int, bytes], Form] = {}
         self._drops: dict[int, int] = {}
         self._windows = Windows()
         self._buffer = bytearray(LARGEST_ANSWER_BYTES)
@@ -129,7 +138,7 @@ class Sampler:
         lengths = asked.netlink.ask_packed(asked.packed, len(asked.links), buffer)
         for link, length in zip(asked.links, lengths, strict=True):
             key = length, bytes(buffer[begins : begins + 12])  # the kind, bfifo or netem, as an attribute
-            form = self._forms.get(key) or self._learn(key)
+            form = self._forms.get(key) or self._forms.setdefault(key, form_of(buffer, length))
             packets, waiting, drops = _COUNTS.unpack_from(buffer, form.counts)
             before = known.setdefault(link, drops)
             if not waiting and drops == before:
@@ -139,15 +148,6 @@ class Sampler:
             lost = drops - before if drops >= before else drops
             (limit,) = _LIMIT.unpack_from(buffer, form.limit)
             yield link, waiting, (packets if form.counts_packets else waiting) >= FULL * limit, lost
-
-    def _learn(self, key: tuple[int, bytes]) -> _Form:
-        end, _ = key
-        outer = places(self._buffer, HEADER.size + shaping.TCMSG.size, end)
-        inner = places(self._buffer, outer[shaping.TCA_STATS2][0], outer[shaping.TCA_STATS2][1])
-        is_netem = self._buffer[slice(*outer[shaping.TCA_KIND])].startswith(b"netem")
-        limit = outer[shaping.TCA_OPTIONS][0] + (_NETEM_LIMIT if is_netem else 0)
-        form = self._forms[key] = _Form(inner[shaping.TCA_STATS_QUEUE][0], limit, is_netem)
-        return form
 
     def _fail(self, error: Exception) -> None:
         self._problem = str(error)

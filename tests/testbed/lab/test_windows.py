@@ -1,13 +1,19 @@
-"""Readings of queues in windows: whatever was read, there are few windows, and nothing that counts is lost."""
+"""Readings of queues in windows: whatever was read, there are few windows, and nothing that counts is lost. And how
+readings are decoded."""
 
 from __future__ import annotations
+
+import struct
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.lab.base import Impairment
 from testbed.lab.measurements import Waited
-from testbed.lab.netns import queues
+from testbed.lab.netns import netem, queues, shaping
+from testbed.lab.netns.netem import Netem
+from testbed.lab.netns.netlink import HEADER, attribute, text
 from testbed.lab.netns.windows import Found, Windows
 
 MOST_WINDOWS, MOST_ROWS = 8, 24
@@ -71,3 +77,28 @@ def test_readings_take_little_of_a_core(cost_s: float) -> None:
     period_s = queues.period_s(cost_s)
     assert queues.LEAST_S <= period_s <= queues.MOST_S
     assert cost_s <= 0.0101 * period_s or period_s == queues.MOST_S
+
+
+def answer(kind: str, options: bytes) -> bytes:
+    """About a queue in which 3 packets of 4,500 bytes wait, and which dropped 7 (tc_fill_qdisc in net/sched)."""
+    stats = attribute(shaping.TCA_STATS_BASIC, bytes(16))
+    stats += attribute(shaping.TCA_STATS_QUEUE, shaping.STATS_QUEUE.pack(3, 4500, 7, 0, 0))
+    body = text(shaping.TCA_KIND, kind) + attribute(shaping.TCA_OPTIONS, options)
+    body = shaping.TCMSG.pack(0, 5, 0, 0, 0) + body + attribute(shaping.TCA_STATS2, stats)
+    return HEADER.pack(HEADER.size + len(body), shaping.RTM_NEWQDISC, 0, 0, 0) + body
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "is_packets"),
+    [
+        ("bfifo", struct.pack("=I", 9000), False),
+        ("netem", netem.pack(Netem.of(Impairment(0.01, 0.001, 0.01, 0.1), 1), 9000), True),
+    ],
+)
+def test_counts_and_limit_are_found_in_an_answer(kind: str, options: bytes, is_packets: bool) -> None:
+    """Netem, which this kernel need not have, counts packets."""
+    message = answer(kind, options)
+    form = queues.form_of(message, len(message))
+    assert struct.unpack_from("=III", message, form.counts) == (3, 4500, 7)
+    assert struct.unpack_from("=I", message, form.limit) == (9000,)
+    assert form.counts_packets is is_packets
