@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +52,8 @@ class Question:
         name: of its files.
         asked: its heading.
         frame: the data, a row for each mark.
-        seen: what the numbers say.
+        seen: what the numbers say, in sentences.
+        told: what sentences would say again and again with other numbers: a small table, each row by column.
         defined: what they mean, and what was left out.
     """
 
@@ -62,6 +64,7 @@ class Question:
     seen: tuple[str, ...]
     defined: str
     legend: tuple[Key, ...] = ()
+    told: tuple[Mapping[str, str], ...] = ()
 
     def json(self) -> str:
         """Table and figures, so that it may stand inside a script element."""
