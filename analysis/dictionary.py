@@ -209,6 +209,9 @@ RECORD: Mapping[str, Field] = {
     "links_settings.ecn.mark_at_bytes": Field(COUNT, "B", "length of a queue from which on it marks packets"),
     "links_settings.*.rate_bps": Field(NUMBER, "bit/s", "rate of the links of that name; null for that of all"),
     "links_settings.*.delay_s": Field(NUMBER, "s", "delay of the links of that name; null for that of all"),
+    "queues.readings": Field(COUNT, "readings", "how often the queues were read"),
+    "queues.cost_s": Field(NUMBER, "s", "how long all readings took"),
+    "queues.problem": Field(TEXT, NO_UNIT, "why the readings ended early"),
     **_below("events[].", _EVENT),
     **_below("failover.", _FAILOVER),
     **_below("waited.", _WAITED),
@@ -267,6 +270,16 @@ RESULTS: Mapping[str, Field] = {
     "gst_p95_verdict": Field(NAME, NO_UNIT, "verdict of the 95th percentile of GST"),
 }
 """Of ``results.csv``."""
+QUEUES: Mapping[str, Field] = {
+    "link": Field(COUNT, NO_UNIT, "number of the directed link, as in the trial's JSON"),
+    "start_s": Field(NUMBER, "s", "start of the window, from the trial's first start on"),
+    "window_s": Field(NUMBER, "s", "length of the window"),
+    "most_bytes": Field(COUNT, "B", "the most that a reading found at the link's egress, frames with their headers"),
+    "mean_bytes": Field(NUMBER, "B", "mean of the readings in the window"),
+    "full_share": Field(NUMBER, SHARE, "readings in which 90 % of the queue's limit or more was in use"),
+    "drops": Field(COUNT, "packets", "packets for which the queue had no room"),
+}
+"""Of ``queues/*.parquet``."""
 FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
     "results.csv": (
         "A row for each trial. After these columns come the fields that a sweep varies, by their names.",
@@ -275,6 +288,12 @@ FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
     "samples/*.parquet": (
         "A row for each worker and iteration. An added kind of trial may have more columns.",
         SAMPLES,
+    ),
+    "queues/*.parquet": (
+        "A row for each directed link and window of time in which something waited or was dropped. Queues are read every "
+        "20 ms, or less often where that would take more than about 1 % of a core. A trial has at most 2,000 windows, and "
+        "no file if its lab cannot read queues. Packets that netem delays wait in the same queue.",
+        QUEUES,
     ),
     "trials/*.json": ("One trial. What does not name an attempt is of the last one.", RECORD),
 }

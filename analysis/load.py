@@ -175,6 +175,7 @@ def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
             warmup=warmup,
             kind=kind,
             earlier=tuple(map(_attempt, raw.get("attempts") or ())),
+            stored=(run_dir, path.stem),
         )
     except KeyError as error:
         raise _damaged(path, f"damaged, {error.args[0]!r} is missing") from None

@@ -199,6 +199,8 @@ class Trial:
     """What moved in it."""
     earlier: tuple[Attempt, ...] = ()
     """The attempts before the one that all else here is of."""
+    stored: tuple[Path, str] | None = None
+    """The run directory that it was read from, and its files' name there."""
 
     @cached_property
     def setting(self) -> Setting:
@@ -225,6 +227,17 @@ class Trial:
         from analysis import metrics
 
         return None if self.samples is None else metrics.staleness(self.samples, self.warmup)
+
+    @cached_property
+    def queues(self) -> pd.DataFrame | None:
+        """What waited at egresses, with the columns of :mod:`analysis.queues`; None where that is not known.
+
+        Raises:
+            OutputError: the table is damaged.
+        """
+        from analysis import queues
+
+        return None if self.stored is None else queues.read(*self.stored)
 
     @property
     def means(self) -> str:

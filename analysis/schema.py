@@ -115,6 +115,7 @@ RECORD: Shape = {
     "sums": _ACCURACY,
     "fidelity": {"verdict": NAME, "checks": [_CHECK]},
     "links": [_LINK],
+    "queues": {"readings": COUNT, "cost_s": NOT_NEGATIVE, "problem": TEXT},
     "events": [_EVENT],
     "failover": {"recoveries": [_RECOVERY]},
     "attempts": [_ATTEMPT],

@@ -31,7 +31,7 @@ import pyarrow as pa
 import yaml
 from fuzzing import Change, Subject, Take, arguments, report
 
-from analysis import compare, compare_output, measured, samples
+from analysis import compare, compare_output, measured, queues, samples
 from analysis.load import load
 from analysis.report import FORMATS
 from analysis.report import text as report_text
@@ -156,6 +156,12 @@ def _samples() -> pd.DataFrame:
     )
 
 
+def _queues() -> pd.DataFrame:
+    link, window = (part.ravel() for part in np.meshgrid(range(2 * HOSTS), range(20)))
+    waited = {"most_bytes": 1000 * link, "mean_bytes": 500.0 * link, "full_share": 0.5, "drops": 1}
+    return pd.DataFrame({"link": link, "start_s": 0.02 * window, "window_s": 0.02, **waited})
+
+
 def _lines() -> bytes:
     done = {"wire_bytes": 9, "sent": {"1": {"payload_bytes": 5, "wire_bytes": 9}}, "max_rss_bytes": 9, "cpu_s": 0.1}
     done |= {"late_s": 0.0, "stalled_s": 0.0, "halted_s": 0.0, "sent_segments": 1, "resent_segments": 0}
@@ -173,7 +179,7 @@ def _lines() -> bytes:
 
 def honest_run(folder: Path) -> None:
     """Write a small run, as ``testbed run`` would."""
-    for name in ("trials", "samples"):
+    for name in ("trials", "samples", "queues"):
         (folder / name).mkdir()
     (folder / "spec.yaml").write_text(SPEC)
     (folder / "resolved.json").write_text(json.dumps(_resolved()))
@@ -183,6 +189,7 @@ def honest_run(folder: Path) -> None:
             record = _record(arm, repeat)
             (folder / "trials" / f"{record['id']}.json").write_text(json.dumps(record))
             _samples().to_parquet(folder / "samples" / f"{record['id']}.parquet", index=False)
+            _queues().to_parquet(folder / "queues" / f"{record['id']}.parquet", index=False)
 
 
 # Changes.
@@ -506,6 +513,7 @@ def reader(
 def readers(run: Path) -> list[Subject]:
     """Every reader, with honest files from ``run``."""
     trial, parquet = "trials/ring-b16-r2.json", "samples/ring-b16-r2.parquet"
+    waited = "queues/ring-b16-r1.parquet"  # of the trial in the middle, which a report reads
     for form in FORMATS:  # what it imports takes seconds, which each reader's process then need not
         report_text([run], form)
     weights = io.BytesIO()
@@ -513,7 +521,7 @@ def readers(run: Path) -> list[Subject]:
     measured.write_baseline(measured.read(run, iterations=True), run / "base.json")
 
     def recorded(called: str, name: str, read: Callable[[Path], object], share: float = 1.0) -> Subject:
-        change = mutate_parquet if name == parquet else mutate_json
+        change = mutate_parquet if name.endswith(".parquet") else mutate_json
         return replace(reader(run, called, name, [(run / name).read_bytes()], change, read), share=share)
 
     table = _unfit(lambda path: samples.read(path, path.parent))
@@ -527,6 +535,7 @@ def readers(run: Path) -> list[Subject]:
         reader(run, "spec.yaml", "spec.yaml", [SPEC.encode()], mutate_spec, _source),
         reader(run, "samples, lines", "h0.jsonl", [_lines()], mutate_lines, _said),
         recorded("samples, Parquet", parquet, table),
+        recorded("queues, Parquet", waited, lambda path: queues.read(path.parent.parent, path.stem)),
         recorded("baseline", "base.json", measured.read),
         reader(run, "topologies", "topology", TOPOLOGIES, mutate_expression, _topology),
         reader(run, "schemes", "scheme", SCHEMES, mutate_expression, _scheme),
@@ -540,6 +549,7 @@ def readers(run: Path) -> list[Subject]:
         recorded("report: resolved", "resolved.json", _reported, 0.01),
         recorded("report: env", "env.json", _reported, 0.01),
         recorded("report: Parquet", parquet, _reported, 0.01),
+        recorded("report: queues", waited, _reported, 0.01),
     ]
 
 

@@ -22,6 +22,7 @@ runs/mine-20261121-120000/
   env.json         kernel, CPU, sysctls, congestion control, shapers as the kernel says them back, packages, git, seed
   trials/          a JSON file for each trial: metrics, links, fidelity, accuracy, earlier attempts
   samples/         a Parquet file for each trial: a row for each worker and iteration
+  queues/          a Parquet file for each trial: a row for each link and window of time in which bytes waited
   logs/            a log for each worker
   .lock            held by the run that writes here; only its owner can read it
 ```

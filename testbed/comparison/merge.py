@@ -165,9 +165,10 @@ def _copy(part: Path, out: Path, trial: str) -> None:
     Raises:
         OutputError: one is a link, or no regular file; or ``out`` cannot be written.
     """
-    names = [f"trials/{trial}.json", f"samples/{trial}.parquet", *_logs(part, trial)]
+    names = [f"trials/{trial}.json", f"samples/{trial}.parquet", f"queues/{trial}.parquet", *_logs(part, trial)]
     for name in names:
-        if not os.path.lexists(part / name):  # a trial that failed, or a command, has no samples
+        # A trial that failed, or a command, has no samples, and some labs see no queues.
+        if not os.path.lexists(part / name):
             continue
         with named_errors(out):
             (out / name).parent.mkdir(parents=True, exist_ok=True)

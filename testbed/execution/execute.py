@@ -23,12 +23,12 @@ from testbed.evidence.bounds import bounds as bounds_of
 from testbed.evidence.calibration import Calibrated
 from testbed.evidence.referee import Referee
 from testbed.evidence.spot_checks import Readings
-from testbed.execution import correctness, job_files, link_load, observing, programs, results, supervise
+from testbed.execution import correctness, job_files, link_load, observing, programs, queues, results, supervise
 from testbed.execution.files import Files, working_files
 from testbed.execution.so_far import SoFar
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
-from testbed.lab.measurements import Counters
+from testbed.lab.measurements import Counters, Queues
 from testbed.machine.monitor import CpuLog
 from testbed.machine.room import blame_full_disk, check_room, most_said_bytes, needed_bytes
 from testbed.perturb.circuits import History, moved_cost
@@ -53,7 +53,8 @@ class Observed:
     """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back with
     how many workers trained on which device, what the idle network did before, how the kernel's settings differed from
     what was asked for after, and what was read of them meanwhile, what was done to it on purpose, the bytes that each
-    of its background flows sent, who died in each job (by the job's name), and the circuits that it met."""
+    of its background flows sent, who died in each job (by the job's name), the circuits that it met, and what waited at
+    egresses (None where the lab cannot tell)."""
 
     lines: dict[str, Lines]
     counters: list[Counters]
@@ -66,6 +67,7 @@ class Observed:
     background: list[int]
     courses: Mapping[str, Course]
     circuits: History
+    queues: Queues | None
 
     def of(self, kind: str, job: Job | None = None) -> Lines:
         """The lines of one kind, each with its process's ``name``; of a job's processes, or of all."""
@@ -80,11 +82,13 @@ class Observed:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished trial: its record (the trial's JSON), its samples, and the lab as read back."""
+    """A finished trial: its record (the trial's JSON), its samples, the lab as read back, and what waited at its
+    egresses."""
 
     record: dict[str, Any]
     samples: pd.DataFrame | None
     lab: dict[str, Any]
+    queues: pd.DataFrame | None = None
 
 
 def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_control: str, tick: Tick) -> Outcome:
@@ -98,7 +102,7 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
     check_unchanged(trial)
     started, began_s = datetime.now(UTC), time.monotonic()
     record = blank(trial) | {"started": started.isoformat(timespec="seconds")}
-    samples, described = None, {}
+    samples, described, waited = None, {}, None
     check_room(run_dir, needed_bytes(trial))
     with working_files(run_dir, trial) as files:
         lab.share(files.work, [trial.network.folder] if trial.spec.workload.program else [])
@@ -112,11 +116,13 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
                     if trial.job.work.is_trained:
                         correctness.check_loss(told.samples)
                     record |= summary(trial, trial.job, seen, told)
+                    waited = queues.table(seen.queues, float(samples["start_s"].min()), float(samples["end_s"].max()))
                     _check(trial.job, seen, told, referee, files, record)
             else:
                 ran = programs.observe(trial, lab, files, congestion_control)
                 described = ran.observed.lab
                 record |= programs.summary(trial, ran)
+                waited = queues.table(ran.observed.queues, *programs.window(ran))
             record["status"] = "done"
         except DiskFullError:
             raise
@@ -126,7 +132,7 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
             record |= {"error": str(error), "events": list(error.events), "by_perturb": error.by_perturb}
     check_unchanged(trial)
     record["duration_s"] = round(time.monotonic() - began_s, 3)
-    return Outcome(record, samples, described)
+    return Outcome(record, samples, described, waited)
 
 
 @contextmanager
@@ -197,6 +203,7 @@ def blank(trial: Trial) -> dict[str, Any]:
         "probes": [],
         "round_trips": [],
         "links": [],
+        "queues": None,
         "events": [],
         "failover": None,
         "waited": None,
@@ -251,6 +258,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
             for job in trial.jobs
         },
         circuits=around.history,
+        queues=around.queues,
     )
     seen.lab |= {"devices": Counter(line["device"] for line in seen.of("hello") if line["device"])}
     lab.down()
@@ -309,6 +317,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         | {"gst_uncertainty_s": seen.lab.get("clock_uncertainty_s")},
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": found.links,
+        "queues": queues.record(seen.queues),
         "events": events,
         "probes": found.rates,
         "round_trips": found.round_trips,

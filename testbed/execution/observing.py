@@ -18,7 +18,7 @@ from testbed.evidence.spot_checks import Readings, SpotChecks
 from testbed.execution import results
 from testbed.execution.files import Files
 from testbed.lab.base import Lab
-from testbed.lab.measurements import Counters
+from testbed.lab.measurements import Counters, Queues
 from testbed.machine.monitor import CpuLog
 from testbed.machine.room import most_said_bytes
 from testbed.perturb.circuits import History
@@ -34,7 +34,7 @@ ANOTHER = ", or take a scheme that goes on when a node dies, such as rina"
 class Observation:
     """The kernel's counts, the CPUs' log, the lab as read back, how the kernel's settings differed from what was asked
     for after, and what was read of them meanwhile, what was done on purpose, the bytes that each background flow sent,
-    and the circuits that were met."""
+    the circuits that were met, and what waited at egresses (None where the lab cannot tell)."""
 
     counters: list[Counters]
     cpu: CpuLog
@@ -44,6 +44,7 @@ class Observation:
     events: list[Record]
     sent: list[int]
     history: History
+    queues: Queues | None = None
 
 
 def observe(
@@ -63,7 +64,7 @@ def observe(
         TrialError: as ``work`` does, with what was done to the trial; or a helper or a controller failed.
     """
     topology, feed = trial.topology, Feed(samples, max(map(most_said_bytes, trial.jobs)))
-    before = lab.counters()
+    before, watched = lab.counters(), lab.watch_queues()
     with (
         Patching(lab, topology) as patching,
         Conductor(trial.schedule(), lab, files.logs, patching) as conductor,
@@ -79,8 +80,11 @@ def observe(
             instead = "" if trial.goes_on or not all(job.kind.writes_samples for job in trial.jobs) else ANOTHER
             told = conductor.blamed(error, begun_s=feed.begun_s, goes_on=trial.goes_on, instead=instead)
             raise told from error
+    queues = lab.queues() if watched else None
     sent = conductor.finish()
     events = sorted([*conductor.records, *patching.records], key=lambda one: one.begun_s or math.inf)
     counted, differs = results.since(before, lab.counters()), calibration.differs(lab)
     described, readings = lab.describe(), checks.readings
-    return found, Observation(counted, monitor.log, described, differs, readings, events, sent, patching.history)
+    return found, Observation(
+        counted, monitor.log, described, differs, readings, events, sent, patching.history, queues
+    )

@@ -19,7 +19,7 @@ from testbed.control.feed import Feed
 from testbed.evidence import calibration
 from testbed.evidence.calibration import Calibrated
 from testbed.evidence.spot_checks import Readings
-from testbed.execution import job_files, link_load, observing, results, supervise
+from testbed.execution import job_files, link_load, observing, queues, results, supervise
 from testbed.execution.files import Files
 from testbed.execution.observing import Observation
 from testbed.execution.search import search_path
@@ -199,9 +199,14 @@ def _stuck(lab: Lab, running: Sequence[str], log: Path, timeout_s: float) -> Tri
     )
 
 
+def window(ran: Ran) -> tuple[float, float]:
+    """From the first start of a rank to the last end."""
+    return min(one.started_s for one in ran.exits), max(one.ended_s for one in ran.exits)
+
+
 def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
     """Metrics, links and fidelity of a command whose ranks all ended well. JCT: first start to last end."""
-    start_s, end_s = min(one.started_s for one in ran.exits), max(one.ended_s for one in ran.exits)
+    start_s, end_s = window(ran)
     others = link_load.background_bytes(trial, ran.observed.sent)
     events = timeline(ran.observed.events, start_s)
     seen = fidelity.Seen(
@@ -225,6 +230,7 @@ def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
     return {
         "metrics": {"jct_s": end_s - start_s},
         "links": seen.links,
+        "queues": queues.record(ran.observed.queues),
         "events": events,
         "probes": seen.rates,
         "round_trips": seen.round_trips,

@@ -252,6 +252,8 @@ class Experiment:
         self._lab_is_spent = record["status"] == "failed"
         if outcome.samples is not None:
             self.directory.save_samples(trial.id, outcome.samples)
+        if outcome.queues is not None:
+            self.directory.save_queues(trial.id, outcome.queues)
         surroundings["lab"][trial.id] = outcome.lab
         self.directory.save_environment(surroundings)
         self.directory.save_record(record)

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from testbed.base.errors import SpecError
-from testbed.lab.measurements import Burst, Calibration, Counters, Reading, Way
+from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Way
 from testbed.lab.programs import Command, Completed, Exit, Launch, Program, Running
 from topologies.model import Topology
 
@@ -276,6 +276,17 @@ class Lab(Protocol):
 
     def counters(self) -> list[Counters]:
         """Bytes, packets and drops per directed link; of those that the lab does not make, none."""
+
+    def watch_queues(self) -> bool:
+        """From now on, read again and again how many bytes wait at each egress, so seldom that it takes about 1 % of a
+        core; False where this place cannot, or links are not shaped."""
+
+    def queues(self) -> Queues:
+        """End that; what was read.
+
+        Raises:
+            LabError: queues are not watched, or the lab has ended.
+        """
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         """Run one command on a node and wait for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,38 @@ class Reading:
     links: int
     cost_s: float
     differs: tuple[str, ...]
+
+
+class Waited(NamedTuple):
+    """What waited at the egress of one directed link in a window of time, where anything did or was dropped.
+
+    Attributes:
+        start_s: when it begins (``time.monotonic``).
+        window_s: how long it is, until the next one begins.
+        most_bytes: the most that a reading has found.
+        mean_bytes: the mean of its readings.
+        full_share: share of its readings in which 90 % of the queue's limit or more was in use.
+        drops: packets that found no room, since the reading before the window.
+    """
+
+    directed_link: int
+    start_s: float
+    window_s: float
+    most_bytes: int
+    mean_bytes: float
+    full_share: float
+    drops: int
+
+
+@dataclass(frozen=True)
+class Queues:
+    """What :meth:`testbed.lab.base.Lab.queues` has seen: windows by time, how many readings they are of, what these
+    took of a CPU (s), and why they ended early, if they did."""
+
+    windows: tuple[Waited, ...]
+    readings: int
+    cost_s: float
+    problem: str | None = None
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ class RunDirectory:
         """
         with named_errors(self.path):
             remove(WORK, self._folder)
-            for name in (".", "trials", "samples"):
+            for name in (".", "trials", "samples", "queues"):
                 with suppress(FileNotFoundError), opened_folder(name, self._folder) as folder:
                     for unfinished in names_in(folder):
                         if fnmatchcase(unfinished, TEMPORARY):
@@ -164,6 +164,14 @@ class RunDirectory:
         path = self.samples(trial_id)
         with named_errors(path), opened_folder("samples", self._folder) as folder:
             save_samples(path, samples, folder)
+
+    def save_queues(self, trial_id: str, queues: pd.DataFrame) -> None:
+        path = self.path / "queues" / f"{trial_id}.parquet"
+        with named_errors(path):
+            with suppress(FileExistsError):  # a run of an earlier version has no such folder
+                os.mkdir("queues", dir_fd=self._folder)
+            with opened_folder("queues", self._folder) as folder:
+                write_bytes(path, queues.to_parquet(index=False), folder=folder)
 
     def samples(self, trial_id: str) -> Path:
         return self.path / "samples" / f"{trial_id}.parquet"

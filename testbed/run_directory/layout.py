@@ -15,7 +15,7 @@ LOCK = ".lock"
 ours, so that a run that was killed before it had made one whole can be started anew."""
 MADE = "resolved.json"
 """Written last when a directory is made."""
-FOLDERS = ("trials", "samples", "logs")
+FOLDERS = ("trials", "samples", "queues", "logs")
 WORK = "work"
 """What is only needed while a trial runs."""
 PARTS = (LOCK, *FOLDERS, "spec.yaml", temporaries("spec.yaml"), temporaries(MADE))

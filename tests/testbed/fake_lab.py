@@ -19,7 +19,7 @@ from typing import Any
 
 from testbed.base.errors import LabError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
-from testbed.lab.measurements import Burst, Calibration, Counters, Reading, Way
+from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Way
 from testbed.lab.netns.processes import is_stopped
 from testbed.lab.programs import Completed, Exit, Launch, Program, check_launches, check_target
 from testbed.machine.monitor import Monitor
@@ -190,6 +190,13 @@ class FakeLab:
 
     def counters(self) -> list[Counters]:
         return [Counters(directed, 0, 0, 0) for directed in range(2 * len(self._up().links))]
+
+    def watch_queues(self) -> bool:
+        self._note("watch_queues", None)
+        return False
+
+    def queues(self) -> Queues:
+        raise LabError("queues are not watched")
 
     def execute(self, node: int, command: Sequence[str], timeout_s: float) -> Completed:
         self._note("execute", (node, list(command)))

@@ -12,7 +12,7 @@ from typing import Protocol
 from analysis.recorded import Run
 from analysis.report.cells import Study, study
 from analysis.report.question import Question
-from analysis.report.questions import completion, learning, links, staleness, sync, timeline, waiting, workers
+from analysis.report.questions import completion, learning, links, queues, staleness, sync, timeline, waiting, workers
 from testbed.base.errors import UsageError
 from testbed.base.plugins import with_plugged
 
@@ -39,6 +39,7 @@ BUILT_IN: Mapping[str, Asks] = {
     "staleness": staleness.distribution,
     "events": timeline.iterations,
     "gantt": timeline.gantt,
+    "queues": queues.waiting,
     "links": links.bytes_per_link,
 }
 """In the order of the page."""

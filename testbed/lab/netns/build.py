@@ -53,7 +53,7 @@ class BuiltNetwork:
         Raises:
             LabError: the kernel refused something; it is named.
         """
-        _allow_files(len(self.blueprint.nodes) + SPARE_FILES)
+        allow_files(len(self.blueprint.nodes) + SPARE_FILES)
         try:
             self._make_namespaces()
             self._link()
@@ -224,8 +224,12 @@ def _unshare_network(made: int, needed: int) -> None:
         ) from error
 
 
-def _allow_files(needed: int) -> None:
-    """Raise the soft limit of open files as far as needed."""
+def allow_files(needed: int) -> None:
+    """Raise the soft limit of open files as far as needed.
+
+    Raises:
+        LabError: the hard limit is lower.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= needed:
         return

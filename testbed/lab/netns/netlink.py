@@ -41,6 +41,8 @@ BATCH_BYTES = 32 * 1024
 ANSWERS_IN_FLIGHT = 32
 """Answers the kernel may queue for us: each costs about 4.5 KB of the 208 KB a socket may hold unprivileged."""
 RECEIVE_BYTES = 256 * 1024
+LARGEST_ANSWER_BYTES = 32 * 1024
+"""One message of the kernel's is never larger (NLMSG_GOODSIZE and what dumps take)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,19 @@ def attributes(buffer: bytes, start: int) -> dict[int, bytes]:
     return found
 
 
+def places(buffer: bytes | bytearray, start: int, end: int) -> dict[int, tuple[int, int]]:
+    """Where the attributes between ``start`` and ``end`` have their payload, by type: from where to where. Slower than
+    :func:`attributes`, which copies."""
+    found = {}
+    while start + 4 <= end:
+        length, kind = ATTRIBUTE.unpack_from(buffer, start)
+        if length < 4:
+            break
+        found[kind & NLA_TYPE_MASK] = start + 4, start + length
+        start += (length + 3) & ~3
+    return found
+
+
 class RouteSocket:
     """A route-netlink socket of the network namespace that the calling thread is in when it is made."""
 
@@ -103,6 +118,10 @@ class RouteSocket:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it; as ``with`` does."""
         self._socket.close()
 
     def filter(self) -> None:
@@ -156,7 +175,7 @@ class RouteSocket:
         received: list[bytes] = []
         for start in range(0, len(requests), ANSWERS_IN_FLIGHT):
             some = requests[start : start + ANSWERS_IN_FLIGHT]
-            self._socket.send(b"".join(_one(request, i, 0) for i, request in enumerate(some)))
+            self._socket.send(packed(some))
             wanted = len(answers) + len(some)
             while len(answers) < wanted:
                 received.append(self._socket.recv(RECEIVE_BYTES))
@@ -165,6 +184,23 @@ class RouteSocket:
                         raise error
                     answers.append(body)
         return answers, received
+
+    def ask_packed(self, requests: bytes, count: int, buffer: bytearray) -> Iterator[int]:
+        """Send ``count`` requests as :func:`packed` has packed them, at most ``ANSWERS_IN_FLIGHT``, with one answer
+        each. Every answer, with its header, comes to the start of ``buffer`` in turn; its length is yielded. The kernel
+        has answered when it has taken the requests, so nothing is waited for.
+
+        Raises:
+            NetlinkError: there is no such thing as was asked about.
+            OSError: an answer is missing.
+        """
+        self._socket.send(requests)
+        for _ in range(count):
+            length = self._socket.recv_into(buffer, 0, socket.MSG_DONTWAIT)
+            _, kind, flags, _, _ = HEADER.unpack_from(buffer)
+            if kind == NLMSG_ERROR and (error := _error(flags, bytes(buffer[16:length]), "read again")):
+                raise error
+            yield length
 
     def dump(self, request: Request) -> list[bytes]:
         """Bodies of everything the kernel lists for ``request``.
@@ -202,6 +238,11 @@ class RouteSocket:
                 if kind == NLMSG_ERROR and (error := _error(flags, body, purpose)):
                     raise error
                 bodies.append(body)
+
+
+def packed(requests: Sequence[Request]) -> bytes:
+    """Requests that the kernel answers, as they are sent."""
+    return b"".join(_one(request, i, 0) for i, request in enumerate(requests))
 
 
 def _one(request: Request, sequence: int, extra_flags: int) -> bytes:

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from testbed.base.errors import LabError, TestbedError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
-from testbed.lab.measurements import Counters, Reading
+from testbed.lab.measurements import Counters, Queues, Reading
 from testbed.lab.netns import calls, capabilities, patch, processes, readback, sysctls
 from testbed.lab.netns.adjust import adjust
 from testbed.lab.netns.blueprint import Blueprint, StaticRoute
@@ -30,6 +30,7 @@ from testbed.lab.netns.impairing import ByLine, ByNetem, Way
 from testbed.lab.netns.listening import Said
 from testbed.lab.netns.netlink import NetlinkError
 from testbed.lab.netns.processes import Place, Processes, by_stream, run_program
+from testbed.lab.netns.queues import Sampler
 from testbed.lab.netns.zygote import worker_body
 from testbed.lab.programs import Exit, Launch, need_torch
 from testbed.lab.requests import Requests, request
@@ -46,6 +47,7 @@ class Sandbox:
         self._network: BuiltNetwork | None = None
         self._patch: patch.Patch | None = None
         self._way: Way | None = None
+        self._sampler: Sampler | None = None
         self._lent: dict[int, int] = {}
         self._processes = Processes()
         self._work: Path | None = None
@@ -68,7 +70,7 @@ class Sandbox:
             poll = select.poll()  # unlike select(), for any descriptor
             for fd in (channel, wake, *callers):
                 poll.register(fd, select.POLLIN)
-            ready = [fd for fd, _ in poll.poll()]
+            ready = [fd for fd, _ in poll.poll(self._sample())]
             if wake in ready:
                 self._wake.recv(4096)
                 self._processes.reap()
@@ -81,6 +83,11 @@ class Sandbox:
                     for fd in files:
                         os.close(fd)
                 self._channel.send(answer)
+
+    def _sample(self) -> float | None:
+        """Read queues if it is time; how many ms there are until then."""
+        left_s = None if self._sampler is None else self._sampler.sample()
+        return None if left_s is None else 1e3 * left_s
 
     def _answer(self, name: str, named: Mapping[str, Any], files: Sequence[int]) -> Any:
         """The result, or the error, of one request."""
@@ -209,6 +216,7 @@ class Sandbox:
     def down(self) -> None:
         """End all processes and let go of the network."""
         self._processes.kill_all()
+        self._end_sampling()
         enclosures, self._enclosures, self._hosts = list(self._enclosures.values()), {}, {}
         for enclosure in enclosures:
             enclosure.close()
@@ -318,6 +326,27 @@ class Sandbox:
     def counters(self) -> list[Counters]:
         """Per directed link."""
         return readback.counters(self._up(), self._impairing())
+
+    @request
+    def watch_queues(self) -> bool:
+        """Begin to read what waits at every egress, again and again between requests; False if nothing is shaped."""
+        network = self._up()
+        self._end_sampling()
+        if network.blueprint.settings.shaped:
+            self._sampler = Sampler(network)
+        return self._sampler is not None
+
+    @request
+    def queues(self) -> Queues:
+        """End that; what was read."""
+        found = self._end_sampling()
+        if found is None:
+            raise LabError("queues are not watched", fix="call watch_queues() first")
+        return found
+
+    def _end_sampling(self) -> Queues | None:
+        sampler, self._sampler = self._sampler, None
+        return None if sampler is None else sampler.close()
 
     @request
     def memory_bytes(self) -> int:

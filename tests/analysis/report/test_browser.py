@@ -10,6 +10,7 @@ from pathlib import Path
 from shutil import copytree
 from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 
 from analysis import report
@@ -39,8 +40,13 @@ def browser(profile: Path) -> Iterator[Chromium]:
 
 @pytest.fixture(scope="module")
 def address(quickstart: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Of the made-up run's report."""
-    return report.write(copytree(quickstart, tmp_path_factory.mktemp("run") / "quickstart")).as_uri()
+    """Of the made-up run's report, with queues of one trial."""
+    run = copytree(quickstart, tmp_path_factory.mktemp("run") / "quickstart")
+    (run / "queues").mkdir()
+    waited = {"most_bytes": 10**6, "mean_bytes": 10.0**6, "full_share": 0.0, "drops": 0}
+    table = pd.DataFrame({"link": [0, 1, 0], "start_s": [0.0, 0.0, 2.0], "window_s": 2.0, **waited})
+    table.to_parquet(run / "queues" / "bml-b16.parquet", index=False)
+    return report.write(run).as_uri()
 
 
 @pytest.fixture
@@ -69,7 +75,7 @@ def test_figures_are_drawn_when_they_come_into_sight(page: Chromium) -> None:
     until(lambda: page.run(f"{DRAWN} > 0"))
     assert page.run(DRAWN) < page.run(PLOTS)
     see_everything(page)
-    assert page.run(DRAWN) == page.run(PLOTS) == 17
+    assert page.run(DRAWN) == page.run(PLOTS) == 18
     assert page.run("document.querySelectorAll('.plot .point, .plot .js-line, .plot .box').length") > 300
     assert page.run("document.querySelectorAll('.drawings svg[role=img]').length") == 3
 

@@ -162,7 +162,7 @@ def test_the_run_directory_holds_what_it_should_and_no_more(finished) -> None:
         *(
             f"{folder}/{trial}.{end}"
             for trial in ("ps-star3-b2", "ring-star3-b2")
-            for folder, end in (("trials", "json"), ("samples", "parquet"))
+            for folder, end in (("trials", "json"), ("samples", "parquet"), ("queues", "parquet"))
         ),
         *(f"logs/{trial}/h{i}.log" for trial in ("ps-star3-b2", "ring-star3-b2") for i in range(3)),
     }

@@ -112,6 +112,15 @@ def test_what_is_built_is_read_back(lab: Lab) -> None:
     assert [one.directed_link for one in lab.counters()] == list(range(6))
 
 
+def test_it_watches_queues_or_says_that_it_cannot(lab: Lab) -> None:
+    """It is no error that a lab cannot, and what was watched is told once."""
+    up(lab)
+    if lab.watch_queues():
+        assert lab.queues().problem is None
+    with pytest.raises(LabError, match="queues are not watched"):
+        lab.queues()
+
+
 def test_it_goes_down_and_up_again_as_something_else(lab: Lab) -> None:
     up(lab)
     lab.down()

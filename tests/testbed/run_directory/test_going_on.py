@@ -10,12 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from testbed.base.errors import SpecError
 from testbed.comparison.merge import merged
 from testbed.experiment.expand import trials
 from testbed.experiment.run import Experiment
+from testbed.run_directory.directory import RunDirectory
 from testbed.spec import read
 from tests.patience import until
 
@@ -36,6 +38,15 @@ def test_ctrl_c_and_going_on(made_up: Made, tmp_path: Path) -> None:
     assert first.ids + second.ids == [trial.id for trial in trials(source())]
     assert {path: path.read_bytes() for path in kept} == kept
     assert len(done.records) == 2 * CELLS
+
+
+def test_a_run_of_a_version_without_queues_goes_on(tmp_path: Path) -> None:
+    RunDirectory.create(tmp_path / "run", source()).close()
+    (tmp_path / "run" / "queues").rmdir()
+    directory = RunDirectory.reopen(tmp_path / "run")
+    directory.save_queues("one", pd.DataFrame({"link": [1]}))
+    directory.close()
+    assert pd.read_parquet(tmp_path / "run" / "queues" / "one.parquet")["link"].tolist() == [1]
 
 
 COMMAND = """\

@@ -1,0 +1,56 @@
+"""A trial's table of what waited at the egresses of its links, as it was recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from analysis import parquet
+from testbed.base.errors import OutputError
+from testbed.files.foreign import UnfitError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("link", "start_s", "window_s", "most_bytes", "mean_bytes", "full_share", "drops")
+"""What a table must have."""
+MOST_BYTES = 2**24
+"""Of a table, however small its file: queues that are full all the time have one number. A trial's largest table, as
+``testbed/lab/netns/windows.py`` bounds it, has half of that."""
+_LARGEST = 1e12
+"""Far beyond what can wait, and how long a trial can take."""
+
+
+def read(run_dir: Path, trial: str) -> pd.DataFrame | None:
+    """The table of one trial of a run directory, by time and link; None where there is none.
+
+    Raises:
+        OutputError: it is damaged, or larger than a table may be.
+    """
+    path = run_dir / "queues" / f"{trial}.parquet"
+    try:
+        found = parquet.numbers(path, run_dir, COLUMNS, MOST_BYTES)
+        _check_values(found)
+    except FileNotFoundError:
+        return None
+    except (OSError, UnfitError) as error:
+        why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+        fix = f"rm -f {quote(str(path))}; the report does without it"
+        raise OutputError(f"{path}: {why}", fix=fix) from None
+    return found.sort_values(["start_s", "link"], ignore_index=True)
+
+
+def _check_values(table: pd.DataFrame) -> None:
+    """
+    Raises:
+        UnfitError: values cannot be those of a trial; names the column.
+    """
+    for name in COLUMNS:
+        values = table[name]
+        if not ((values >= 0) & (values < _LARGEST)).all():  # also false for NaN
+            raise UnfitError(f"damaged, {name} has something else than numbers from 0 on")
+    if table["link"].dtype.kind not in "iu":
+        raise UnfitError("damaged, link has something else than whole numbers")
+    if not (table["window_s"] > 0).all() or not (table["full_share"] <= 1).all():
+        raise UnfitError("damaged, a window has no length, or a share is above 1")

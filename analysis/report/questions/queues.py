@@ -1,0 +1,225 @@
+"""Where did bytes wait?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.recorded import LinkCount, Trial
+from analysis.report import plot, words
+from analysis.report.cells import MeasuredCell, Study
+from analysis.report.question import Panel, Question, column, rounded
+
+MOST_PANELS = 3
+MOST_LINKS = 16
+MOST_COLUMNS = 80
+"""Of a heat map: a cell of it is 20 bytes of the page."""
+MOST_TOLD = 3
+"""Links of a trial that the table names."""
+MOST_LINES = 60
+"""Iterations whose ends are marked."""
+SCALE = [[0.0, "#e9edf2"], [0.15, "#f0d9a0"], [0.5, "#f0a020"], [1.0, "#d62839"]]
+"""Grey, amber, red, as in drawings of networks."""
+DEFINED = (
+    "Bytes that waited at the egress of a directed link, read from the kernel again and again while the trial "
+    "trained. The colour of a heat map is the most that was found in that time, as the time that these bytes take "
+    "at the link's rate without perturbations. Where it is blank, the queue was empty. Grey lines are ends of "
+    "iterations. The mean is over the whole trial. A queue is full from 90 % of its limit on. Of each arm at each "
+    "setting, the trial in the middle by JCT is considered; shown are those whose GST is furthest from its lower "
+    "bound. Of their links, those with the longest mean queue are shown."
+)
+
+
+@dataclass(frozen=True)
+class _Link:
+    """What waited at a directed link in the whole trial."""
+
+    count: LinkCount
+    most_bytes: float
+    mean_bytes: float
+    full_s: float
+    drops: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.count.source} to {self.count.target}"
+
+    def ms(self, waiting_bytes: float) -> float:
+        """How long so many bytes take at its rate."""
+        return 8e3 * waiting_bytes / self.count.rate_bps
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A trial in which something waited: its links, those of most bytes for longest first, and what the file has."""
+
+    cell: MeasuredCell
+    trial: Trial
+    links: list[_Link]
+    table: pd.DataFrame
+
+
+def waiting(study: Study) -> Question | None:
+    """A heat map of links by time for each of a few trials."""
+    cells = sorted(study.cells, key=_from_bound, reverse=True)
+    shown = []
+    for one in _seen(cells):
+        shown.append(one)
+        if len(shown) == MOST_PANELS:
+            break
+    if not shown:
+        return None
+    tables, panels, start = [], [], 0
+    highest = max(link.ms(link.most_bytes) for one in shown for link in one.links[:MOST_LINKS])
+    for i, one in enumerate(shown):
+        table = _grid(one)
+        known: dict[str, Any] = {"arm": one.cell.label, **one.cell.point, "repeat": one.trial.repeat + 1}
+        tables.append(table.assign(**known)[[*known, *table]])
+        panels.append(Panel(f"queues-{i}", _caption(one), _figure(one, [start, start + len(table)], highest)))
+        start += len(table)
+    return Question(
+        "queues",
+        "Where did bytes wait?",
+        pd.concat(tables, ignore_index=True),
+        tuple(panels),
+        (_sentence(shown),),
+        DEFINED,
+        told=tuple(_row(one, link) for one in shown for link in one.links[:MOST_TOLD]),
+    )
+
+
+def _from_bound(cell: MeasuredCell) -> float:
+    return cell.middle("gst_ratio") or 0.0
+
+
+def _seen(cells: list[MeasuredCell]) -> Iterator[_Shown]:
+    for cell in cells:
+        trial = cell.typical
+        table = None if trial is None else trial.queues
+        if trial is None or table is None:
+            continue
+        known = {link.link: link for link in trial.links if link.rate_bps >= 1}
+        table = table[table["link"].isin(list(known))]
+        if table.empty:
+            continue
+        end_s = _end_s(trial, table)
+        links = [_link(known[int(str(link))], rows, end_s) for link, rows in table.groupby("link")]
+        links.sort(key=lambda link: (-link.ms(link.mean_bytes), link.count.link))
+        yield _Shown(cell, trial, links, table)
+
+
+def _end_s(trial: Trial, table: pd.DataFrame) -> float:
+    return max(trial.metrics.jct_s or 0.0, float((table["start_s"] + table["window_s"]).max()))
+
+
+def _link(count: LinkCount, rows: pd.DataFrame, end_s: float) -> _Link:
+    return _Link(
+        count,
+        float(rows["most_bytes"].max()),
+        float((rows["mean_bytes"] * rows["window_s"]).sum()) / end_s,
+        float((rows["full_share"] * rows["window_s"]).sum()),
+        int(rows["drops"].sum()),
+    )
+
+
+def _grid(one: _Shown) -> pd.DataFrame:
+    """The most of each link in each of a few columns of time. Zeros are left out, but not those of the first link: that
+    all columns are there makes them equally wide."""
+    links = one.links[:MOST_LINKS]
+    place = {link.count.link: i for i, link in enumerate(links)}
+    table = one.table[one.table["link"].isin(list(place))]
+    end_s = _end_s(one.trial, one.table)
+    columns = math.ceil(min(MOST_COLUMNS, max(1.0, end_s / float(table["window_s"].median()))))
+    width_s = end_s / columns
+    first = np.floor(table["start_s"] / width_s).clip(0, columns - 1).to_numpy(int)
+    last = (np.ceil((table["start_s"] + table["window_s"]) / width_s) - 1).clip(first, columns - 1).to_numpy(int)
+    rows, waiting_bytes = table["link"].map(place).to_numpy(int), table["most_bytes"].to_numpy(float)
+    most = np.zeros((len(links), columns))
+    for further in range(int((last - first).max()) + 1):
+        reaches = first + further <= last
+        np.maximum.at(most, (rows[reaches], first[reaches] + further), waiting_bytes[reaches])
+    shown = most > 0
+    shown[0] = True
+    at, of = np.nonzero(shown)
+    return pd.DataFrame(
+        {
+            "link": [links[i].name for i in at],
+            "time_s": (of + 0.5) * width_s,
+            "most_bytes": most[at, of].astype(np.int64),
+            "most_ms": [links[i].ms(count) for i, count in zip(at, most[at, of], strict=True)],
+        }
+    )
+
+
+def _figure(one: _Shown, rows: list[int], highest: float) -> plot.Figure:
+    names = [plot.text(link.name) for link in one.links[:MOST_LINKS]]
+    trace = {
+        "type": "heatmap",
+        "rows": rows,
+        "x": column("time_s"),
+        "y": column("link"),
+        "z": column("most_ms"),
+        "text": column("most_bytes"),
+        "zmin": 0,
+        "zmax": rounded(highest),
+        "colorscale": SCALE,
+        "colorbar": {"title": {"text": "ms"}, "thickness": 10, "outlinewidth": 0},
+        "hoverongaps": False,
+        "hovertemplate": "%{y}, at %{x:.2f} s<br>at most %{text} B, %{z:.3g} ms at its rate<extra></extra>",
+    }
+    layout: dict[str, Any] = {
+        "xaxis": {"title": {"text": "time since the trial's start (s)"}, "showgrid": False},
+        "yaxis": {
+            "type": "category",
+            "categoryorder": "array",
+            "categoryarray": names,
+            "autorange": "reversed",
+            "showgrid": False,
+        },
+        "shapes": [_end_of_iteration(end_s) for end_s in _ends_s(one.trial)],
+    }
+    return plot.finished([trace], layout, 90 + 20 * max(4, len(names)))
+
+
+def _ends_s(trial: Trial) -> list[float]:
+    """When the last worker ended each iteration; nothing where there are too many, or nobody says."""
+    if trial.samples is None:
+        return []
+    ends = trial.samples.groupby("iteration")["end_s"].max() - trial.samples["start_s"].min()
+    return ends.tolist() if len(ends) <= MOST_LINES else []
+
+
+def _end_of_iteration(end_s: float) -> dict[str, Any]:
+    line = {"color": "#a7aeb8", "width": 1}
+    x = rounded(end_s)
+    return {"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": line, "opacity": 0.6}
+
+
+def _caption(one: _Shown) -> str:
+    left = len(one.links) - MOST_LINKS
+    return words.name(one.trial) + (f", {MOST_LINKS} of {len(one.links)} links at which bytes waited" * (left > 0))
+
+
+def _sentence(shown: list[_Shown]) -> str:
+    one, link = max(((one, one.links[0]) for one in shown), key=lambda both: both[1].ms(both[1].mean_bytes))
+    return (
+        f"In {words.name(one.trial)}, most waited at {link.name}: {words.amount(link.mean_bytes)} on average and "
+        f"{words.amount(link.most_bytes)} at most, which take {words.seconds(link.ms(link.mean_bytes) / 1e3)} and "
+        f"{words.seconds(link.ms(link.most_bytes) / 1e3)} at the link's rate."
+    )
+
+
+def _row(one: _Shown, link: _Link) -> dict[str, str]:
+    return {
+        "Trial": words.name(one.trial),
+        "Link": link.name,
+        "Most": f"{words.amount(link.most_bytes)}, {words.seconds(link.ms(link.most_bytes) / 1e3)}",
+        "Mean": f"{words.amount(link.mean_bytes)}, {words.seconds(link.ms(link.mean_bytes) / 1e3)}",
+        "Full for": words.seconds(link.full_s) if link.full_s else "never",
+        "Drops": f"{link.drops:,}",
+    }

@@ -1,0 +1,119 @@
+"""What waited at egresses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis import report
+from analysis.load import load
+from analysis.recorded import Run
+from analysis.report.beside import beside
+from analysis.report.questions import answered, queues
+
+from ..helpers import answer
+
+RATE_BPS = 200_000_000
+
+
+def table(worst: int, jct_s: float = 10.0, windows: int = 100) -> pd.DataFrame:
+    """A megabyte waits at one link all the time, and 25 kB at another half of the time."""
+    start_s = [jct_s * i / windows for i in range(windows)]
+    steady = pd.DataFrame({"link": worst, "start_s": start_s, "most_bytes": 10**6, "full_share": 0.5, "drops": 1})
+    brief = pd.DataFrame({"link": 5, "start_s": start_s[::2], "most_bytes": 25_000, "full_share": 0.0, "drops": 0})
+    found = pd.concat([steady, brief]).sort_values(["start_s", "link"], ignore_index=True)
+    return found.assign(window_s=jct_s / windows, mean_bytes=found["most_bytes"] / 2)
+
+
+@pytest.fixture
+def watched(run_dir: Path) -> Path:
+    """The made-up run, of which three trials have tables."""
+    (run_dir / "queues").mkdir()
+    for worst, name in enumerate(("ps-b16", "bml-b16", "ring-b16")):
+        table(worst).to_parquet(run_dir / "queues" / f"{name}.parquet", index=False)
+    return run_dir
+
+
+def test_runs_without_tables_are_not_asked(run: Run) -> None:
+    assert "queues" not in [question.name for question in answered(run)]
+
+
+def test_trials_furthest_from_their_bounds_are_drawn(watched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = load(watched)
+    by_ratio = sorted((t for t in run.trials if t.queues is not None), key=lambda t: -(t.metrics.gst_ratio or 0))
+    assert len(answer(run, "queues").panels) == 3
+    monkeypatch.setattr(queues, "MOST_PANELS", 1)
+    (panel,) = answer(run, "queues").panels
+    assert panel.caption == f"{by_ratio[0].label} at batch 16"
+
+
+def test_a_heat_map_has_the_most_of_each_link_in_each_column(watched: Path) -> None:
+    question = answer(load(watched), "queues")
+    frame = question.frame[question.frame["arm"] == "PS on fat-tree"]
+    steady, brief = frame[frame["link"] == "h0 to s0"], frame[frame["link"] == "s0 to h2"]
+    assert len(steady) == len(steady["time_s"].unique()) == queues.MOST_COLUMNS
+    assert steady["time_s"].diff().dropna().max() == pytest.approx(steady["time_s"].diff().dropna().min())
+    seen = steady[steady["time_s"] < 9.9]
+    assert set(seen["most_bytes"]) == {10**6}
+    assert set(seen["most_ms"]) == {8e3 * 10**6 / RATE_BPS}
+    assert set(brief["most_bytes"]) == {25_000}
+    (trace,) = next(panel for panel in question.panels if "PS" in panel.caption).figure["data"]
+    rows = question.frame.iloc[slice(*trace["rows"])]
+    assert set(rows["arm"]) == {"PS on fat-tree"}
+    assert trace["zmax"] == 40
+
+
+def test_a_link_that_was_briefly_full_keeps_its_most_and_columns_without_it_are_blank(watched: Path) -> None:
+    brief = pd.DataFrame(
+        {"link": [0, 2], "start_s": [0.0, 5.0], "window_s": 0.01, "most_bytes": [10**6, 7], "mean_bytes": [10**6, 7]}
+    )
+    for path in (watched / "queues").iterdir():
+        brief.assign(full_share=0.0, drops=0).to_parquet(path, index=False)
+    question = answer(load(watched), "queues")
+    frame = question.frame[question.frame["arm"] == "PS on fat-tree"]
+    assert len(frame[frame["link"] == "h0 to s0"]) == queues.MOST_COLUMNS
+    assert frame[frame["most_bytes"] > 0]["most_bytes"].tolist() == [10**6, 7]
+
+
+def test_the_worst_links_are_told_by_name(watched: Path) -> None:
+    question = answer(load(watched), "queues")
+    rows = [row for row in question.told if row["Trial"].startswith("PS")]
+    assert [row["Link"] for row in rows] == ["h0 to s0", "s0 to h2"]
+    assert rows[0]["Most"] == "977\u00a0KiB, 40.0\u00a0ms"
+    assert rows[0]["Full for"] == "5.00\u00a0s"
+    assert (rows[0]["Drops"], rows[1]["Drops"], rows[1]["Full for"]) == ("100", "0", "never")
+    assert "at most, which take" in question.seen[0]
+
+
+def test_ends_of_iterations_are_marked_where_there_are_few(watched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = load(watched)
+    assert {len(panel.figure["layout"]["shapes"]) for panel in answer(run, "queues").panels} == {20}
+    monkeypatch.setattr(queues, "MOST_LINES", 19)
+    assert {len(panel.figure["layout"]["shapes"]) for panel in answer(run, "queues").panels} == {0}
+
+
+def test_only_the_worst_of_many_links_are_drawn(watched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "MOST_LINKS", 1)
+    question = answer(load(watched), "queues")
+    assert question.panels[0].caption.endswith(", 1 of 2 links at which bytes waited")
+    assert len(question.frame) == 3 * queues.MOST_COLUMNS
+
+
+def test_links_that_were_not_recorded_are_left_out(watched: Path) -> None:
+    for path in (watched / "queues").iterdir():
+        table(10**6).assign(link=10**6).to_parquet(path, index=False)
+    assert "queues" not in [question.name for question in answered(load(watched))]
+
+
+def test_page_and_markdown_have_the_table(watched: Path) -> None:
+    page = report.text([watched], "html")
+    assert page == report.text([watched], "html")
+    assert page.count("<td>977\u00a0KiB, 40.0\u00a0ms</td>") == 3
+    assert "| PS on fat-tree at batch 16 | h0 to s0 | 977 KiB, 40.0 ms |" in report.text([watched], "md")
+
+
+def test_runs_side_by_side_keep_their_tables(watched: Path) -> None:
+    run = load(watched)
+    assert len(answer(beside([run, run]), "queues").panels) == queues.MOST_PANELS
