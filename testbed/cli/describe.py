@@ -196,7 +196,7 @@ def doctor(
     from testbed.machine.doctor import checks
 
     if once and not capacity:
-        raise UsageError("--once is about what --capacity measures", fix="add --capacity")
+        raise UsageError("--once works only with --capacity", fix="add --capacity")
     if capacity:
         measured(once, as_json)
         return

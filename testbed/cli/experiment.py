@@ -210,7 +210,7 @@ def report(
     from testbed.base.errors import UsageError
 
     if len(runs) > 1 and out is None:
-        raise UsageError("a report of several runs belongs to none of them", fix="say where it goes: --out FILE")
+        raise UsageError("a report of several runs needs a place of its own", fix="say where it goes: --out FILE")
     if out == STANDARD_OUTPUT:
         if as_json:
             raise UsageError("--out - and --json both write to standard output", fix="leave one of the two out")

@@ -282,7 +282,7 @@ def test_a_run_whose_folders_are_elsewhere_is_not_gone_on_with(made_up: Made, tm
     unfinished = tmp_path / "elsewhere" / ".x.tmp"
     if name != ".lock":
         unfinished.touch()
-    with pytest.raises(OutputError, match="is a link, and none is followed there"):
+    with pytest.raises(OutputError, match="is a symbolic link, and links are not followed there"):
         Experiment.resumed(part, None, FakeLab)
     assert name == ".lock" or unfinished.exists()
 
