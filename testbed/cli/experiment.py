@@ -48,7 +48,7 @@ Retries = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="Repeat a trial at most N times if only the machine makes it INVALID; default 2.",
+        help="Measure a trial again, at most N times, if only the machine makes it INVALID; default 2.",
         show_default=False,
     ),
 ]

@@ -23,7 +23,7 @@ ClaimName = Annotated[
     str | None, typer.Argument(metavar="[CLAIM]", help="Only this claim, such as bml.gst.", show_default=False)
 ]
 Full = Annotated[
-    bool, typer.Option("--full", help="Measure with many repeats, for hours; default: a few, for minutes.")
+    bool, typer.Option("--full", help="Measure with many repeats, which takes hours; default: with a few.")
 ]
 Listed = Annotated[bool, typer.Option("--list", help="Only list the claims and how long they take.")]
 Out = Annotated[

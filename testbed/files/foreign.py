@@ -95,7 +95,7 @@ def size_bytes(path: Path) -> int:
     except FileNotFoundError:
         return 0
     if not stat.S_ISREG(found.st_mode):
-        raise UnfitError("is a link" if stat.S_ISLNK(found.st_mode) else "is no regular file")
+        raise UnfitError("is a symbolic link" if stat.S_ISLNK(found.st_mode) else "is no regular file")
     return found.st_size
 
 

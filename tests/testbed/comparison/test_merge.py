@@ -242,7 +242,7 @@ def test_a_folder_of_logs_that_is_a_link_is_not_copied(made_up: Made, tmp_path: 
     (tmp_path / "secret" / "key").write_text("secret")
     logs = parts[1] / "logs" / next(iter(sorted(records(parts[1]))))
     logs.symlink_to(tmp_path / "secret")
-    with pytest.raises(OutputError, match=r"key: is a link, or in one"):
+    with pytest.raises(OutputError, match=r"key: is a symbolic link, or in one"):
         merged(parts, tmp_path / "all")
 
 
