@@ -364,8 +364,8 @@ def _verdict(found: Judged, slowdown: Interval, p_value: float, tests: int) -> t
     if slowdown.low > limit or slowdown.high < 1 / limit:
         if p_value <= LEVEL:
             return (WORSE, "") if slowdown.low > limit else (BETTER, "")
-        return INCONCLUSIVE, f"past the threshold, but the test does not agree (p = {p_value:.2g})"
-    return INCONCLUSIVE, "the interval is neither within the threshold nor past it"
+        return INCONCLUSIVE, f"beyond the threshold, but the test does not confirm it (p = {p_value:.2g})"
+    return INCONCLUSIVE, "the interval is partly within the threshold and partly beyond it"
 
 
 def _slowdown(metric: str, found: Interval) -> Interval:
@@ -408,7 +408,7 @@ def _labels(base: Side, new: Side, arms: conditions.Pairs | None) -> conditions.
     labels = list(arms or [(label, label) for label in dict.fromkeys(cell.label for cell in base.cells)])
     if base.path == new.path and any(label == other for label, other in labels):
         raise UsageError(
-            f"{base.name} would be compared with itself, and is always the same",
+            f"{base.name} would be compared with itself",
             fix="give another run, or say which of its arms to compare: --arms BASE_LABEL=NEW_LABEL",
         )
     return labels
@@ -429,7 +429,7 @@ def _nothing(base: Side, new: Side, found: Sequence[Judged], metrics: Collection
         fix = "name other arms, or these the other way round: --arms BASE_LABEL=NEW_LABEL"
         return IncomparableError(f"nothing to compare: {_listed(list(why))}", fix=fix)
     return IncomparableError(
-        "nothing to compare, for only VALID trials decide: "
+        "nothing to compare, because only VALID trials count: "
         + "; ".join(f"{side.name} has {_counts(verdicts)}" for side, verdicts in zip((base, new), told, strict=True)),
         fix="testbed report RUN says why trials are INVALID or FAILED",
     )

@@ -290,9 +290,9 @@ FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
         SAMPLES,
     ),
     "queues/*.parquet": (
-        "A row for each directed link and window of time in which something waited or was dropped. Queues are read every "
-        "20 ms, or less often where that would take more than about 1 % of a core. A trial has at most 2,000 windows, and "
-        "no file if its lab cannot read queues. Packets that netem delays wait in the same queue.",
+        "A row for each directed link and window of time in which something waited or was dropped. Queues are read "
+        "every 20 ms, or less often where that would take more than about 1 % of a core. A trial has at most 2,000 "
+        "windows, and no file if its lab cannot read queues. Packets that netem delays wait in the same queue.",
         QUEUES,
     ),
     "trials/*.json": ("One trial. What does not name an attempt is of the last one.", RECORD),

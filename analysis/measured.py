@@ -126,7 +126,8 @@ def read(path: Path, *, iterations: bool = False, again: bool = True) -> Side:
     found = _from_run(path, run)
     if again and (path / RERUN).is_symlink():
         raise OutputError(
-            f"{path / RERUN}: is a link, and none is followed there", fix="put in its place what it names"
+            f"{path / RERUN}: is a symbolic link, and links are not followed there",
+            fix="put in its place what it names",
         )
     if again and (path / RERUN / "resolved.json").is_file():
         found = replaced(found, _from_run(path, load(path / RERUN, samples=iterations)))

@@ -82,8 +82,8 @@ def in_short(trials: Sequence[Mapping[str, Number]]) -> str:
     """The verdicts of a cell's trials in a few words; a trial that failed has no numbers.
 
     ``VALID`` if all are; ``2 of 3 VALID`` if that is so for every number. Where GST and JCT differ: ``GST VALID, JCT
-    INVALID`` of one trial, ``GST 3, JCT 2 of 3 VALID`` of several. Others are named where only they differ: ``VALID but
-    for iteration times``.
+    INVALID`` of one trial, ``GST 3, JCT 2 of 3 VALID`` of several. Others are named where only they differ: ``VALID
+    except iteration times``.
     """
     total = len(trials)
     names = [name for name in NUMBERS if any(name in trial for trial in trials)]
@@ -100,7 +100,7 @@ def in_short(trials: Sequence[Mapping[str, Number]]) -> str:
     if not others:
         return whole
     if total == 1:
-        return f"{whole} but for {' and '.join(CALLED[name] for name in others)}"
+        return f"{whole} except {' and '.join(CALLED[name] for name in others)}"
     return f"{whole} ({', '.join(f'{CALLED[name]} {count[name]}' for name in others)})"
 
 

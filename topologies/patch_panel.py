@@ -163,7 +163,7 @@ def _shortest(neighbours: Sequence[Sequence[tuple[int, int]]], dst: int) -> dict
 
 def _unreachable(topology: Topology, src: int, dst: int, reaching: Mapping[int, int]) -> TopologyError:
     names = [topology.nodes[server].name for server in sorted(reaching)]
-    shown = shortened(names, 6) or "nobody"
+    shown = shortened(names, 6) or "no other server"
     ends = topology.nodes[src].name, topology.nodes[dst].name
     return TopologyError(
         f"{topology.expression}: no circuits lead from {ends[0]} to {ends[1]}, which is joined with {shown}",

@@ -50,4 +50,4 @@ def _levels(around: Mapping[str, Sequence[str]]) -> dict[str, int]:
 
 def _no_route(topology: Topology, src: int, dst: int) -> tuple[Path, ...]:
     del src, dst  # a router takes them
-    raise TopologyError(f"nobody knows how {topology.family} routes", fix="build it from its file")
+    raise TopologyError(f"it is not known how {topology.family} routes", fix="build it from its file")

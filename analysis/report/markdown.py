@@ -39,7 +39,7 @@ def escape(text: str) -> str:
 def _doubts(run: Run) -> list[str]:
     troubles = tables.troubles(run)
     lead = [words.doubts(run)] if words.doubts(run) else []
-    lead += [] if words.is_believable(run) else ["What is said below is not to be believed."]
+    lead += [words.unreliable(run)] if words.unreliable(run) else []
     said = [f"> **{escape(line)}**" for line in lead if line]
     parts = ["\n>\n".join(said)] if said else []
     for title, found in (
@@ -56,12 +56,12 @@ def _differences(run: Run) -> list[str]:
     names = [part.name for part in run.parts]
     parts = []
     for title, found in (
-        ("Specs", differences.of_specs(run.parts)),
-        ("Environments", differences.of_environments(run.parts)),
+        ("specs", differences.of_specs(run.parts)),
+        ("environments", differences.of_environments(run.parts)),
     ):
         if found:
             rows = [[name, *values] for name, values in found]
-            parts.append(f"## {title} differ in\n\n{_rows(['setting', *names], rows, left=len(names) + 1)}")
+            parts.append(f"## Differences of {title}\n\n{_rows(['setting', *names], rows, left=len(names) + 1)}")
     return parts
 
 

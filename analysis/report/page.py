@@ -18,7 +18,7 @@ def render(run: Run) -> str:
     return template("analysis.report", "report.html").render(
         run=run,
         finding=words.finding(run),
-        believable=words.is_believable(run),
+        unreliable=words.unreliable(run),
         doubts=words.doubts(run),
         counts=words.counts(run),
         pill=tables.verdict(run),

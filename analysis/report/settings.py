@@ -43,9 +43,9 @@ def events(run: Run) -> tuple[tuple[str, Pairs], ...]:
 
 def _recovery(one: Recovery) -> tuple[str, str]:
     lost = ", ".join(one.without)
-    how_long = "none was left" if one.recovered_s is None else f"done after {one.recovered_s:.2f} s"
-    what = f"{one.world} workers go on with iteration {one.first} ({how_long}) by {one.scheme}"
-    return _moment(one.called_s), f"without {lost}, {what}" if lost else f"nobody had moved: {what}"
+    how_long = "no worker was left" if one.recovered_s is None else f"done after {one.recovered_s:.2f} s"
+    what = f"{one.world} workers go on from iteration {one.first} ({how_long}) with {one.scheme}"
+    return _moment(one.called_s), f"without {lost}, {what}" if lost else f"no worker made progress: {what}"
 
 
 def _event(event: Event) -> tuple[str, str]:

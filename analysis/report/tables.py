@@ -23,10 +23,10 @@ _RANK = {"bad": 0.0, "mixed": 0.5, "good": 1.0}
 """What states are sorted by."""
 RATIO = "GST / bound"
 CHECKS = (
-    "Each check says in brackets its limit and which numbers it threatens. A number is INVALID if one of these checks "
-    "fails. A failed check of the machine is excused where the number is certified: the number is so close to its own "
-    "lower bound that the machine cannot have changed it much. GST p95 is VALID only if GST and JCT are VALID and no "
-    "failed check was excused for either."
+    "The limit of each check and the numbers that it threatens are in brackets. A number is INVALID if a check that "
+    "threatens it fails. There is one exception: a failed check of the machine does not count if the number is "
+    "certified. A certified number is so close to its own lower bound that the machine cannot have changed it much. "
+    "GST p95 is VALID only if GST and JCT are VALID and neither needed this exception."
 )
 
 
@@ -282,7 +282,7 @@ def verdicts(run: Run) -> Table:
     names = [name for name in NUMBERS if any(name in trial.numbers for trial in run.finished)]
     makers = [*_settings(found), *(_judged(name) for name in names)]
     rows = [Row(c.label, c.label, tuple(m.of(c) for m in makers), state=_state(c)) for c in found]
-    caption = "Each number has its own verdict; in small print: how far off it can be, where that is known."
+    caption = "Each number has its own verdict. Small print says how far off it can be, if that is known."
     return _without_empty(Table("verdicts", caption, ("Arm", *(maker.title for maker in makers)), tuple(rows)))
 
 
@@ -311,9 +311,9 @@ def checks(run: Run) -> Table:
 
 
 def _limit(check: RecordedCheck) -> str:
-    """``limit 0.05 stolen; threatens all numbers; of the machine``."""
+    """``limit 0.05 stolen; threatens all numbers; a check of the machine``."""
     limit = "no limit" if check.limit is None else f"limit {check.limit:g} {check.unit}".strip()
-    about = ["of the machine"] if check.machine else []
+    about = ["a check of the machine"] if check.machine else []
     return "; ".join([limit, f"threatens {_numbers(check.threatens, NUMBERS)}", *about])
 
 
@@ -328,11 +328,11 @@ def _check(check: RecordedCheck | None, trial: Trial) -> Value:
         return Value(NONE)
     text = "not measured" if check.value is None else f"{check.value:.3g}"
     if check.ok:
-        return Value(text, check.value, "as asked for" if check.asked else "")
+        return Value(text, check.value, "the spec asks for it" if check.asked else "")
     spoilt = [name for name, number in trial.numbers.items() if check.name in number.spoilt_by]
     if check not in trial.reasons:
-        return Value(text, check.value, "told: what it threatens is certified")
-    note = f"spoils {_numbers(spoilt, trial.numbers)}" if spoilt else ""
+        return Value(text, check.value, "noted: the numbers that it threatens are certified")
+    note = f"makes {_numbers(spoilt, trial.numbers)} INVALID" if spoilt else ""
     return Value(text, check.value, note, "bad")
 
 
@@ -386,7 +386,7 @@ def _trial_state(trial: Trial) -> str:
 def troubles(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """(trial, ``FAILED`` or its verdict, reasons) of each trial that failed or is not VALID in all its numbers."""
     return tuple(
-        (words.name(trial), "FAILED", (trial.error or "it left no reason",))
+        (words.name(trial), "FAILED", (trial.error or "no reason is recorded",))
         if not trial.done
         else (words.name(trial), _verdict(trial), tuple(map(_reason, trial.reasons)))
         for trial in run.trials

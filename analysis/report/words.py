@@ -17,8 +17,8 @@ from testbed.base.units import rate_text, size_text, time_text
 
 UNKNOWN = "–"
 INTERVALS = (
-    "Of several repeats the median is shown, with its 95 % interval (by order statistics; of fewer than 6 repeats by "
-    "Student's t on logarithms, which is wide for 2)."
+    "With several repeats, the median and its 95 % interval are shown. The interval is from order statistics; with "
+    "fewer than 6 repeats it is from Student's t on logarithms, which is wide for 2 repeats."
 )
 Compared: TypeAlias = Sequence[tuple[MeasuredCell, MeasuredCell]]
 """The first arm's cells, each with the one that is compared with it."""
@@ -83,7 +83,7 @@ def unlike(run: Run) -> str:
     told = [found[label] for label in run.labels if label in found]
     each = [f"{cell.label} ran on {_network(cell)}, {first.label} on {_network(first)}" for first, cell in told]
     by_samples = any(faster_by(*both) == ratios.THROUGHPUT for both in told)
-    what = " Arms with another number of workers are compared by samples per second alone." if by_samples else ""
+    what = " Arms with different numbers of workers are compared only by samples per second." if by_samples else ""
     return f"Networks differ: {shortened(each, MOST_NAMED, '; ', 'more arms')}.{what}"
 
 
@@ -101,8 +101,22 @@ def is_believable(run: Run) -> bool:
     return any(trial.valid_in(_alone_by(trial)) for trial in run.finished)
 
 
+def unreliable(run: Run) -> str:
+    """``Not reliable: GST is INVALID in 2 of 3 trials (failed checks: CPU steal).``; empty if it can be relied on."""
+    if is_believable(run):
+        return ""
+    compared = (name for name in (ratios.GST, ratios.JCT, ratios.THROUGHPUT) if _compared(run, name))
+    number = next(compared, None) or _alone_by(run.finished[0])
+    judged = [trial for trial in run.finished if number in trial.numbers]
+    bad = [trial for trial in judged if not trial.valid_in(number)]
+    failed = Counter(check for trial in bad for check in trial.numbers[number].spoilt_by)
+    names = shortened([check for check, _ in failed.most_common()], MOST_NAMED)
+    where = f" in {len(bad)} of {len(judged)} trials" if len(bad) < len(judged) else ""
+    return f"Not reliable: {CALLED[number]} is INVALID{where}{f' (failed checks: {names})' if names else ''}."
+
+
 def doubts(run: Run) -> str | None:
-    """Which trials are not to be believed, and in which numbers; None where all are to be believed in all."""
+    """Which trials have INVALID numbers, and which numbers; None if all numbers of all trials are VALID."""
     found: dict[tuple[str, ...], list[str]] = {}
     for trial in run.finished:
         if not trial.valid:
@@ -174,15 +188,17 @@ def _scale(run: Run) -> str:
     model, scale, rate_bps = run.played
     if (run.resolved.get("sweep") or {}).keys() & {"workload.model", "workload.scale", "links.rate"}:
         return (
-            "Nothing was trained: random values as large as gradients were summed, and the sums checked. Scale divides "
-            "gradients and links' rates alike, so times are those of whole models; bytes and rates below are the lab's."
+            "No model was trained: workers summed random values of the gradients' sizes, and the sums were checked. "
+            "The scale divides gradients and link rates by the same number, so times are those of the whole models. "
+            "Bytes and rates below are those in the lab."
         )
-    what = f"Nothing was trained: random values as large as {model}'s gradient were summed, and the sums checked."
+    what = f"No model was trained: workers summed random values of {model}'s gradient sizes, and the sums were checked."
     if scale == 1:
         return what
     return (
-        f"{what} Scale is {scale:g}: gradient and links have 1/{scale:g} of their bytes and rates, so times are those "
-        f"of the whole model over links of {_unbroken(rate_text(rate_bps))}; bytes and rates below are the lab's."
+        f"{what} The scale is {scale:g}: the gradient has 1/{scale:g} of its bytes, and the links have 1/{scale:g} of "
+        f"their rates. So times are those of the whole model over links of {_unbroken(rate_text(rate_bps))}. Bytes and "
+        "rates below are those in the lab."
     )
 
 
@@ -249,9 +265,7 @@ def _alone(trials: Sequence[Trial]) -> str:
         return _fastest_job(trials)
     if trial.metrics.gst_median_s is None:
         return f"{name(trial)} finished; there is nothing to compare it with."
-    against = (
-        "" if trial.metrics.gst_ratio is None else f", {ratio(trial.metrics.gst_ratio)} the least that was possible"
-    )
+    against = "" if trial.metrics.gst_ratio is None else f", {ratio(trial.metrics.gst_ratio)} its lower bound"
     return f"{name(trial)} synchronised in {seconds(trial.metrics.gst_median_s)} (median){against}."
 
 
@@ -323,9 +337,8 @@ def about_intervals(cells: Sequence[MeasuredCell], number: str) -> list[str]:
         return ["Each was measured once, so there are no intervals."]
     if len(alone) > MOST_NAMED:
         return [f"{len(alone)} of {len(cells)} were measured once and have no interval."]
-    return [
-        f"{listed(map(in_cell, alone))} {'was' if len(alone) == 1 else 'were'} measured once, so without an interval."
-    ]
+    verbs = ("was", "has") if len(alone) == 1 else ("were", "have")
+    return [f"{listed(map(in_cell, alone))} {verbs[0]} measured once and {verbs[1]} no interval."]
 
 
 def seconds(value: float) -> str:

@@ -222,7 +222,7 @@ def _gate(against: Against) -> Gate | None:
         accepted = against.accept_inconclusive or against.accept_failures
         if against.thresholds or against.metrics or against.allow or accepted:
             raise UsageError(
-                "--threshold, --metric, --allow, --accept-inconclusive and --accept-failures are about a comparison",
+                "--threshold, --metric, --allow, --accept-inconclusive and --accept-failures need a comparison",
                 fix="add --baseline FILE",
             )
         return None

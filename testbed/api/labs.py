@@ -30,7 +30,7 @@ def machines(inventory: Path | None, allow_missing: bool) -> Opening:
     from testbed.lab.place import Opening
 
     if allow_missing and inventory is None:
-        raise UsageError("--allow-missing is about hosts of an inventory", fix="add --inventory FILE")
+        raise UsageError("--allow-missing needs an inventory", fix="add --inventory FILE")
 
     def tell(line: str) -> None:
         print(line, file=sys.stderr, flush=True)

@@ -72,7 +72,7 @@ def share(value: object) -> float:
     match = _SHARE.fullmatch(str(value).strip()) if len(str(value)) <= _LONGEST else None
     if isinstance(value, bool) or not isinstance(value, str | int | float) or not match:
         raise SpecError(
-            f"{'nothing' if value is None else _shown(value)} is not a share", fix="write it as 10 % or 0.1"
+            f"{'an empty value' if value is None else _shown(value)} is not a share", fix="write it as 10 % or 0.1"
         )
     number = float(match[1]) / (100 if match[2] else 1)
     if not 0 <= number <= 1:
@@ -120,7 +120,7 @@ def _positive(value: object, unit: Unit) -> float:
 def _read(value: object, unit: Unit) -> float:
     fix = f"write {unit.noun} with its unit ({', '.join(unit.factors)}), such as {unit.example}"
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise SpecError(f"{'nothing' if value is None else _shown(value)} is not {unit.noun}", fix=fix)
+        raise SpecError(f"{'an empty value' if value is None else _shown(value)} is not {unit.noun}", fix=fix)
     match = _QUANTITY.fullmatch(str(value).strip()) if len(str(value)) <= _LONGEST else None
     if not match:
         raise SpecError(f"{_shown(value)} is not {unit.noun}", fix=fix)

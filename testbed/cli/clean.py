@@ -13,16 +13,21 @@ from testbed.cli.output import AsJson, print_json, show, table
 
 
 def clean(
-    yes: Annotated[bool, typer.Option("--yes", help="Remove what is listed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove what is listed; default: only list it.")] = False,
     inventory: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Look on these hosts, and not on this machine.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Look on the hosts of this Ansible inventory; default: on this machine.",
+            show_default=False,
+        ),
     ] = None,
     allow_missing: AllowMissing = False,
     as_json: AsJson = False,
 ) -> None:
-    """List what killed runs have left on this machine or on bare-metal hosts, and with --yes remove it.
+    """List or remove what killed runs have left.
 
-    Only what carries testbed's own mark, of a run that is over. Labs in namespaces leave nothing.
+    Only what has testbed's own mark and belongs to a run that is over is listed. Labs in namespaces leave nothing.
     """
     if inventory is None:
         _here(yes, as_json)

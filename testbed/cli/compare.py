@@ -16,28 +16,36 @@ Thresholds = Annotated[
     typer.Option(
         "--threshold",
         metavar="METRIC=SHARE",
-        help="The change that counts: gst=5%, jct=, throughput=, or 5% for all three. Default 3%.",
+        help="Count only changes larger than this: gst=5%, jct=5%, throughput=5%, or 5% for all three; default 3%.",
+        show_default=False,
     ),
 ]
 Metrics = Annotated[
     list[str],
-    typer.Option("--metric", metavar="METRIC", help="Compare only gst, jct or throughput.", show_default=False),
+    typer.Option(
+        "--metric", metavar="METRIC", help="Compare only gst, jct or throughput; default all three.", show_default=False
+    ),
 ]
 Allow = Annotated[
     list[str],
-    typer.Option(metavar="NAME", help="Compare although this differs: kernel, cpu, packages.torch, links.rate."),
+    typer.Option(
+        metavar="NAME",
+        help="Compare although this differs: kernel, cpu, packages.torch, links.rate; default: nothing may differ.",
+        show_default=False,
+    ),
 ]
 AcceptInconclusive = Annotated[
     bool,
     typer.Option(
         "--accept-inconclusive",
-        help="Exit with 0 if nothing is worse and something is inconclusive that has VALID trials on both sides.",
+        help="Exit with 0, not 4, if nothing is worse and every inconclusive metric has VALID trials on both sides.",
     ),
 ]
 AcceptFailures = Annotated[
-    bool, typer.Option("--accept-failures", help="Exit with 0 though more trials fail than did in BASE.")
+    bool, typer.Option("--accept-failures", help="Do not exit with 3 because more trials FAILED than in BASE.")
 ]
-Measured = typer.Argument(help="A run's directory or a baseline's file.")
+Base = typer.Argument(metavar="BASE", help="Directory of the earlier run, or file of a baseline.")
+New = typer.Argument(metavar="NEW", help="Directory of the run to judge, or file of a baseline.")
 
 
 class Format(StrEnum):
@@ -50,26 +58,34 @@ class Format(StrEnum):
 
 
 def compare(
-    base: Annotated[Path, Measured],
-    new: Annotated[Path, Measured],
+    base: Annotated[Path, Base],
+    new: Annotated[Path, New],
     thresholds: Thresholds = [],  # noqa: B006  # typer wants the default's type; never changed
     metrics: Metrics = [],  # noqa: B006
     allow: Allow = [],  # noqa: B006
     arms: Annotated[
-        list[str], typer.Option(metavar="BASE=NEW", help="Compare these arms, by label; of one run, in pairs.")
+        list[str],
+        typer.Option(
+            metavar="BASE=NEW",
+            help="Compare these two arms, by label; default: arms of the same label.",
+            show_default=False,
+        ),
     ] = [],  # noqa: B006
     accept_inconclusive: AcceptInconclusive = False,
     accept_failures: AcceptFailures = False,
-    form: Annotated[Format, typer.Option("--format", help="How it is told.")] = Format.TEXT,
+    form: Annotated[Format, typer.Option("--format", help="Format of the comparison.")] = Format.TEXT,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write that into a file; the table is printed.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the comparison into a file, too; default: only print it.", show_default=False
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say of each arm, batch and metric whether NEW is better or worse than BASE, or the same.
+    """Say whether run NEW is better or worse than BASE.
 
-    Exit code 3 where something is worse or more trials failed, 4 where nothing can be compared or something is
-    inconclusive.
+    Each arm, batch and metric is judged as better, worse, same or inconclusive. The exit code is 3 if something is
+    worse or more trials failed, and 4 if nothing can be compared or something is inconclusive.
     """
     from testbed.api.comparison import compare as judge
     from testbed.base.errors import UsageError
@@ -98,11 +114,14 @@ def compare(
 
 
 def baseline(
-    run: Annotated[Path, typer.Argument(help="A run's directory.")],
-    out: Annotated[Path, typer.Option(metavar="FILE.json", help="Where it goes.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's directory.")],
+    out: Annotated[Path, typer.Option(metavar="FILE.json", help="File to write.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make a baseline of a run: a small file to commit, which later runs are compared with."""
+    """Save a run as a baseline for later comparisons.
+
+    A baseline is a small file, to be committed.
+    """
     from testbed.api.comparison import baseline as make
 
     told = make(run, out)
@@ -116,14 +135,17 @@ def baseline(
 
 
 def history(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where runs and baselines are, at any depth.")],
-    metric: Annotated[str, typer.Option(help="gst, jct or throughput.")] = "gst",
-    out: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Draw it as a page.")] = None,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder with runs and baselines, at any depth.")],
+    metric: Annotated[str, typer.Option(metavar="METRIC", help="The metric: gst, jct or throughput.")] = "gst",
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Also draw a page; default: only print a table.", show_default=False),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw a metric over many runs, with the runs with which it changed.
+    """Show a metric over many runs, and when it changed.
 
-    Only a report: exit codes come from compare.
+    This is only a report. For an exit code that says whether a run is slower, use compare.
     """
     from testbed.api.history import history as over_time
 

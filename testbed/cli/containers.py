@@ -6,9 +6,10 @@ from testbed.cli.output import AsJson, print_json
 
 
 def image(as_json: AsJson = False) -> None:
-    """Make the image that hosts of the lab docker are started from.
+    """Make the image from which the lab docker starts hosts.
 
-    From this machine, without a registry: programs, Python and testbed are mounted into containers, read-only.
+    It is made from this machine, without a registry. Programs, Python and testbed are mounted into containers,
+    read-only.
     """
     from testbed.lab.docker import image as images
     from testbed.lab.docker.daemon import Daemon

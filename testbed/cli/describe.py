@@ -17,19 +17,26 @@ if TYPE_CHECKING:
     from workloads.catalogue import Entry
 
 TopologyText = Annotated[
-    str, typer.Argument(metavar="TOPOLOGY", help="Such as 'star(hosts=9)', 'bcube(n=3,k=2)', 'fat_tree(k=4)'.")
+    str, typer.Argument(metavar="TOPOLOGY", help="A topology, such as 'star(hosts=9)' or 'bcube(n=3,k=2)'.")
 ]
 TreesFile = Annotated[
-    Path | None, typer.Option(metavar="FILE.svg", help="Draw its trees into a file, if its sums are right.")
+    Path | None,
+    typer.Option(
+        metavar="FILE.svg",
+        help="Draw its trees into this file, if its sums are right; default: no drawing.",
+        show_default=False,
+    ),
 ]
 PricesFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE.yaml", help="Your own prices; default TopoOpt's Table 3.", show_default=False),
+    typer.Option(
+        metavar="FILE.yaml", help="Take prices from this file; default: TopoOpt's Table 3.", show_default=False
+    ),
 ]
-Rate = Annotated[str, typer.Option(help="Rate of the hosts' links.")]
+Rate = Annotated[str, typer.Option(metavar="RATE", help="Rate of the hosts' links.")]
 LinksText = Annotated[
     str | None,
-    typer.Option(metavar="YAML", help="Links that differ, as a spec has them: '{h0: {rate: 100 Mbit/s}}'."),
+    typer.Option(metavar="YAML", help="Links that differ, such as '{h0: {rate: 100 Mbit/s}}'; default: none."),
 ]
 
 
@@ -37,13 +44,16 @@ def topo(
     topology: TopologyText,
     rate: Rate = "1 Gbit/s",
     links: LinksText = None,
-    draw: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw it into a file.")] = None,
+    draw: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Draw it into this file; default: no drawing.", show_default=False),
+    ] = None,
     prices: PricesFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Describe a topology, draw it, and say what it costs.
 
-    Switches, ports, links, bisection; NICs, switch ports, transceivers and cables by price.
+    It lists switches, ports, links and bisection, and the prices of NICs, switch ports, transceivers and cables.
     """
     from testbed.api.topology import topology as build
 
@@ -74,20 +84,27 @@ def _cost(cost: dict[str, Any]) -> str:
 
 
 def forest(
-    scheme: Annotated[str, typer.Argument(metavar="SCHEME", help="Such as ring, bml, 'ps(place=tensor)'.")],
+    scheme: Annotated[str, typer.Argument(metavar="SCHEME", help="A scheme, such as ring or 'ps(place=tensor)'.")],
     topology: TopologyText,
-    model: Annotated[str | None, typer.Option(help="Whose gradient is synchronised; default lenet5.")] = None,
-    size: Annotated[int | None, typer.Option("--bytes", min=4, help="Or a gradient of this many bytes.")] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Synchronise this model's gradient; default lenet5.")
+    ] = None,
+    size: Annotated[
+        int | None, typer.Option("--bytes", min=4, help="Synchronise this many bytes, in place of a model's gradient.")
+    ] = None,
     rate: Rate = "1 Gbit/s",
     links: LinksText = None,
-    mtu: Annotated[int, typer.Option(min=576, max=9000)] = 1500,
+    mtu: Annotated[int, typer.Option(min=576, max=9000, help="MTU of the links, in bytes.")] = 1500,
     draw: TreesFile = None,
-    klass: Annotated[int | None, typer.Option("--class", help="The class to draw; default all, if few.")] = None,
+    klass: Annotated[
+        int | None,
+        typer.Option("--class", metavar="N", help="Draw only class N; default: all, if they are 9 or fewer."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what a scheme does on a topology, and draw it.
 
-    Classes, rounds, bytes, the load of each link, the least GST, and whether its sums are right.
+    It lists classes, rounds, bytes, the load of links and the least GST, and says whether the sums are right.
     """
     from testbed.api.forest import proposed
     from testbed.api.topology import topology as build
@@ -131,13 +148,14 @@ def schemes(as_json: AsJson = False) -> None:
 
 def models(
     model: Annotated[
-        str | None, typer.Argument(help="Only this one; also your own, './net.py:Net(classes=10)'.")
+        str | None,
+        typer.Argument(metavar="[MODEL]", help="Only this model; also one of your own, './net.py:Net(classes=10)'."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the models: their size, where they are from, and which can be trained.
+    """List the models, their sizes and their sources.
 
-    The others are played back: workload kind profile.
+    The list says which models can be trained. The others are played back, by a workload of kind profile.
     """
     from workloads.catalogue import entry
     from workloads.catalogue import models as catalogue
@@ -168,21 +186,23 @@ def _model_row(one: Entry) -> list[str]:
 
 def doctor(
     capacity: Annotated[
-        bool, typer.Option("--capacity", help="Measure instead what this machine can carry: half a minute.")
+        bool, typer.Option("--capacity", help="Measure how much traffic this machine can carry; takes half a minute.")
     ] = False,
-    once: Annotated[bool, typer.Option("--once", help="Only if it is not known yet.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="With --capacity: measure only if that is not known yet.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what this machine can do.
+    """Say what this machine can do, and what it lacks.
 
-    Beside what it cannot is the command that enables it. The exit code is 2 where no experiment can run.
+    A command that enables it stands below each thing that it cannot do. The exit code is 2 if no experiment can run.
     """
     from testbed.base.errors import UsageError
     from testbed.cli.capacity import measured
     from testbed.machine.doctor import checks
 
     if once and not capacity:
-        raise UsageError("--once is about what --capacity measures", fix="add --capacity")
+        raise UsageError("--once works only with --capacity", fix="add --capacity")
     if capacity:
         measured(once, as_json)
         return

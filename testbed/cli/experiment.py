@@ -25,14 +25,21 @@ if TYPE_CHECKING:
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")]
 Overrides = Annotated[
     list[str],
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: workload.iterations=5, arms.0.scheme=ring."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a setting of the spec: workload.iterations=5, arms.0.scheme=ring. May be given several times.",
+        show_default=False,
+    ),
 ]
 
 *_FIRST, _LAST = BUILT_IN  # packages may add others, and looking for them takes time
 Backend = Annotated[
     str | None,
     typer.Option(
-        metavar="LAB", help=f"{', '.join(_FIRST)} or {_LAST}, in place of the spec's lab.", show_default=False
+        metavar="LAB",
+        help=f"Use this lab: {', '.join(_FIRST)} or {_LAST}; default: the spec's lab.",
+        show_default=False,
     ),
 ]
 
@@ -41,7 +48,7 @@ Retries = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="Measure a trial again that is INVALID only because of the machine, N times at most; default 2.",
+        help="Measure a trial again, at most N times, if only the machine makes it INVALID; default 2.",
         show_default=False,
     ),
 ]
@@ -49,15 +56,19 @@ Quiet = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="Wait so long before a trial until others leave the cores, 0 never; default 30 s.",
+        help="Wait at most this long before a trial for other programs to leave the cores idle, 0 not at all; default "
+        "30 s.",
         show_default=False,
     ),
 ]
 STANDARD_OUTPUT = Path("-")
 Inventory = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Ansible inventory of the machines to use.", show_default=False)
+    Path | None,
+    typer.Option(metavar="FILE", help="Ansible inventory of the machines for the lab baremetal.", show_default=False),
 ]
-AllowMissing = Annotated[bool, typer.Option("--allow-missing", help="Leave out hosts that cannot be reached.")]
+AllowMissing = Annotated[
+    bool, typer.Option("--allow-missing", help="Leave out hosts that cannot be reached; default: stop.")
+]
 
 
 def patience(retries: int | None, quiet: str | None) -> list[str]:
@@ -69,16 +80,22 @@ def patience(retries: int | None, quiet: str | None) -> list[str]:
 def run(
     spec: Annotated[Path | None, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")] = None,
     overrides: Overrides = [],  # noqa: B006  # typer wants the default's type; never changed
-    out: Annotated[Path | None, typer.Option(help="New directory; default runs/NAME-TIME.")] = None,
-    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was cut off.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="New directory of the run; default runs/NAME-TIME.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Go on with the interrupted run in this directory.")
+    ] = None,
     backend: Backend = None,
     inventory: Inventory = None,
     allow_missing: AllowMissing = False,
-    part: Annotated[str | None, typer.Option(metavar="I/N", help="Run only part I of N; see testbed merge.")] = None,
+    part: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Run only part I of N, for testbed merge; default: all.")
+    ] = None,
     retries: Retries = None,
     quiet: Quiet = None,
     baseline: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Compare with this baseline or run, and exit with 3 if slower.")
+        Path | None, typer.Option(metavar="FILE", help="Compare with this baseline or run; exit with 3 if slower.")
     ] = None,
     thresholds: Thresholds = [],  # noqa: B006
     metrics: Metrics = [],  # noqa: B006
@@ -89,9 +106,9 @@ def run(
 ) -> None:
     """Run an experiment and write its report.
 
-    Every arm runs with every batch size, at every point of a sweep; then come the comparison and the path of the
-    report. With --baseline, more rounds run where too few trials are VALID, up to twice as many; what looks slower is
-    measured once more, and the exit code says whether it is.
+    Every arm runs with every batch size, at every point of a sweep. At the end it prints the comparison and the path
+    of the report. With --baseline, more rounds run if too few trials are VALID, up to twice as many. Cells that look
+    slower are measured once more, and the exit code says whether they are slower.
     """
     with interrupt.exit_at_once():
         from rich.console import Console
@@ -159,7 +176,7 @@ def plan(
 ) -> None:
     """Check an experiment and say what it would do.
 
-    Its trials, their least GST and duration, and what would be built; nothing is touched.
+    It lists the trials, their least GST and duration, and what would be built. It changes nothing.
     """
     from testbed.api.labs import with_backend
     from testbed.api.plan import plan as predicted
@@ -174,20 +191,26 @@ def plan(
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="A run's directory, or several.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where it goes, - for standard output; default: into RUN.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="File to write, - for standard output; default: a file in RUN.", show_default=False
+        ),
     ] = None,
-    form: Annotated[str, typer.Option("--format", metavar="FORMAT", help="html, md or latex.")] = "html",
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="Format of the report: html, md or latex.")
+    ] = "html",
     as_json: AsJson = False,
 ) -> None:
-    """Write a run's report again, as a page, as Markdown or as a LaTeX table; or one of several.
+    """Write the report of one run, or of several together.
 
-    Several runs stand side by side, with what their specs and environments differ in.
+    The report is a page, Markdown or a LaTeX table. Several runs stand side by side, with the differences of their
+    specs and environments.
     """
     from analysis.report import text, write
     from testbed.base.errors import UsageError
 
     if len(runs) > 1 and out is None:
-        raise UsageError("a report of several runs belongs to none of them", fix="say where it goes: --out FILE")
+        raise UsageError("a report of several runs needs a place of its own", fix="say where it goes: --out FILE")
     if out == STANDARD_OUTPUT:
         if as_json:
             raise UsageError("--out - and --json both write to standard output", fix="leave one of the two out")
@@ -202,15 +225,18 @@ def report(
 
 def merge(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The directories of parts of one experiment.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="New directory for the whole.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="New directory for the whole run.")],
     run_code: Annotated[
-        bool, typer.Option("--run-code", help="Run the files that the parts' spec names topologies or schemes in.")
+        bool,
+        typer.Option(
+            "--run-code", help="Run the Python files that the parts' spec names; default: refuse parts that name some."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make one run of parts that ran on several machines.
 
-    Parts are made with testbed run SPEC --part 1/2. What no part has run, testbed run --resume DIR runs.
+    testbed run SPEC --part 1/2 makes a part. testbed run --resume DIR runs the trials that no part has run.
     """
     from testbed.api.merge import merge as merged
 

@@ -13,18 +13,21 @@ from testbed.cli.experiment import AllowMissing, Backend, Inventory, Overrides, 
 def up(
     spec: SpecFile,
     overrides: Overrides = [],  # noqa: B006  # typer wants the default's type; never changed
-    arm: Annotated[str | None, typer.Option(help="Label or number of the arm whose network is built.")] = None,
+    arm: Annotated[
+        str | None,
+        typer.Option(metavar="ARM", help="Build the network of this arm, by label or number; default: the first."),
+    ] = None,
     backend: Backend = None,
-    cli: Annotated[bool, typer.Option("--cli", help="The lab's own command line, here, if it has one.")] = False,
+    cli: Annotated[bool, typer.Option("--cli", help="Open the lab's own command line, if it has one.")] = False,
     inventory: Inventory = None,
     allow_missing: AllowMissing = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="For programs: print the nodes as JSON; end when standard input ends, too.")
+        bool, typer.Option("--json", help="Print the nodes as JSON; also end when standard input ends.")
     ] = False,
 ) -> None:
     """Build the network of one arm and hold it.
 
-    The first arm, unless --arm says another; until Ctrl-C. Reach its nodes with testbed exec.
+    The network stays until Ctrl-C. Run commands on its nodes with testbed exec.
     """
     from testbed.api.held import chosen
     from testbed.base.errors import UsageError
@@ -42,11 +45,11 @@ def up(
 
 def execute(
     node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a host or switch, such as h0.")],
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="What to run there.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="The command to run there.")],
 ) -> None:
     """Run a command on a node of the held network.
 
-    testbed up holds it, in another terminal: testbed exec h0 -- ping -c 1 h1
+    While testbed up holds the network in another terminal: testbed exec h0 -- ping -c 1 h1
     """
     from testbed.interactive import reach as doorway
 

@@ -11,32 +11,37 @@ import typer
 from testbed.base.listing import counted
 from testbed.cli.output import AsJson, print_json, show
 
-app = typer.Typer(
-    no_args_is_help=True, help="Prepare the machines of an inventory for the lab baremetal, and reset them."
-)
+app = typer.Typer(no_args_is_help=True, help="Prepare and reset the machines of the lab baremetal.")
 
 InventoryFile = Annotated[Path, typer.Option(metavar="FILE", help="The Ansible inventory.")]
-Check = Annotated[bool, typer.Option("--check", help="Say what would change, and change nothing.")]
-AllowMissing = Annotated[bool, typer.Option("--allow-missing", help="Leave out hosts that cannot be reached.")]
+Check = Annotated[bool, typer.Option("--check", help="Only say what would change; default: change it.")]
+AllowMissing = Annotated[
+    bool, typer.Option("--allow-missing", help="Leave out hosts that cannot be reached; default: report an error.")
+]
 
 
 @app.command()
 def prepare(
     inventory: InventoryFile, check: Check = False, allow_missing: AllowMissing = False, as_json: AsJson = False
 ) -> None:
-    """Put our code and a Python environment on every host; the second time changes nothing."""
+    """Install testbed and its Python packages on every host.
+
+    A second time changes nothing.
+    """
     _play("prepare", inventory, check, allow_missing, as_json)
 
 
 @app.command()
 def collect(
     inventory: InventoryFile,
-    into: Annotated[Path, typer.Option(metavar="DIR", help="Where a directory a host is made.")] = Path("collected"),
+    into: Annotated[Path, typer.Option(metavar="DIR", help="Folder that gets a directory for each host.")] = Path(
+        "collected"
+    ),
     check: Check = False,
     allow_missing: AllowMissing = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch what runs that were cut off have left on the hosts."""
+    """Fetch files that interrupted runs have left on hosts."""
     _play("collect", inventory, check, allow_missing, as_json, testbed_into=str(into.absolute()))
 
 
@@ -44,7 +49,10 @@ def collect(
 def reset(
     inventory: InventoryFile, check: Check = False, allow_missing: AllowMissing = False, as_json: AsJson = False
 ) -> None:
-    """Undo what is shaped, and remove what prepare has put there: each host is as before."""
+    """Undo all changes on the hosts.
+
+    It removes shapers, and all that prepare has installed.
+    """
     _play("reset", inventory, check, allow_missing, as_json)
 
 

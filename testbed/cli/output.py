@@ -15,7 +15,7 @@ import typer
 
 from testbed.base.columns import fitted, tabbed, wrapped
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 COLOURS = {"green": ("VALID", "better"), "red": ("INVALID", "worse"), "bold red": ("FAILED",)}
 """Words that a verdict may be."""
 

@@ -18,12 +18,19 @@ if TYPE_CHECKING:
     from analysis.papers.claim import Claim
     from testbed.comparison.reproduction import Decided
 
-PaperName = Annotated[str | None, typer.Argument(metavar="PAPER", help="Such as bml.", show_default=False)]
-ClaimName = Annotated[str | None, typer.Argument(metavar="[CLAIM]", help="Such as bml.gst.", show_default=False)]
-Full = Annotated[bool, typer.Option("--full", help="As many repeats as a claim deserves, for hours.")]
-Listed = Annotated[bool, typer.Option("--list", help="List the claims and how long they take; run nothing.")]
+PaperName = Annotated[str | None, typer.Argument(metavar="PAPER", help="A paper, such as bml.", show_default=False)]
+ClaimName = Annotated[
+    str | None, typer.Argument(metavar="[CLAIM]", help="Only this claim, such as bml.gst.", show_default=False)
+]
+Full = Annotated[
+    bool, typer.Option("--full", help="Measure with many repeats, which takes hours; default: with a few.")
+]
+Listed = Annotated[bool, typer.Option("--list", help="Only list the claims and how long they take.")]
 Out = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Where runs and page go; default runs/reproduce-PAPER. Resumes.")
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Directory of the runs and the page, new or to go on with; default runs/reproduce-PAPER."
+    ),
 ]
 
 
@@ -39,9 +46,9 @@ def reproduce(
 ) -> None:
     """Measure what a paper claims and say whether it holds here.
 
-    Each claim is a row: the paper's value, theory's, ours, and the verdict; a page has the details. Trials that are
-    finished in DIR are not run again, unless they are INVALID only because of the machine. The exit code is 0 where all
-    that was decided holds, 1 where a claim fails here or a trial did, 4 where nothing could be decided.
+    Each claim is a row: the paper's value, the value by theory, ours, and the verdict. A page has the details. Trials
+    that are finished in DIR are not run again, unless only the machine made them INVALID. The exit code is 0 if all
+    decided claims hold, 1 if a claim or a trial fails, and 4 if nothing could be decided.
     """
     with interrupt.exit_at_once():
         from rich.console import Console

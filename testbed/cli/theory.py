@@ -13,11 +13,19 @@ from testbed.cli.output import AsJson, print_json, show, table
 if TYPE_CHECKING:
     from analysis.papers.table import Table
 
-Claim = Annotated[str | None, typer.Argument(metavar="[PAPER[.CLAIM]]", help="Such as rina, or plink.table4.1.")]
+Claim = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[PAPER[.CLAIM]]", help="A paper or a claim, such as rina or plink.table4.1; default: list all claims."
+    ),
+]
 
 
 def theory(claim: Claim = None, as_json: AsJson = False) -> None:
-    """Compute what papers claim and put it beside their own figures; without an argument, list the claims."""
+    """Compute what papers claim, beside their own figures.
+
+    Without an argument, it lists the claims.
+    """
     from testbed.api.theory import claims
     from testbed.api.theory import tables as computed
 

@@ -147,7 +147,7 @@ def make_baseline(run: Path, out: Path) -> dict[str, Any]:
     valid = [one for one in side.trials if any(map(one.valid_in, one.values))]
     if not valid:
         raise IncomparableError(
-            f"{run} has no VALID trial, and a baseline without any would decide nothing",
+            f"{run} has no VALID trial, so nothing could be compared with it as a baseline",
             fix="testbed report RUN says why trials are INVALID or FAILED",
         )
     write_baseline(side, out)

@@ -58,15 +58,15 @@ def _pair(text: str, base: Side, new: Side, known: Sequence[Collection[str]]) ->
     """A label may hold ``=``, as those of arms without one do: ``ring on star(hosts=3)``."""
     ways = [(text[:i], text[i + 1 :]) for i, letter in enumerate(text) if letter == "="]
     if not any(all(way) for way in ways):
-        raise UsageError(f"--arms {text}: is not two labels", fix="write it as --arms 'PS=ring'")
+        raise UsageError(f"--arms {text}: does not name two labels", fix="write it as --arms 'PS=ring'")
     found = [way for way in ways if way[0] in known[0] and way[1] in known[1]]
     if len(found) > 1:
         told = " or ".join(f"{one!r} with {other!r}" for one, other in found)
-        raise UsageError(f"--arms {text}: may be {told}", fix="give the arms labels without = in their spec")
+        raise UsageError(f"--arms {text}: can mean {told}", fix="give the arms labels without = in their spec")
     if not found:
         has = [f"{side.name} has {_quoted(labels)}" for side, labels in zip((base, new), known, strict=True)]
-        fix = "write a label of BASE, =, and a label of NEW, as they are listed"
-        raise UsageError(f"--arms {text}: is not a label of each; {'; '.join(has)}", fix=fix)
+        fix = "write --arms BASE=NEW with one label of each side"
+        raise UsageError(f"--arms {text}: no such pair of labels; {'; '.join(has)}", fix=fix)
     return found[0]
 
 
@@ -90,6 +90,6 @@ def _limit(text: str, value: str) -> float:
         raise UsageError(f"--threshold {text}: {error.problem}", fix="write it as --threshold gst=5%") from None
     if limit == 0:
         raise UsageError(
-            f"--threshold {text}: no two measurements are the same", fix="give a share above 0, such as 3%"
+            f"--threshold {text}: a threshold of 0 would count every difference", fix="give a share above 0, such as 3%"
         )
     return limit

@@ -87,7 +87,8 @@ def refuse_others(out: Path, papers: Iterable[Paper]) -> None:
         there = {path.name for path in out.iterdir()} if out.is_dir() else set()
     ours = _names(papers)
     if there and not any(fnmatchcase(name, one) for name in there for one in ours):
-        raise OutputError(f"{out}: is not empty, and not of testbed reproduce", fix="name a new directory with --out")
+        problem = f"{out}: is not empty, and testbed reproduce did not make it"
+        raise OutputError(problem, fix="name a new directory with --out")
 
 
 def _names(papers: Iterable[Paper]) -> set[str]:

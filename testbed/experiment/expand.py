@@ -154,7 +154,7 @@ def job(arm: Arm, spec: Spec, sent: Gradient | None, folder: Path, built: Built)
     _check_samples(arm, topology, work.iterations)
     plan, least = built.forest(scheme_text, topology_text, spec, sent)
     if len(plan.workers) == 1:
-        raise SpecError(f"{arm.topology} has one worker, which has nobody to synchronise with", fix="give it two hosts")
+        raise SpecError(f"{arm.topology} has only one worker; synchronisation needs two", fix="give it two hosts")
     kinds.of(plan).refuse(plan, topology, _asked(spec))
     kinds.of(plan).chunks(plan, sent, work.chunk_bytes)  # refused where some have nothing
     check_perturbations(arm, spec, topology, plan, folder)
@@ -205,21 +205,21 @@ def _check_timeout(job: Job) -> None:
     least_s = job.gst_theory_s + slowest * pace_s
     if least_s >= spec.timeout_s:
         raise SpecError(
-            f"the timeout of {time_text(spec.timeout_s)} would end an iteration, which takes {time_text(least_s)} at "
-            "least",
+            f"the timeout of {time_text(spec.timeout_s)} is shorter than an iteration, which takes at least "
+            f"{time_text(least_s)}",
             fix="give a longer timeout, or faster links",
         )
     measuring_s = burst_s(network.topology)
     if measuring_s >= spec.timeout_s:
         raise SpecError(
-            f"the timeout of {time_text(spec.timeout_s)} would end the burst that measures links, which takes "
+            f"the timeout of {time_text(spec.timeout_s)} is shorter than the burst that measures links: "
             f"{time_text(measuring_s)} on {network.arm.topology}",
             fix="give a longer timeout, or faster links",
         )
     if job.goes_on and least_s >= spec.silence_s:
         raise SpecError(
-            f"the failover time of {time_text(spec.silence_s)} would take a node for dead in an iteration, which takes "
-            f"{time_text(least_s)} at least",
+            f"the failover time of {time_text(spec.silence_s)} is shorter than an iteration ({time_text(least_s)} at "
+            "least), so live nodes would be taken for dead",
             fix="give a longer failover, or faster links",
         )
 
@@ -338,8 +338,8 @@ class _Cells:
         }
         if len(different) > MOST_NETWORKS:
             raise SpecError(
-                f"{self._source.name}: {len(different):,} different networks, and {MOST_NETWORKS:,} are the most, for "
-                "all are built and verified before the first trial",
+                f"{self._source.name}: {len(different):,} different networks; at most {MOST_NETWORKS:,} are allowed, "
+                "because all are built and verified before the first trial",
                 fix="give fewer values, leave some out with where, or make several experiments of it",
             )
 

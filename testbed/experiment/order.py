@@ -56,8 +56,8 @@ def part(blocks: Sequence[Block[_C]], seconds: Sequence[float], number: int, cou
     """
     if len(blocks) < count:
         raise UsageError(
-            f"--part {number}/{count}: groups of trials that are compared with each other stay on one machine, and "
-            f"there {'is' if len(blocks) == 1 else 'are'} {len(blocks)}",
+            f"--part {number}/{count}: trials that are compared with each other stay on one machine, and this "
+            f"experiment has only {len(blocks)} such group{'s' * (len(blocks) > 1)}",
             fix=f"make at most {counted(len(blocks), 'part')}" if len(blocks) > 1 else "leave --part out",
         )
     loads = [(0.0, 0, one) for one in range(count)]  # seconds, blocks, part

@@ -52,7 +52,7 @@ def _verdict(judged: Mapping[str, Any]) -> str:
     if told:
         error = largest([number.error for number in numbers.values() if number.certified])
         certified = "" if error is None else f"certified within {percent(error)}; "
-        said.append(f"{certified}told: {told}")
+        said.append(f"{certified}noted: {told}")
     return f"{verdict} ({'; '.join(said)})" if said else verdict
 
 

@@ -31,9 +31,7 @@ def judge(trips: Sequence[Mapping[str, Any]]) -> Check:
     """
     lost = [trip for trip in trips if trip["median_s"] is None]
     if lost or not trips:
-        where = (
-            f"most packets from {lost[0]['from']} to {lost[0]['to']} and back were lost" if lost else "nobody looked"
-        )
+        where = f"most packets from {lost[0]['from']} to {lost[0]['to']} and back were lost" if lost else "not watched"
         return Check(ABOUT.name, None, 1.0, "of allowed", False, where)
 
     def off(trip: Mapping[str, Any]) -> float:

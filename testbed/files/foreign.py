@@ -95,7 +95,7 @@ def size_bytes(path: Path) -> int:
     except FileNotFoundError:
         return 0
     if not stat.S_ISREG(found.st_mode):
-        raise UnfitError("is a link" if stat.S_ISLNK(found.st_mode) else "is no regular file")
+        raise UnfitError("is a symbolic link" if stat.S_ISLNK(found.st_mode) else "is no regular file")
     return found.st_size
 
 
@@ -203,7 +203,7 @@ def _open_below(folder: Path, name: Path) -> int:
         return os.open(last, _FLAGS | os.O_NOFOLLOW, dir_fd=at)
     except OSError as error:
         if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and folders):
-            raise UnfitError("is a link, or in one, and none is followed there") from None
+            raise UnfitError("is a symbolic link, or in one, and links are not followed there") from None
         if error.errno == errno.ENXIO:
             raise UnfitError("is no regular file") from None  # a socket
         raise

@@ -69,7 +69,7 @@ class Impairment:
                 raise SpecError(f"a {what} of {share:g}; it is a share of packets, 0 to 1", fix="write 1 % as 0.01")
         if self.reorder and not self.delay_s and not self.jitter_s:
             raise SpecError(
-                f"a reorder of {self.reorder:g} without a delay: there is nothing to overtake",
+                f"a reorder of {self.reorder:g} has no effect without a delay",
                 fix="give a delay as well",
             )
 

@@ -56,11 +56,11 @@ def _check_fit(one: Perturbation, spec: Spec, plan: Plan) -> None:
     assert isinstance(work, Synchronised)
     if one.multiplies_computing and work.compute.mode == "none":
         fix = "give a pace: compute: {mode: paced, ...}"
-        raise SpecError("compute none takes no time, so nobody can be slow", fix=fix)
+        raise SpecError("compute: none takes no time, so no worker can be slow", fix=fix)
     _check_moments(one, work.iterations)
 
 
 def _check_moments(one: Perturbation, iterations: int) -> None:
     late = [moment for moment in one.moments if (moment.iteration or 0) > iterations]
     if late:
-        raise SpecError(f"{late[0]} never comes: there are {iterations}", fix="give an earlier one")
+        raise SpecError(f"there is no {late[0]}: the workload has {iterations}", fix="give an earlier one")

@@ -76,7 +76,7 @@ def hosts(topology: Topology, names: Sequence[str] | None) -> list[int]:
     found = [node(topology, name) for name in names]
     for index, name in zip(found, names, strict=True):
         if index not in topology.hosts:
-            raise SpecError(f"{name} is a switch, and this happens to hosts", fix="name hosts, such as h0")
+            raise SpecError(f"{name} is a switch; this perturbation applies to hosts", fix="name hosts, such as h0")
     return found
 
 

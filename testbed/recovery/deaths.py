@@ -99,7 +99,7 @@ def sentence(course: Course) -> str:
                 f"{counted(recovery.job.world, 'worker')} with {goes_on_as(recovery.job)}"
             )
         else:
-            told.append(f"from iteration {recovery.first} on all again, after nobody had moved")
+            told.append(f"from iteration {recovery.first} on all again, because no worker made progress")
     if course.late:
         told.append(f"{_who(course.late)} when all was done")
     return "; ".join(told)

@@ -247,8 +247,8 @@ class Coordinator:
         """Nobody died, and nothing was done since the last time that somebody lost a neighbour."""
         first, *_ = said.values()
         return WorkerError(
-            f"every process lives, and they cannot go on: {first.error}",
-            fix="see whether a link is down; or give a longer failover time, for computing takes part of it",
+            f"all processes are alive, but they cannot go on: {first.error}",
+            fix="see whether a link is down; or give a longer failover time, which includes computing",
         )
 
 

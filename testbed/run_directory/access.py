@@ -30,7 +30,7 @@ def check_ours(path: Path, folder: int) -> None:
             continue
         if stat.S_ISLNK(found.st_mode):
             raise OutputError(
-                f"{path / name}: is a link, and none is followed there",
+                f"{path / name}: is a symbolic link, and links are not followed there",
                 fix=f"copy the run with what it names, if you trust it: cp -rL {quote(str(path))} COPY",
             )
         kind, word = (stat.S_ISREG, "file") if name == LOCK else (stat.S_ISDIR, "directory")

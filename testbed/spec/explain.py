@@ -200,5 +200,5 @@ def _example(path: Path) -> str:
 
 
 def _short(value: object) -> str:
-    text = "nothing" if value is None else repr(value)
+    text = "an empty value" if value is None else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

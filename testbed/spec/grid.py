@@ -294,8 +294,8 @@ class _Grid:
         if count > MOST_CELLS:
             lengths = ", ".join(f"{axis.name} has {len(axis.values)}" for axis in self._axes)
             raise SpecError(
-                f"{self._name}: {count:,} combinations of arms, batches and swept fields, and {MOST_CELLS:,} are the "
-                f"most{lengths and f' ({lengths})'}",
+                f"{self._name}: {count:,} combinations of arms, batches and swept fields; at most {MOST_CELLS:,} "
+                f"are allowed{lengths and f' ({lengths})'}",
                 fix="give fewer values, or make several experiments of it",
             )
 
@@ -305,6 +305,6 @@ class _Grid:
         if count > MOST_TRIALS:
             raise SpecError(
                 f"{self._name}: {counted(count, 'trial')} ({counted(len(cells), 'cell')}, "
-                f"{counted(repeats, 'repeat')}), and {MOST_TRIALS:,} are the most",
+                f"{counted(repeats, 'repeat')}); at most {MOST_TRIALS:,} are allowed",
                 fix="give fewer values or repeats, leave some out with where, or make several experiments of it",
             )

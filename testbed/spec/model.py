@@ -134,8 +134,8 @@ class Spec(_WithLabs):
     def _failover_before_the_timeout(self) -> Spec:
         if self.silence_s > self.timeout_s:
             raise refuse(
-                f"the failover time of {time_text(self.silence_s)} is above the timeout of "
-                f"{time_text(self.timeout_s)}, which comes first",
+                f"the failover time of {time_text(self.silence_s)} is longer than the timeout of "
+                f"{time_text(self.timeout_s)}",
                 "give a shorter failover, or a longer timeout",
             )
         return self

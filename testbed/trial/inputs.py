@@ -116,7 +116,7 @@ class Inputs:
     def _some_matching(self, pattern: str) -> list[str]:
         found = self._matching(pattern)
         if not found:
-            raise SpecError(f"no file in {self._folder} is as {pattern!r} says", fix="correct it, or leave it out")
+            raise SpecError(f"no file in {self._folder} matches {pattern!r}", fix="correct it, or leave it out")
         return found
 
     def _matching(self, pattern: str) -> list[str]:

@@ -101,7 +101,10 @@ def test_the_test_has_a_say_beside_the_interval() -> None:
     found = compare(side("a", {RING: base, **others}), side("b", {RING: new, **others}), thresholds=GST).judged[0]
     assert found.ratio is not None
     assert found.ratio.low > 1.03
-    assert (found.verdict, found.why) == ("inconclusive", "past the threshold, but the test does not agree (p = 0.047)")
+    assert (found.verdict, found.why) == (
+        "inconclusive",
+        "beyond the threshold, but the test does not confirm it (p = 0.047)",
+    )
     alone = compare(side("a", {RING: base}), side("b", {RING: new}), thresholds=GST).judged[0]
     assert alone.verdict == "worse"
 
@@ -176,7 +179,7 @@ def test_each_metric_is_judged_by_its_own_verdict() -> None:
     assert (len(gst.new), gst.unmeasured) == (10, False)
     assert (jct.new, jct.unmeasured, jct.why) == ((), True, "b has no VALID trial with it (10 INVALID)")
     assert {(one.side, one.verdict, one.metrics) for one in found.left_out} == {("b", "INVALID", ("jct", "throughput"))}
-    with pytest.raises(IncomparableError, match="only VALID trials decide: a has 10 VALID; b has 10 INVALID"):
+    with pytest.raises(IncomparableError, match="only VALID trials count: a has 10 VALID; b has 10 INVALID"):
         compare(base, new, thresholds={"jct": 0.03})
     mixed = replace(new, trials=(*new.trials[:4], *side("b", {RING: about(0.2, seed=2)}).trials[4:]))
     assert [len(one.new) for one in compare(base, mixed).judged] == [10, 6, 6]

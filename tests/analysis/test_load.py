@@ -197,7 +197,7 @@ def test_a_fifo_is_not_waited_for_and_no_link_followed(run_dir: Path, name: str)
     kept = run_dir.with_name("elsewhere")
     path.rename(kept)
     path.symlink_to(kept)
-    assert error(run_dir).startswith(f"RUN/{name}: is a link, or in one, and none is followed there")
+    assert error(run_dir).startswith(f"RUN/{name}: is a symbolic link, or in one, and links are not followed there")
     path.unlink()
     if name != "resolved.json":  # which must be a file for its directory to be a run's
         os.mkfifo(path)
@@ -207,7 +207,7 @@ def test_a_fifo_is_not_waited_for_and_no_link_followed(run_dir: Path, name: str)
 def test_a_folder_of_trials_that_is_a_link(run_dir: Path) -> None:
     (run_dir / "trials").rename(run_dir.with_name("elsewhere"))
     (run_dir / "trials").symlink_to(run_dir.with_name("elsewhere"))
-    assert "is a link, or in one" in error(run_dir)
+    assert "is a symbolic link, or in one" in error(run_dir)
 
 
 def test_the_directory_itself_may_be_a_link(run_dir: Path) -> None:

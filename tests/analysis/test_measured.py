@@ -270,5 +270,5 @@ def test_a_baseline_that_was_made_to_hurt(run_dir: Path, edit: Edit, where: str,
 
 def test_what_was_measured_again_is_not_elsewhere(run_dir: Path) -> None:
     (run_dir / "rerun").symlink_to(write_run(run_dir.with_name("other")))
-    with pytest.raises(OutputError, match="rerun: is a link, and none is followed there"):
+    with pytest.raises(OutputError, match="rerun: is a symbolic link, and links are not followed there"):
         read(run_dir)

@@ -185,7 +185,7 @@ def test_the_report_compares_samples_a_second_where_workers_differ(grown: Run) -
     assert speed.frame["throughput_speed_up"].item() == pytest.approx(expected)
     assert speed.frame[["jct_speed_up", "gst_speed_up"]].isna().all(axis=None)
     assert [panel.caption for panel in speed.panels] == ["Batch 16 per worker: samples/s"]
-    assert f"By samples per second, as numbers of workers differ: {RING} (18, {PS} 9)." in speed.seen
+    assert f"Compared by samples per second, because numbers of workers differ: {RING} (18, {PS} 9)." in speed.seen
     assert (
         f"{RING} trained the most samples a second, 160, {words.ratio(expected)} of {PS}."
         in answer(grown, "jct").seen[0]
@@ -199,7 +199,7 @@ def test_headlines_rank_by_samples_a_second_where_workers_differ(grown: Run) -> 
     assert words.is_believable(grown)
     assert words.unlike(grown) == (
         f"Networks differ: {RING} ran on star(hosts=18), {PS} on star(hosts=9). "
-        "Arms with another number of workers are compared by samples per second alone."
+        "Arms with different numbers of workers are compared only by samples per second."
     )
 
 

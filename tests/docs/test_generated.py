@@ -73,7 +73,7 @@ def test_types_defaults_and_examples_are_in_words() -> None:
 def test_every_command_is_on_its_page() -> None:
     page = command_line.page()
     assert {"## `testbed run`", "## `testbed hosts prepare`"} <= set(page.splitlines())
-    assert "| `--resume RUN` | Go on with a run that was cut off. |" in page
+    assert "| `--resume RUN` | Go on with the interrupted run in this directory. |" in page
 
 
 def test_every_exit_code_has_a_meaning() -> None:

@@ -34,5 +34,5 @@ def test_nodes_that_no_host_reaches_are_drawn_as_well() -> None:
 
 def test_its_routes_are_not_known() -> None:
     found = from_links("mine.py:net", [("a", "s"), ("b", "s")], 10**9)
-    with pytest.raises(TopologyError, match=r"nobody knows how mine.py:net routes"):
+    with pytest.raises(TopologyError, match=r"it is not known how mine.py:net routes"):
         found.paths(0, 1)

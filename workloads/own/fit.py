@@ -39,8 +39,8 @@ def tried(text: str, model: nn.Module, dataset: str, samples: Samples, size: int
     _gradient(name, model, others, SEEDS[0])
     if not torch.equal(first, _gradient(name, model, batch, SEEDS[0])):
         raise SpecError(
-            f"{name} has another gradient when the same samples come again, with the same weights",
-            fix="draw chance with PyTorch's own generator, and keep nothing that changes the next forward pass",
+            f"{name} gives different gradients for the same samples and the same weights",
+            fix="draw random numbers with PyTorch's generator, and keep no state that changes the next forward pass",
         )
     return outputs, not torch.equal(first, _gradient(name, model, batch, SEEDS[1]))
 

@@ -22,15 +22,15 @@ COMMAND_DEFINED = (
     "included."
 )
 SPEED_DEFINED = (
-    "Time of the first arm over the arm's, of trials with the same setting and repeat, which ran one after the other; "
-    "their median. An arm's VALID trials count, or all where none is VALID; where no pair of them counts, or only the "
-    "first arm has no VALID trial, there is no speed-up."
+    "A speed-up is the first arm's time divided by the arm's time. Trials with the same setting and repeat, which ran "
+    "one after the other, are pairs; the median of all pairs is shown. Only VALID trials count. If an arm has none, "
+    "all of its trials count. There is no speed-up if no pair is left, or if only the first arm has no VALID trial."
 )
 SAMPLES = (
-    " Arms with another number of workers than the first train another number of samples in the same iterations. They "
-    "are compared by samples per second, the arm's over the first's."
+    " An arm with another number of workers than the first arm trains another number of samples in an iteration. Its "
+    "speed-up is its samples per second, divided by the first arm's."
 )
-APART = " Trials of different runs are no pairs: of arms of another run than the first it is the ratio of the medians."
+APART = " Trials of different runs are not pairs: the speed-up of an arm of another run is the ratio of the medians."
 FARTHEST = 2.0
 """An axis has room for intervals up to so many times the largest value; those of two repeats may be endless."""
 KINDS = ((ratios.JCT, "JCT"), (ratios.GST, "GST"), (ratios.THROUGHPUT, "samples/s"))
@@ -114,7 +114,7 @@ def _jct_told(study: Study) -> tuple[dict[str, str], ...]:
             "Setting": words.setting(cell),
             "Fastest arm": cell.label,
             "Its JCT": words.seconds(_jct_of(cell)) + words.between(cell.median("jct_s"), words.seconds),
-            f"Beside {study.run.first}": _against(study, cell, cells),
+            f"Relative to {study.run.first}": _against(study, cell, cells),
             "Synchronisation's share of JCT": _shares(cells) or words.UNKNOWN,
         }
         for cell, cells in best
@@ -288,7 +288,7 @@ def _speed_seen(study: Study, compared: list[MeasuredCell]) -> list[str]:
     unlike = [_workers(study, cells[0][0]) for cells in by_label.values() if not _is_by_time(study, cells[0][0])]
     if unlike:
         named = words.listed(unlike[: words.MOST_NAMED])
-        sentences.append(f"By samples per second, as numbers of workers differ: {named}.")
+        sentences.append(f"Compared by samples per second, because numbers of workers differ: {named}.")
     same = [
         cell for cells in by_label.values() for cell, found in cells if is_known(found) and found.low <= 1 <= found.high
     ]
@@ -297,7 +297,7 @@ def _speed_seen(study: Study, compared: list[MeasuredCell]) -> list[str]:
     whose = (
         words.listed(map(words.in_cell, same)) if len(same) <= words.MOST_NAMED else f"{len(same)} of {len(compared)}"
     )
-    return [*sentences, f"The interval of {whose} includes 1×: no difference is shown."]
+    return [*sentences, f"The interval of {whose} includes 1×, so no difference is shown."]
 
 
 def _workers(study: Study, cell: MeasuredCell) -> str:

@@ -1,4 +1,4 @@
-"""How soon was the model as good, and how did loss and accuracy go?"""
+"""How soon did the model reach the same accuracy, and how did the loss fall?"""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ SAME_LOSS = 1e-3
 MOST_POINTS = 200
 """Points of a line; of more iterations they are evenly spaced."""
 MOST_PANELS = 12
-SAME, DIFFERENT = "every arm went through the same losses; ", "the arms went through different losses; "
+SAME, DIFFERENT = "every arm had the same losses; ", "the arms had different losses; "
 _ALIKE = {SAME: "the same", DIFFERENT: "different", "": words.UNKNOWN}
 
 GOAL_DEFINED = (
-    "Accuracy is the share of the test set that is classified right by the weights after an iteration. These were "
-    "found with a single process: plain SGD over the same global batches, with gradients rounded as the arm's scheme "
-    "rounds them. They count only for trials that ended with that process's weights. The goal at a setting is the "
-    "highest accuracy that every trial with an accuracy reached there; time "
-    "counts from the trial's start to the end of the last worker's iteration."
+    "Accuracy is the share of the test set that the weights after an iteration classify right. A single process found "
+    "these weights: plain SGD over the same global batches, with gradients rounded as the arm's scheme rounds them. "
+    "The accuracy counts only for trials that ended with that process's weights. The goal at a setting is the highest "
+    "accuracy that every trial with an accuracy reached there. Time runs from the trial's start to the end of the last "
+    "worker's iteration."
 )
 LOSS_DEFINED = (
-    "Loss is the training loss (cross-entropy) of an iteration's batch, mean over the workers, at the moment the last "
-    "worker ends that iteration; time counts from the trial's start. Of several repeats the one in the middle by JCT "
-    "is drawn."
+    "Loss is the training loss (cross-entropy) of an iteration's batch, as the mean over the workers, at the moment "
+    "the last worker ends that iteration. Time runs from the trial's start. With several repeats, the one with the "
+    "median JCT is drawn."
 )
 
 
@@ -74,7 +74,7 @@ def accuracy(study: Study) -> Question | None:
     span = plot.from_zero(frame["time_s"])
     return Question(
         "accuracy",
-        "How soon was the model as accurate?",
+        "How soon did the model reach the same accuracy?",
         frame,
         plot.panels("accuracy", groups, lambda group, start: _time_figure(study, group, start, frame, span)),
         (*_accuracy_seen(cells, rows), *_left_out(study), *words.about_intervals(cells, JCT)),
@@ -131,7 +131,7 @@ def _accuracy_seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]
     by_setting = _by_setting(cells, rows)
     if len(by_setting) > 1:
         first = [min(found, key=lambda one: one[0])[1].label for found in by_setting.values()]
-        return [f"Of {len(by_setting)} settings {words.counted(first, 'was there first in')}."]
+        return [f"Of {len(by_setting)} settings {words.counted(first, 'reached the goal first in')}."]
     return [
         f"{words.where(found[0][1])}{found[0][2]:.1%} was reached after "
         f"{words.each([(time, cell) for time, cell, _ in found], words.seconds)}."
@@ -172,7 +172,8 @@ def _left_out(study: Study) -> list[str]:
     if not apart:
         return []
     whose = words.listed(list(dict.fromkeys(apart)))
-    return [f"Trials of {whose} have no accuracy over time: rounding led their weights away from the single process's."]
+    why = "because of rounding, their weights differ from the single process's"
+    return [f"Trials of {whose} have no accuracy over time: {why}."]
 
 
 def loss(study: Study) -> Question | None:
@@ -242,7 +243,7 @@ def _loss_seen(shown: Sequence[Sequence[tuple[MeasuredCell, pd.DataFrame]]]) -> 
     if len(shown) == 1:
         return [_fallen(shown[0])]
     same = sum(_same_losses([curve["loss"] for _, curve in curves]) == SAME for curves in shown)
-    return [f"Every arm went through the same losses in {same} of {len(shown)} settings."] if same else []
+    return [f"Every arm had the same losses in {same} of {len(shown)} settings."] if same else []
 
 
 def _loss_row(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> dict[str, str]:
@@ -254,7 +255,7 @@ def _loss_row(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> dict[str, 
         return row | {"Loss": f"did not fall for {words.listed(stuck)}", "Took": words.UNKNOWN}
     goal, times = _goal(curves)
     begin = float(curves[0][1]["loss"].iloc[0])
-    return row | {"Loss": f"{begin:#.3g} down to {goal:#.3g}", "Took": words.each(times, words.seconds)}
+    return row | {"Loss": f"{begin:#.3g} to {goal:#.3g}", "Took": words.each(times, words.seconds)}
 
 
 def _goal(
@@ -274,7 +275,7 @@ def _fallen(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> str:
         return f"{where}{same}the loss{whose} did not fall."
     goal, times = _goal(curves)
     begin = float(curves[0][1]["loss"].iloc[0])
-    return f"{where}{same}from {begin:#.3g} down to {goal:#.3g} it took {words.each(times, words.seconds)}."
+    return f"{where}{same}the loss fell from {begin:#.3g} to {goal:#.3g} in {words.each(times, words.seconds)}."
 
 
 def _falls(losses: pd.Series[float]) -> bool:

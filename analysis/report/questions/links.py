@@ -25,8 +25,8 @@ MOST_LINKS = 6000
 """Directed links in all drawings together: a drawing of a link takes 300 bytes of the page."""
 DEFINED = (
     "Bytes are those that the kernel counted at the egress of each direction of each link while the trial trained, "
-    "headers included. One scale of colours for all drawings: one of each network and scheme, at the first setting "
-    "that has it, of the trial in the middle by JCT."
+    "headers included. There is one drawing for each network and scheme: the trial with the median JCT at the first "
+    "setting. All drawings have the same scale of colours."
 )
 
 
@@ -141,12 +141,12 @@ def seen(links: Sequence[LinkCount]) -> str:
     silent = f" Links between switches, {others} of {len(links)}, are not counted in this lab." if others else ""
     if load is None:
         return silent.strip()
-    against = f", {load.over_theory} what theory says" if load.over_theory else ""
+    against = f", {load.over_theory} the bytes by theory" if load.over_theory else ""
     dropped = f"{load.drops:,} packets were dropped" if load.drops else "nothing was dropped"
     return (
         f"The busiest link, {load.busiest.source} to {load.busiest.target}, carried {words.amount(load.most)}{against};"
-        f" that is {load.over_mean} the mean link. All links together carried {words.amount(load.total)}; {dropped}."
-        f"{silent}"
+        f" that is {load.over_mean} the mean of all links. All links together carried {words.amount(load.total)}; "
+        f"{dropped}.{silent}"
     )
 
 
@@ -158,8 +158,8 @@ def _row(trial: Trial, has_silent: bool) -> dict[str, str]:
         "Trial": words.name(trial),
         "Busiest link": f"{load.busiest.source} to {load.busiest.target}" if load else words.UNKNOWN,
         "It carried": words.amount(load.most) if load else words.UNKNOWN,
-        "Over theory": (load.over_theory if load else "") or words.UNKNOWN,
-        "Over the mean link": load.over_mean if load else words.UNKNOWN,
+        "Carried / theory": (load.over_theory if load else "") or words.UNKNOWN,
+        "Carried / mean link": load.over_mean if load else words.UNKNOWN,
         "All links": words.amount(load.total) if load else words.UNKNOWN,
         "Packets dropped": f"{load.drops:,}" if load else words.UNKNOWN,
     }

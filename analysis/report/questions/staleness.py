@@ -16,10 +16,11 @@ from analysis.report.question import Panel, Question, column
 Counts: TypeAlias = "pd.Series[int]"
 
 DEFINED = (
-    "An update's staleness is how many updates of other workers the server applied between the weights that it was "
-    "computed on and itself; a synchronous arm has none and is not drawn."
+    "A worker computes an update on weights that it got from the server. The update's staleness is the number of other "
+    "workers' updates that the server has applied since it sent these weights. A synchronous arm has no staleness and "
+    "is not drawn."
 )
-CURVES = "The curve says which share of the updates missed at most so many, of all repeats together."
+CURVES = "A point of the curve is the share of updates, over all repeats, that missed at most that many others."
 
 
 def distribution(study: Study) -> Question | None:
@@ -129,8 +130,8 @@ def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
     worst = max(cells, key=lambda cell: int(_known(cell).index.max()))
     return [
         f"Half of the updates missed at most {words.listed(told)}.",
-        f"The most stale update is one of {words.in_cell(worst)}: it missed {_known(worst).index.max()} others, where "
-        f"95 % of its arm's missed at most {_quantile(worst, 0.95):g}.",
+        f"The most stale update is one of {words.in_cell(worst)}: it missed {_known(worst).index.max()} others; "
+        f"95 % of this arm's updates missed at most {_quantile(worst, 0.95):g}.",
     ]
 
 

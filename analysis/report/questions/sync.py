@@ -19,9 +19,10 @@ MOST_POINTS = 6000
 QUANTILES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
 DEFINED = (
     "GST of an iteration runs from the moment the last worker has its gradient to the moment the last worker has the "
-    "sum. Theory is the least time that the busiest link needs for its bytes, at the rate that packet headers leave "
-    "for payload. A GST's bound is the least time for what was still to be sent when the last worker had its gradient. "
-    "Where that is not known, as with overlap, there is no ratio. A point's ratio is over the trial's median bound."
+    "sum. Theory is the least time in which the busiest link can carry its bytes, at the rate that packet headers "
+    "leave for payload. The bound of a GST is the least time for the bytes that were still to be sent when the last "
+    "worker had its gradient. If these bytes are not known, as with overlap, there is no ratio. A point's ratio is its "
+    "GST divided by the trial's median bound."
 )
 
 
@@ -60,7 +61,7 @@ def against_theory(study: Study) -> Question | None:
     theory = (Key("theory", "", plot.THEORY),) if any(cell.middle("gst_theory_s") for cell in cells) else ()
     return Question(
         "gst",
-        "How near is synchronisation to what the links allow?",
+        "How close is synchronisation to the limit of the links?",
         frame,
         tuple(panels),
         tuple(_seen(cells)),
@@ -127,9 +128,9 @@ def _spread(
     box = (
         "the middle half of them"
         if make is _iterations
-        else "the middle half of the iterations, its whiskers 90 % of them"
+        else "the middle half of the iterations, and its whiskers show 90 % of them"
     )
-    how = f"Each point is an iteration, each box {box}." if make is _iterations else f"Each box is {box}."
+    how = f"Each point is an iteration; each box shows {box}." if make is _iterations else f"Each box shows {box}."
     return frame, panels, how
 
 
@@ -222,10 +223,8 @@ def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
         low, high = min(near, key=lambda row: row[0]), max(near, key=lambda row: row[0])
         span = words.span(value for value, _ in near)
         farthest = high[1] if high[0] * low[0] >= 1 else low[1]
-        far = f", farthest from it {words.in_cell(farthest)}" if " to " in span else ""
-        sentences.append(
-            f"{'Medians are' if len(near) > 1 else 'The median is'} {span} the least that was possible{far}."
-        )
+        far = f"; {words.in_cell(farthest)} is farthest from it" if " to " in span else ""
+        sentences.append(f"The median GST is {span} its lower bound{far}.")
     if wide:
         spread, cell = max(wide, key=lambda row: row[0])
         sentences.append(f"{words.in_cell(cell)} varies most: its 95th percentile is {words.ratio(spread)} its median.")

@@ -32,13 +32,14 @@ PHASES = (
 """What a worker does from one moment to the next, and its colour; none for the arm's own."""
 EVENT = "#b5179e"
 EVENTS_DEFINED = (
-    "Each point is an iteration, at its end: how long it took since the one before had ended (of the last worker), "
-    "and how much of that was synchronisation (GST). Perturbations are those that the spec asks for, at the moment at "
-    "which they were in effect; rounds in which the survivors of dead nodes agreed are marked, too."
+    "Each point is an iteration, at the moment its last worker ended it. Its time runs from the end of the iteration "
+    "before; its GST is the part of this time that was synchronisation. Perturbations of the spec are marked at the "
+    "moment they took effect. Moments at which workers went on without nodes that had died are marked, too."
 )
 GANTT_DEFINED = (
-    "One trial of each arm, in the middle by JCT. A worker waits from its own gradient to the last worker's; with "
-    "overlap it may send meanwhile. Synchronising is the time until it has the whole sum."
+    "The chart shows the trial with the median JCT of each arm. A worker waits from the moment it has its own gradient "
+    "until the last worker has its gradient; with overlap it may send meanwhile. Then it synchronises until it has the "
+    "whole sum."
 )
 
 
@@ -85,7 +86,7 @@ def _happened(trial: Trial) -> list[tuple[float, str]]:
     """When (s from its start) and what, of events that came about, and of rounds after deaths."""
     events = [(event.done_s, f"{event.kind}: {event.what}") for event in trial.events if event.done_s is not None]
     rounds = [
-        (abs(one.called_s), f"{one.world} workers go on with iteration {one.first}, without {', '.join(one.without)}")
+        (abs(one.called_s), f"{one.world} workers go on from iteration {one.first}, without {', '.join(one.without)}")
         for one in trial.recoveries
         if one.without
     ]
@@ -181,8 +182,8 @@ def _effects(cell: MeasuredCell, trial: Trial) -> dict[str, str]:
         "Trial": words.in_cell(cell),
         "Events": f"{len(happened)}, the first at {words.seconds(happened[0][0])}",
         "Median iteration before": words.UNKNOWN if before.empty else words.seconds(float(before.median())),
-        "From then on": words.UNKNOWN if after.empty else words.seconds(float(after["iteration_s"].median())),
-        "The longest": longest or words.UNKNOWN,
+        "Median from then on": words.UNKNOWN if after.empty else words.seconds(float(after["iteration_s"].median())),
+        "Longest from then on": longest or words.UNKNOWN,
     }
 
 
@@ -207,7 +208,7 @@ def gantt(study: Study) -> Question | None:
     marks = (Key("perturbation", EVENT),) if any(_happened(trial) for _, trial in shown) else ()
     return Question(
         "gantt",
-        "What did each worker do when?",
+        "What did each worker do at which time?",
         pd.concat(tables, ignore_index=True),
         tuple(panels),
         (_shares(shown),),
@@ -323,4 +324,4 @@ def _shares(shown: Sequence[tuple[MeasuredCell, Trial]]) -> str:
         assert waited is not None
         counted = samples[samples["iteration"] >= trial.warmup]
         shares.append((float(waited.sum().sum() / (counted["end_s"] - counted["start_s"]).sum()), cell))
-    return f"Of their time, workers wait for others' gradients {words.each(shares, '{:.1%}'.format)}."
+    return f"Share of workers' time spent waiting for others' gradients: {words.each(shares, '{:.1%}'.format)}."

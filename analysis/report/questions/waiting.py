@@ -13,9 +13,10 @@ from analysis.report.cells import Group, MeasuredCell, Study, notes
 from analysis.report.question import Key, Question
 
 DEFINED = (
-    "From a worker's own gradient to the last worker's, per iteration: the mean over all workers, and that of the "
-    "worker that waited longest. GST begins when the last worker has its gradient, so this is not part of it; it is "
-    "part of the compute time. Of several repeats the one in the middle by JCT is shown."
+    "In each iteration a worker waits from the moment it has its own gradient until the last worker has its gradient. "
+    "Shown are the mean wait of all workers, and the mean wait of the worker that waited longest. GST begins when the "
+    "last worker has its gradient, so waiting is not part of GST; it is part of the compute time. With several "
+    "repeats, the one with the median JCT is shown."
 )
 LONGEST = "#6b7682"
 """To be seen on a light and on a dark page."""

@@ -143,9 +143,9 @@ def _theory(members: Sequence[MeasuredCell]) -> str:
 
 
 def _growth(name: str, members: Sequence[MeasuredCell], grown: float) -> str:
-    theory = f"; theory says {_theory(members)}" if _theory(members) else ""
+    theory = f"; by theory {_theory(members)}" if _theory(members) else ""
     few, many = members[0].world, members[-1].world
-    return f"{name}: {words.ratio(grown)} the time with {many} workers that it takes with {few}{theory}."
+    return f"{name}: GST with {many} workers is {words.ratio(grown)} that with {few}{theory}."
 
 
 def _growth_row(name: str, members: Sequence[MeasuredCell], grown: float) -> dict[str, str]:

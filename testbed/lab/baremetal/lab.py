@@ -283,7 +283,7 @@ class BaremetalLab:
         shapes: Counter[tuple[tuple[str, int], ...]] = Counter()
         for connection, wanted, one in zip(self._up().connections, self._plan().wanted, read_back, strict=True):
             if one["differs"]:
-                raise LabError(f"{connection.name}: {one['differs']}", fix="see who else changes its NICs")
+                raise LabError(f"{connection.name}: {one['differs']}", fix="find what else changes its NICs")
             with connection.named():
                 answers.as_many(one["shapes"], len(wanted.nics), "shapes of NICs")
             shapes.update(tuple(direction.items()) for nic in one["shapes"] for direction in nic)

@@ -50,7 +50,7 @@ def apply(wanted: Wanted, *, check: bool = False, arm: bool = True) -> bool:
         if before and before.wanted["owner"] != wanted.owner and not undoing.expired():
             raise HostError(
                 f"the NICs are shaped by another run, {before.wanted['owner']}",
-                fix="wait for its end; if nobody runs it any more, testbed clean --inventory FILE --yes",
+                fix="wait for its end; if it does not run any more, testbed clean --inventory FILE --yes",
             )
         _check(wanted, netlink, {name for _, name, *_ in before.undo} if before else set())
         if before and _same(before.wanted, asdict(wanted)) and readback.differs(netlink, wanted) is None:

@@ -171,7 +171,7 @@ class ByLine:
             for directed, queue in links:
                 for number in (queue, cutting(queue)):
                     if number not in queues:
-                        raise LabError(f"{blueprint.label(directed)}: nobody listens to its netfilter queue {number}")
+                        raise LabError(f"{blueprint.label(directed)}: no listener at netfilter queue {number}")
 
     def alive(self) -> None:
         if self._process >= 0 and select.select([self._process], [], [], 0)[0]:

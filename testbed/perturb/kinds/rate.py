@@ -31,7 +31,7 @@ class Step(Timed, OfLinks):
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.rate_bps is None) == (self.share is None):
-            raise refuse("a change of rate takes one of rate and share", "write rate: 2 Gbit/s, or share: 40 %")
+            raise refuse("a change of rate needs either rate or share", "write rate: 2 Gbit/s, or share: 40 %")
         return self
 
     def events(self, context: Context) -> Sequence[Event]:

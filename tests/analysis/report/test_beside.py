@@ -75,14 +75,14 @@ def test_other_specs_stand_side_by_side_with_their_differences(two: list[Path], 
 
 def test_differences_come_first(two: list[Path], tmp_path: Path) -> None:
     page = write(two, tmp_path / "both.html").read_text()
-    assert page.index("In what the runs differ") < page.index("CPU of mininet") < page.index("Arms side by side")
+    assert page.index("<h2>Differences</h2>") < page.index("CPU of mininet") < page.index("Arms side by side")
     text = write(two, tmp_path / "both.md", "md").read_text()
     assert "| cpu.model | CPU of netns | CPU of mininet |" in text
 
 
 def test_the_same_run_twice_differs_in_nothing(two: list[Path], tmp_path: Path) -> None:
     page = write([two[0], two[0]], tmp_path / "both.html").read_text()
-    assert "They have the same spec and the same environment." in page
+    assert "The runs have the same spec and the same environment." in page
 
 
 def test_the_page_shows_both_and_is_the_same_again(two: list[Path], tmp_path: Path) -> None:

@@ -48,13 +48,13 @@ def test_intervals_follow_medians(sweep: Run) -> None:
     assert low <= value <= high
 
 
-def test_a_finding_that_is_not_to_be_believed_says_so_first(run: Run) -> None:
+def test_a_finding_that_is_not_reliable_says_so_first(run: Run) -> None:
     trials = tuple(judged(trial, "INVALID") for trial in run.trials)
     text = markdown.render(replace(run, trials=trials))
     assert text.splitlines()[2:5] == [
         "> **No finished trial is VALID: comparisons mean nothing.**",
         ">",
-        "> **What is said below is not to be believed.**",
+        "> **Not reliable: GST is INVALID.**",
     ]
 
 

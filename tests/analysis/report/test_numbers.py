@@ -140,14 +140,14 @@ def test_the_table_of_checks_says_what_they_threaten_and_what_was_certified(run:
     )
     table = tables.checks(replace(run, trials=(trial,)))
     assert table.columns[1:] == (
-        "CPU steal (limit 0.05 stolen; threatens all numbers; of the machine)",
-        "pacing (limit 0.05 of iterations; threatens JCT, samples/s, iteration times and exposed waiting; of the "
-        "machine)",
+        "CPU steal (limit 0.05 stolen; threatens all numbers; a check of the machine)",
+        "pacing (limit 0.05 of iterations; threatens JCT, samples/s, iteration times and exposed waiting; a "
+        "check of the machine)",
         "Certified",
     )
     told, bad, certified = table.rows[0].values
-    assert (told.note, told.state) == ("told: what it threatens is certified", "")
-    assert (bad.note, bad.state) == ("spoils JCT, samples/s, iteration times and exposed waiting", "bad")
+    assert (told.note, told.state) == ("noted: the numbers that it threatens are certified", "")
+    assert (bad.note, bad.state) == ("makes JCT, samples/s, iteration times and exposed waiting INVALID", "bad")
     assert certified.text == "GST"
     ((_, verdict, reasons),) = tables.troubles(replace(run, trials=(trial,)))
     assert verdict == "GST VALID, JCT INVALID"
@@ -162,6 +162,9 @@ def test_the_finding_says_of_each_number_what_can_be_believed(late: Run) -> None
     )
     assert words.is_believable(late)
     assert not words.is_believable(in_trial(late, "bml-b16", gst="INVALID"))
+    spoilt = dict.fromkeys(late.trials[0].numbers, Number("INVALID", spoilt_by=("CPU steal",)))
+    both = replace(late, trials=tuple(replace(trial, numbers=spoilt) for trial in late.trials))
+    assert words.unreliable(both) == "Not reliable: GST is INVALID (failed checks: CPU steal)."
 
 
 def test_doubts_and_counts_are_about_numbers(late: Run) -> None:

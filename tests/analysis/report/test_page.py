@@ -172,7 +172,7 @@ def test_a_finding_from_invalid_trials_is_red(run_dir: Path, edit: Edit) -> None
         edit(run_dir / "trials" / f"{scheme}-b16.json", doubt)
     found = page(run_dir)
     assert ("h1", {"class": "bad"}) in found.tags
-    assert "its job completion time. This is not to be believed." in found.text
+    assert "its job completion time. Not reliable: GST is INVALID in 4 of 5 trials." in found.text
 
 
 def test_a_failed_trial_is_listed_with_its_error(run_dir: Path) -> None:
@@ -269,12 +269,12 @@ def test_a_profile_says_that_nothing_was_trained_and_what_scale_means(run_dir: P
     for path in (run_dir / "samples").glob("*.parquet"):
         pd.read_parquet(path).assign(loss=np.nan).to_parquet(path)
     text = page(run_dir).text
-    assert "Nothing was trained: random values as large as vgg19's gradient were summed" in text
-    assert "Scale is 200" in text
+    assert "No model was trained: workers summed random values of vgg19's gradient sizes" in text
+    assert "The scale is 200" in text
     assert "links of 40 Gbit/s" in text
     assert "sums right of 1,000" in text
     assert "How did the loss fall?" not in text
-    assert "as accurate" not in text
+    assert "the same accuracy" not in text
 
 
 def test_a_sweep_is_drawn_along_its_numbers(swept: Path) -> None:

@@ -76,6 +76,9 @@ def test_how_the_others_went_on_when_a_node_had_died(run_dir: Path, edit: Edit) 
     edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial.update(failover={"recoveries": rounds}))
     ((_, pairs),) = settings.events(load(run_dir))
     assert pairs == (
-        ("10.80 s", "without h4, 7 workers go on with iteration 5 (done after 3.03 s) by rina, leaf0 adding"),
-        ("10.80 s", "nobody had moved: 7 workers go on with iteration 5 (none was left) by rina, leaf0 adding"),
+        ("10.80 s", "without h4, 7 workers go on from iteration 5 (done after 3.03 s) with rina, leaf0 adding"),
+        (
+            "10.80 s",
+            "no worker made progress: 7 workers go on from iteration 5 (no worker was left) with rina, leaf0 adding",
+        ),
     )

@@ -60,8 +60,7 @@ def test_the_finding_prefers_valid_trials(run: Run) -> None:
 def test_a_single_arm_is_held_against_theory(run: Run) -> None:
     run = with_metrics(only(run, "bml-b64"), "bml-b64", gst_median_s=0.1, gst_ratio=1.03)
     assert (
-        words.finding(run)
-        == "BML on BCube at batch 64 synchronised in 0.100\u00a0s (median), 1.03× the least that was possible."
+        words.finding(run) == "BML on BCube at batch 64 synchronised in 0.100\u00a0s (median), 1.03× its lower bound."
     )
 
 
@@ -100,6 +99,8 @@ def test_a_finding_rests_on_valid_trials(run: Run) -> None:
     assert words.finding(first).startswith("BML on BCube at batch 16 synchronised in ")  # the VALID one, by itself
     assert words.is_believable(first)
     assert not words.is_believable(other)
+    assert words.unreliable(first) == ""
+    assert words.unreliable(other) == "Not reliable: GST is INVALID in 1 of 2 trials."
     assert words.is_believable(only(run, "ps-b64"))  # it says that nothing finished
 
 

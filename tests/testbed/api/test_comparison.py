@@ -86,5 +86,5 @@ def test_it_is_written_in_every_format_and_has_the_command_lines_exit_code(
 def test_thresholds_and_arms_may_be_words_of_the_command_line(sides: tuple[Path, Path]) -> None:
     assert not testbed.compare(*sides, threshold=["gst=50%"], metrics=["gst"]).is_worse
     assert testbed.compare(*sides, arms=["ring=ring"]).is_worse
-    with pytest.raises(UsageError, match="is not two labels"):
+    with pytest.raises(UsageError, match="does not name two labels"):
         testbed.compare(*sides, arms=["ring"])

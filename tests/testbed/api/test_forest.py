@@ -50,7 +50,7 @@ def test_mistakes_are_the_command_lines() -> None:
     star = api.topology("star(hosts=3)")
     with pytest.raises(SpecError, match="there is no scheme 'rings'"):
         api.forest("rings", star)
-    with pytest.raises(SchemeError, match="not a BCube"):
+    with pytest.raises(SchemeError, match="bml needs a BCube"):
         api.forest("bml", star)
     with pytest.raises(SpecError, match="is not a rate"):
         api.topology("star(hosts=3)", rate="fast")

@@ -39,7 +39,7 @@ def test_a_number_with_its_unit_is_read(read, text, value) -> None:
         (units.rate_bps, "-1 Mbit/s", "'-1 Mbit/s' is not above 0"),
         (units.rate_bps, "1e999 Mbit/s", "'1e999 Mbit/s' is not a finite number"),
         (units.time_s, "-1 s", "'-1 s' is below 0"),
-        (units.time_s, None, "nothing is not a time"),
+        (units.time_s, None, "an empty value is not a time"),
         (units.size_bytes, "0 B", "'0 B' is not above 0"),
     ],
 )

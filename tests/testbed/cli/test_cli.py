@@ -7,12 +7,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
+
+from testbed.cli import app
 
 from ..conftest import PROFILE, Called
 
 CLI = Callable[..., Called]
+GROUP: Any = get_command(app)
 
 
 def test_help_imports_nothing_slow() -> None:
@@ -23,6 +28,24 @@ def test_help_imports_nothing_slow() -> None:
     assert not {"numpy", "pandas", "plotly", "pydantic", "sklearn", "torch", "yaml"} & set(modules.split())
     for name in ("run", "plan", "topo", "forest", "schemes", "models", "up", "exec", "report", "doctor"):
         assert f"\n  {name} " in text
+
+
+@pytest.mark.parametrize("words", [["--help"], ["hosts", "--help"]])
+def test_summaries_of_commands_are_whole(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        app(words)
+    summaries = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
+    assert summaries
+    assert [line for line in summaries if not line.endswith(".") or line.endswith("...")] == []
+
+
+def test_every_option_says_what_it_does() -> None:
+    top = GROUP.commands
+    commands = [*top.values(), *top["hosts"].commands.values()]
+    assert [f"{one.name} {it.name}" for one in commands for it in one.params if not it.help] == []
 
 
 def test_the_harness_does_without_torch() -> None:

@@ -116,10 +116,10 @@ def test_a_speed_up_is_of_trials_that_are_valid_in_jct() -> None:
         ([fidelity({})], "VALID"),
         ([fidelity({}, gst="INVALID", **JOB)], "INVALID"),
         ([fidelity({}, **JOB)], "GST VALID, JCT INVALID"),
-        ([fidelity({}, iterations="INVALID", waiting="INVALID")], "VALID but for iteration times"),
+        ([fidelity({}, iterations="INVALID", waiting="INVALID")], "VALID except iteration times"),
         (
             [fidelity({}, gst="INVALID", **JOB | {"iterations": "VALID", "waiting": "VALID"})],
-            "INVALID but for iteration times",
+            "INVALID except iteration times",
         ),
         ([fidelity({}, **JOB | {"throughput": "VALID"})], "GST VALID, JCT INVALID"),
         ([fidelity({}), fidelity({}, iterations="INVALID")], "VALID (iteration times 1)"),

@@ -246,7 +246,7 @@ def test_a_folder_of_logs_that_is_a_link_is_not_copied(made_up: Made, tmp_path: 
     (tmp_path / "secret" / "key").write_text("secret")
     logs = parts[1] / "logs" / next(iter(sorted(records(parts[1]))))
     logs.symlink_to(tmp_path / "secret")
-    with pytest.raises(OutputError, match=r"key: is a link, or in one"):
+    with pytest.raises(OutputError, match=r"key: is a symbolic link, or in one"):
         merged(parts, tmp_path / "all")
 
 
@@ -286,7 +286,7 @@ def test_a_run_whose_folders_are_elsewhere_is_not_gone_on_with(made_up: Made, tm
     unfinished = tmp_path / "elsewhere" / ".x.tmp"
     if name != ".lock":
         unfinished.touch()
-    with pytest.raises(OutputError, match="is a link, and none is followed there"):
+    with pytest.raises(OutputError, match="is a symbolic link, and links are not followed there"):
         Experiment.resumed(part, None, FakeLab)
     assert name == ".lock" or unfinished.exists()
 

@@ -63,7 +63,7 @@ def test_thresholds() -> None:
         (["gst=5"], [], "--threshold gst=5: '5' is not a share of a whole"),
         (["jct=5%"], ["gst"], "--threshold jct=5%: jct is not compared, only gst"),
         (["gst="], [], "--threshold gst=: '' is not a share"),
-        (["0"], [], "--threshold 0: no two measurements are the same"),
+        (["0"], [], "--threshold 0: a threshold of 0 would count every difference"),
         ([], ["GST"], "--metric: there is no metric 'GST'"),
     ],
 )
@@ -92,13 +92,13 @@ def test_pairs_of_arms() -> None:
         (STAR, STAR),
     ]
     for text in ("PS", "=ring", "PS=", "="):
-        with pytest.raises(UsageError, match="is not two labels\n"):
+        with pytest.raises(UsageError, match="does not name two labels\n"):
             pairs([text], base, new)
 
 
 def test_pairs_of_arms_that_are_not_there_or_may_be_several() -> None:
     with pytest.raises(UsageError) as error:
         pairs(["PS=tree"], having("PS", STAR), having("ring"))
-    assert error.value.problem == f"--arms PS=tree: is not a label of each; side has 'PS', '{STAR}'; side has 'ring'"
-    with pytest.raises(UsageError, match="may be 'a' with 'b=c' or 'a=b' with 'c'"):
+    assert error.value.problem == f"--arms PS=tree: no such pair of labels; side has 'PS', '{STAR}'; side has 'ring'"
+    with pytest.raises(UsageError, match="can mean 'a' with 'b=c' or 'a=b' with 'c'"):
         pairs(["a=b=c"], having("a", "a=b"), having("c", "b=c"))

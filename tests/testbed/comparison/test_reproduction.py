@@ -226,7 +226,7 @@ def test_a_directory_of_something_else_is_left_alone(testbed: CLI, tmp_path: Pat
     refused = testbed("reproduce", "rina.bom", "--out", "out")
     assert (refused.code, refused.err) == (
         2,
-        "error: out: is not empty, and not of testbed reproduce\n  fix: name a new directory with --out\n",
+        "error: out: is not empty, and testbed reproduce did not make it\n  fix: name a new directory with --out\n",
     )
     assert [path.name for path in out.iterdir()] == ["resolved.json"]
 

@@ -67,7 +67,7 @@ def test_weights_are_as_many_floats_as_the_model_has(tmp_path: Path) -> None:
     np.save(path, np.arange(5, dtype=np.float32))
     assert read_weights(path, 5).tolist() == [0, 1, 2, 3, 4]
     (tmp_path / "link.npy").symlink_to(path)
-    with pytest.raises(UnfitError, match="is a link"):
+    with pytest.raises(UnfitError, match="is a symbolic link"):
         read_weights(tmp_path / "link.npy", 5)
     for other in (np.arange(6, dtype=np.float32), np.arange(5.0), np.ones((5, 1), np.float32), np.array([{}] * 5)):
         np.save(path, other, allow_pickle=True)

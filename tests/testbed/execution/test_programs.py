@@ -121,7 +121,7 @@ def test_its_time_bytes_and_fidelity_are_reported(finished: tuple[str, Path]) ->
     assert (results["jct_s"] > 0).all()
     page = (out / "report.html").read_text()
     assert "JCT of a command runs from the moment its first rank is started" in page
-    assert "How near is synchronisation" not in page
+    assert "How close is synchronisation" not in page
 
 
 @pytest.mark.lab

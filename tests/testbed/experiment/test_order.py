@@ -144,6 +144,7 @@ def test_more_parts_than_groups() -> None:
     with pytest.raises(UsageError) as error:
         part(made([2, 2]), [1.0, 1.0], 3, 3)
     assert str(error.value) == (
-        "--part 3/3: groups of trials that are compared with each other stay on one machine, and there are 2\n"
+        "--part 3/3: trials that are compared with each other stay on one machine, and this experiment has only 2 such "
+        "groups\n"
         "  fix: make at most 2 parts"
     )

@@ -122,7 +122,7 @@ def test_what_failed_about_the_machine_is_told_of_certified_numbers() -> None:
     line = progress.sentence(
         record("a", "A", 1.0, fidelity={"verdict": "VALID", "numbers": numbers, "checks": [STEAL]})
     )
-    assert line.endswith(", VALID (certified within 1.3 %; told: CPU steal: 7.0% taken by the host)")
+    assert line.endswith(", VALID (certified within 1.3 %; noted: CPU steal: 7.0% taken by the host)")
 
 
 def test_a_terminal_that_cannot_redraw_gets_plain_lines(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:

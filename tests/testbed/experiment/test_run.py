@@ -340,4 +340,4 @@ def test_a_profile_is_played_and_its_sums_are_counted(testbed: CLI, tmp_path: Pa
     assert record["sums"] == {"checked_elements": 3 * 3 * round(143_667_240 / 200), "wrong_elements": 0}
     assert record["metrics"]["jct_s"] >= 3 * 0.268
     assert {round(link["rate_bps"]) for link in record["links"]} == {200_000_000}
-    assert "Nothing was trained" in (tmp_path / "out" / "report.html").read_text()
+    assert "No model was trained" in (tmp_path / "out" / "report.html").read_text()

@@ -32,7 +32,7 @@ def test_what_is_below_is_read_and_the_folder_itself_may_be_a_link(folder: Path)
 
 @pytest.mark.parametrize("name", ["file.json", "folder/secret.json"])
 def test_no_link_below_is_followed(folder: Path, name: str) -> None:
-    with pytest.raises(UnfitError, match="is a link, or in one"):
+    with pytest.raises(UnfitError, match="is a symbolic link, or in one"):
         read_object(folder / name, folder)
     assert read_object(folder / name) == {"a": 1}  # whoever names it may
 
@@ -44,7 +44,7 @@ def test_a_fifo_and_a_folder_are_refused_at_once(folder: Path, below: bool) -> N
             read_bytes(folder / name, below=folder if below else None)
     with pytest.raises(UnfitError, match="is no regular file"):
         size_bytes(folder / "fifo.json")
-    with pytest.raises(UnfitError, match="is a link"):
+    with pytest.raises(UnfitError, match="is a symbolic link"):
         size_bytes(folder / "file.json")
 
 

@@ -107,7 +107,7 @@ def test_lateness_is_told_in_powers_of_two() -> None:
         ({"loss": -0.1}, "a loss of -0.1; it is a share of packets, 0 to 1\n  fix: write 1 % as 0.01"),
         (
             {"reorder": 0.1},
-            "a reorder of 0.1 without a delay: there is nothing to overtake\n  fix: give a delay as well",
+            "a reorder of 0.1 has no effect without a delay\n  fix: give a delay as well",
         ),
     ],
 )

@@ -20,8 +20,8 @@ from ..conftest import SPEC
         ("{kind: jitter, sigma: 1 ms, workers: h9}", "perturb.0 (jitter): star(hosts=3) has no node 'h9'"),
         ("{kind: freeze, hosts: h9}", "perturb.0 (freeze): star(hosts=3) has no node 'h9'"),
         ("{kind: background, from: h0, to: h0}", "perturb.0 (background): background traffic from h0 to itself"),
-        ("{kind: slow, workers: h0, slowdown: 2}", "perturb.0 (slow): compute none takes no time"),
-        ("{kind: kill, nodes: h0, at: iteration 4}", "perturb.0 (kill): iteration 4 never comes: there are 3"),
+        ("{kind: slow, workers: h0, slowdown: 2}", "perturb.0 (slow): compute: none takes no time"),
+        ("{kind: kill, nodes: h0, at: iteration 4}", "perturb.0 (kill): there is no iteration 4: the workload has 3"),
         ("{kind: circuits, rings: [1]}", "perturb.0 (circuits): star(hosts=3) has no patch panels"),
     ],
 )

@@ -38,7 +38,7 @@ def test_messages_know_it_and_its_keys(package: Path) -> None:
     assert "fix: did you mean 'halve'?" in python(package, "-m", "testbed", "plan", SPEC).stderr
     spec.write_text(written.replace("iteration 2", "iteration 7"))
     done = python(package, "-m", "testbed", "plan", SPEC)
-    assert "perturb.0 (halve): iteration 7 never comes: there are 6" in done.stderr
+    assert "perturb.0 (halve): there is no iteration 7: the workload has 6" in done.stderr
 
 
 @pytest.mark.lab

@@ -121,7 +121,7 @@ def test_a_link_in_a_run_directory_leads_nowhere(tmp_path: Path, source: Source,
         (path / name).rmdir()
     (path / name).unlink(missing_ok=True)
     (path / name).symlink_to(victim)
-    with pytest.raises(OutputError, match=f"{path / name}: is a link"):
+    with pytest.raises(OutputError, match=f"{path / name}: is a symbolic link"):
         RunDirectory.reopen(path)
     assert [one.name for one in victim.iterdir()] == [".a.tmp"]
 

@@ -286,9 +286,12 @@ def test_a_mistake_at_many_points_is_told_once() -> None:
 @pytest.mark.parametrize(
     ("overrides", "problem"),
     [
-        (["seed=1..1000", "links.mtu=1000..1100"], "202,000 combinations of arms, batches and swept fields, and"),
-        (["seed=1..400", "repeats=20"], "16,000 trials (800 cells, 20 repeats), and 10,000 are the most"),
-        (["links.rate=[1..1000 Mbit/s, 1..300 kbit/s]"], "2,600 different networks, and 1,000 are the most"),
+        (
+            ["seed=1..1000", "links.mtu=1000..1100"],
+            "202,000 combinations of arms, batches and swept fields; at most 20,000",
+        ),
+        (["seed=1..400", "repeats=20"], "16,000 trials (800 cells, 20 repeats); at most 10,000 are allowed"),
+        (["links.rate=[1..1000 Mbit/s, 1..300 kbit/s]"], "2,600 different networks; at most 1,000 are allowed"),
     ],
 )
 def test_what_is_too_much_is_refused_with_the_count(overrides: list[str], problem: str) -> None:

@@ -56,26 +56,27 @@ class AsynchronousKind(ForestKind):
 
     def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
         who, fix = (
-            f"scheme {plan.scheme} waits for no sum",
+            f"scheme {plan.scheme} does not wait for sums",
             "or compare it with other schemes in an experiment of its own",
         )
         if asked.overlap != "none":
-            problem = f"{who}: a gradient leaves when all of it is there, and takes no overlap: {asked.overlap}"
+            problem = f"{who}: it sends gradients only as a whole, so overlap: {asked.overlap} is not possible"
             raise SpecError(problem, fix=f"remove overlap, {fix}")
         if asked.is_trained and asked.mode == "none":
-            problem = f"{who}: workers compute on weights that come back, and compute: none computes one gradient only"
+            problem = f"{who}: it computes each gradient on new weights, and compute: none computes only one gradient"
             raise SpecError(problem, fix="give a pace: compute: {mode: paced, ...}")
         if any(node.ina for node in topology.nodes):
-            raise SpecError(f"{who}, so no switch adds anything for it", fix="leave ina out of this arm's topology")
+            raise SpecError(f"{who}, so switches cannot add for it", fix="leave ina out of this arm's topology")
         most = MOST_EXACT // LARGEST // len(plan.workers)
         if not asked.is_trained and asked.iterations > most:
-            problem = f"{who}: its server adds all values up, which is exact for {most:,} iterations, and here are more"
+            problem = f"{who}: its server adds values exactly for at most {most:,} iterations; here are more"
             raise SpecError(problem, fix=f"give at most {most:,} iterations")
 
     def cannot(self, plan: Forest) -> Mapping[str, Refusal]:
         fix = "leave the scheme out of this experiment"
-        steps = Refusal("nobody waits for a sum, so a synchronisation has no steps", f"{fix}, or write of: iteration")
-        moved = Refusal("nobody waits for a sum, so which updates meet which circuits cannot be told", fix)
+        why = "workers do not wait for a sum, so a synchronisation has no steps"
+        steps = Refusal(why, f"{fix}, or write of: iteration")
+        moved = Refusal("workers do not wait for a sum, so it is not known which updates meet which circuits", fix)
         return {"steps": steps, "circuits": moved}
 
     def describe(self, plan: Forest) -> list[tuple[str, str]]:

@@ -111,7 +111,7 @@ class ForestKind(KindOfForests):
 def own_order(plan: Forest, wanted: str, bound: str) -> SpecError:
     """The error about a priority, or a forward pass that begins early, where chunks come in an order of their own."""
     return SpecError(
-        f"scheme {plan.scheme} takes no {wanted}: {bound} its chunks, in an order of their own",
+        f"scheme {plan.scheme} takes no {wanted}: {bound} its chunks in an order of their own",
         fix=f"remove {wanted}, or compare it with other schemes in an experiment of its own",
     )
 

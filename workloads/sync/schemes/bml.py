@@ -33,7 +33,7 @@ def _bcube_parameters(topology: Topology) -> tuple[int, int]:
     n, k = topology.params.get("n"), topology.params.get("k")
     if topology.family != "bcube" or not isinstance(n, int) or not isinstance(k, int):
         raise SchemeError(
-            f"bml corrects digits of BCube servers, and {topology.expression} is not a BCube",
+            f"bml needs a BCube, and {topology.expression} is not one",
             fix="use it on bcube(n=...,k=...), or take ps or ring here",
         )
     return n, k

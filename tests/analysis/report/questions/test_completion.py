@@ -144,7 +144,7 @@ def test_a_speed_up_is_of_trials_that_the_medians_are_of(
     asked = [question for question in answered(run) if question.name == "speed-up"]
     assert bool(asked) == is_shown
     assert any("as fast" in sentence for question in asked for sentence in question.seen) == is_said
-    assert ("the least that was possible" not in words.finding(run)) == is_shown  # said of an arm alone
+    assert ("its lower bound" not in words.finding(run)) == is_shown  # said of an arm alone
     assert words.is_believable(run) == (bool(ring) and (is_said or not is_shown))
     for text, nothing in ((latex.render(run), "& -- &"), (markdown.render(run), "| – |")):
         row = next(line for line in text.splitlines() if re.match(r"(\| )?Ring on fat-tree.* 16 ", line))
@@ -158,7 +158,7 @@ def test_an_interval_with_1_in_it_shows_no_difference(sweep: Run) -> None:
     trials = tuple(replace(t, metrics=replace(t.metrics, jct_s=jct.get((t.label, t.repeat), 10.5))) for t in some)
     assert answer(replace(sweep, trials=trials), "speed-up").seen == (
         "Ring on fat-tree is 1.00× (0.55× to 1.83×) as fast.",
-        "The interval of Ring on fat-tree at batch 16, rate 50 Mbit/s includes 1×: no difference is shown.",
+        "The interval of Ring on fat-tree at batch 16, rate 50 Mbit/s includes 1×, so no difference is shown.",
     )
 
 
@@ -173,8 +173,8 @@ def test_several_settings_are_told_in_a_table(run: Run) -> None:
         ("batch 16", "BML on BCube"),
         ("batch 64", "BML on BCube"),
     ]
-    assert told[1]["Beside PS on fat-tree"] == words.UNKNOWN  # its trial failed there
-    assert told[0]["Beside PS on fat-tree"].endswith("× the JCT")
+    assert told[1]["Relative to PS on fat-tree"] == words.UNKNOWN  # its trial failed there
+    assert told[0]["Relative to PS on fat-tree"].endswith("× the JCT")
 
 
 def test_speed_ups_at_several_settings_are_told_in_a_table(sweep: Run) -> None:

@@ -18,7 +18,7 @@ BOTH = "ps-b16", "bml-b16"
 
 def test_loss_tells_when_each_arm_reached_what_all_reached(run: Run) -> None:
     (sentence,) = answer(only(run, *BOTH), "loss").seen
-    assert sentence.startswith("Batch 16: every arm went through the same losses; from 2.30 down to 0.273 it took ")
+    assert sentence.startswith("Batch 16: every arm had the same losses; the loss fell from 2.30 to 0.273 in ")
 
 
 def test_other_losses_are_told_apart(run: Run) -> None:
@@ -27,7 +27,7 @@ def test_other_losses_are_told_apart(run: Run) -> None:
 
     trials = tuple(replace(t, samples=halve(t.samples)) if t.id == "bml-b16" else t for t in run.trials)
     question = answer(replace(run, trials=trials), "loss")
-    assert question.seen == ("Every arm went through the same losses in 1 of 2 settings.",)
+    assert question.seen == ("Every arm had the same losses in 1 of 2 settings.",)
     rows = {row["Setting"]: row for row in question.told}
     assert {name: row["Losses of the arms"] for name, row in rows.items()} == {
         "batch 16": "different",
@@ -45,10 +45,10 @@ def test_a_loss_that_does_not_fall_reaches_nothing(run: Run) -> None:
     both = only(run, *BOTH)
     some = replace(both, trials=tuple(stay(t) if t.id == "bml-b16" else t for t in both.trials))
     assert answer(some, "loss").seen == (
-        "Batch 16: the arms went through different losses; the loss of BML on BCube did not fall.",
+        "Batch 16: the arms had different losses; the loss of BML on BCube did not fall.",
     )
     every = replace(both, trials=tuple(map(stay, both.trials)))
-    assert answer(every, "loss").seen == ("Batch 16: every arm went through the same losses; the loss did not fall.",)
+    assert answer(every, "loss").seen == ("Batch 16: every arm had the same losses; the loss did not fall.",)
 
 
 def test_losses_that_are_not_numbers_give_no_curve(run: Run) -> None:
@@ -93,7 +93,7 @@ def test_accuracy_of_other_weights_is_not_the_trials(run: Run) -> None:
     assert question.frame["arm"].tolist() == ["BML on BCube"]
     assert (
         "Trials of PS on fat-tree have no accuracy over time: "
-        "rounding led their weights away from the single process's." in question.seen
+        "because of rounding, their weights differ from the single process's." in question.seen
     )
     old = tuple(replace(t, accuracy=replace(t.accuracy, rounding_error=382.0)) for t in both.trials)
     assert "accuracy" not in [question.name for question in answered(replace(both, trials=old))]

@@ -21,8 +21,8 @@ def test_links_tell_the_busiest_and_the_drops() -> None:
         LinkCount(1, "s0", "h0", 1e9, 1 * 2**20, 2, None),
     ]
     assert links.seen(counted) == (
-        "The busiest link, h0 to s0, carried 3\u00a0MiB, 1.50× what theory says; that is 1.50× the mean link. "
-        "All links together carried 4\u00a0MiB; 2 packets were dropped."
+        "The busiest link, h0 to s0, carried 3\u00a0MiB, 1.50× the bytes by theory; that is 1.50× the mean of all "
+        "links. All links together carried 4\u00a0MiB; 2 packets were dropped."
     )
 
 
@@ -30,9 +30,9 @@ def test_links_that_are_not_counted_are_told_of(run: Run) -> None:
     counted = LinkCount(0, "h0", "leaf0", 1e9, 3 * 2**20, 0, 3 * 2**20)
     silent = LinkCount(1, "leaf0", "spine0", 1e9, None, None, 6 * 2**20)
     assert links.seen([counted, silent]) == (
-        "The busiest link, h0 to leaf0, carried 3\u00a0MiB, 1.00× what theory says; that is 1.00× the mean link. "
-        "All links together carried 3\u00a0MiB; nothing was dropped. "
-        "Links between switches, 1 of 2, are not counted in this lab."
+        "The busiest link, h0 to leaf0, carried 3\u00a0MiB, 1.00× the bytes by theory; that is 1.00× the mean of all "
+        "links. All links together carried 3\u00a0MiB; nothing was dropped. Links between switches, 1 of 2, are not "
+        "counted in this lab."
     )
     assert links.seen([silent]) == "Links between switches, 1 of 1, are not counted in this lab."
     trials = tuple(replace(trial, links=(*trial.links[:-1], silent)) for trial in only(run, "bml-b16").trials)

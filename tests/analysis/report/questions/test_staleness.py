@@ -66,8 +66,8 @@ def test_a_curve_of_each_arm_with_updates(stale: Run) -> None:
     assert trace["rows"] == [9, 18]
     assert question.seen == (
         "Half of the updates missed at most 4 for BML on BCube at batch 16 and 4 for BML on BCube at batch 64.",
-        "The most stale update is one of BML on BCube at batch 16: it missed 8 others, where 95 % of its arm's missed "
-        "at most 8.",
+        "The most stale update is one of BML on BCube at batch 16: it missed 8 others; 95 % of this arm's updates "
+        "missed at most 8.",
     )
     assert question.defined.endswith("Each worker's updates during the warm-up (1) are left out.")
 
@@ -83,10 +83,10 @@ def test_over_an_axis_medians_are_drawn(swept: Path, edit: Edit) -> None:
 def test_other_answers_say_what_they_mean_of_updates(stale: Run) -> None:
     found = {question.name: question for question in answered(stale)}
     for name, words in {
-        "jct": "on average over the workers, and compute the rest",
-        "gst": "each update has a GST of its own",
+        "jct": "averaged over the workers. Compute is the rest",
+        "gst": "each update has its own GST",
         "loss": "as many updates, one after the other",
-        "waits": "for how long the server held newer weights back",
+        "waits": "the time for which the server held newer weights back",
         "gantt": "drawn as waiting for as long as the server held",
     }.items():
         assert words in found[name].defined, name

@@ -17,7 +17,7 @@ def test_gst_tells_the_span_and_the_widest(run: Run) -> None:
     run = with_metrics(run, "ps-b16", gst_ratio=1.01, gst_median_s=0.2, gst_p95_s=0.21)
     run = with_metrics(run, "bml-b16", gst_ratio=1.04, gst_median_s=0.1, gst_p95_s=0.15)
     assert answer(run, "gst").seen == (
-        "Medians are 1.01× to 1.04× the least that was possible, farthest from it BML on BCube at batch 16.",
+        "The median GST is 1.01× to 1.04× its lower bound; BML on BCube at batch 16 is farthest from it.",
         "BML on BCube at batch 16 varies most: its 95th percentile is 1.50× its median.",
     )
 
@@ -79,7 +79,7 @@ def test_a_sweep_over_hosts_is_one_series(run: Run) -> None:
     )
     question = answer(replace(run, trials=trials, labels=(first.label,)), "gst-workers")
     assert question.frame["workers"].tolist() == [2, 4, 16]
-    assert question.seen[0].startswith("Ring on fat-tree: 1.00× the time with 16 workers that it takes with 2")
+    assert question.seen[0].startswith("Ring on fat-tree: GST with 16 workers is 1.00× that with 2")
     assert question.told == ()
     assert [key.label for key in question.legend] == ["Ring on fat-tree", "theory"]
 

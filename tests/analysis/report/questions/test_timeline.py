@@ -32,7 +32,7 @@ def test_events_stand_at_the_moment_at_which_they_were_in_effect(disturbed: Run)
     assert events["time_s"].tolist() == [5.002, 6.01, 6.2]
     assert events["event"].tolist()[::2] == [
         "rate: h0 at 20 Mbit/s",
-        "7 workers go on with iteration 12, without h4",
+        "7 workers go on from iteration 12, without h4",
     ]
     course = question.frame[question.frame["event"] == ""]
     samples = next(trial.samples for trial in disturbed.trials if trial.id == "bml-b16")
@@ -50,7 +50,7 @@ def test_several_disturbed_trials_are_told_in_a_table(run: Run) -> None:
     assert question.seen == ()
     assert [row["Trial"] for row in question.told] == [f"{label} at batch 16" for label in run.labels]
     assert {row["Events"] for row in question.told} == {"1, the first at 5.00\u00a0s"}
-    assert all("(iteration " in row["The longest"] for row in question.told)
+    assert all("(iteration " in row["Longest from then on"] for row in question.told)
 
 
 def test_nothing_is_asked_of_trials_that_nothing_was_done_to(run: Run) -> None:
@@ -100,4 +100,5 @@ def test_waiting_is_told_as_a_share(run: Run) -> None:
     only_one = only(run, "ps-b16")
     question = answer(replace(only_one, trials=(wait(only_one.trials[0]),)), "gantt")
     share = f"{8 / 9 * 0.3:.1%}"
-    assert question.seen == (f"Of their time, workers wait for others' gradients {share} for PS on fat-tree.",)
+    told = f"Share of workers' time spent waiting for others' gradients: {share} for PS on fat-tree."
+    assert question.seen == (told,)

@@ -94,7 +94,7 @@ def test_a_scheme_in_a_users_file(topology: Build, tmp_path: Path) -> None:
         (
             "bml",
             "star(hosts=9)",
-            "bml corrects digits of BCube servers, and star(hosts=9) is not a BCube\n"
+            "bml needs a BCube, and star(hosts=9) is not one\n"
             "  fix: use it on bcube(n=...,k=...), or take ps or ring here",
         ),
         (
