@@ -40,8 +40,8 @@ def test_a_run_is_watched_and_stopped(browser: Chromium, tmp_path: Path, monkeyp
     run = tmp_path / "run"
 
     def shows(script: str) -> Any:
-        """Once the page has it."""
-        return until(lambda: browser.run(script), look_every_s=0.1)
+        """Once the page has it, which looks more often than every other second here."""
+        return until(lambda: browser.run(f"look().then(() => {script})"), look_every_s=0.2)
 
     with going_on(run, monkeypatch) as trials:
         until(lambda: trials.ids)
@@ -81,7 +81,7 @@ def test_a_run_is_watched_and_stopped(browser: Chromium, tmp_path: Path, monkeyp
             trials.let(3)
             assert isinstance(trials.wait(), Stopped)
             shows(f"{SAYS} === 'No run goes on here; trials finished: 4 of 6'")
-        shows(f"{SAYS}.includes('testbed watch does not answer')")
+        until(lambda: browser.run(f"{SAYS}.includes('testbed watch does not answer')"))
     own = (server.address, "about:", "blob:", "data:")
     assert [address for address in browser.requests if not address.startswith(own)] == []
     ended = [one for one in browser.complaints if "ERR_CONNECTION_REFUSED" not in one]

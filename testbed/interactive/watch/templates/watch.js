@@ -26,15 +26,22 @@ function goTo({ y, atEnd, open }) {
   view.contentWindow.scrollTo(0, atEnd ? view.contentDocument.documentElement.scrollHeight : y);
 }
 
+let isLoading = false; // a second look must not begin a slow page's load again
+
 async function renew() {
   const at = view.contentWindow.location;
-  if (!at.search) return; // still on its way
+  if (isLoading || !at.search) return;
   const { pathname, search } = at;
   const answer = await fetch(pathname, { method: "HEAD" });
   const version = answer.ok ? (answer.headers.get("ETag") ?? "").replaceAll('"', "") : "";
-  if (!version || search === `?${version}` || at.pathname !== pathname) return;
+  if (isLoading || !version || search === `?${version}` || at.pathname !== pathname) return;
   const before = place();
-  view.addEventListener("load", () => goTo(before), { once: true });
+  const restore = () => {
+    isLoading = false;
+    if (view.contentWindow.location.pathname === pathname) goTo(before); // or the reader has left it meanwhile
+  };
+  view.addEventListener("load", restore, { once: true });
+  isLoading = true;
   at.replace(`${pathname}?${version}`);
 }
 
