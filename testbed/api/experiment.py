@@ -18,6 +18,8 @@ from testbed.base.columns import Layout, columns
 from testbed.base.errors import UsageError
 from testbed.base.listing import counted
 from testbed.experiment.run import Announce, Experiment, Run, write_report
+from testbed.experiment.stopping import Stopped
+from testbed.run_directory.layout import STOP
 from testbed.run_directory.stored import source_of
 from testbed.spec import load
 
@@ -141,6 +143,8 @@ class Running:
         try:
             done = self._experiment.go(announce)
             return done, write_report([done.path])
+        except Stopped:
+            raise self._interrupted(before=f"{self.path / STOP} asked for it; ") from None
         except KeyboardInterrupt:
             raise self._interrupted() from None
 
@@ -167,9 +171,9 @@ class Running:
         failed = (done.failed or failed) and not gate.accept_failures
         return Judged(found, exits.TRIAL_FAILED if code != exits.REGRESSION and failed else code)
 
-    def _interrupted(self, more: str = "") -> Interrupted:
+    def _interrupted(self, more: str = "", before: str = "") -> Interrupted:
         planned = len(self._experiment.planned)
-        return Interrupted(f"{planned - len(self._experiment.left)} of {counted(planned, 'trial')}{more}")
+        return Interrupted(f"{before}{planned - len(self._experiment.left)} of {counted(planned, 'trial')}{more}")
 
 
 def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: Gate | None) -> Experiment:

@@ -14,7 +14,7 @@ from testbed.base.address_space import is_lack, too_little
 from testbed.base.errors import TestbedError, UsageError, as_json
 from testbed.base.exits import code_for
 from testbed.base.printable import printable
-from testbed.cli import clean, compare, containers, describe, experiment, hold, hosts, reproduce, theory
+from testbed.cli import clean, compare, containers, describe, experiment, hold, hosts, reproduce, theory, watch
 
 
 def _tell_version(wanted: bool) -> None:
@@ -47,6 +47,7 @@ def common(
 app.command()(experiment.run)
 app.command()(experiment.plan)
 app.command()(experiment.report)
+app.command()(watch.watch)
 app.command()(experiment.merge)
 app.command()(compare.compare)
 app.command()(compare.baseline)

@@ -17,6 +17,7 @@ from testbed.execution.execute import execute
 from testbed.experiment import attempts, provenance
 from testbed.experiment.progress import Lines
 from testbed.experiment.repeats import Lacking, Loose, Part, Planned, Record, topped_up
+from testbed.experiment.stopping import Stopped
 from testbed.lab.base import Lab
 from testbed.lab.choice import opener
 from testbed.lab.place import Opening
@@ -202,6 +203,7 @@ class Experiment:
         """Run what is left.
 
         Raises:
+            Stopped: somebody asked for the run's end between two trials; finished ones are kept.
             ChangedError, DiskFullError, OutputError, PrivilegeError: no trial can go on; finished ones are kept.
         """
         now = provenance.describe(self.source.spec, ", ".join(self.congestion_controls))
@@ -239,11 +241,17 @@ class Experiment:
     def _one(
         self, trial: Trial, referee: Referee, reporter: Lines, surroundings: dict[str, Any], lookout: Lookout
     ) -> None:
-        """Run one trial and keep it; one that failed has closed the lab, so the next gets a new one."""
+        """Run one trial and keep it; one that failed has closed the lab, so the next gets a new one.
+
+        Raises:
+            Stopped: somebody asked for the run's end before.
+        """
+        self._check_wanted()
         if self._lab_is_spent:
             self._lab = self._open_lab()
         earlier = attempts.earlier(self.directory.record(trial))
         waited = lookout.wait(reporter.waiting)
+        self._check_wanted()
         reporter.started(trial, f"measured again ({len(earlier) + 1} of {self._most(trial)})" if earlier else "")
         control = provenance.congestion_control(trial.spec)
         outcome = execute(trial, self._lab, referee, self.directory.path, control, reporter.advanced)
@@ -260,6 +268,14 @@ class Experiment:
         self.records[trial.id] = record
         self.directory.save_table(self._in_order())
         reporter.finished(record, again=self._is_unsettled(trial))
+
+    def _check_wanted(self) -> None:
+        """
+        Raises:
+            Stopped: somebody asked for the run's end.
+        """
+        if self.directory.is_asked_to_stop:
+            raise Stopped
 
     def _in_order(self) -> list[Record]:
         return self._plan.sorted(self.records)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import time
 from pathlib import Path
 from shlex import quote
 
 from testbed.base.errors import OutputError
 from testbed.files.writing import named_errors
 from testbed.run_directory.layout import FOLDERS, LOCK, WORK
+
+MOMENT_S = 0.3
+"""That a look takes at most, on a busy machine."""
 
 
 def check_ours(path: Path, folder: int) -> None:
@@ -51,7 +55,7 @@ def lock_exclusively(path: Path, folder: int) -> int:
         lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
         try:
             os.fchmod(lock, 0o600)  # those of earlier versions could be opened by everybody
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock_soon(lock)
         except BlockingIOError:
             holder = _holder(lock)
             os.close(lock)
@@ -62,6 +66,23 @@ def lock_exclusively(path: Path, folder: int) -> int:
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     return lock
+
+
+def _lock_soon(lock: int) -> None:
+    """Lock exclusively. Who looks whether a run goes on has the lock for a moment; a run has it for long.
+
+    Raises:
+        BlockingIOError: somebody has it for longer than :data:`MOMENT_S`.
+    """
+    end_s = time.monotonic() + MOMENT_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > end_s:
+                raise
+        time.sleep(MOMENT_S / 10)
 
 
 def _holder(lock: int) -> str:
@@ -75,10 +96,30 @@ def check_idle(path: Path) -> None:
     Raises:
         OutputError: a run is writing into the directory; or only its owner can see whether one is.
     """
+    holder = _writing(path)
+    if holder is not None:
+        raise OutputError(f"{path}: a run is writing into it{holder}", fix="wait for its end, or end it")
+
+
+def is_idle(path: Path) -> bool:
+    """Whether no run is writing into the directory.
+
+    Raises:
+        OutputError: only its owner can see that.
+    """
+    return _writing(path) is None
+
+
+def _writing(path: Path) -> str | None:
+    """Which process (:func:`_holder`) is writing into a directory, None if none is.
+
+    Raises:
+        OutputError: only its owner can see that.
+    """
     try:
         lock = os.open(path / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        return
+        return None
     except PermissionError:
         raise OutputError(
             f"{path}: only its owner can see whether a run is writing into it",
@@ -90,8 +131,7 @@ def check_idle(path: Path) -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise OutputError(
-                f"{path}: a run is writing into it{_holder(lock)}", fix="wait for its end, or end it"
-            ) from None
+            return _holder(lock)
         finally:
             os.close(lock)
+    return None

@@ -16,7 +16,7 @@ from testbed.files.removal import remove
 from testbed.files.writing import TEMPORARY, named_errors, names_in, opened_folder, write_bytes, write_json
 from testbed.run_directory import stored
 from testbed.run_directory.access import check_ours, lock_exclusively
-from testbed.run_directory.layout import FOLDERS, MADE, WORK, is_half_made, new_directory
+from testbed.run_directory.layout import FOLDERS, MADE, STOP, WORK, is_half_made, new_directory
 from testbed.run_directory.resolved import resolved
 from testbed.spec import Source
 from testbed.trial.model import Trial
@@ -99,13 +99,14 @@ class RunDirectory:
         return run
 
     def tidy(self) -> None:
-        """Remove what is only needed while a trial runs or a file is written.
+        """Remove what is only needed while a trial runs or a file is written, and what asked this run to stop.
 
         Raises:
             OutputError: the system refuses.
         """
         with named_errors(self.path):
             remove(WORK, self._folder)
+            remove(STOP, self._folder)
             for name in (".", "trials", "samples", "queues"):
                 with suppress(FileNotFoundError), opened_folder(name, self._folder) as folder:
                     for unfinished in names_in(folder):
@@ -121,6 +122,11 @@ class RunDirectory:
                 os.close(self._lock)
                 self._held.close()
                 self._lock = -1
+
+    @property
+    def is_asked_to_stop(self) -> bool:
+        """Whether somebody wants the run to end before its next trial (:mod:`testbed.experiment.stopping`)."""
+        return os.access(STOP, os.F_OK, dir_fd=self._folder, follow_symlinks=False)
 
     def holds(self, trial: Trial) -> bool:
         """Whether there is a record of it, finished or failed."""

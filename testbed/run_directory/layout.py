@@ -18,6 +18,8 @@ MADE = "resolved.json"
 FOLDERS = ("trials", "samples", "queues", "logs")
 WORK = "work"
 """What is only needed while a trial runs."""
+STOP = "stop"
+"""Asks the run that writes here to end before its next trial."""
 PARTS = (LOCK, *FOLDERS, "spec.yaml", temporaries("spec.yaml"), temporaries(MADE))
 """Patterns of what is there before that."""
 
