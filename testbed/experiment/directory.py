@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.base.errors import OutputError
 from testbed.experiment import stored
 from testbed.experiment.access import check_ours, lock_exclusively
+from testbed.experiment.kept_spec import with_changes
 from testbed.experiment.layout import FOLDERS, MADE, WORK, is_half_made, new_directory
 from testbed.experiment.resolved import resolved
 from testbed.files.removal import remove
@@ -140,13 +141,14 @@ class RunDirectory:
         meta = stored.made(self.path)
         keys = ("overrides", "folder", "planned", "most_rounds")
         before = (stored.spec_text(self.path), *map(meta.get, keys))
-        if before != (source.text, list(source.overrides), str(source.folder.resolve()), planned, most_rounds):
+        text = with_changes(source.text, source.overrides)
+        if before != (text, list(source.overrides), str(source.folder.resolve()), planned, most_rounds):
             self._save_spec(source, planned, stored.part(self.path), most_rounds)
 
     def _save_spec(
         self, source: Source, planned: int | None, part: tuple[int, int] | None, most_rounds: int | None
     ) -> None:
-        write_bytes(self.path / "spec.yaml", source.text.encode(), folder=self._folder)
+        write_bytes(self.path / "spec.yaml", with_changes(source.text, source.overrides).encode(), folder=self._folder)
         write_json(self.path / MADE, resolved(source, planned, part, most_rounds), self._folder)
 
     def save_record(self, record: dict[str, Any]) -> None:

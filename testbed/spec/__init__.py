@@ -7,13 +7,15 @@ every point of it that conditions leave (``where``), ``model`` is the schema of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.base.errors import SpecError
 from testbed.spec.arm import Arm
 from testbed.spec.grid import Grid, grid
-from testbed.spec.model import Spec
+from testbed.spec.model import LONGEST_NAME, NAME, Spec
 from testbed.spec.override import apply
 from testbed.spec.yaml import parse, read_text
 
@@ -38,6 +40,7 @@ class Source:
     grid: Grid
     fitted: float | None = None
     wants_fit: bool = False
+    default_name: str = ""
 
     def scaled(self, scale: float) -> Source:
         """The same with another scale of its profile.
@@ -45,7 +48,7 @@ class Source:
         Raises:
             SpecError: it cannot be.
         """
-        return read(self.text, self.name, self.folder, self.overrides, scale)
+        return read(self.text, self.name, self.folder, self.overrides, scale, self.default_name)
 
     @property
     def spec(self) -> Spec:
@@ -64,8 +67,16 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Source:
     return read(read_text(path), path.name, path.parent, overrides)
 
 
-def read(text: str, name: str, folder: Path, overrides: Sequence[str] = (), fitted: float | None = None) -> Source:
-    """Check a spec's text; errors call it ``name``. ``fitted`` takes the place of the scale that it has.
+def read(
+    text: str,
+    name: str,
+    folder: Path,
+    overrides: Sequence[str] = (),
+    fitted: float | None = None,
+    default_name: str = "",
+) -> Source:
+    """Check a spec's text; errors call it ``name``. ``fitted`` takes the place of the scale that it has;
+    ``default_name`` is as for :class:`Source`.
 
     Raises:
         SpecError: it makes no sense; every mistake is listed.
@@ -74,7 +85,23 @@ def read(text: str, name: str, folder: Path, overrides: Sequence[str] = (), fitt
     settings = parse(text, name)
     overridden = apply(settings, overrides)
     wants_fit = _replace_scale(settings, fitted)
-    return Source(name, text, folder, tuple(overrides), grid(settings, name, overridden, folder), fitted, wants_fit)
+    if "name" not in settings:
+        settings["name"] = default_name or _named_as(Path(name))
+    found = grid(settings, name, overridden, folder)
+    return Source(name, text, folder, tuple(overrides), found, fitted, wants_fit, default_name)
+
+
+def _named_as(file: Path) -> str:
+    """
+    Raises:
+        SpecError: the file's name cannot name an experiment.
+    """
+    if not re.fullmatch(NAME, file.stem) or len(file.stem) > LONGEST_NAME:
+        raise SpecError(
+            f"{file.name}: it has no name, and its file's cannot name a directory",
+            fix=f"add one of at most {LONGEST_NAME} letters, digits, '.', '_' and '-', such as name: mine",
+        )
+    return file.stem
 
 
 def _replace_scale(settings: dict[object, object], fitted: float | None) -> bool:

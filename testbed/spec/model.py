@@ -23,6 +23,8 @@ MOST_ARMS = 200
 """All are built and verified before the first runs."""
 MOST_CONDITIONS = 50
 MOST_RETRIES = 20
+NAME, LONGEST_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*", 60
+"""What an experiment may be called, for directories are called so."""
 
 
 def _nothing(value: object) -> object:
@@ -32,8 +34,9 @@ def _nothing(value: object) -> object:
 class _Head(Group):
     """What comes before a lab's settings."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60, examples=["quickstart"])
-    """The experiment's name, with which the run directory's name begins. Letters, digits, ``.``, ``_`` and ``-``."""
+    name: str = Field(pattern=f"^{NAME}$", max_length=LONGEST_NAME, examples=["quickstart"])
+    """The experiment's name, with which the run directory's name begins. Letters, digits, ``.``, ``_`` and ``-``. The
+    default is the name of the spec's file without ``.yaml``."""
     seed: Whole = Field(1, ge=0, lt=2**31)
     """The seed of all random numbers: initial weights, batches, perturbations, lost packets."""
     lab: LabName = choice.DEFAULT

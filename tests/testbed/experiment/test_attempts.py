@@ -31,7 +31,7 @@ from ..runner import STEAL, Disturbed, go
 from ..sweeps import UNTIL, Made, records, source
 
 TWICE = SPEC.replace("retries: 0", "retries: 2") + "repeats: 2\n"
-RING = "ring-star3-b2-r1"
+RING = "ring-b2-r1"
 
 
 class Machine:
@@ -79,7 +79,7 @@ def test_they_are_measured_again_at_the_end_of_their_round(made_up: Made, tmp_pa
     machine = Machine(ring_star3_b2_r1=1, ps_star3_b2_r2=5)
     ran = made_up(machine)
     done = go(Experiment.new(source(TWICE), tmp_path / "run", FakeLab))
-    ps, ring = "ps-star3-b2", "ring-star3-b2"
+    ps, ring = "PS-b2", "ring-b2"
     assert ran.ids == [f"{ps}-r1", f"{ring}-r1", f"{ring}-r1", f"{ring}-r2", f"{ps}-r2", f"{ps}-r2", f"{ps}-r2"]
     found = records(tmp_path / "run")
     assert {one: (len(r["attempts"]), r["fidelity"]["verdict"]) for one, r in found.items()} == {
@@ -180,18 +180,18 @@ def test_options_of_the_command_line(
     assert [
         line.partition(":")[0] + ": ..., " + line.rpartition(", loss 1.00 to 1.00, ")[2] for line in lines[1:4]
     ] == [
-        "[1/2] ps-star3-b2: ..., VALID",
-        f"[2/3] ring-star3-b2: ..., {reason}; will be measured again",
-        f"[3/3] ring-star3-b2: ..., {reason}, measured 2 times",
+        "[1/2] PS-b2: ..., VALID",
+        f"[2/3] ring-b2: ..., {reason}; will be measured again",
+        f"[3/3] ring-b2: ..., {reason}, measured 2 times",
     ]
     assert lines[5].split()[-2:] == ["attempts", "verdict"]
     assert [line.split()[-2:] for line in lines[6:8]] == [["1", "VALID"], ["2", "INVALID"]]
     again = testbed("run", "--resume", "run", "--retries", "2")
-    assert (again.code, machine.made["ring-star3-b2"]) == (0, 3)
+    assert (again.code, machine.made["ring-b2"]) == (0, 3)
     resolved = json.loads((tmp_path / "run" / "resolved.json").read_text())
     assert (resolved["retries"], resolved["quiet_s"], resolved["overrides"][-1]) == (2, 0.0, "retries=2")
     assert testbed("run", "--resume", "run").code == 0
-    assert machine.made["ring-star3-b2"] == 3
+    assert machine.made["ring-b2"] == 3
     refused = testbed("run", "spec.yaml", "--out", "other", "--quiet", "5")
     assert (refused.code, refused.err.splitlines()[0]) == (2, "error: --set: quiet: 5 has no unit")
 
@@ -212,7 +212,7 @@ def test_a_report_says_what_was_measured_again(made_up: Made, tmp_path: Path) ->
     made_up(Machine(ring_star3_b2_r1=1, ps_star3_b2_r2=9))
     go(Experiment.new(source(TWICE), tmp_path / "run", FakeLab))
     run = load(tmp_path / "run")
-    assert {trial.id: trial.attempts for trial in run.trials if trial.earlier} == {RING: 2, "ps-star3-b2-r2": 3}
+    assert {trial.id: trial.attempts for trial in run.trials if trial.earlier} == {RING: 2, "PS-b2-r2": 3}
     told = report_text([tmp_path / "run"], "md")
     assert "2 were measured again because of the machine, 7 attempts in all." in told
     assert "## Trials that were measured again" in told

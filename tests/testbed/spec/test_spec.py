@@ -52,12 +52,12 @@ def test_set_reaches_a_pace_by_its_batch() -> None:
 
 def test_every_arm_runs_with_every_batch_side_by_side() -> None:
     ids = [trial.id for trial in trials(with_overrides("workload.batch=[2, 4]"))]
-    assert ids == ["ps-star3-b2", "ring-star3-b2", "ps-star3-b4", "ring-star3-b4"]
+    assert ids == ["PS-b2", "ring-b2", "PS-b4", "ring-b4"]
 
 
 def test_repeats_are_interleaved_and_numbered() -> None:
     ids = [trial.id for trial in trials(with_overrides("repeats=2"))]
-    assert ids == ["ps-star3-b2-r1", "ring-star3-b2-r1", "ring-star3-b2-r2", "ps-star3-b2-r2"]
+    assert ids == ["PS-b2-r1", "ring-b2-r1", "ring-b2-r2", "PS-b2-r2"]
 
 
 def test_arms_that_shorten_alike_still_have_ids_of_their_own() -> None:
