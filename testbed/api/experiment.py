@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from testbed.lab.place import Opening
 
 
+__all__ = ["Against", "Asked", "Interrupted", "Judged", "Running", "Wanted", "check_several", "report_together"]
+ALL = Wanted()
+
+
 @dataclass(frozen=True)
 class Asked:
     """What to run, and where.
@@ -55,7 +59,7 @@ class Asked:
     allow_missing: bool = False
     part: str | None = None
     patience: Sequence[str] = ()
-    wanted: Wanted = Wanted()
+    wanted: Wanted = ALL
 
     @property
     def changes(self) -> list[str]:

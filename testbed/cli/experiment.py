@@ -19,6 +19,8 @@ from testbed.cli.output import AsJson, print_json, show, table, wrote
 from testbed.lab import BUILT_IN
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from testbed.api.experiment import Against, Asked
     from testbed.experiment.progress import Lines
     from testbed.experiment.run import Run
@@ -129,7 +131,7 @@ def run(
     )
     wanted = experiment.Wanted(arms, points, only)
     rest = (overrides, out, resume, backend, inventory, allow_missing, part, patience(retries, quiet), wanted)
-    asked = [experiment.Asked(spec, *rest) for spec in specs or [None]]
+    asked = [experiment.Asked(spec, *rest) for spec in (specs or (None,))]
     against = experiment.Against(baseline, thresholds, metrics, allow, accept_inconclusive, accept_failures)
     if len(asked) > 1:
         experiment.check_several(asked, against)
@@ -155,8 +157,8 @@ class _Done:
 
 
 def _run_one(asked: Asked, against: Against, repeated: Sequence[str], console: Console) -> _Done:
-    """Run one experiment. ``repeated`` are the options with which to go on; a console on standard error leaves standard
-    output to JSON."""
+    """Run one experiment. ``repeated`` are the options with which to go on; with a console on standard error, standard
+    output is for JSON."""
     from testbed.api import experiment
     from testbed.experiment.progress import reporter
 

@@ -62,8 +62,8 @@ class Experiment:
         afresh: bool = False,
     ) -> None:
         """``directory`` is told how many trials there will be in any case; ``open_lab`` is for another lab than the
-        spec's; ``only`` selects the cells to run, if not all; ``lacking`` says, once all have run, which cells need more
-        VALID trials; ``most_rounds`` is how many rounds the directory may hold, if more than the spec asks for.
+        spec's; ``only`` selects the cells to run, if not all; ``lacking`` says, once all have run, which cells need
+        more VALID trials; ``most_rounds`` is how many rounds the directory may hold, if more than the spec asks for.
         ``afresh`` has trials that are INVALID only because of the machine measured again, however often they were
         before.
 

@@ -76,7 +76,7 @@ def test_only_what_the_machine_did_is_a_reason(failed: list[dict], only: bool) -
 
 
 def test_they_are_measured_again_at_the_end_of_their_round(made_up: Made, tmp_path: Path) -> None:
-    machine = Machine(ring_star3_b2_r1=1, ps_star3_b2_r2=5)
+    machine = Machine(ring_b2_r1=1, PS_b2_r2=5)
     ran = made_up(machine)
     done = go(Experiment.new(source(TWICE), tmp_path / "run", FakeLab))
     ps, ring = "PS-b2", "ring-b2"
@@ -108,7 +108,7 @@ def test_others_are_not(made_up: Made, tmp_path: Path, gst_s: float) -> None:
 
 def test_an_attempt_that_fails_fails_the_trial(made_up: Made, tmp_path: Path) -> None:
     """A scheme that crashes at times must not seem to run."""
-    machine = Machine(ring_star3_b2_r1=1)
+    machine = Machine(ring_b2_r1=1)
     made_up(lambda trial: float("nan") if machine(trial) == 1.02 else 1.0 if trial.id != RING else Disturbed(1.0))
     run = go(Experiment.new(source(TWICE), tmp_path / "run", FakeLab))
     record = records(tmp_path / "run")[RING]
@@ -121,7 +121,7 @@ def test_an_attempt_that_fails_fails_the_trial(made_up: Made, tmp_path: Path) ->
 
 
 def test_a_run_that_was_cut_off_between_attempts_goes_on_as_it_would_have(made_up: Made, tmp_path: Path) -> None:
-    times = {"ps_star3_b2_r1": 1, "ring_star3_b2_r1": 3, "ps_star3_b2_r2": 2, "ring_star3_b2_r2": 2}
+    times = {"PS_b2_r1": 1, "ring_b2_r1": 3, "PS_b2_r2": 2, "ring_b2_r2": 2}
     whole = made_up(Machine(**times))
     go(Experiment.new(source(TWICE), tmp_path / "whole", FakeLab))
     assert len(whole.ids) == 2 + 3 + 3 + 3
@@ -141,7 +141,7 @@ def test_a_run_that_was_cut_off_between_attempts_goes_on_as_it_would_have(made_u
 
 def test_repeating_until_it_is_enough_waits_for_them(made_up: Made, tmp_path: Path) -> None:
     """What is measured again counts in its own round, so no more rounds are needed."""
-    machine = Machine(ring_star3_b2_r3=1, ps_star3_b2_r3=2)
+    machine = Machine(ring_b2_r3=1, PS_b2_r3=2)
     ran = made_up(lambda trial: type(machine(trial))(1.0))
     go(Experiment.new(source(UNTIL, "retries=2"), tmp_path / "run", FakeLab))
     assert len(ran.ids) == 6 + 1 + 2
@@ -149,7 +149,7 @@ def test_repeating_until_it_is_enough_waits_for_them(made_up: Made, tmp_path: Pa
 
 def test_more_may_be_allowed_later(made_up: Made, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    machine = Machine(ring_star3_b2_r1=4)
+    machine = Machine(ring_b2_r1=4)
     made_up(machine)
     go(Experiment.new(source(TWICE), run, FakeLab))
     assert machine.made[RING] == 3
@@ -170,7 +170,7 @@ def test_options_of_the_command_line(
 
     monkeypatch.setattr(labs, "opener", lambda *_: FakeLab)
     (tmp_path / "spec.yaml").write_text(SPEC)
-    machine = Machine(ring_star3_b2=9)
+    machine = Machine(ring_b2=9)
     made_up(machine)
     first = testbed("run", "spec.yaml", "--out", "run", "--retries", "1", "--quiet", "0")
     assert first.code == 0
@@ -199,7 +199,7 @@ def test_options_of_the_command_line(
 def test_parts_may_differ_in_how_patient_they_were(made_up: Made, tmp_path: Path) -> None:
     found = []
     for number, retries in ((1, 0), (2, 1)):
-        made_up(Machine(ring_star3_b4_r1=1, ring_star3_b2_r1=1))
+        made_up(Machine(ring_b4_r1=1, ring_b2_r1=1))
         spec = source(TWICE, f"retries={retries}", "workload.batch=[2, 4]")
         found.append(tmp_path / str(number))
         go(Experiment.new(spec, found[-1], FakeLab, (number, 2)))
@@ -209,7 +209,7 @@ def test_parts_may_differ_in_how_patient_they_were(made_up: Made, tmp_path: Path
 
 
 def test_a_report_says_what_was_measured_again(made_up: Made, tmp_path: Path) -> None:
-    made_up(Machine(ring_star3_b2_r1=1, ps_star3_b2_r2=9))
+    made_up(Machine(ring_b2_r1=1, PS_b2_r2=9))
     go(Experiment.new(source(TWICE), tmp_path / "run", FakeLab))
     run = load(tmp_path / "run")
     assert {trial.id: trial.attempts for trial in run.trials if trial.earlier} == {RING: 2, "PS-b2-r2": 3}
@@ -243,7 +243,7 @@ def test_a_terminal_shows_for_what_it_waits_and_how_often_it_measured(
 
 
 def test_the_table_has_attempts_only_where_some_were_needed(made_up: Made, tmp_path: Path) -> None:
-    made_up(Machine(ring_star3_b2_r1=1))
+    made_up(Machine(ring_b2_r1=1))
     run = go(Experiment.new(source(TWICE), tmp_path / "run", FakeLab))
     header, rows = closing_table.table(run.records, "PS")
     column = header.index(closing_table.ATTEMPTS)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.base.errors import SpecError
 from testbed.experiment.expand import trials
 from testbed.spec import Source, read
 from testbed.trial.model import Trial
@@ -134,3 +135,10 @@ def test_the_shipped_sweep_is_right_and_short(root: Path) -> None:
     assert len(planned["trials"]) == 28
     assert planned["sweep"]["topology.hosts"] == [2, 4, 8]
     assert planned["duration_s"] < 120
+
+
+def test_a_files_name_that_cannot_name_a_directory_is_refused() -> None:
+    with pytest.raises(SpecError) as error:
+        read(SPEC.partition("\n")[2], "my spec.yaml", Path())
+    assert error.value.problem == "my spec.yaml: it has no name, and its file's cannot name a directory"
+    assert "name: mine" in str(error.value.fix)
