@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from analysis import schema
 from analysis.verdicts import CALLED, NUMBERS
-from docs.generate.markdown import code, table
+from docs.generate.markdown import table
+from testbed.base.docstrings import code
 from testbed.files.shape import EACH, NO_NULL, Kind, Shape
 from testbed.trial.results import COLUMNS
 

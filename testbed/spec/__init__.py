@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.base.errors import SpecError
+from testbed.base.errors import SpecError, UsageError
 from testbed.spec.arm import Arm
 from testbed.spec.grid import Grid, grid
 from testbed.spec.model import LONGEST_NAME, NAME, Spec
@@ -96,12 +96,26 @@ def _named_as(file: Path) -> str:
     Raises:
         SpecError: the file's name cannot name an experiment.
     """
-    if not re.fullmatch(NAME, file.stem) or len(file.stem) > LONGEST_NAME:
+    if not _is_name(file.stem):
         raise SpecError(
             f"{file.name}: it has no name, and its file's cannot name a directory",
             fix=f"add one of at most {LONGEST_NAME} letters, digits, '.', '_' and '-', such as name: mine",
         )
     return file.stem
+
+
+def check_name(name: str) -> None:
+    """
+    Raises:
+        UsageError: no experiment can be called so.
+    """
+    if not _is_name(name):
+        fix = f"give one of at most {LONGEST_NAME} letters, digits, '.', '_' and '-', such as mine"
+        raise UsageError(f"{name!r} cannot name an experiment", fix=fix)
+
+
+def _is_name(text: str) -> bool:
+    return re.fullmatch(NAME, text) is not None and len(text) <= LONGEST_NAME
 
 
 def _replace_scale(settings: dict[object, object], fitted: float | None) -> bool:
