@@ -61,7 +61,7 @@ TAKEN = [
     "links.congestion_control=[reno, null]",
     "arms.0.topology=[star(hosts=3), 'star(hosts=[4,5])']",
     "arms.0.perturb={kind: straggle, probability: [1 %, 2 %], slowdown: 2}",
-    "perturb=[C1, {kind: kill, nodes: h1, at: iteration 2}, {kind: hog, at: 1 s}]",
+    "perturb=[C1, {kind: kill, nodes: h1, at: iteration 2}, {kind: hog, hosts: h0, at: 1 s}]",
     "perturb=N3",
     "repeats={until: 3 %, most: 9}",
     "where=[batch > 2]",

@@ -42,7 +42,7 @@ def test_a_part_is_shown_with_what_is_below_it() -> None:
 @pytest.mark.parametrize(
     ("asked", "fix"),
     [
-        ("links.ratee", "did you mean links.rate?"),
+        ("links.ratee", "did you mean links.rate or links.reorder?"),
         ("queue", "did you mean links.queue or perturb.queue?"),
         ("compute", "did you mean workload.compute?"),
         ("warmpu", "did you mean workload.warmup?"),
