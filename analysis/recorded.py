@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from analysis.repeats import TEST_ACCURACY, is_valid
 from analysis.verdicts import INVALID, NUMBERS, VALID, Number
 from workloads import kinds
-from workloads.kinds.base import Kind
+from workloads.kinds.base import AnyKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,7 +195,7 @@ class Trial:
     """By name (:data:`analysis.verdicts.NUMBERS`), the verdicts of its numbers; none of a trial that failed."""
     part: str = ""
     """Of several runs side by side (:mod:`analysis.report.beside`), the name of the one that it is from."""
-    kind: Kind = field(default_factory=lambda: kinds.of_record({}))
+    kind: AnyKind = field(default_factory=lambda: kinds.of_record({}))
     """What moved in it."""
     earlier: tuple[Attempt, ...] = ()
     """The attempts before the one that all else here is of."""

@@ -24,6 +24,7 @@ import ending
 
 from testbed.base.columns import columns
 from testbed.evidence.referee import Referee
+from testbed.execution.execute import execute
 from testbed.experiment.expand import trials
 from testbed.experiment.provenance import congestion_control
 from testbed.lab.base import LinkSettings
@@ -32,7 +33,6 @@ from testbed.lab.netns.attached import Attached, logged
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.programs import Exit, Launch
 from testbed.spec import read
-from testbed.trial.execute import execute
 from testbed.trial.model import Trial
 from topologies.build import build
 

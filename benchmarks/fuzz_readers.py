@@ -38,10 +38,10 @@ from analysis.report import text as report_text
 from testbed.base.errors import TestbedError
 from testbed.control.feed import Feed
 from testbed.evidence.referee import read_weights
-from testbed.experiment import stored
+from testbed.execution import supervise
 from testbed.files.foreign import UnfitError
 from testbed.recovery import failover
-from testbed.trial import supervise
+from testbed.run_directory import stored
 from topologies import build as topologies
 from topologies.load import no_code
 from topologies.parameters import at_most

@@ -25,6 +25,7 @@ from typing import Any
 
 from testbed.base.columns import columns
 from testbed.base.errors import TestbedError, TrialError
+from testbed.execution import supervise
 from testbed.lab.baremetal.lab import BaremetalLab
 from testbed.lab.baremetal.rehearsal import ASKED, PASSWORD, Rehearsal
 from testbed.lab.base import Lab, LinkSettings
@@ -34,7 +35,6 @@ from testbed.lab.docker.lab import DockerLab
 from testbed.lab.mininet.lab import MininetLab
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch, Program
-from testbed.trial import supervise
 from tests.testbed.lab.attack import CONTAINERS, MACHINES, NAMESPACES, Ground, attack
 from topologies.build import build
 

@@ -30,13 +30,13 @@ from rich.console import Console
 
 from testbed.base.columns import columns
 from testbed.evidence import spot_checks
+from testbed.execution import job_files
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
 from testbed.lab.netns import NetnsLab
 from testbed.machine import monitor
 from testbed.spec import read
-from testbed.trial import job_files
-from workloads.job import Job
+from workloads.job import WorkerJob
 
 PAIRS = 10
 CORES = 2
@@ -54,14 +54,14 @@ quiet: 0 s
 
 def measure(watched: bool) -> dict[str, Any]:
     """The record of one trial."""
-    written = job_files.assignments
+    written = job_files.worker_jobs
 
-    def unwatched(*arguments: Any) -> Iterator[Job]:
+    def unwatched(*arguments: Any) -> Iterator[WorkerJob]:
         yield from (replace(job, watched=False) for job in written(*arguments))
 
     with tempfile.TemporaryDirectory() as folder, ExitStack() as changes:
         if not watched:
-            changes.enter_context(mock.patch.object(job_files, "assignments", unwatched))
+            changes.enter_context(mock.patch.object(job_files, "worker_jobs", unwatched))
             changes.enter_context(mock.patch.object(monitor, "PERIOD_S", NEVER_S))
             changes.enter_context(mock.patch.object(spot_checks, "mean_s", return_value=NEVER_S))
         source = read(SPEC, "monitoring", Path())

@@ -36,7 +36,7 @@ from testbed.trial.network import shaper
 from topologies.addressing import plan
 from topologies.build import build as build_topology
 from workloads import kinds
-from workloads.job import Compute, Job, Meeting, Peer, Training
+from workloads.job import Compute, Meeting, Peer, Training, WorkerJob
 from workloads.sync.cost import cost
 from workloads.sync.flows import neighbours
 from workloads.sync.forest import Forest
@@ -161,10 +161,10 @@ def member(folder: Path, rank: int) -> None:
     (folder / f"times.{rank}").write_text(json.dumps({name: rows[1:] for name, rows in times.items()}))
 
 
-def _job(folder: Path, rank: int, addresses: Sequence[str], forest: Forest, port: int) -> Job:
+def _job(folder: Path, rank: int, addresses: Sequence[str], forest: Forest, port: int) -> WorkerJob:
     """As much of a job as a session needs."""
     local = "127.0.0.1" if addresses[0].startswith("127.") else addresses[rank]
-    return Job(
+    return WorkerJob(
         node=rank,
         name=f"h{rank}",
         rank=rank,

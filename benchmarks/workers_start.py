@@ -17,16 +17,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from testbed.execution.job_files import peer
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch
-from testbed.trial.job_files import peer
 from topologies.addressing import plan
 from topologies.build import build as build_topology
 from topologies.model import Topology
 from workloads import kinds
 from workloads.catalogue import tensor_sizes
-from workloads.job import Compute, Job, Training
+from workloads.job import Compute, Training, WorkerJob
 from workloads.models import model
 from workloads.sync import flows, schemes
 from workloads.sync.forest import Forest
@@ -79,7 +79,7 @@ def _jobs(topology: Topology, forest: Forest, folder: Path) -> Iterator[Launch]:
     training = Training(MODEL, "digits", 16, 1000, 0.05, 0.9, 1)
     for rank, node in enumerate(forest.workers):
         name = forest.nodes[node]
-        job = Job(
+        job = WorkerJob(
             node=node,
             name=name,
             rank=rank,

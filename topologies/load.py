@@ -36,6 +36,16 @@ def is_in_file(name: str) -> bool:
     return ":" in name or name.endswith(".py")
 
 
+def check_open(name: str, error: type[SpecError]) -> None:
+    """
+    Raises:
+        error: no code of files, such as ``name`` is, is run now.
+    """
+    closed = _CLOSED.get()
+    if closed:
+        raise error(f"{name!r:.200} names code in a file, which {closed[0]} does not run", fix=closed[1])
+
+
 def load_function(name: str, error: type[SpecError]) -> Callable[..., object]:
     """The function that ``path/file.py:function`` names.
 
@@ -45,9 +55,7 @@ def load_function(name: str, error: type[SpecError]) -> Callable[..., object]:
         error: no function is named, the file is missing or fails to run, or it has no such function; or no code of
             files is run now.
     """
-    closed = _CLOSED.get()
-    if closed:
-        raise error(f"{name!r:.200} names code in a file, which {closed[0]} does not run", fix=closed[1])
+    check_open(name, error)
     path_text, _, function_name = name.rpartition(":")
     if not path_text or not function_name:
         raise error(f"{name!r} does not name both a file and a function in it", fix="write it as ./FILE.py:FUNCTION")

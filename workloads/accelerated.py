@@ -20,7 +20,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from testbed.base.errors import SpecError
 from workloads.job import Compute, Training
+from workloads.own import placed
 from workloads.training import Floats, Replica
 
 
@@ -34,7 +36,17 @@ def device_for(compute: Compute, rank: int) -> torch.device | None:
 def replica_on(
     device: torch.device | None, training: Training, buckets: Sequence[tuple[int, int]] | None = None
 ) -> Replica:
-    """A replica that trains there. Raises SpecError as :class:`Replica` does."""
+    """A replica that trains there.
+
+    Raises:
+        SpecError: as :class:`Replica`; or a user's module draws by chance, and other numbers there than on a CPU.
+    """
+    if device is not None and device.type == "cuda" and training.own and placed.facts(training)["random"]:
+        raise SpecError(
+            f"model {training.model!r} draws by chance, as dropout does, and a GPU draws other numbers than the "
+            "process that repeats the training",
+            fix="leave chance out of the model, or write compute: {mode: paced, ...}, for which workers take the CPU",
+        )
     return Replica(training, buckets) if device is None else DeviceReplica(training, buckets, device)
 
 

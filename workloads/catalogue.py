@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 
 from testbed.base.errors import SpecError
 from workloads.datasets import DATASETS
-from workloads.models import MODELS
+from workloads.models import MODELS, Layer
+from workloads.own import is_own_model
+from workloads.own.prepared import prepare
 from workloads.profiles import profiles
 from workloads.registry import lookup
 
@@ -36,7 +39,7 @@ def models() -> list[Entry]:
     """All of them: those that can be trained first."""
     known = profiles()
     names = dict.fromkeys([*MODELS, *known])
-    return [_entry(name) for name in names]
+    return [entry(name) for name in names]
 
 
 def check_dataset(dataset: str, model: str) -> None:
@@ -54,25 +57,32 @@ def check_dataset(dataset: str, model: str) -> None:
 
 
 def tensor_sizes(name: str) -> list[tuple[str, int]]:
-    """Name and number of floats of each tensor of a model, in gradient order.
+    """Name and number of floats of each tensor of a model, in gradient order; a user's own is built.
 
     Raises:
         SpecError: no such model.
     """
-    known = lookup("model", name, {each: each for each in [*MODELS, *profiles()]})
-    return [(tensor, prod(shape)) for layer in reversed(_layers(known)) for tensor, shape in layer]
+    return [(tensor, prod(shape)) for layer in reversed(_layers(name)) for tensor, shape in layer]
 
 
-def _layers(name: str) -> list[tuple[tuple[str, tuple[int, ...]], ...]]:
+def _layers(name: str) -> list[Layer]:
+    if is_own_model(name):
+        return list(prepare(Path(), name, None, seed=1).layers)
+    lookup("model", name, dict.fromkeys([*MODELS, *profiles()]))
     if name in MODELS:
         return list(MODELS[name].layers)
     return [layer.tensors for layer in profiles()[name].layers]
 
 
-def _entry(name: str) -> Entry:
+def entry(name: str) -> Entry:
+    """One of them, or a user's own, which is :func:`built <workloads.own.prepared.prepare>`.
+
+    Raises:
+        SpecError: no such model.
+    """
     layers, played = _layers(name), profiles().get(name)
     sizes = [prod(shape) for layer in layers for _, shape in layer]
-    doc = MODELS[name].doc if played is None else played.doc
+    doc = "your own" if is_own_model(name) else MODELS[name].doc if played is None else played.doc
     times_s = played.times_s if played else {}
     datasets = TRAINED_ON.get(name, ())
     return Entry(name, doc, sum(sizes), 4 * sum(sizes), len(layers), len(sizes), datasets, played is not None, times_s)

@@ -47,11 +47,14 @@ class Dataset:
         return tuple(self.images.shape[1:])
 
     def select(self, indices: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """Copies of the images and labels at ``indices``."""
+        """Copies of the images and labels at ``indices``; pixels that are bytes become floats from -1 to 1."""
         import torch
 
         rows = torch.from_numpy(indices)
-        return self.images[rows], self.labels[rows]
+        images = self.images[rows]
+        if images.dtype == torch.uint8:
+            images = images.float().div_(127.5).sub_(1)
+        return images, self.labels[rows]
 
 
 @cache

@@ -29,7 +29,7 @@ import numpy as np
 
 from testbed.base.errors import NeighbourError, TestbedError, TrialTimeoutError
 from testbed.base.process_names import file_name
-from workloads.job import Job
+from workloads.job import WorkerJob
 from workloads.sync import transport
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def next_job(folder: str, name: str) -> Path:
     return Path(folder) / f"{file_name(name)}.next"
 
 
-def called_off(job: Job) -> Callable[[], None]:
+def called_off(job: WorkerJob) -> Callable[[], None]:
     """What raises NeighbourError once all are to leave this job's generation."""
     if job.failover is None:
         return lambda: None
@@ -66,7 +66,7 @@ def called_off(job: Job) -> Callable[[], None]:
     return look
 
 
-def rejoin(job: Job, completed: int, error: TestbedError) -> Job:
+def rejoin(job: WorkerJob, completed: int, error: TestbedError) -> WorkerJob:
     """Leave the generation for ``error`` and return the job to go on with, when it is there.
 
     Raises:
@@ -85,10 +85,10 @@ def rejoin(job: Job, completed: int, error: TestbedError) -> Job:
         if time.monotonic() >= deadline:
             raise error
         time.sleep(_LOOK_S)
-    return Job.load(next_job(folder, name))
+    return WorkerJob.load(next_job(folder, name))
 
 
-def catch_up(job: Job, replica: Replica, completed: int, names: Sequence[str]) -> None:
+def catch_up(job: WorkerJob, replica: Replica, completed: int, names: Sequence[str]) -> None:
     """Give weights and velocity to those who have done fewer iterations, or take them if that is this worker.
 
     ``names`` are those of all nodes, by index.
@@ -139,7 +139,7 @@ def _take(sock: socket.socket, replica: Replica) -> None:
     replica.weights[:], replica.velocity[:] = parts
 
 
-def is_over(job: Job) -> bool:
+def is_over(job: WorkerJob) -> bool:
     """Whether every iteration was done in earlier generations."""
     return job.failover is not None and job.failover.first >= job.training.iterations
 

@@ -76,6 +76,10 @@ class Training:
     momentum: float
     seed: int
     kind: Literal["train"] = "train"
+    own_digest: str = ""
+    """Of a user's own model and data (:mod:`workloads.own`), if it has one of them."""
+    own: tuple[str, ...] = field(default=(), compare=False)
+    """Their files, as this process sees them."""
 
 
 LARGEST = 8
@@ -164,7 +168,7 @@ class StepJitter:
 
 
 @dataclass(frozen=True)
-class Job:
+class WorkerJob:
     """One process of one trial. Paths are as the process sees them."""
 
     node: int
@@ -216,7 +220,7 @@ class Job:
         path.write_text(self.text())
 
     @classmethod
-    def load(cls, path: Path) -> Job:
+    def load(cls, path: Path) -> WorkerJob:
         from workloads import tasks  # which imports this module
 
         raw: dict[str, Any] = json.loads(path.read_text())

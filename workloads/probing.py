@@ -20,6 +20,7 @@ from workloads.job import Peer, Probe
 from workloads.probe import measure
 from workloads.sync import chunks, transport
 from workloads.sync.engine import Engine
+from workloads.sync.forest import Forest
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ def main(argv: list[str]) -> int:
     job = ProbingJob.load(Path(argv[0]))
     try:
         forest = kinds.load(Path(job.forest))
+        assert isinstance(forest, Forest)  # the ring that the harness wrote
         least = np.zeros(forest.classes, np.float32)
         table = chunks.cut(forest, len(least), [(0, len(least))], chunks.FLOAT_BYTES)
         sockets = transport.connect(job.node, job.peers, forest.nodes, job.congestion_control, job.start_timeout_s)

@@ -20,10 +20,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from workloads.job import Training
-from workloads.models import model
-from workloads.training import Floats, Replica, descend, global_batch, initial_weights
+from workloads.training import Floats, Replica, descend, first_weights, global_batch
 from workloads.updates import Update
 
 Mode = Literal["real", "paced", "none"]
@@ -66,12 +66,14 @@ class Reference:
         accuracy: (iteration, share of the test set that is classified right after it), the last iteration included.
         coarseness: norm of what fixed point changed in all sums, over theirs; 0 for floats.
         scale: the least power of ten that keeps the coarseness well below :data:`COARSEST`.
+        statistics: what the module keeps besides its weights, of rank 0.
     """
 
     weights: NDArray[np.float32]
     accuracy: tuple[tuple[int, float], ...]
     coarseness: float = 0.0
     scale: float = 0.0
+    statistics: tuple[Tensor, ...] = ()
 
 
 @cache
@@ -100,7 +102,7 @@ def reference(
     train = replica.data.train
     worlds: Worlds = ((0, world),) if isinstance(world, int) else world
     count = 1 if mode == "none" else training.iterations
-    evaluated = set() if mode == "none" or noise else _evaluated(count)
+    evaluated = set() if mode == "none" or noise else _evaluated(count, _most_evaluated(replica, worlds[0][1] * count))
     taken, found, sums = 0, [], _Sums(replica.gradient, noise, draw)
     for iteration in range(count):
         at = len(worlds) - 1 if mode == "none" else max(i for i, (first, _) in enumerate(worlds) if first <= iteration)
@@ -109,15 +111,17 @@ def reference(
         positions = train[global_batch(training.seed, iteration, size, len(train), shift=taken - iteration * size)]
         taken += size
         sums.begin(scales[at] if scales else None)
-        for part in np.split(positions, ranks):  # a large batch passes in parts: the mean gradient is the same
-            replica.compute(*replica.data.select(part))
+        for rank, part in enumerate(np.split(positions, ranks)):  # in parts: the mean gradient is the same
+            replica.draw(iteration, rank)
+            with replica.statistics_of(rank):
+                replica.compute(*replica.data.select(part))
             sums.add()
         sums.finish(ranks)
         replica.step(ranks)
         if iteration in evaluated:
             found.append((iteration, replica.evaluate()[0]))
     replica.weights.flags.writeable = False
-    return Reference(replica.weights, tuple(found), sums.coarseness, sums.scale)
+    return Reference(replica.weights, tuple(found), sums.coarseness, sums.scale, tuple(replica.module.buffers()))
 
 
 class _Sums:
@@ -181,9 +185,18 @@ class _Shaken:
         values += self._noise * signs * magnitude
 
 
-def _evaluated(count: int) -> set[int]:
-    """Iterations of ``count`` after which accuracy is found."""
-    return {round(i) for i in np.linspace(0, count - 1, min(count, MOST_EVALUATED))}
+def _evaluated(count: int, most: int) -> set[int]:
+    """``most`` iterations of ``count``, the last one included, after which accuracy is found."""
+    first = 0 if most > 1 else count - 1
+    return {round(i) for i in np.linspace(first, count - 1, min(count, most))}
+
+
+def _most_evaluated(replica: Replica, batches: int) -> int:
+    """A user's model may take long for a sample, and its test set may be large. So after each of these iterations no
+    more samples are classified than were trained on in between."""
+    if not replica.training.own:
+        return MOST_EVALUATED
+    return min(MOST_EVALUATED, max(1, batches * replica.training.batch // len(replica.data.test)))
 
 
 def repeated(training: Training, world: int, order: Sequence[Update], noise: float = 0.0, draw: int = 0) -> Reference:
@@ -199,11 +212,12 @@ def repeated(training: Training, world: int, order: Sequence[Update], noise: flo
     newest, velocity = replica.weights.copy(), np.zeros_like(replica.weights)
     versions = {0: newest.copy()}
     last_use = {update.version: at for at, update in enumerate(order)}
-    evaluated = set() if noise else _evaluated(len(order) // world)
+    evaluated = set() if noise else _evaluated(len(order) // world, _most_evaluated(replica, len(order)))
     found, shaken = [], _Shaken(noise, draw) if noise else None
     for at, update in enumerate(order):
         replica.weights[:] = versions[update.version]
-        replica.compute(*replica.samples(update.iteration, update.rank, world))
+        with replica.statistics_of(update.rank):
+            replica.compute(*replica.samples(update.iteration, update.rank, world))
         if shaken:
             shaken(replica.gradient, np.abs(replica.gradient))
         if last_use[update.version] == at:
@@ -215,7 +229,7 @@ def repeated(training: Training, world: int, order: Sequence[Update], noise: flo
         if not left and iteration - 1 in evaluated:
             replica.weights[:] = newest
             found.append((iteration - 1, replica.evaluate()[0]))
-    return Reference(newest, tuple(found))
+    return Reference(newest, tuple(found), statistics=tuple(replica.module.buffers()))
 
 
 def judged(
@@ -248,7 +262,7 @@ def judged(
         return reference(training, worlds, mode, scales if any(scales) else (), noise, draw)
 
     ideal = trained(noise=0.0)
-    test_accuracy, test_loss = accuracy(training, weights)
+    test_accuracy, test_loss = accuracy(training, weights, ideal.statistics)
     error, most = training_error(weights, ideal.weights, training), 0.0
     for draw in range(MOST_DRAWS):
         if error <= most or math.isnan(error):
@@ -267,8 +281,11 @@ def judged(
     }
 
 
-def accuracy(training: Training, weights: NDArray[np.float32]) -> tuple[float, float]:
-    """Share of the test images that ``weights`` classify right, and the mean loss on them.
+def accuracy(
+    training: Training, weights: NDArray[np.float32], statistics: Sequence[Tensor] = ()
+) -> tuple[float, float]:
+    """Share of the test images that ``weights`` classify right, and the mean loss on them; ``statistics`` are as in a
+    :class:`Reference`.
 
     Raises:
         SpecError: unknown model or data set.
@@ -276,6 +293,7 @@ def accuracy(training: Training, weights: NDArray[np.float32]) -> tuple[float, f
     """
     replica = Replica(training)
     replica.weights[:] = weights
+    replica.take_statistics(statistics)
     return replica.evaluate()
 
 
@@ -293,7 +311,7 @@ def training_error(weights: NDArray[np.float32], reference: NDArray[np.float32],
     changed they are off by 1e-2 at any.
     """
     off = float(np.linalg.norm(weights - reference))
-    moved = float(np.linalg.norm(reference - initial_weights(model(training.model), training.seed)))
+    moved = float(np.linalg.norm(reference - first_weights(training)))
     return off / moved if moved else off and math.inf
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import gc
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import accumulate
 from math import prod
@@ -25,12 +26,15 @@ from workloads import datasets
 from workloads.datasets import Dataset
 from workloads.job import Training
 from workloads.models import Model, model
+from workloads.own import is_own_data, is_own_model, placed
 from workloads.sketch import Sketch
 
 Floats = NDArray[np.float32]
 
 LAST_LAYER = 0.1
 """Initial weights of the last layer, as a share of what He et al. give hidden layers."""
+MOST_CLASSIFIED = 512
+"""Test samples that are classified at once: what ResNet-18 keeps of so many takes 0.3 GB."""
 
 
 @lru_cache(maxsize=4)
@@ -82,6 +86,39 @@ def initial_weights(net: Model, seed: int) -> Floats:
     return flat
 
 
+def network(training: Training) -> Model:
+    """The model that is trained.
+
+    Raises:
+        SpecError: there is no such model.
+    """
+    return placed.network(training) if is_own_model(training.model) else model(training.model)
+
+
+def first_weights(training: Training) -> Floats:
+    """The weights that training begins with: a user's module has its own, see :func:`initial_weights` for ours.
+
+    Raises:
+        SpecError: there is no such model.
+    """
+    if is_own_model(training.model):
+        return placed.weights(training)
+    return initial_weights(model(training.model), training.seed)
+
+
+def _data(training: Training, net: Model) -> Dataset:
+    """
+    Raises:
+        SpecError: unknown data set, or one that does not fit. A user's own was tried with its model before.
+    """
+    if is_own_data(training.dataset):
+        return placed.dataset(training)
+    data = datasets.load(training.dataset, training.seed)
+    if not is_own_model(training.model):
+        _check_fit(net, data)
+    return data
+
+
 _made_before_the_fork: dict[tuple[str, int], Floats] = {}
 """Initial weights by model and seed. A process forked after :func:`warm_up` takes them for its own: the kernel copies
 their pages at the first step, not while 64 workers start at once."""
@@ -99,18 +136,20 @@ class Replica:
             complete.
     """
 
+    _device = torch.device("cpu")
+    """Where the module is."""
+
     def __init__(self, training: Training, buckets: Sequence[tuple[int, int]] | None = None) -> None:
         """``buckets`` are as in :func:`workloads.buckets.gradient`; None takes one a layer.
 
         Raises:
             SpecError: unknown model or data set, or the two do not fit.
         """
-        net = model(training.model)
-        self.data: Dataset = datasets.load(training.dataset, training.seed)
-        _check_fit(net, self.data)
+        net = network(training)
+        self.data: Dataset = _data(training, net)
         self.training = training
         known = _made_before_the_fork.pop((net.name, training.seed), None)
-        self.weights = initial_weights(net, training.seed) if known is None else known
+        self.weights = first_weights(training) if known is None else known
         self.gradient = self._room(net.floats())
         self.velocity: Floats = np.zeros(net.floats(), np.float32)  # costs no memory until the first step
         self.shift = 0
@@ -131,17 +170,30 @@ class Replica:
 
     def _viewing_module(self, net: Model) -> nn.Module:
         """The network with weights and ``.grad`` viewing the flat buffers, and a hook on every tensor."""
-        with torch.device("meta"):  # shapes only: the default initialisation would cost 30 ms and be overwritten
-            module = net.build()
         weights, gradients = (self._views(net, flat) for flat in self._flat())
-        module.load_state_dict(weights, assign=True)
+        module = self._module(net, weights)
         ends = [stop for _, stop in self.buckets]
         bucket_of = {name: bisect_left(ends, stop) for name, stop in zip(gradients, self._stops(net), strict=True)}
         self._sizes = [list(bucket_of.values()).count(bucket) for bucket in range(len(ends))]
         for name, parameter in module.named_parameters():
+            if not parameter.requires_grad:
+                continue
             parameter.grad = gradients[name]
             hook = self._counter(bucket_of[name])
             parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+        return module
+
+    def _module(self, net: Model, weights: dict[str, Tensor]) -> nn.Module:
+        """The network with its weights in place."""
+        if is_own_model(self.training.model):
+            module = net.build().to(self._device)
+            for name, parameter in module.named_parameters():
+                if name in weights:
+                    parameter.data = weights[name]  # in place, for parts of the module may share it
+            return module
+        with torch.device("meta"):  # shapes only: the default initialisation would cost 30 ms and be overwritten
+            module = net.build()
+        module.load_state_dict(weights, assign=True)
         return module
 
     def _counter(self, bucket: int) -> Callable[[Tensor], None]:
@@ -174,17 +226,41 @@ class Replica:
 
     def samples(self, iteration: int, rank: int, world: int) -> tuple[Tensor, Tensor]:
         """What ``rank`` takes in ``iteration``: images float32[batch, ...] and labels int64[batch], or rows of words
-        int64[batch, 32] and labels of the same shape."""
+        int64[batch, 32] and labels of the same shape. What :meth:`compute` draws by chance is theirs from now on."""
         job = self.training
+        self.draw(iteration, rank)
         positions = rank_batch(job.seed, iteration, job.batch, world, rank, len(self.data.train), self.shift)
         return self._placed(*self.data.select(self.data.train[positions]))
+
+    def draw(self, iteration: int, rank: int) -> None:
+        """Have chance in a user's module, as in dropout, be the same wherever this rank's gradient is computed."""
+        if is_own_model(self.training.model):
+            state = np.random.SeedSequence([self.training.seed, iteration, rank]).generate_state(1, np.uint64)
+            torch.manual_seed(int(state[0]))
+
+    @contextmanager
+    def statistics_of(self, rank: int) -> Iterator[None]:
+        """Compute the gradient of this rank meanwhile. As in PyTorch's DDP, what a module keeps besides its weights,
+        such as the running statistics of batch normalisation, is rank 0's."""
+        before = [one.clone() for one in self.module.buffers()] if rank else []
+        yield
+        self.take_statistics(before)
+
+    def take_statistics(self, values: Sequence[Tensor]) -> None:
+        """Have these in place of what the module keeps besides its weights."""
+        for one, value in zip(self.module.buffers(), values, strict=False):
+            one.copy_(value)
 
     def _placed(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """The same where the module is."""
         return images, labels
 
     def compute(self, images: Tensor, labels: Tensor) -> float:
-        """Overwrite ``gradient`` with that of the mean loss over the samples; returns the loss."""
+        """Overwrite ``gradient`` with that of the mean loss over the samples; returns the loss.
+
+        Raises:
+            SpecError: a part of a user's module got no gradient, as it did when the trial was planned.
+        """
         self._clear()  # in place: setting .grad to None would lose the view
         self._missing[:] = self._sizes
         self._next = 0
@@ -192,6 +268,11 @@ class Replica:
             self.sketch.begin()
         loss = cross_entropy(self.module(images), labels)
         loss.backward()  # type: ignore[no-untyped-call]
+        if self._next < len(self.buckets):
+            raise SpecError(
+                f"model {self.training.model!r} does not use all of its parameters for these samples",
+                fix="use the same ones in every forward pass",
+            )
         return float(loss.detach())
 
     def _clear(self) -> None:
@@ -212,11 +293,17 @@ class Replica:
 
     def evaluate(self) -> tuple[float, float]:
         """Share of test images (masked words) that are classified right, and the mean test loss."""
-        images, labels = self._placed(*self.data.select(self.data.test))
+        right, loss, count = 0, 0.0, 0
+        self.module.eval()
         with torch.no_grad():
-            scores = self.module(images)
-            right = (scores.argmax(1) == labels)[labels >= 0].double().mean()
-            return float(right), float(cross_entropy(scores, labels))
+            for part in np.split(self.data.test, range(MOST_CLASSIFIED, len(self.data.test), MOST_CLASSIFIED)):
+                images, labels = self._placed(*self.data.select(part))
+                scores, known = self.module(images), labels >= 0
+                right += int((scores.argmax(1) == labels)[known].sum())
+                loss += float(cross_entropy(scores, labels)) * int(known.sum())
+                count += int(known.sum())
+        self.module.train()
+        return right / count, loss / count
 
 
 def use_one_thread() -> None:

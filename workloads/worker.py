@@ -28,7 +28,7 @@ from typing import Any, TextIO
 
 from testbed.base.errors import NeighbourError, TestbedError, TrialTimeoutError
 from workloads import failover, kinds, tasks
-from workloads.job import Job
+from workloads.job import WorkerJob
 from workloads.meter import Meter
 from workloads.probe import measure
 from workloads.sync.session import Session
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a neighbour that is gone is an error to tell, not to die of
     try:
-        job = Job.load(Path(argv[0]))
+        job = WorkerJob.load(Path(argv[0]))
         with Path(job.samples).open("w", buffering=1) as samples:
             try:
                 run(job, samples)
@@ -95,7 +95,7 @@ class _Progress:
     said: dict[str, Any] = field(default_factory=dict)
 
 
-def run(job: Job, samples: TextIO) -> None:
+def run(job: WorkerJob, samples: TextIO) -> None:
     """Do the job.
 
     Raises:
@@ -115,7 +115,7 @@ def run(job: Job, samples: TextIO) -> None:
     _done(progress)
 
 
-def _take_part(job: Job, progress: _Progress) -> None:
+def _take_part(job: WorkerJob, progress: _Progress) -> None:
     """Meet the others and do what is left, until all have done it."""
     plan, notes = kinds.load(Path(job.forest)), progress.notes
     kind = kinds.of(plan)
@@ -149,7 +149,7 @@ def _take_part(job: Job, progress: _Progress) -> None:
             progress.said |= session.said()
 
 
-def _serve(job: Job, session: Session, notes: Notes) -> None:
+def _serve(job: WorkerJob, session: Session, notes: Notes) -> None:
     """The iterations of a node that has no gradient of its own."""
     session.barrier(job.timeout_s)
     for done in session.serve(len(job.buckets), notes.completed, job.training.iterations, job.silence_s):
@@ -168,7 +168,7 @@ def _merged(before: dict[int, Sent] | None, now: dict[int, Sent] | None) -> dict
     return {node: before.get(node, Sent()) + now.get(node, Sent()) for node in {*before, *now}}
 
 
-def _meet(job: Job, progress: _Progress, session: Session) -> None:
+def _meet(job: WorkerJob, progress: _Progress, session: Session) -> None:
     """Say who this is, when it first meets others; and in the first generation measure the links."""
     first = job.failover is None or job.failover.generation == 0
     session.barrier(job.start_timeout_s if first else job.silence_s)  # a connection is there before it is accepted
@@ -180,7 +180,7 @@ def _meet(job: Job, progress: _Progress, session: Session) -> None:
         _probe(job, session, samples)
 
 
-def _hello(job: Job, session: Session, device: str | None, samples: TextIO) -> None:
+def _hello(job: WorkerJob, session: Session, device: str | None, samples: TextIO) -> None:
     """Say who this is, with the congestion control that connections really have, and what it trains on."""
     write(
         samples,
@@ -194,13 +194,13 @@ def _hello(job: Job, session: Session, device: str | None, samples: TextIO) -> N
     )
 
 
-def _probe(job: Job, session: Session, samples: TextIO) -> None:
+def _probe(job: WorkerJob, session: Session, samples: TextIO) -> None:
     """Measure this host's links while everyone does; begins and ends with a barrier."""
     for one in measure(job.probes, lambda: session.barrier(job.timeout_s)):
         write(samples, "probe", node=job.node, **asdict(one))
 
 
-def _save(job: Job, part: Participant | None) -> None:
+def _save(job: WorkerJob, part: Participant | None) -> None:
     if part is not None:
         part.save(job)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import plotly.graph_objects as go
 import plotly.io as pio
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
+from analysis.figures import plotly
 from analysis.history.series import Point, Series
 from analysis.history.text import change_texts, heading, title, told
 from analysis.measured import NAMES, value_text
@@ -53,7 +53,7 @@ def render(found: Sequence[Series], unread: Sequence[str]) -> str:
         conditions=[(title(one), point) for one in found for point in one.points if point.changed],
         unread=unread,
         style=source("analysis.history", "history.css"),
-        plotly=Markup(get_plotlyjs()),
+        plotly=plotly(),
     )
 
 

@@ -24,7 +24,10 @@ def render(run: Run) -> str:
         parts.append(f"## Can the numbers be believed?\n\n{_table(tables.verdicts(run))}")
     for question in answered(run):
         said = [*question.seen, *(f"{panel.caption}: {panel.seen}" for panel in question.panels if panel.seen)]
-        parts.append(f"## {escape(question.asked)}\n\n{_list(said)}")
+        parts.append(f"## {escape(question.asked)}" + (f"\n\n{_list(said)}" if said else ""))
+        if question.told:
+            rows = [list(row.values()) for row in question.told]
+            parts.append(_rows(list(question.told[0]), rows, left=len(question.told[0])))
     return "\n\n".join(parts) + "\n"
 
 

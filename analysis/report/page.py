@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
+from analysis import dictionary
+from analysis.figures import plotly
 from analysis.pages import source, template
 from analysis.recorded import Run
 from analysis.report import differences, plot, settings, tables, words
@@ -20,6 +21,7 @@ def render(run: Run) -> str:
         believable=words.is_believable(run),
         doubts=words.doubts(run),
         counts=words.counts(run),
+        pill=tables.verdict(run),
         unlike=words.unlike(run),
         scale=words.scale(run),
         colours={label: plot.colour(run, label) for label in run.labels},
@@ -37,8 +39,9 @@ def render(run: Run) -> str:
         environment=settings.environment(run),
         labs=settings.labs(run),
         specs=[(part.name, part.spec) for part in run.parts or (run,) if part.spec],
-        plotly=Markup(get_plotlyjs()) if any(panel.figure for q in questions for panel in q.panels) else None,
+        plotly=plotly() if any(panel.figure for q in questions for panel in q.panels) else None,
         markup=Markup,
+        dictionary=[(file, *told) for file, told in dictionary.FILES.items()],
         style=source("analysis.report", "report.css"),
         script=source("analysis.report", "report.js"),
     )

@@ -10,7 +10,7 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from typing import Any
 
 from analysis.recorded import Run
@@ -36,7 +36,11 @@ COMPUTE = "#a7aeb8"
 INVALID = "#d9453a"
 THEORY = "4 3"
 
-_ROW_PX = 46
+_MOST_TICKS = 8
+_MINUTES_FROM_S = 600.0
+_LENGTHS = {"x": ("x", "base", "lowerfence", "q1", "median", "q3", "upperfence"), "y": ("y",)}
+"""What a trace has along an axis, but for its intervals."""
+_ROW_PX, _LINE_PX = 46, 17
 _LINES_PX = 320
 _MARGIN = {"l": 8, "r": 12, "t": 8, "b": 44}
 _LABEL_WIDTH = 20
@@ -63,8 +67,8 @@ def dashes(run: Run) -> tuple[Key, ...]:
 
 
 def legend(run: Run, along: Axis | None) -> tuple[Key, ...]:
-    """Lines have to say whose they are; rows have it beside them."""
-    return dashes(run) if along else ()
+    """A legend of the arms: of their lines along an axis, else of their rows."""
+    return dashes(run) if along else tuple(Key(label, colour(run, label)) for label in run.labels)
 
 
 def identity(cell: MeasuredCell, along: Axis | None, number: str) -> dict[str, Any]:
@@ -207,19 +211,21 @@ def rows_figure(
     """A figure with a row for each cell, the first on top, over the span of values; rows are marked where ``number`` is
     INVALID."""
     count = len(cells)
-    ticks = [tick(cell.label, "" if cell.valid_in(number) else cell.verdict_in(number)) for cell in cells]
+    labels = [tick(cell.label, "" if cell.valid_in(number) else cell.verdict_in(number)) for cell in cells]
     layout = {
         "barmode": "stack",
         "xaxis": {"title": {"text": x_title}, "range": [rounded(value) for value in span], "nticks": 7},
         "yaxis": {
             "tickvals": list(range(count)),
-            "ticktext": ticks,
+            "ticktext": labels,
             "range": [count - 0.5, -0.5],
             "showgrid": False,
         },
         "shapes": list(shapes),
     }
-    return finished(traces, layout, _ROW_PX * count + _MARGIN["t"] + _MARGIN["b"])
+    most_lines = max((label.count("<br>") + 1 for label in labels), default=1)
+    row_px = max(_ROW_PX, _LINE_PX * (most_lines + 0.4))
+    return finished(traces, layout, round(row_px * count) + _MARGIN["t"] + _MARGIN["b"])
 
 
 def lines_figure(
@@ -239,6 +245,63 @@ def lines_figure(
         "shapes": list(shapes),
     }
     return finished(traces, layout, _LINES_PX)
+
+
+def along_figure(
+    traces: Sequence[Trace], along: Axis, cells: Sequence[MeasuredCell], y_title: str, **more: Any
+) -> Figure:
+    """A figure of lines over an axis, whose ticks are at its values if they are few; ``more`` as in
+    :func:`lines_figure`."""
+    figure = lines_figure(traces, along.title, y_title, **more)
+    figure["layout"]["xaxis"] |= ticks(along.at(cell) for cell in cells)
+    return figure
+
+
+def ticks(values: Iterable[float]) -> dict[str, Any]:
+    """Where an axis has its ticks: at the values, if there is room between them; else, if they are whole numbers, at
+    whole numbers."""
+    known = sorted(set(values))
+    gaps = [after - before for before, after in pairwise(known)]
+    if 1 < len(known) <= _MOST_TICKS and min(gaps) * _MOST_TICKS >= known[-1] - known[0]:
+        return {"tickvals": known}
+    return whole(known[-1] - known[0]) if all(value.is_integer() for value in known) else {}
+
+
+def whole(span: float) -> dict[str, Any]:
+    """Ticks of an axis of counts over this span: at whole numbers."""
+    step = 10 ** max(0, math.floor(math.log10(max(span, 1) / _MOST_TICKS)))
+    step = next(factor * step for factor in (1, 2, 5, 10, 20, 50) if factor * step * _MOST_TICKS >= span)
+    return {"tick0": 0, "dtick": step, "tickformat": ",d"}
+
+
+def timed(figure: Figure, letter: str, longest_s: float) -> Figure:
+    """The figure with its times along an axis, ``x`` or ``y``, which are in seconds, in a unit that suits the longest
+    of all panels."""
+    unit, factor = ("ms", 1e3) if longest_s < 1 else ("min", 1 / 60) if longest_s >= _MINUTES_FROM_S else ("s", 1.0)
+    if factor == 1.0:
+        return figure
+    axis = figure["layout"][f"{letter}axis"]
+    axis["title"]["text"] = axis["title"]["text"].replace("(s)", f"({unit})")
+    if "range" in axis:
+        axis["range"] = _times(axis["range"], factor)
+    for shape in figure["layout"]["shapes"]:
+        if f"{letter}ref" not in shape:
+            shape |= {end: shape[end] * factor for end in (f"{letter}0", f"{letter}1")}
+    for trace in figure["data"]:
+        trace |= {key: _times(trace[key], factor) for key in _LENGTHS[letter] if key in trace}
+        error = trace.get(f"error_{letter}", {})
+        error |= {key: _times(error[key], factor) for key in ("array", "arrayminus") if key in error}
+        if "hovertemplate" in trace:
+            told = re.sub(rf"(%\{{(?:{letter}|base)[^}}]*\}}) s\b", rf"\1 {unit}", trace["hovertemplate"])
+            trace["hovertemplate"] = told.replace(", s:", f", {unit}:")
+    return figure
+
+
+def _times(value: Any, factor: float) -> Any:
+    """Numbers, or a column that a figure names, times a factor."""
+    if isinstance(value, dict):
+        return value | {"times": factor}
+    return [None if one is None else rounded(one * factor) for one in value]
 
 
 def finished(traces: Sequence[Trace], layout: dict[str, Any], height: int) -> Figure:

@@ -2,13 +2,15 @@
 
 A figure is Plotly's description of it (``data`` and ``layout``) with one addition: wherever a trace takes numbers, it
 may name a column of the question's table, ``{"column": "jct_s"}``, of which it then has the rows from ``rows[0]`` to
-before ``rows[1]``. The page puts the numbers in. So data is in a page once, whatever is drawn of it.
+before ``rows[1]``; with ``"times": 1000`` that many times as large. The page puts the numbers in. So data is in a page
+once, whatever is drawn of it.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +53,8 @@ class Question:
         name: of its files.
         asked: its heading.
         frame: the data, a row for each mark.
-        seen: what the numbers say.
+        seen: what the numbers say, in sentences.
+        told: what sentences would say again and again with other numbers: a small table, each row by column.
         defined: what they mean, and what was left out.
     """
 
@@ -62,6 +65,7 @@ class Question:
     seen: tuple[str, ...]
     defined: str
     legend: tuple[Key, ...] = ()
+    told: tuple[Mapping[str, str], ...] = ()
 
     def json(self) -> str:
         """Table and figures, so that it may stand inside a script element."""

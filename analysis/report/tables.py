@@ -14,10 +14,13 @@ from analysis.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, TEST_ACCURACY, THR
 from analysis.report import words
 from analysis.report.cells import MeasuredCell, as_text, cells, faster, faster_by, is_known
 from analysis.statistics import Interval
-from analysis.verdicts import CALLED, GST_P95, NUMBERS, in_short, percent
+from analysis.verdicts import CALLED, GST_P95, NUMBERS, VALID, in_short, percent
 from testbed.base.units import rate_text, size_text
 
 NONE = words.UNKNOWN
+SETTING = "setting"
+_RANK = {"bad": 0.0, "mixed": 0.5, "good": 1.0}
+"""What states are sorted by."""
 RATIO = "GST / bound"
 CHECKS = (
     "Each check says in brackets its limit and which numbers it threatens. A number is INVALID if one of these checks "
@@ -30,7 +33,7 @@ CHECKS = (
 @dataclass(frozen=True)
 class Value:
     """One value: ``number`` is what it is sorted by, ``note`` is said beside it in small print, ``state`` is empty,
-    ``good`` or ``bad``."""
+    ``good``, ``mixed`` or ``bad``, or :data:`SETTING` of what is no number of the trial's."""
 
     text: str
     number: float | None = None
@@ -65,12 +68,25 @@ def summary(run: Run) -> Table:
     found = cells(run)
     several = any(len(cell.trials) > 1 for cell in found)
     by_place = {cell.place: cell for cell in found}
-    makers = [*_settings(found), *([_TRIALS] if several else []), _ATTEMPTS, _FIDELITY, *_results(run, by_place)]
+    gst, jct, *others = _results(run, by_place)
+    counts = [*([_TRIALS] if several else []), _ATTEMPTS]
+    makers = [*_settings(found), gst, jct, _FIDELITY, *others, *counts]
     caption = "A row for each arm at each setting" + (
         ": medians of its trials, and their 95 % intervals." if several else "."
     )
     rows = [Row(c.label, c.label, tuple(m.of(c) for m in makers), c.trials[0].means, _state(c)) for c in found]
     return _without_empty(Table("summary", caption, ("Arm", *(maker.title for maker in makers)), tuple(rows)))
+
+
+def verdict(run: Run) -> Value | None:
+    """How many of the trials are VALID, for the head of a page; None where none has run."""
+    if not run.trials:
+        return None
+    valid = sum(trial.valid for trial in run.trials)
+    partly = any(trial.valid_in(name) for trial in run.trials for name in trial.numbers)
+    is_mixed = valid or (partly and words.is_believable(run))
+    state = "good" if valid == len(run.trials) else "mixed" if is_mixed else "bad"
+    return Value(f"{valid} of {len(run.trials)} VALID", state=state)
 
 
 def _state(cell: MeasuredCell) -> str:
@@ -90,22 +106,23 @@ class _Column:
 def _settings(found: Sequence[MeasuredCell]) -> list[_Column]:
     """Batch, and a column for each setting that a sweep varies."""
     keys = dict.fromkeys(key for cell in found for key in cell.point)
-    batch = [_Column("Batch", lambda cell: Value(str(cell.batch) if cell.batch else NONE, cell.batch))]
+    batch = [_Column("Batch", lambda cell: Value(str(cell.batch) if cell.batch else NONE, cell.batch, state=SETTING))]
     return batch + [_Column(key, lambda cell, key=key: _point(cell, key)) for key in keys]  # type: ignore[misc]
 
 
 def _point(cell: MeasuredCell, key: str) -> Value:
     value = cell.trials[0].point.get(key)
     number = float(value) if isinstance(value, int | float) else None
-    return Value(NONE if value is None else as_text(value), number)
+    return Value(NONE if value is None else as_text(value), number, state=SETTING)
 
 
 def _fidelity(cell: MeasuredCell) -> Value:
     """The verdict, and how far off GST and JCT can be."""
     errors = {name: cell.error(name) for name in (GST, JCT)}
     reported = {name for trial in cell.finished for name in trial.numbers}
-    good = bool(reported) and all(map(cell.valid_in, reported))
-    return Value(cell.verdict, float(good), _errors(errors), "good" if good else "bad")
+    valid = sum(cell.verdict_in(name) == VALID for name in reported)
+    state = "good" if reported and valid == len(reported) else "mixed" if any(map(cell.valid_in, reported)) else "bad"
+    return Value(cell.verdict, _RANK[state], _errors(errors), state)
 
 
 def _errors(errors: Mapping[str, float | None]) -> str:
@@ -139,13 +156,13 @@ def _results(run: Run, found: Mapping[Place, MeasuredCell]) -> list[_Column]:
         return _marked(Value(words.ratio(speed.value), speed.value, note), by, first, cell)
 
     return [
+        _Column(f"GST, {gst.unit}", lambda cell: _gst(cell, gst)),
         _Column(f"JCT, {jct.unit}", lambda cell: _median(cell, "jct_s", jct.text)),
         _Column("Speed-up", speed_up),
-        _middle(f"Iteration, {each.unit}", "iteration_median_s", each.text),
-        _Column(f"GST, {gst.unit}", lambda cell: _gst(cell, gst)),
+        _Column(RATIO, lambda cell: _median(cell, "gst_ratio", "{:.3f}".format)),
         _middle(f"GST p95, {gst.unit}", "gst_p95_s", gst.text),
         _middle(f"GST theory, {gst.unit}", "gst_theory_s", gst.text),
-        _Column(RATIO, lambda cell: _median(cell, "gst_ratio", "{:.3f}".format)),
+        _middle(f"Iteration, {each.unit}", "iteration_median_s", each.text),
         _middle("Samples/s", "throughput_sps", "{:,.0f}".format),
         _Column("Staleness", _staleness),
         _Column("Test accuracy", _accuracy),
@@ -273,8 +290,8 @@ def _judged(number: str) -> _Column:
     def of(cell: MeasuredCell) -> Value:
         verdict, error = cell.verdict_in(number), cell.error(number)
         off = "" if error is None else f"at most {percent(error)} too {'low' if number == THROUGHPUT else 'long'}"
-        valid = cell.valid_in(number)
-        return Value(verdict, float(valid), off, "good" if valid else "bad")
+        state = "good" if verdict == VALID else "mixed" if cell.valid_in(number) else "bad"
+        return Value(verdict, _RANK[state], off, state)
 
     return _Column(CALLED[number], of)
 
@@ -324,12 +341,12 @@ def trials(run: Run) -> Table:
     jct, gst = (_Time(getattr(t.metrics, name) for t in run.trials) for name in ("jct_s", "gst_median_s"))
     columns = (
         "Trial",
-        f"JCT, {jct.unit}",
         f"GST, {gst.unit}",
-        f"GST p95, {gst.unit}",
-        RATIO,
-        "Attempts",
+        f"JCT, {jct.unit}",
         "Fidelity",
+        RATIO,
+        f"GST p95, {gst.unit}",
+        "Attempts",
     )
     rows = [Row(t.label, words.name(t), _trial(t, jct, gst), state=_trial_state(t)) for t in run.trials]
     return _without_empty(Table("trials", "Every trial.", columns, tuple(rows)))
@@ -338,13 +355,14 @@ def trials(run: Run) -> Table:
 def _trial(trial: Trial, jct: _Time, gst: _Time) -> tuple[Value, ...]:
     m = trial.metrics
     errors = _errors({name: one.error for name in (GST, JCT) if (one := trial.numbers.get(name))})
+    state = "good" if trial.valid else "mixed" if any(map(trial.valid_in, trial.numbers)) else "bad"
     return (
-        Value(jct.text(m.jct_s), m.jct_s),
         Value(gst.text(m.gst_median_s), m.gst_median_s),
-        _p95(trial, Value(gst.text(m.gst_p95_s), m.gst_p95_s)),
+        Value(jct.text(m.jct_s), m.jct_s),
+        Value(_verdict(trial), _RANK[state], errors, state),
         Value(NONE if m.gst_ratio is None else f"{m.gst_ratio:.3f}", m.gst_ratio),
+        _p95(trial, Value(gst.text(m.gst_p95_s), m.gst_p95_s)),
         _attempts(trial.attempts),
-        Value(_verdict(trial), float(trial.valid), errors, "good" if trial.valid else "bad"),
     )
 
 

@@ -22,8 +22,8 @@ INTERVALS = (
 )
 Compared: TypeAlias = Sequence[tuple[MeasuredCell, MeasuredCell]]
 """The first arm's cells, each with the one that is compared with it."""
-MOST_NAMED = 4
-"""Sentences name at most so many trials one by one."""
+MOST_NAMED, MOST_ROWS = 4, 8
+"""Sentences name at most so many trials one by one; tables of what is seen have at most so many rows."""
 
 
 def finding(run: Run) -> str:

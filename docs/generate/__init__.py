@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.generate import benchmarks, catalogue, command_line, exit_codes, notebook, run_directory, spec_keys
+from docs.generate import (
+    benchmarks,
+    catalogue,
+    command_line,
+    dictionary,
+    exit_codes,
+    notebook,
+    run_directory,
+    spec_keys,
+)
 from testbed.fidelity import page as checks
 
 DOCS = Path(__file__).parents[1]
@@ -17,6 +26,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/topologies.md": catalogue.topologies_page,
     "reference/models.md": catalogue.models_page,
     "reference/run-directory.md": run_directory.page,
+    "reference/dictionary.md": dictionary.page,
     "reference/exit-codes.md": exit_codes.page,
     "reference/checks.md": checks.page,
     "benchmarks.md": benchmarks.page,

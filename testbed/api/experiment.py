@@ -21,7 +21,7 @@ from testbed.capacity.fit import fit
 from testbed.experiment.repeats import Planned
 from testbed.experiment.run import Announce, Experiment, Run, write_report
 from testbed.experiment.selection import Wanted
-from testbed.experiment.stored import source_of
+from testbed.run_directory.stored import source_of
 from testbed.spec import load
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ from testbed.base.errors import TrialError
 from testbed.capacity.load import in_all_bps, load_of
 from testbed.capacity.model import Step, certified
 from testbed.evidence.referee import Referee
+from testbed.execution.execute import execute
 from testbed.experiment.expand import trials
 from testbed.experiment.provenance import congestion_control
 from testbed.lab.base import Lab
 from testbed.lab.choice import DEFAULT, opener
 from testbed.machine.calm import Lookout
 from testbed.spec import read
-from testbed.trial.execute import execute
 from testbed.trial.model import Trial
 
 ABOUT_S = 35

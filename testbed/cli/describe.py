@@ -123,15 +123,21 @@ def schemes(as_json: AsJson = False) -> None:
     show("\nYour own: scheme: ./mine.py:my_scheme, a function (topology, tensor_sizes) -> Forest")
 
 
-def models(as_json: AsJson = False) -> None:
+def models(
+    model: Annotated[
+        str | None, typer.Argument(help="Only this one; also your own, './net.py:Net(classes=10)'.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """List the models: their size, where they are from, and which can be trained.
 
     The others are played back: workload kind profile.
     """
+    from workloads.catalogue import entry
     from workloads.catalogue import models as catalogue
     from workloads.profiles import TABLE_6_1
 
-    found = catalogue()
+    found = [entry(model)] if model else catalogue()
     if as_json:
         print_json([asdict(one) for one in found])
         return

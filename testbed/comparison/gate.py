@@ -20,10 +20,10 @@ from testbed.base.listing import counted
 from testbed.capacity.fit import fit
 from testbed.experiment import provenance
 from testbed.experiment.repeats import Lacking, Selection
-from testbed.experiment.resolved import resolved
 from testbed.experiment.run import Announce, Experiment
 from testbed.files.writing import write_bytes
 from testbed.lab.base import Lab
+from testbed.run_directory.resolved import resolved
 from testbed.spec import Source, load
 from testbed.trial.model import Trial
 

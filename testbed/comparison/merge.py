@@ -11,16 +11,16 @@ from typing import Any
 
 from testbed.base.errors import OutputError, UsageError
 from testbed.experiment import provenance
-from testbed.experiment.access import check_idle
-from testbed.experiment.directory import RunDirectory
-from testbed.experiment.layout import MADE
 from testbed.experiment.repeats import Planned, Record
-from testbed.experiment.resolved import differences
 from testbed.experiment.run import Run
-from testbed.experiment.stored import environment as environment_of
-from testbed.experiment.stored import made, most_rounds, records, source_of
 from testbed.files.foreign import UnfitError, copy
 from testbed.files.writing import named_errors
+from testbed.run_directory.access import check_idle
+from testbed.run_directory.directory import RunDirectory
+from testbed.run_directory.layout import MADE
+from testbed.run_directory.resolved import differences
+from testbed.run_directory.stored import environment as environment_of
+from testbed.run_directory.stored import made, most_rounds, records, source_of
 from testbed.trial.inputs import in_words
 from topologies.load import no_code
 

@@ -25,13 +25,13 @@ from testbed.base.errors import MissingToolError, OutputError
 from testbed.base.units import rate_text
 from testbed.capacity.cache import known
 from testbed.capacity.fit import enlarged
-from testbed.experiment.layout import MADE
 from testbed.experiment.planning import plan
-from testbed.experiment.resolved import fitted_scale, resolved
 from testbed.experiment.run import Announce
 from testbed.experiment.run import Experiment as Running
-from testbed.experiment.stored import made
 from testbed.files.writing import named_errors, temporaries
+from testbed.run_directory.layout import MADE
+from testbed.run_directory.resolved import fitted_scale, resolved
+from testbed.run_directory.stored import made
 from testbed.spec import Source
 from testbed.spec import load as load_spec
 from testbed.trial.identity import PATIENCE

@@ -16,11 +16,11 @@ from testbed.base.plugins import plugged
 from testbed.control.controller import Controller, failure
 from testbed.control.feed import Feed
 from testbed.lab.base import Lab
-from workloads.kinds.base import Kind
+from workloads.kinds.base import AnyKind
 
 if TYPE_CHECKING:
+    from testbed.execution.files import Files
     from testbed.perturb.events import Event
-    from testbed.trial.files import Files
     from testbed.trial.model import Trial
 
 GROUP = "controllers"
@@ -45,7 +45,7 @@ class Context:
 Make: TypeAlias = Callable[[Context], Controller]
 
 
-def of_kind(kind: Kind) -> Mapping[str, Make]:
+def of_kind(kind: AnyKind) -> Mapping[str, Make]:
     """What makes each controller that trials of this kind have, by its name.
 
     Raises:
@@ -63,7 +63,7 @@ def of_kind(kind: Kind) -> Mapping[str, Make]:
 
 
 @contextmanager
-def begun(kinds: Sequence[Kind], context: Context) -> Iterator[Sequence[Controller]]:
+def begun(kinds: Sequence[AnyKind], context: Context) -> Iterator[Sequence[Controller]]:
     """The controllers of a trial whose jobs are of these kinds, each begun once.
 
     Raises:

@@ -15,9 +15,9 @@ from statistics import median
 from typing import Any
 
 from testbed.base.errors import LabError
+from testbed.execution.job_files import LEAST_PROBE_BITS, PROBE_S, slow_start_s
 from testbed.lab.base import Lab, LinkSettings
 from testbed.lab.measurements import Burst, Way
-from testbed.trial.job_files import LEAST_PROBE_BITS, PROBE_S, slow_start_s
 from topologies.addressing import Addresses, plan
 from topologies.bursts import Burst as HostBurst
 from topologies.model import Topology

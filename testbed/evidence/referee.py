@@ -144,8 +144,9 @@ def main(parent: int) -> None:
     busy.set()
     import torch  # here, for the harness imports this module and must not import torch
 
-    from workloads.catalogue import tensor_sizes
+    from workloads import tasks
     from workloads.reference import judged
+    from workloads.training import network
 
     torch.set_num_threads(1)  # two threads that wait for each other are slower than one where somebody else uses a core
     for line in sys.stdin:
@@ -153,9 +154,10 @@ def main(parent: int) -> None:
         question = json.loads(line)
         worlds = tuple((first, ranks) for first, ranks in question["worlds"])
         order = [Update(*update) for update in question["order"] or ()]
-        training = Training(**question["training"])
+        training = tasks.load(question["training"])
+        assert isinstance(training, Training)
         try:
-            weights = read_weights(Path(question["weights"]), sum(size for _, size in tensor_sizes(training.model)))
+            weights = read_weights(Path(question["weights"]), network(training).floats())
             found = judged(weights, training, worlds, question["mode"], tuple(question["scales"]), order)
         except UnfitError as error:
             found = {"unfit": str(error)}

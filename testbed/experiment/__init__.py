@@ -1,1 +1,1 @@
-"""An experiment: its trials, one after the other, and the run directory that they leave."""
+"""An experiment: its trials, their order and number, and the loop over them."""

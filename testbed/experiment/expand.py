@@ -11,6 +11,8 @@ from typing import TypeVar
 
 from testbed.base.errors import SpecError
 from testbed.base.units import time_text
+from testbed.execution.job_files import burst_s
+from testbed.execution.search import check as check_program
 from testbed.experiment import naming
 from testbed.experiment.order import Block, blocks, in_order
 from testbed.perturb.check import check as check_perturbations
@@ -20,11 +22,9 @@ from testbed.spec.grid import PlannedCell, at_point, point_text
 from testbed.spec.workload.base import Synchronised
 from testbed.trial.inputs import Digests, Inputs
 from testbed.trial.job import Job, synchronised
-from testbed.trial.job_files import burst_s
 from testbed.trial.model import Trial
 from testbed.trial.network import Network
 from testbed.trial.packages import Packages
-from testbed.trial.search import check as check_program
 from topologies.build import build as build_topology
 from topologies.call import parse
 from topologies.load import is_in_file
@@ -32,9 +32,9 @@ from topologies.model import Topology
 from workloads import kinds
 from workloads.buckets import Gradient, gradient
 from workloads.kinds.base import Asked
-from workloads.sync.chunks import cut
+from workloads.own.prepared import OwnError, Prepared, prepare
+from workloads.plan import Plan
 from workloads.sync.cost import Cost
-from workloads.sync.forest import Forest
 from workloads.sync.schemes import build as build_forest
 from workloads.sync.schemes import repairable
 
@@ -74,13 +74,13 @@ def lab_rate_bps(spec: Spec) -> int:
     return round(spec.links.rate_bps / spec.workload.scale)
 
 
-def gradient_of(work: Synchronised) -> Gradient:
-    """What is synchronised: the tensors and buckets of a workload's model.
+def gradient_of(work: Synchronised, own: Prepared | None = None) -> Gradient:
+    """What is synchronised: the tensors and buckets of a workload's model, or of the user's ``own`` one.
 
     Raises:
         SpecError: no such model.
     """
-    return gradient(work.layers(), work.scale, work.overlap != "none", work.bucket_bytes)
+    return gradient(own.sizes() if own else work.layers(), work.scale, work.overlap != "none", work.bucket_bytes)
 
 
 class Built:
@@ -88,7 +88,7 @@ class Built:
 
     def __init__(self) -> None:
         self._topologies: dict[Hashable, Topology] = {}
-        self._forests: dict[Hashable, tuple[Forest, Cost]] = {}
+        self._forests: dict[Hashable, tuple[Plan, Cost]] = {}
 
     def topology(self, text: str, spec: Spec) -> Topology:
         """The network that ``text`` describes, with the links of ``spec``."""
@@ -99,7 +99,7 @@ class Built:
             self._topologies[key] = found
         return self._topologies[key]
 
-    def forest(self, text: str, topology_text: str, spec: Spec, gradient: Gradient) -> tuple[Forest, Cost]:
+    def forest(self, text: str, topology_text: str, spec: Spec, gradient: Gradient) -> tuple[Plan, Cost]:
         """What the scheme ``text`` does there, verified, and what that costs."""
         key = (text, _links_key(topology_text, spec), gradient.tensors)
         if key not in self._forests:
@@ -143,7 +143,7 @@ def job(arm: Arm, spec: Spec, sent: Gradient | None, folder: Path, built: Built)
     if len(plan.workers) == 1:
         raise SpecError(f"{arm.topology} has one worker, which has nobody to synchronise with", fix="give it two hosts")
     kinds.of(plan).refuse(plan, topology, _asked(spec))
-    cut(plan, sent.floats, sent.buckets, work.chunk_bytes)
+    kinds.of(plan).chunks(plan, sent, work.chunk_bytes)  # refused where some have nothing
     check_perturbations(arm, spec, topology, plan, folder)
     found = Job("", network, scheme_text, plan, least, sent, spec.workload)
     _check_timeout(found)
@@ -228,6 +228,7 @@ class _Cells:
         self._packages = Packages()
         self._gradients: dict[Hashable, Gradient] = {}
         self._jobs: dict[Hashable, Job | None] = {}
+        self._own: dict[Hashable, Prepared] = {}
         self._problems: dict[str, SpecError] = {}
 
     def made(self) -> list[Trial]:
@@ -250,20 +251,23 @@ class _Cells:
         self._said("links.rate", at, partial(spec.place.limits.check_rate, lab_rate_bps(spec)))
         if spec.failover_s is not None:
             self._said("failover", "", self._check_survivor)
-        folder, program, sent = self._source.folder, spec.workload.program, None
+        folder, program, sent, own = self._source.folder, spec.workload.program, None, None
         if program:
             self._said("workload.command", at, partial(check_program, program.words, folder))
             if self._said("workload.inputs", at, partial(self._inputs.of_program, program)) is None:
                 return []
         else:
             work = synchronised(spec.workload)
-            sent = None if len(self._problems) > before else self._said("workload.model", at, partial(self._sent, work))
             self._said("workload.dataset", at, work.check)
+            if len(self._problems) == before and work.own:
+                own = self._said("workload.model", at, partial(self._prepared, spec, work.own))
+            if len(self._problems) == before:
+                sent = self._said("workload.model", at, partial(self._sent, work, own))
             if sent is None:
                 return []
         make = partial(job, spec=spec, sent=sent, folder=folder, built=self._built)
         made = [(cell, self._job(cell, make)) for cell in group]
-        found = [_trial(cell, one, self._inputs.of(spec, cell.arm)) for cell, one in made if one is not None]
+        found = [_trial(cell, one, self._inputs.of(spec, cell.arm), own) for cell, one in made if one is not None]
         return [replace(trial, inputs={**trial.inputs, **self._packages.of(trial)}) for trial in found]
 
     def _job(self, cell: PlannedCell, make: Callable[[Arm], Job]) -> Job | None:
@@ -273,10 +277,17 @@ class _Cells:
             self._jobs[key] = self._said(f"arms.{cell.number}", cell.at, partial(make, cell.arm))
         return self._jobs[key]
 
-    def _sent(self, work: Synchronised) -> Gradient:
-        key = (work.kind, work.model, work.scale, work.overlap != "none", work.bucket_bytes)
+    def _prepared(self, spec: Spec, named: tuple[str, str]) -> Prepared:
+        """The user's own model and data, the same for all its batches that a model takes at once."""
+        key = (named, spec.seed, least := min(synchronised(spec.workload).batch))
+        if key not in self._own:
+            self._own[key] = prepare(self._source.folder, *named, spec.seed, least)
+        return self._own[key]
+
+    def _sent(self, work: Synchronised, own: Prepared | None) -> Gradient:
+        key = (work.kind, work.model, work.scale, work.overlap != "none", work.bucket_bytes, own and own.digest)
         if key not in self._gradients:
-            self._gradients[key] = gradient_of(work)
+            self._gradients[key] = gradient_of(work, own)
         return self._gradients[key]
 
     def _shared(self, group: Sequence[PlannedCell]) -> dict[str, str]:
@@ -289,6 +300,7 @@ class _Cells:
         try:
             return make()
         except SpecError as error:
+            where = f"workload.{error.key}" if isinstance(error, OwnError) else where
             told = SpecError(f"{self._source.name}: {where}: {error.problem}", fix=error.fix)
             self._problems.setdefault(told.problem, at_point(told, at))
             return None
@@ -319,7 +331,8 @@ class _Cells:
             )
 
 
-def _trial(cell: PlannedCell, built: Job, inputs: Digests) -> Trial:
-    jobs = (replace(built, batch=cell.batch),)
+def _trial(cell: PlannedCell, built: Job, inputs: Digests, own: Prepared | None) -> Trial:
+    jobs = (replace(built, batch=cell.batch, own=own),)
     name = naming.name(cell, built.scheme_text)
+    inputs = {**inputs, **(own.inputs if own else {})}
     return Trial(name, built.network, jobs, point=cell.point, at=cell.at, inputs=inputs)

@@ -18,13 +18,13 @@ from testbed.base.printable import printable
 from testbed.base.units import size_text, time_text
 from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
+from testbed.execution.results import LinkRecord
+from testbed.execution.so_far import SoFar
 from testbed.experiment.attempts import made
 from testbed.experiment.duration import Estimate
 from testbed.machine import calm
 from testbed.spec.repeats import Until
 from testbed.trial.model import Trial
-from testbed.trial.results import LinkRecord
-from testbed.trial.so_far import SoFar
 from workloads.kinds import of_record
 
 ASK_S = 1.0

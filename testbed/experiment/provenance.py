@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import SpecError
+from testbed.execution.results import SCHEMA
 from testbed.lab.base import PREFERRED_CONTROLS
 from testbed.spec import Spec
-from testbed.trial.results import SCHEMA
 
 SYSCTLS = (
     *("net.core.default_qdisc", "net.core.rmem_max", "net.core.wmem_max", "net.core.netdev_budget"),

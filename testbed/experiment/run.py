@@ -13,16 +13,17 @@ from typing import Any
 from testbed.capacity.fit import fit
 from testbed.control.registry import of_kind as controllers_of
 from testbed.evidence.referee import Referee
-from testbed.experiment import attempts, provenance, resume, stored
-from testbed.experiment.directory import RunDirectory
+from testbed.execution.execute import execute
+from testbed.experiment import attempts, provenance
 from testbed.experiment.progress import Lines
 from testbed.experiment.repeats import Lacking, Loose, Part, Planned, Record, Selection, topped_up
 from testbed.lab.base import Lab
 from testbed.lab.choice import opener
 from testbed.lab.place import Opening
 from testbed.machine.calm import Lookout
+from testbed.run_directory import resume, stored
+from testbed.run_directory.directory import RunDirectory
 from testbed.spec import Source
-from testbed.trial.execute import execute
 from testbed.trial.model import Trial
 from workloads.kinds import kinds
 

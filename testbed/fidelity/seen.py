@@ -16,7 +16,7 @@ from testbed.trial.job import Job
 from testbed.trial.model import Trial
 
 if TYPE_CHECKING:
-    from testbed.trial.results import LinkRecord
+    from testbed.execution.results import LinkRecord
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Seen:
         rates, expected_rates: bursts as :func:`testbed.fidelity.link_rate.judge` wants them, and how many there should
             be.
         round_trips: as :func:`testbed.fidelity.delay.judge` wants them.
-        links: as :func:`testbed.trial.results.links` gives them.
+        links: as :func:`testbed.execution.results.links` gives them.
         cpu: how busy the cores were.
         done: the last line of each process, with its ``name``.
         aggregators: the names of those that only add for others.

@@ -12,12 +12,12 @@ from typing import Any
 from testbed.base.errors import LabError, UsageError
 from testbed.base.listing import counted
 from testbed.base.nearest import nearest
+from testbed.execution.job_files import host_pairs
 from testbed.experiment.expand import first_trials
 from testbed.interactive import reach
 from testbed.lab.choice import places
 from testbed.lab.place import Opening
 from testbed.spec import Source
-from testbed.trial.job_files import host_pairs
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 from topologies.model import Topology

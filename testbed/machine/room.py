@@ -20,9 +20,9 @@ def needed_bytes(trial: Trial) -> int:
 
 
 def _needed_bytes(job: Job) -> int:
-    forest, line = job.plan, 400
+    line = 400
     own = 64 * 2**10 + line * job.iterations
-    return job.gradient_bytes + forest.reduce.nbytes + forest.broadcast.nbytes + own * job.world
+    return job.gradient_bytes + job.plan.nbytes + own * job.world
 
 
 def most_said_bytes(job: Job) -> int:

@@ -14,27 +14,27 @@ from testbed.spec import Arm, Spec
 from testbed.spec.workload.base import Synchronised
 from topologies.model import Topology
 from workloads import kinds
-from workloads.sync.forest import Forest
+from workloads.plan import Plan
 
 
-def check(arm: Arm, spec: Spec, topology: Topology, forest: Forest, folder: Path) -> None:
+def check(arm: Arm, spec: Spec, topology: Topology, plan: Plan, folder: Path) -> None:
     """
     Raises:
         SpecError: one names what there is not, cannot happen to this workload or scheme, or would come too late.
     """
-    now, known = topology, kinds.of(forest).processes(forest)
+    now, known = topology, kinds.of(plan).processes(plan)
     for where, one in _placed(arm, spec):
         try:
             if one.moves_circuits:
                 now = one.moved(now)
-                kinds.cost(forest, now, 1.0)  # a worker that cannot be reached
-            _check_fit(one, spec, forest)
+                kinds.cost(plan, now, 1.0)  # a worker that cannot be reached
+            _check_fit(one, spec, plan)
             background_pairs([one], topology)
             one.step_sigma_s(topology)
             schedule([one], Context(topology, spec.workload.scale, LinkSettings(), spec.place.limits, spec.seed, known))
-            if kinds.of(forest).writes_samples:
+            if kinds.of(plan).writes_samples:
                 assert isinstance(spec.workload, Synchronised)
-                draw([one], topology, forest.workers, spec.workload.iterations, spec.seed, folder)
+                draw([one], topology, plan.workers, spec.workload.iterations, spec.seed, folder)
         except SpecError as error:
             raise SpecError(f"{where}: {error.problem}", fix=error.fix) from None
 
@@ -45,13 +45,13 @@ def _placed(arm: Arm, spec: Spec) -> Iterator[tuple[str, Perturbation]]:
             yield f"{owner} perturb.{number} ({one.title})", one
 
 
-def _check_fit(one: Perturbation, spec: Spec, forest: Forest) -> None:
-    work, cannot = spec.workload, kinds.of(forest).cannot(forest)
+def _check_fit(one: Perturbation, spec: Spec, plan: Plan) -> None:
+    work, cannot = spec.workload, kinds.of(plan).cannot(plan)
     for effect in sorted(one.effects & cannot.keys()):
         raise cannot[effect].error()
     if "iterations" in cannot and any(moment.iteration is not None for moment in one.moments):
         raise cannot["iterations"].error()
-    if not kinds.of(forest).writes_samples:
+    if not kinds.of(plan).writes_samples:
         return
     assert isinstance(work, Synchronised)
     if one.multiplies_computing and work.compute.mode == "none":

@@ -11,8 +11,8 @@ import numpy as np
 
 from topologies.model import Topology
 from workloads import kinds
+from workloads.plan import Plan
 from workloads.sync.cost import IDEAL, Cost, Shaper
-from workloads.sync.forest import Forest
 
 
 class State(NamedTuple):
@@ -39,14 +39,14 @@ class MovedCost(Cost):
 
 
 def moved_cost(
-    forest: Forest, history: History, windows: Sequence[tuple[float, float]], gradient_bytes: float
+    plan: Plan, history: History, windows: Sequence[tuple[float, float]], gradient_bytes: float
 ) -> MovedCost:
     """What synchronisations in these windows (start, end in s) cost.
 
     One in which circuits move is split by the time that each state's circuits carried light: while they move, whoever
     sends over them waits.
     """
-    states = tuple(kinds.cost(forest, state.topology, gradient_bytes) for state in history)
+    states = tuple(kinds.cost(plan, state.topology, gradient_bytes) for state in history)
     lit_from_s = np.array([state.lit_s for state in history])
     lit_until_s = np.array([*(state.dark_s for state in history[1:]), inf])
     shares = np.zeros(len(states))

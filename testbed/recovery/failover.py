@@ -23,6 +23,8 @@ from pathlib import Path
 
 from testbed.base.errors import SpecError, WorkerError
 from testbed.control.feed import Feed
+from testbed.execution import job_files
+from testbed.execution.files import Files
 from testbed.files import foreign
 from testbed.files.foreign import UnfitError
 from testbed.files.writing import named_errors
@@ -30,17 +32,14 @@ from testbed.lab.base import Lab
 from testbed.lab.programs import Exit
 from testbed.recovery import phases
 from testbed.recovery.deaths import Course, Death, Recovery
-from testbed.trial import job_files
-from testbed.trial.files import Files
 from testbed.trial.job import Job
 from topologies.addressing import plan
 from workloads import failover, kinds
 from workloads.failover import checked_in, next_job, write_whole
-from workloads.job import Failover, Peer
-from workloads.job import Job as Assignment
+from workloads.job import Failover, Peer, WorkerJob
 
 LOOK_S = 0.1
-"""Nodes wait for a round's end: see :data:`testbed.trial.supervise.POLL_S`."""
+"""Nodes wait for a round's end: see :data:`testbed.execution.supervise.POLL_S`."""
 FIX_SAID = "see its log, and what else writes into its folder"
 
 
@@ -202,9 +201,9 @@ class Coordinator:
         last = self._recoveries[-1]
         forest = folder / "forest.npz"
         kinds.save(last.job.plan, forest)
-        found = {one.name: one for one in job_files.assignments(last.job, self._files, self._congestion_control, {})}
+        found = {one.name: one for one in job_files.worker_jobs(last.job, self._files, self._congestion_control, {})}
         for process in here:
-            one = Assignment.load(self._files.job(process))  # pace, slowdowns and jitter stay a worker's own
+            one = WorkerJob.load(self._files.job(process))  # pace, slowdowns and jitter stay a worker's own
             if process in found:
                 new = found[process]
                 one = replace(

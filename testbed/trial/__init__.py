@@ -1,1 +1,1 @@
-"""One trial: what it is, and how it runs in a lab."""
+"""One trial as data: its network, its jobs, its identity and what it depends on."""

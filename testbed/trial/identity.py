@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,8 @@ PATIENCE = {"timeout_s", "start_timeout_s", "retries", "quiet_s"}
 """How long is waited, and how often is measured again: settings on which no trial's result depends."""
 OF_NO_CONCERN = {"name", "where", "repeats", *PATIENCE}
 """What of a spec changes no trial's result."""
+OF_OWN = {"own", "own_digest"}
+"""What a training has of a user's model and data: the digests of inputs tell of them."""
 OF_SOME = {"arms", "perturb", "failover_s", *LAB_OPTIONS}
 """What is of concern to some of its trials, or not all of it."""
 
@@ -35,7 +37,7 @@ def identity(trial: Trial) -> str:
     digest.update(repr((topology.nodes, topology.links, topology.panels)).encode())
     for job in trial.jobs:
         # A scheme of one's own as the spec names it: from elsewhere, its file has another path.
-        plan = replace(job.plan, scheme=arm.scheme or job.plan.scheme)
+        plan = job.plan.built_by(arm.scheme or job.plan.scheme)
         arrays = job.kind.encode(plan) | {"routes": job.cost.link_bytes}
         if job.kind.writes_samples and job.stragglers is not None:
             arrays |= vars(job.stragglers)
@@ -58,7 +60,7 @@ def _settings(trial: Trial) -> dict[str, Any]:
     for job in trial.jobs:
         if job.kind.writes_samples:
             settings["workload"] |= {"batch": job.batch, "compute": vars(job.compute)}
-            settings["training"] = asdict(job.training)
+            settings["training"] = {key: value for key, value in asdict(job.training).items() if key not in OF_OWN}
             settings["gradient"] = repr(job.gradient)
     return settings
 

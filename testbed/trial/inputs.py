@@ -43,7 +43,7 @@ OTHERS = frozenset({"__pycache__", "site-packages", "node_modules"})
 """Directories of what Python has compiled and of what others wrote. Those of version control, and most virtual
 environments, begin with a dot, and are left out as well."""
 MARKS = frozenset({"resolved.json", ".lock", "pyvenv.cfg"})
-"""A directory that has one of these is a run's (:mod:`testbed.experiment.layout`), or a virtual environment."""
+"""A directory that has one of these is a run's (:mod:`testbed.run_directory.layout`), or a virtual environment."""
 NAMED = 3
 """How many files a message names."""
 
@@ -199,7 +199,10 @@ def check_unchanged(trial: Trial) -> None:
         now = Inputs(trial.network.folder).read_by(trial.spec, arm) | Packages().of(trial)
     except (MissingToolError, SpecError) as error:  # it is not there any more, or unreadable, or too large
         raise ChangedError(f"{error.problem}, as there was when the run began", fix=error.fix) from None
-    read_before = {os.path.normpath(name) for name in _built_from(arm)} - set(now)
+    read_before = {
+        *map(os.path.normpath, _built_from(arm)),
+        *(name for job in trial.jobs if job.own for name in job.own.inputs),
+    } - set(now)
     planned = {name: one for name, one in trial.inputs.items() if name not in read_before}
     if told := differing(planned, now):
         raise ChangedError(

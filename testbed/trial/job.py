@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -15,9 +15,10 @@ from testbed.trial.network import Network
 from workloads import kinds
 from workloads.buckets import Gradient
 from workloads.job import Compute, Task
-from workloads.kinds.base import Kind
+from workloads.kinds.base import AnyKind
+from workloads.own.prepared import Prepared
+from workloads.plan import Plan
 from workloads.sync.cost import Cost
-from workloads.sync.forest import Forest
 
 
 @dataclass(frozen=True)
@@ -33,19 +34,21 @@ class Job:
         gradient: what is synchronised.
         workload: what its processes compute.
         batch: 0 where the workload has none.
+        own: the user's own model and data, where it has one of them.
     """
 
     name: str
     network: Network
     scheme_text: str
-    plan: Forest
+    plan: Plan
     cost: Cost
     gradient: Gradient
     workload: Workload
     batch: int = 0
+    own: Prepared | None = field(default=None, compare=False, repr=False)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> AnyKind:
         """What moves in it."""
         return kinds.of(self.plan)
 

@@ -192,7 +192,7 @@ def _metrics(samples: pd.DataFrame, batch: int, theory_s: float) -> dict[str, fl
         "gst_theory_s": theory_s,
         "gst_ratio": median / theory_s,
         "throughput_sps": metrics.throughput_sps(samples, batch * len(samples)),
-        "wire_bytes": wire * 1.048,
+        "wire_bytes": round(wire * 1.048),
         "wire_bytes_theory": wire * 1.0456,
         "algbw_bps": metrics.algbw_bps(GRADIENT_BYTES, median),
         "busbw_bps": metrics.busbw_bps(GRADIENT_BYTES, median, WORLD),

@@ -11,21 +11,25 @@ from pathlib import Path
 
 import pytest
 
+from analysis import dictionary
 from analysis.schema import ENVIRONMENT, RECORD
 from testbed.evidence.referee import Referee
+from testbed.execution.execute import Outcome, Tick, execute
 from testbed.experiment.expand import trials
 from testbed.experiment.provenance import congestion_control
 from testbed.files.shape import check
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch
 from testbed.spec import read
-from testbed.trial.execute import Outcome, Tick, execute
 
 
 def fits_schema(outcome: Outcome) -> None:
     """What we write is what we read again, from the files of strangers, too."""
     record, lab = json.loads(json.dumps([outcome.record, outcome.lab]))
     check(record, RECORD)
+    assert dictionary.faults(record) == []
+    if outcome.samples is not None:
+        assert set(outcome.samples) <= set(dictionary.SAMPLES)
     check({"lab": {record["id"]: lab}}, ENVIRONMENT)
 
 

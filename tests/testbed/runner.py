@@ -15,10 +15,10 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
+from testbed.execution.execute import Outcome, blank
 from testbed.experiment import run as running
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
-from testbed.trial.execute import Outcome, blank
 from testbed.trial.model import Trial
 
 from .fake_lab import FakeLab
@@ -39,7 +39,7 @@ STEAL = {
 
 
 def outcome(trial: Trial, gst_s: float) -> Outcome:
-    """As :func:`testbed.trial.execute.execute` gives it, with a table of two iterations of every worker."""
+    """As :func:`testbed.execution.execute.execute` gives it, with a table of two iterations of every worker."""
     record = blank(trial) | {"started": f"{time.time():.6f}", "duration_s": 0.01}
     if gst_s != gst_s:
         return Outcome(record | {"error": "made up to fail"}, None, {})

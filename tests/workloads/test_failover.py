@@ -16,7 +16,7 @@ import pytest
 from testbed.base.errors import NeighbourError, TrialTimeoutError
 from tests import ports
 from workloads import failover
-from workloads.job import Compute, Failover, Job, Peer, Training
+from workloads.job import Compute, Failover, Peer, Training, WorkerJob
 from workloads.training import Replica
 
 NAMES = ("h0", "h1")
@@ -28,12 +28,12 @@ _ports = ports.blocks(1)
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Callable[..., Job]:
+def job(tmp_path: Path) -> Callable[..., WorkerJob]:
     """A job of node n in a trial that goes on; ``changes`` are fields of Failover."""
 
-    def make(node: int, **changes: object) -> Job:
+    def make(node: int, **changes: object) -> WorkerJob:
         found = Failover(0, str(tmp_path), silence_s=5.0)
-        return Job(
+        return WorkerJob(
             node=node,
             name=f"h{node}",
             rank=node,
@@ -56,7 +56,7 @@ def job(tmp_path: Path) -> Callable[..., Job]:
 
 
 def test_who_leaves_says_how_far_it_came_and_takes_the_job_that_is_there_then(
-    job: Callable[..., Job], tmp_path: Path
+    job: Callable[..., WorkerJob], tmp_path: Path
 ) -> None:
     new, left = job(0, generation=1, first=4), failover.checked_in(tmp_path / "samples.jsonl", 0)
 
@@ -73,20 +73,20 @@ def test_who_leaves_says_how_far_it_came_and_takes_the_job_that_is_there_then(
     assert said == {"completed": 4, "error": "lost the connection to h7"}
 
 
-def test_who_gets_no_job_fails_with_what_made_it_leave(job: Callable[..., Job]) -> None:
+def test_who_gets_no_job_fails_with_what_made_it_leave(job: Callable[..., WorkerJob]) -> None:
     alone = dataclasses.replace(job(0, silence_s=0.05), timeout_s=0.05)
     with pytest.raises(NeighbourError, match="lost the connection to h7"):
         failover.rejoin(alone, 4, ERROR)
 
 
-def test_a_trial_that_does_not_go_on_fails_at_once(job: Callable[..., Job]) -> None:
+def test_a_trial_that_does_not_go_on_fails_at_once(job: Callable[..., WorkerJob]) -> None:
     began = time.monotonic()
     with pytest.raises(NeighbourError, match="lost the connection to h7"):
         failover.rejoin(dataclasses.replace(job(0), failover=None), 4, ERROR)
     assert time.monotonic() - began < job(0).timeout_s / 2
 
 
-def test_a_generation_is_called_off_by_a_file(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_a_generation_is_called_off_by_a_file(job: Callable[..., WorkerJob], tmp_path: Path) -> None:
     look = failover.called_off(job(0))
     look()
     failover.write_whole(tmp_path / failover.CALL, "")
@@ -95,7 +95,7 @@ def test_a_generation_is_called_off_by_a_file(job: Callable[..., Job], tmp_path:
     failover.called_off(dataclasses.replace(job(0), failover=None))()
 
 
-def two(job: Callable[..., Job], **changes: object) -> tuple[Job, Job]:
+def two(job: Callable[..., WorkerJob], **changes: object) -> tuple[WorkerJob, WorkerJob]:
     """One that has done four iterations, and one that has done three."""
     port = next(_ports)
     ahead = job(0, first=4, state=(Peer(1, "127.88.0.1", "127.88.0.2", port),), **changes)
@@ -111,7 +111,7 @@ def trained(steps: int) -> Replica:
     return replica
 
 
-def test_who_is_behind_has_then_the_same_to_the_last_bit(job: Callable[..., Job]) -> None:
+def test_who_is_behind_has_then_the_same_to_the_last_bit(job: Callable[..., WorkerJob]) -> None:
     ahead, behind = two(job)
     giver, taker = trained(4), trained(3)
     assert not np.array_equal(giver.weights, taker.weights)
@@ -123,7 +123,7 @@ def test_who_is_behind_has_then_the_same_to_the_last_bit(job: Callable[..., Job]
     assert np.array_equal(giver.velocity, taker.velocity)
 
 
-def test_half_of_the_weights_are_none(job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_of_the_weights_are_none(job: Callable[..., WorkerJob], monkeypatch: pytest.MonkeyPatch) -> None:
     ahead, behind = two(job)
     giver, taker = trained(4), trained(3)
     before = taker.weights.copy()
@@ -146,7 +146,7 @@ def test_half_of_the_weights_are_none(job: Callable[..., Job], monkeypatch: pyte
     assert np.array_equal(taker.weights, before)
 
 
-def test_who_gives_nothing_is_noticed(job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_gives_nothing_is_noticed(job: Callable[..., WorkerJob], monkeypatch: pytest.MonkeyPatch) -> None:
     ahead, behind = two(job, silence_s=0.3)
     over = threading.Event()
     monkeypatch.setattr(failover, "_send", lambda *_: over.wait(10))

@@ -24,7 +24,7 @@ from topologies.addressing import plan
 from topologies.build import build as build_topology
 from workloads import accelerated, kinds, training, worker
 from workloads.catalogue import tensor_sizes
-from workloads.job import Compute, Job, Peer, Probe, Replay, Training
+from workloads.job import Compute, Peer, Probe, Replay, Training, WorkerJob
 from workloads.models import model
 from workloads.reference import reference, relative_error
 from workloads.replay import Values
@@ -46,11 +46,11 @@ class Cluster:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.jobs: list[Job] = []
+        self.jobs: list[WorkerJob] = []
         self.pids: dict[int, int] = {}
 
     def write(self, topology: str, scheme: str, **changes: Any) -> None:
-        """One job a host that takes part; ``changes`` are fields of Job."""
+        """One job a host that takes part; ``changes`` are fields of WorkerJob."""
         network = build_topology(topology, rate_bps=10**9)
         forest = schemes.build(scheme, network, [floats for _, floats in tensor_sizes(TRAINING.model)])
         flow = plan(network).flow
@@ -72,7 +72,7 @@ class Cluster:
             changes.setdefault("buckets", tuple(net.buckets()))
         rank = {node: r for r, node in enumerate(forest.workers)}
         for node, theirs in peers.items():
-            job = Job(
+            job = WorkerJob(
                 node=node,
                 name=forest.nodes[node],
                 rank=rank.get(node),
@@ -428,7 +428,7 @@ def test_reading_a_job_takes_no_torch(tmp_path: Path) -> None:
     cluster.write("star(hosts=2)", "ring")
     cluster.jobs[0].save(tmp_path / "job.json")
     script = (
-        "import sys; from pathlib import Path; from workloads.job import Job; Job.load(Path(sys.argv[1]));"
+        "import sys; from pathlib import Path; from workloads.job import WorkerJob; WorkerJob.load(Path(sys.argv[1]));"
         "print('torch' in sys.modules)"
     )
     words = [sys.executable, "-c", script, str(tmp_path / "job.json")]

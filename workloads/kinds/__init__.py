@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from testbed.base.errors import OutputError, UsageError
 from testbed.base.plugins import with_plugged
 from topologies.model import Topology
-from workloads.kinds.base import Kind
+from workloads.kinds.base import AnyKind
+from workloads.plan import Plan
 from workloads.sync import codec
 from workloads.sync.cost import Cost
-from workloads.sync.forest import Forest
 
 if TYPE_CHECKING:
     from workloads.kinds.measures import Measures  # whose module imports pandas, which planning has no use for
@@ -27,7 +27,7 @@ BUILT_IN = ("forest", "library", "asynchronous", "command")
 
 
 @cache
-def kinds() -> dict[str, Kind]:
+def kinds() -> dict[str, AnyKind]:
     """All of them, by name.
 
     Raises:
@@ -37,7 +37,7 @@ def kinds() -> dict[str, Kind]:
 
 
 @cache
-def named(name: str) -> Kind:
+def named(name: str) -> AnyKind:
     """The kind of that name. Other packages are looked at only for a name that is not ours: that takes a worker 40 ms.
 
     Raises:
@@ -45,7 +45,7 @@ def named(name: str) -> Kind:
         MissingToolError, UsageError: as :func:`testbed.base.plugins.plugged`.
     """
     if name in BUILT_IN:
-        found: Kind = import_module(f"{__name__}.{name}").KIND
+        found: AnyKind = import_module(f"{__name__}.{name}").KIND
         return found
     if name not in kinds():
         raise OutputError(
@@ -54,12 +54,12 @@ def named(name: str) -> Kind:
     return kinds()[name]
 
 
-def of(plan: Forest) -> Kind:
+def of(plan: Plan) -> AnyKind:
     """The kind of trial that a plan is for."""
     return named(plan.kind)
 
 
-def of_record(record: Mapping[str, Any]) -> Kind:
+def of_record(record: Mapping[str, Any]) -> AnyKind:
     """The kind of trial that a record is of. Older records do not name it.
 
     Raises:
@@ -89,7 +89,7 @@ def measures_of(columns: Iterable[str]) -> Measures:
     return found.measures
 
 
-def verify(plan: Forest, topology: Topology) -> None:
+def verify(plan: Plan, topology: Topology) -> None:
     """Return only if the plan does there what it is for.
 
     Raises:
@@ -98,7 +98,7 @@ def verify(plan: Forest, topology: Topology) -> None:
     of(plan).verify(plan, topology)
 
 
-def cost(plan: Forest, topology: Topology, gradient_bytes: float) -> Cost:
+def cost(plan: Plan, topology: Topology, gradient_bytes: float) -> Cost:
     """What one synchronisation costs; the plan must have passed :func:`verify`.
 
     Raises:
@@ -107,7 +107,7 @@ def cost(plan: Forest, topology: Topology, gradient_bytes: float) -> Cost:
     return of(plan).cost(plan, topology, gradient_bytes)
 
 
-def save(plan: Forest, path: Path) -> None:
+def save(plan: Plan, path: Path) -> None:
     """Write a plan to one .npz file, under exactly that name.
 
     Raises:
@@ -116,11 +116,12 @@ def save(plan: Forest, path: Path) -> None:
     codec.write({"kind": plan.kind, **of(plan).encode(plan)}, path)
 
 
-def load(path: Path) -> Forest:
+def load(path: Path) -> Plan:
     """Read what :func:`save` wrote.
 
     Raises:
         OutputError: the file is missing, holds no plan, or one of another version.
     """
     fields = codec.read(path)
-    return named(str(fields["kind"])).decode(fields)
+    found: Plan = named(str(fields["kind"])).decode(fields)
+    return found

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from testbed.base.check import About, Check
 from testbed.base.errors import SpecError
 from topologies.model import Topology
+from workloads.plan import Plan
 from workloads.sync import codec
 from workloads.sync.cost import Cost, Releases
 from workloads.sync.flows import neighbours, pairs
@@ -29,13 +30,15 @@ from workloads.sync.forest import Forest, RunBy
 if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial
 
-    from workloads.job import Job
+    from workloads.job import WorkerJob
     from workloads.kinds.measures import Measures
     from workloads.replay import Values
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
 
 Floats = NDArray[np.float64]
+P = TypeVar("P", bound=Plan)
+"""The type of a kind's plans."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class Evidence:
         pace_s: what computing takes at least, before anything that the spec does to it.
     """
 
-    plan: Forest
+    plan: Any
     samples: pd.DataFrame
     iterations: int
     cost: Cost
@@ -132,8 +135,8 @@ class Told:
     updates: Sequence[float] | None = None
 
 
-class Kind:
-    """A kind of trial. Its attributes are what it declares.
+class Kind(Generic[P]):
+    """A kind of trial, whose plans are of one type. Its attributes are what it declares.
 
     Attributes:
         name: its folder, and how records call it.
@@ -170,7 +173,7 @@ class Kind:
 
     # What a plan is
 
-    def own_plan(self, topology: Topology) -> Forest:
+    def own_plan(self, topology: Topology) -> P:
         """The plan of a kind whose trials have no scheme.
 
         Raises:
@@ -178,41 +181,40 @@ class Kind:
         """
         raise NotImplementedError
 
-    def verify(self, plan: Forest, topology: Topology) -> None:
+    def verify(self, plan: P, topology: Topology) -> None:
         """Return only if the plan does there what it is for.
 
         Raises:
             SchemeError: it does not.
         """
 
-    def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
+    def refuse(self, plan: P, topology: Topology, asked: Asked) -> None:
         """Return only if what is asked makes sense.
 
         Raises:
             SpecError: it does not.
         """
 
-    def require(self, plan: Forest) -> None:
+    def require(self, plan: P) -> None:
         """Return only if this machine has the programs and packages that it takes.
 
         Raises:
             MissingToolError: it lacks one.
         """
 
-    def encode(self, plan: Forest) -> dict[str, NDArray[Any]]:
+    def encode(self, plan: P) -> dict[str, NDArray[Any]]:
         """All that a worker gets to know of a plan, by name; a trial's identity depends on it."""
-        return codec.encode(plan, {name: json.dumps(one) for name, one in _run_by(plan).items()})
+        raise NotImplementedError
 
-    def decode(self, encoded: Mapping[str, NDArray[Any]]) -> Forest:
+    def decode(self, encoded: Mapping[str, NDArray[Any]]) -> P:
         """The plan that :meth:`encode` took apart."""
-        told = json.loads(str(encoded[self.name])) if _tells(self.run_by) else {}
-        return codec.decode(encoded, self.run_by(**told) if self.run_by else None)
+        raise NotImplementedError
 
-    def to_json(self, plan: Forest) -> dict[str, Any]:
+    def to_json(self, plan: P) -> dict[str, Any]:
         """A plan for programs."""
-        return codec.to_json(plan, _run_by(plan))
+        raise NotImplementedError
 
-    def describe(self, plan: Forest) -> list[tuple[str, str]]:
+    def describe(self, plan: P) -> list[tuple[str, str]]:
         """For people: names and what they are, beside what all plans have."""
         return []
 
@@ -220,16 +222,16 @@ class Kind:
         """For people: the least GST, of a ``bound`` and the time that the busiest link takes for a ``whole`` round."""
         return bound
 
-    def cannot(self, plan: Forest) -> Mapping[str, Refusal]:
+    def cannot(self, plan: P) -> Mapping[str, Refusal]:
         """Effects of perturbations that make no sense for it (``computing``, ``steps``, ``circuits``), and moments that
         are told by ``iterations``; each with the reason."""
         return {}
 
-    def goes_on(self, plan: Forest) -> bool:
+    def goes_on(self, plan: P) -> bool:
         """Whether the other processes go on when a node dies."""
         return False
 
-    def without(self, plan: Forest, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> Forest:
+    def without(self, plan: P, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> P:
         """The plan that one which :meth:`goes_on` is replaced by when these nodes are dead; ``plan`` is the first one.
 
         Raises:
@@ -239,7 +241,7 @@ class Kind:
 
     # What it costs
 
-    def cost(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Cost:
+    def cost(self, plan: P, topology: Topology, gradient_bytes: float) -> Cost:
         """What one synchronisation costs.
 
         Raises:
@@ -247,7 +249,7 @@ class Kind:
         """
         raise NotImplementedError
 
-    def releases(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Releases | None:
+    def releases(self, plan: P, topology: Topology, gradient_bytes: float) -> Releases | None:
         """Which bytes can have left when; None where that is not known, or would take too long to work out."""
         return None
 
@@ -255,64 +257,68 @@ class Kind:
         """The least job completion time (s); ``pace_s`` is float64[workers, iterations], what computing takes."""
         raise NotImplementedError
 
-    def chunks(self, plan: Forest, gradient: Any, chunk_bytes: int) -> int:
-        """How many chunks all processes send in one synchronisation."""
+    def chunks(self, plan: P, gradient: Any, chunk_bytes: int) -> int:
+        """How many chunks all processes send in one synchronisation.
+
+        Raises:
+            SpecError: the gradient cannot be cut so.
+        """
         raise NotImplementedError
 
-    def unknown_bytes(self, plan: Forest) -> str:
+    def unknown_bytes(self, plan: P) -> str:
         """Why the bytes on the wire cannot be told beforehand; empty where they can."""
         return ""
 
-    def unknown_load(self, plan: Forest) -> str:
+    def unknown_load(self, plan: P) -> str:
         """Why nobody can tell beforehand whether a machine carries it; empty where somebody can."""
         return ""
 
-    def rounding(self, plan: Forest) -> float:
+    def rounding(self, plan: P) -> float:
         """By how much a right sum of a profile's values may be off."""
         return 0.0
 
-    def scale(self, plan: Forest) -> float | None:
+    def scale(self, plan: P) -> float | None:
         """Integer steps to 1.0 of what travels; None where floats do, or where each chunk has a scale of its own."""
         return None
 
-    def sum_error(self, plan: Forest, norms: float, floats: int, chunk_bytes: int) -> float:
+    def sum_error(self, plan: P, norms: float, floats: int, chunk_bytes: int) -> float:
         """By how much the norm of a sum's error may be, besides the rounding of floats, as a share of the ``norms`` of
         its terms, all added."""
         return 0.0
 
     # Who takes part
 
-    def pairs(self, plan: Forest) -> list[tuple[int, int]]:
+    def pairs(self, plan: P) -> list[tuple[int, int]]:
         """Each (sender, receiver) once, sorted."""
-        return pairs(plan)
+        raise NotImplementedError
 
-    def neighbours(self, plan: Forest, node: int) -> list[int]:
+    def neighbours(self, plan: P, node: int) -> list[int]:
         """The nodes with which a process of ours has a connection, sorted."""
-        return neighbours(plan, node)
+        raise NotImplementedError
 
-    def meet(self, plan: Forest) -> Sequence[int]:
+    def meet(self, plan: P) -> Sequence[int]:
         """Nodes any two of which may connect, besides neighbours."""
         return ()
 
-    def processes(self, plan: Forest) -> dict[str, int]:
+    def processes(self, plan: P) -> dict[str, int]:
         """The node of each process, by the process's name (:mod:`testbed.base.process_names`): workers by rank, then
         the others. A worker has its node's name. Here, each node that takes part has one process."""
         others = sorted({node for pair in self.pairs(plan) for node in pair} - set(plan.workers))
         return {plan.nodes[node]: node for node in (*plan.workers, *others)}
 
-    def meeting_port(self, plan: Forest) -> int | None:
+    def meeting_port(self, plan: P) -> int | None:
         """Where rank 0 listens for the others, if they meet by themselves."""
         return None
 
-    def needs_agent(self, plan: Forest) -> bool:
+    def needs_agent(self, plan: P) -> bool:
         """Whether a process starts programs on the hosts of others."""
         return False
 
-    def uses_torch(self, plan: Forest) -> bool:
+    def uses_torch(self, plan: P) -> bool:
         """Whether processes have a use for PyTorch even where they train nothing."""
         return False
 
-    def polling(self, plan: Forest) -> str:
+    def polling(self, plan: P) -> str:
         """Whose processes keep their cores busy while they wait, so that idle time does not tell; empty for nobody."""
         return ""
 
@@ -321,7 +327,7 @@ class Kind:
     def prepare(self) -> None:
         """Import what its processes need, so that those that are forked from this one need not."""
 
-    def join(self, job: Job, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
+    def join(self, job: WorkerJob, plan: P, part: Participant | None, called_off: Callable[[], None]) -> Session:
         """Meet the other processes of the trial; ``part`` is None where the node has no gradient of its own.
 
         Raises:
@@ -330,13 +336,13 @@ class Kind:
         """
         raise NotImplementedError
 
-    def values(self, job: Job, rank: int) -> Values:
+    def values(self, job: WorkerJob, rank: int) -> Values:
         """A profile's gradients of a rank, and what must become of them."""
         raise NotImplementedError
 
     # Afterwards
 
-    def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
+    def told(self, plan: P, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
         """What processes have told, held against each other; ``done`` are their last lines.
 
         Raises:
@@ -344,7 +350,7 @@ class Kind:
         """
         raise NotImplementedError
 
-    def cost_as_run(self, plan: Forest, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
+    def cost_as_run(self, plan: P, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         """The cost of an average synchronisation, if that is known only now; otherwise None."""
         return None
 
@@ -362,6 +368,29 @@ class Kind:
     def wrote(self, record: Mapping[str, Any]) -> bool:
         """Whether a record of an older version, which does not name its kind, is of this one."""
         return False
+
+
+class KindOfForests(Kind[Forest]):
+    """A kind whose plans are forests."""
+
+    def encode(self, plan: Forest) -> dict[str, NDArray[Any]]:
+        return codec.encode(plan, {name: json.dumps(one) for name, one in _run_by(plan).items()})
+
+    def decode(self, encoded: Mapping[str, NDArray[Any]]) -> Forest:
+        told = json.loads(str(encoded[self.name])) if _tells(self.run_by) else {}
+        return codec.decode(encoded, self.run_by(**told) if self.run_by else None)
+
+    def to_json(self, plan: Forest) -> dict[str, Any]:
+        return codec.to_json(plan, _run_by(plan))
+
+    def pairs(self, plan: Forest) -> list[tuple[int, int]]:
+        return pairs(plan)
+
+    def neighbours(self, plan: Forest, node: int) -> list[int]:
+        return neighbours(plan, node)
+
+
+AnyKind: TypeAlias = Kind[Any]
 
 
 def _run_by(plan: Forest) -> dict[str, dict[str, Any] | None]:

@@ -8,7 +8,7 @@ follow each other along the same trees, so every scheme pipelines by itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -77,6 +77,15 @@ class Forest:
     def kind(self) -> str:
         """The kind of trial that it is for (:mod:`workloads.kinds`)."""
         return "forest" if self.run_by is None else self.run_by.kind
+
+    @property
+    def nbytes(self) -> int:
+        """Of its trees."""
+        return self.reduce.nbytes + self.broadcast.nbytes
+
+    def built_by(self, scheme: str) -> Forest:
+        """The same forest, of another expression."""
+        return replace(self, scheme=scheme)
 
     @property
     def classes(self) -> int:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.plugins import plugged
-from workloads.job import Job, Replay, Task, Training
-from workloads.kinds.base import Kind
+from workloads.job import Replay, Task, Training, WorkerJob
+from workloads.kinds.base import AnyKind
 from workloads.tasks.base import Participant
 
 BUILT_IN: dict[str, tuple[type[Task], bool]] = {"train": (Training, True), "profile": (Replay, False)}
@@ -32,10 +32,10 @@ class TaskModule(Protocol):
     TASK: type[Task]
     """A frozen dataclass of what JSON can say."""
 
-    def take_part(self, job: Job, rank: int, kind: Kind) -> Participant:
+    def take_part(self, job: WorkerJob, rank: int, kind: AnyKind) -> Participant:
         """A worker's part, where gradients are from."""
 
-    def served(self, job: Job) -> tuple[Floats, Callable[[Floats], None]]:
+    def served(self, job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
         """A server's weights, and what a gradient does to them."""
 
 
@@ -54,11 +54,11 @@ def load(told: Mapping[str, Any]) -> Task:
     return task(**listed)
 
 
-def take_part(job: Job, rank: int, kind: Kind) -> Participant:
+def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Participant:
     """A worker's part in a job."""
     return module(job.training.kind).take_part(job, rank, kind)
 
 
-def served(job: Job) -> tuple[Floats, Callable[[Floats], None]]:
+def served(job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
     """A server's weights, and what a gradient does to them."""
     return module(job.training.kind).served(job)

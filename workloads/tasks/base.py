@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.compute import Computed
-from workloads.job import Job
+from workloads.job import WorkerJob
 from workloads.meter import TASKS, Meter
 from workloads.sync.session import Session
 
@@ -48,7 +48,13 @@ class Notes:
             self.begun = True
 
     def iteration(
-        self, job: Job, session: Session, i: int, moments: Moments, computed: Computed, used: Sequence[float | None]
+        self,
+        job: WorkerJob,
+        session: Session,
+        i: int,
+        moments: Moments,
+        computed: Computed,
+        used: Sequence[float | None],
     ) -> None:
         """An iteration has ended: write when it started, had its gradient, had the sum and ended, and what the worker
         ``used`` between gradient and sum: CPU time, run-queue wait, and for how long it stood still."""
@@ -65,7 +71,7 @@ class Notes:
 class Release:
     """Hands complete buckets to the session, and notes when the last one of an iteration was ready."""
 
-    def __init__(self, job: Job, session: Session, notes: Notes) -> None:
+    def __init__(self, job: WorkerJob, session: Session, notes: Notes) -> None:
         self._session, self._last = session, len(job.buckets) - 1
         assert notes.meter
         self.meter = notes.meter
@@ -95,7 +101,7 @@ class Participant(ABC):
     weights: Floats
 
     @abstractmethod
-    def go(self, job: Job, session: Session, notes: Notes) -> None:
+    def go(self, job: WorkerJob, session: Session, notes: Notes) -> None:
         """Do the iterations that are left."""
 
     @abstractmethod
@@ -105,8 +111,8 @@ class Participant(ABC):
     def learn(self, updates: Sequence[tuple[int, int]]) -> None:  # noqa: B027
         """Weights are to come that contain these updates of others, (rank, iteration) each, besides those before."""
 
-    def join(self, job: Job, completed: int, names: Sequence[str]) -> None:  # noqa: B027
+    def join(self, job: WorkerJob, completed: int, names: Sequence[str]) -> None:  # noqa: B027
         """Before others are met, in the first job and in each after somebody died; ``names`` are those of all nodes."""
 
-    def save(self, job: Job) -> None:  # noqa: B027
+    def save(self, job: WorkerJob) -> None:  # noqa: B027
         """All is done: keep what the job asks for."""

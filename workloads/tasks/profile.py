@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from workloads.job import Job, Replay
-from workloads.kinds.base import Kind
+from workloads.job import Replay, WorkerJob
+from workloads.kinds.base import AnyKind
 from workloads.replay import Checked, Player, Values
 from workloads.sync.engine import Engine
 from workloads.sync.session import Session
@@ -18,12 +18,12 @@ from workloads.tasks.base import Floats, Notes, Participant, Release
 TASK = Replay
 
 
-def take_part(job: Job, rank: int, kind: Kind) -> Replayer:
+def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Replayer:
     """A worker with the values of its rank."""
     return Replayer(job, rank, kind)
 
 
-def served(job: Job) -> tuple[Floats, Callable[[Floats], None]]:
+def served(job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
     """The weights of a server, to which gradients are added."""
     total: Floats = np.zeros(job.buckets[-1][1], np.float32)
 
@@ -36,7 +36,7 @@ def served(job: Job) -> tuple[Floats, Callable[[Floats], None]]:
 class Replayer(Participant):
     """A worker that plays a profile back."""
 
-    def __init__(self, job: Job, rank: int, kind: Kind) -> None:
+    def __init__(self, job: WorkerJob, rank: int, kind: AnyKind) -> None:
         self._kind, self._sums = kind, Checked()
         self._values: Values = kind.values(job, rank)
 
@@ -48,7 +48,7 @@ class Replayer(Participant):
     def weights(self) -> Floats:  # type: ignore[override]
         return self._values.received
 
-    def join(self, job: Job, completed: int, names: Sequence[str]) -> None:  # noqa: ARG002
+    def join(self, job: WorkerJob, completed: int, names: Sequence[str]) -> None:  # noqa: ARG002
         """Ranks, and what sums must be, are others after a death."""
         if job.failover and job.failover.generation:
             assert job.rank is not None
@@ -57,7 +57,7 @@ class Replayer(Participant):
     def learn(self, updates: Sequence[tuple[int, int]]) -> None:
         self._values.learn(updates)
 
-    def go(self, job: Job, session: Session, notes: Notes) -> None:
+    def go(self, job: WorkerJob, session: Session, notes: Notes) -> None:
         assert isinstance(job.training, Replay)
         release = Release(job, session, notes)
         player = Player(job.training, job.compute, self._values, release, self._sums)

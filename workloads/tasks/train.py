@@ -11,9 +11,8 @@ import numpy as np
 
 from workloads import accelerated, failover, training
 from workloads.compute import Accelerator
-from workloads.job import Job, Training
-from workloads.kinds.base import Kind
-from workloads.models import model
+from workloads.job import Training, WorkerJob
+from workloads.kinds.base import AnyKind
 from workloads.sketch import Sketch
 from workloads.sync.session import Session
 from workloads.tasks.base import Floats, Notes, Participant, Release
@@ -21,17 +20,17 @@ from workloads.tasks.base import Floats, Notes, Participant, Release
 TASK = Training
 
 
-def take_part(job: Job, rank: int, kind: Kind) -> Trainer:  # noqa: ARG001 - a gradient is the same for all kinds
+def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Trainer:  # noqa: ARG001 - a gradient is the same for all kinds
     """A worker with a replica of the model."""
     return Trainer(job, rank)
 
 
-def served(job: Job) -> tuple[Floats, Callable[[Floats], None]]:
+def served(job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
     """The weights of a server, and a step of SGD."""
     assert isinstance(job.training, Training)
     work, floats = job.training, job.buckets[-1][1]
     training.use_one_thread()
-    weights, velocity = training.initial_weights(model(work.model), work.seed), np.zeros(floats, np.float32)
+    weights, velocity = training.first_weights(work), np.zeros(floats, np.float32)
 
     def step(gradient: Floats) -> None:
         training.descend(work, weights, velocity, gradient, job.world)
@@ -42,7 +41,7 @@ def served(job: Job) -> tuple[Floats, Callable[[Floats], None]]:
 class Trainer(Participant):
     """A worker that trains."""
 
-    def __init__(self, job: Job, rank: int) -> None:
+    def __init__(self, job: WorkerJob, rank: int) -> None:
         assert isinstance(job.training, Training)
         training.use_one_thread()
         device = accelerated.device_for(job.compute, rank)
@@ -59,12 +58,12 @@ class Trainer(Participant):
     def weights(self) -> Floats:  # type: ignore[override]
         return self._replica.weights
 
-    def join(self, job: Job, completed: int, names: Sequence[str]) -> None:
+    def join(self, job: WorkerJob, completed: int, names: Sequence[str]) -> None:
         """Take the weights of those who have done more, or give them to those who have done less."""
         self._replica.shift = job.failover.shift if job.failover else 0
         failover.catch_up(job, self._replica, completed, names)
 
-    def go(self, job: Job, session: Session, notes: Notes) -> None:
+    def go(self, job: WorkerJob, session: Session, notes: Notes) -> None:
         assert job.rank is not None
         replica, release = self._replica, Release(job, session, notes)
         layered, once = job.overlap == "layer", job.compute.mode == "none"
@@ -88,7 +87,7 @@ class Trainer(Participant):
         if once:
             replica.step(job.world)  # so that the weights tell whether the last sum was right
 
-    def save(self, job: Job) -> None:
+    def save(self, job: WorkerJob) -> None:
         """Rank 0 saves the weights."""
         self._replica.fetch()
         if job.weights is not None:

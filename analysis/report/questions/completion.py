@@ -46,7 +46,10 @@ def jct(study: Study) -> Question | None:
     longest = plot.from_zero(frame["jct_s"])
     is_split = frame["compute_s"].notna().any()
     updates = notes(timed, "jct")
-    parts = (Key("compute", plot.COMPUTE),) if is_split and not study.along else ()
+    legend = plot.legend(study.run, study.along)
+    if is_split and not study.along:
+        parts = (Key(f"{key.label}, synchronisation", key.colour) for key in legend)
+        legend = (Key("compute", plot.COMPUTE), *parts)
     return Question(
         "jct",
         "How long did the jobs take?",
@@ -54,7 +57,8 @@ def jct(study: Study) -> Question | None:
         plot.panels("jct", study.groups, lambda group, start: _jct_figure(study, group, start, frame, longest)),
         (*_jct_seen(study), *words.about_intervals(timed, ratios.JCT)),
         f"{JCT_DEFINED if is_split else COMMAND_DEFINED}{updates} {words.INTERVALS}",
-        (*parts, *plot.legend(study.run, study.along)),
+        legend,
+        _jct_told(study),
     )
 
 
@@ -66,7 +70,8 @@ def _jct_row(study: Study, cell: MeasuredCell) -> dict[str, Any]:
 def _jct_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, span: tuple[float, float]) -> plot.Figure:
     if study.along:
         traces = plot.lines(study.run, group, start, study.along, "jct_s", "JCT, s:", ratios.JCT)
-        return plot.lines_figure(traces, study.along.title, "JCT (s)")
+        figure = plot.along_figure(traces, study.along, group.cells, "JCT (s)")
+        return plot.timed(figure, "y", frame["jct_s"].max())
     traces = []
     for y, cell in enumerate(group.cells):
         row, shade = (start + y, start + y + 1), plot.colour(study.run, cell.label)
@@ -80,17 +85,56 @@ def _jct_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, spa
         what = "synchronisation" if "x" in rest else "JCT"
         traces.append(plot.bar(row, y, "jct_s", shade, cell.valid_in(ratios.JCT), what, **rest))
         traces.append(plot.number(value.value, value.high if is_known(value) else value.value, y, span))
-    return plot.rows_figure(traces, group.cells, "JCT (s)", span, ratios.JCT)
+    figure = plot.rows_figure(traces, group.cells, "JCT (s)", span, ratios.JCT)
+    return plot.timed(figure, "x", frame["jct_s"].max())
 
 
 def _jct_seen(study: Study) -> list[str]:
     """Which arm was the fastest, of the VALID ones if any is, and how much of each arm's time is synchronisation."""
-    settings = [[cell for cell in members if cell.middle("jct_s")] for members in study.settings]
-    best = [(_best(cells), cells) for cells in settings if cells]
-    if len(best) > words.MOST_NAMED:
+    best = _bests(study)
+    if len(best) > 1:
         did = "finished first in" if all(_by_time(cells) for _, cells in best) else "was fastest in"
         return [f"Of {len(best)} settings {words.counted([cell.label for cell, _ in best], did)}."]
     return [_first_of(study, cell, cells) for cell, cells in best]
+
+
+def _bests(study: Study) -> list[tuple[MeasuredCell, list[MeasuredCell]]]:
+    """The fastest cell of each setting, with all that have a JCT there."""
+    settings = [[cell for cell in members if cell.middle("jct_s")] for members in study.settings]
+    return [(_best(cells), cells) for cells in settings if cells]
+
+
+def _jct_told(study: Study) -> tuple[dict[str, str], ...]:
+    """A row for each of several settings, unless they are many."""
+    best = _bests(study)
+    if not 1 < len(best) <= words.MOST_ROWS:
+        return ()
+    return tuple(
+        {
+            "Setting": words.setting(cell),
+            "Fastest arm": cell.label,
+            "Its JCT": words.seconds(_jct_of(cell)) + words.between(cell.median("jct_s"), words.seconds),
+            f"Beside {study.run.first}": _against(study, cell, cells),
+            "Synchronisation's share of JCT": _shares(cells) or words.UNKNOWN,
+        }
+        for cell, cells in best
+    )
+
+
+def _against(study: Study, best: MeasuredCell, cells: Sequence[MeasuredCell]) -> str:
+    """``0.61× the JCT``; a dash where it cannot be said."""
+    first, number = study.first(best), ratios.JCT if _by_time(cells) else ratios.THROUGHPUT
+    if first is None or first is best or not _is_as_valid(study, best):
+        return words.UNKNOWN
+    found = over(first, best, number)
+    what = "JCT" if number == ratios.JCT else "samples/s"
+    return f"{words.ratio(found.value)} the {what}" if found else words.UNKNOWN
+
+
+def _shares(cells: Sequence[MeasuredCell]) -> str:
+    """How much of each arm's JCT is synchronisation; nothing where that is not known."""
+    shares = [(sync / _jct_of(cell), cell) for cell in cells if (sync := cell.middle("sync_s")) is not None]
+    return words.each(shares, "{:.0%}".format) if shares else ""
 
 
 def _best(cells: Sequence[MeasuredCell]) -> MeasuredCell:
@@ -159,6 +203,20 @@ def speed_up(study: Study) -> Question | None:
         ),
         f"{SPEED_DEFINED}{SAMPLES if unlike else ''}{APART if study.run.parts else ''} {words.INTERVALS}",
         plot.legend(study.run, study.along),
+        _speed_told(study, [cell for cell in compared if _is_as_valid(study, cell)]),
+    )
+
+
+def _speed_told(study: Study, compared: Sequence[MeasuredCell]) -> tuple[dict[str, str], ...]:
+    """A row for each of several settings, unless these or the arms are many."""
+    labels, settings = ({cell.label: 0 for cell in compared}, {words.setting(cell): 0 for cell in compared})
+    if not 1 < len(settings) <= words.MOST_ROWS or len(labels) > words.MOST_NAMED:
+        return ()
+    found = {(cell.label, words.setting(cell)): _speed(study, cell) for cell in compared}
+    texts = {place: _times(speed) for place, speed in found.items() if speed}
+    return tuple(
+        {"Times as fast": setting} | {label: texts.get((label, setting), words.UNKNOWN) for label in labels}
+        for setting in settings
     )
 
 
@@ -197,10 +255,10 @@ def _speed_row(study: Study, cell: MeasuredCell, kinds: Sequence[str]) -> dict[s
 
 
 def _speed_figure(study: Study, group: Group, start: int, rows: pd.DataFrame, kind: str, title: str) -> plot.Figure:
-    name, axis = f"{kind}_speed_up", f"{title}: times as fast as {plot.text(study.run.first)}"
+    name, axis = f"{kind}_speed_up", f"{title}: times as fast"
     if study.along:
         traces = plot.lines(study.run, group, start, study.along, name, "times as fast:", kind)
-        return plot.lines_figure(traces, study.along.title, axis, y_from_0=False, shapes=[plot.level(1.0)])
+        return plot.along_figure(traces, study.along, group.cells, axis, y_from_0=False, shapes=[plot.level(1.0)])
     traces = []
     for y, cell in enumerate(group.cells):
         shade = plot.colour(study.run, cell.label)
@@ -219,7 +277,9 @@ def _speed_seen(study: Study, compared: list[MeasuredCell]) -> list[str]:
         found = _speed(study, cell)
         assert found is not None  # callers left the others out
         by_label.setdefault(cell.label, []).append((cell, found))
-    if len(by_label) > words.MOST_NAMED:
+    if _speed_told(study, compared):
+        sentences = []
+    elif len(by_label) > words.MOST_NAMED:
         every = [one for found_in in by_label.values() for one in found_in]
         best, most = max(every, key=lambda one: one[1].value)
         sentences = [f"The largest speed-up is that of {words.in_cell(best)}: {_times(most)}."]

@@ -20,6 +20,8 @@ SAME_LOSS = 1e-3
 MOST_POINTS = 200
 """Points of a line; of more iterations they are evenly spaced."""
 MOST_PANELS = 12
+SAME, DIFFERENT = "every arm went through the same losses; ", "the arms went through different losses; "
+_ALIKE = {SAME: "the same", DIFFERENT: "different", "": words.UNKNOWN}
 
 GOAL_DEFINED = (
     "Accuracy is the share of the test set that is classified right by the weights after an iteration. These were "
@@ -78,6 +80,7 @@ def accuracy(study: Study) -> Question | None:
         (*_accuracy_seen(cells, rows), *_left_out(study), *words.about_intervals(cells, JCT)),
         f"{GOAL_DEFINED}{_about_rounds(cells)} {words.INTERVALS}",
         plot.legend(study.run, study.along),
+        _accuracy_told(cells, rows),
     )
 
 
@@ -109,7 +112,8 @@ def _time_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, sp
     title = "time to the goal (s)"
     if study.along:
         traces = plot.lines(study.run, group, start, study.along, "time_s", "goal reached, s:", JCT)
-        return plot.lines_figure(traces, study.along.title, title)
+        figure = plot.along_figure(traces, study.along, group.cells, title)
+        return plot.timed(figure, "y", frame["time_s"].max())
     traces = []
     for y, cell in enumerate(group.cells):
         row = frame.iloc[start + y]
@@ -120,14 +124,12 @@ def _time_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, sp
             plot.bar((start + y, start + y + 1), y, "time_s", shade, cell.valid_in(JCT), "goal reached after", **more)
         )
         traces.append(plot.number(float(row["time_s"]), float(row["time_s_high" if has else "time_s"]), y, span))
-    return plot.rows_figure(traces, group.cells, title, span, JCT)
+    return plot.timed(plot.rows_figure(traces, group.cells, title, span, JCT), "x", frame["time_s"].max())
 
 
 def _accuracy_seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]) -> list[str]:
-    by_setting: dict[Any, list[tuple[float, MeasuredCell, float]]] = {}
-    for cell, row in zip(cells, rows, strict=True):
-        by_setting.setdefault(cell.setting, []).append((row["time_s"], cell, row["goal"]))
-    if len(by_setting) > words.MOST_NAMED:
+    by_setting = _by_setting(cells, rows)
+    if len(by_setting) > 1:
         first = [min(found, key=lambda one: one[0])[1].label for found in by_setting.values()]
         return [f"Of {len(by_setting)} settings {words.counted(first, 'was there first in')}."]
     return [
@@ -135,6 +137,31 @@ def _accuracy_seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]
         f"{words.each([(time, cell) for time, cell, _ in found], words.seconds)}."
         for found in by_setting.values()
     ]
+
+
+def _by_setting(
+    cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]
+) -> dict[Any, list[tuple[float, MeasuredCell, float]]]:
+    """When each cell reached the goal of its setting (s), and that goal."""
+    found: dict[Any, list[tuple[float, MeasuredCell, float]]] = {}
+    for cell, row in zip(cells, rows, strict=True):
+        found.setdefault(cell.setting, []).append((row["time_s"], cell, row["goal"]))
+    return found
+
+
+def _accuracy_told(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]) -> tuple[dict[str, str], ...]:
+    """A row for each of several settings, unless they are many."""
+    by_setting = _by_setting(cells, rows)
+    if not 1 < len(by_setting) <= words.MOST_ROWS:
+        return ()
+    return tuple(
+        {
+            "Setting": words.setting(found[0][1]),
+            "Accuracy": f"{found[0][2]:.1%}",
+            "Reached after": words.each([(time, cell) for time, cell, _ in found], words.seconds),
+        }
+        for found in by_setting.values()
+    )
 
 
 def _left_out(study: Study) -> list[str]:
@@ -154,6 +181,7 @@ def loss(study: Study) -> Question | None:
     shown = [curves for curves in shown if curves]
     if not shown:
         return None
+    longest_s = max(float(curve["time_s"].max()) for curves in shown for _, curve in curves)
     tables, panels, start = [], [], 0
     for i, curves in enumerate(shown[:MOST_PANELS]):
         traces = []
@@ -164,8 +192,9 @@ def loss(study: Study) -> Question | None:
             traces.append(_line(study, cell, (start, start + len(table))))
             start += len(table)
         figure = plot.lines_figure(
-            traces, "seconds since the trial's start", "training loss (cross-entropy)", x_from_0=True
+            traces, "time since the trial's start (s)", "training loss (cross-entropy)", x_from_0=True, y_from_0=False
         )
+        figure = plot.timed(figure, "x", longest_s)
         panels.append(Panel(f"loss-{i}", words.where(curves[0][0]).removesuffix(": ") or "Every arm", figure))
     more = f" Drawn are the first {MOST_PANELS} of {len(shown)} settings." if len(shown) > MOST_PANELS else ""
     return Question(
@@ -176,6 +205,7 @@ def loss(study: Study) -> Question | None:
         tuple(_loss_seen(shown)),
         f"{LOSS_DEFINED}{_about_rounds([cell for curves in shown for cell, _ in curves])}{more}",
         plot.dashes(study.run),
+        tuple(map(_loss_row, shown)) if 1 < len(shown) <= words.MOST_ROWS else (),
     )
 
 
@@ -200,7 +230,7 @@ def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int]) -> plot.Trace
         "y": column("loss"),
         "line": look,
         "customdata": {"columns": ["arm", "iteration"]},
-        "hovertemplate": "%{customdata[0]}<br>iteration %{customdata[1]}, %{x:.2f} s: loss %{y:.4f}<extra></extra>",
+        "hovertemplate": "%{customdata[0]}<br>iteration %{customdata[1]}, %{x:.4g} s: loss %{y:.4f}<extra></extra>",
     }
 
 
@@ -209,9 +239,30 @@ def _loss_seen(shown: Sequence[Sequence[tuple[MeasuredCell, pd.DataFrame]]]) -> 
 
     Without computing time there are no steps either, and too few iterations do not help: then nothing was reached.
     """
-    sentences = [_fallen(curves) for curves in shown[: words.MOST_NAMED]]
-    left = len(shown) - len(sentences)
-    return [*sentences, f"{left} more settings are not told here."] if left > 0 else sentences
+    if len(shown) == 1:
+        return [_fallen(shown[0])]
+    same = sum(_same_losses([curve["loss"] for _, curve in curves]) == SAME for curves in shown)
+    return [f"Every arm went through the same losses in {same} of {len(shown)} settings."] if same else []
+
+
+def _loss_row(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> dict[str, str]:
+    """What :func:`_fallen` says, as a row."""
+    same = _same_losses([curve["loss"] for _, curve in curves])
+    row = {"Setting": words.setting(curves[0][0]), "Losses of the arms": _ALIKE[same]}
+    stuck = [cell.label for cell, curve in curves if not _falls(curve["loss"])]
+    if stuck:
+        return row | {"Loss": f"did not fall for {words.listed(stuck)}", "Took": words.UNKNOWN}
+    goal, times = _goal(curves)
+    begin = float(curves[0][1]["loss"].iloc[0])
+    return row | {"Loss": f"{begin:#.3g} down to {goal:#.3g}", "Took": words.each(times, words.seconds)}
+
+
+def _goal(
+    curves: Sequence[tuple[MeasuredCell, pd.DataFrame]],
+) -> tuple[float, list[tuple[float, MeasuredCell]]]:
+    """The lowest loss that all reached, and when each did (s)."""
+    goal = max(float(curve["loss"].min()) for _, curve in curves)
+    return goal, [(float(curve.loc[curve["loss"] <= goal, "time_s"].iloc[0]), cell) for cell, curve in curves]
 
 
 def _fallen(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> str:
@@ -221,8 +272,7 @@ def _fallen(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> str:
     if stuck:
         whose = f" of {words.listed(stuck)}" if len(stuck) < min(len(curves), words.MOST_NAMED) else ""
         return f"{where}{same}the loss{whose} did not fall."
-    goal = max(float(curve["loss"].min()) for _, curve in curves)
-    times = [(float(curve.loc[curve["loss"] <= goal, "time_s"].iloc[0]), cell) for cell, curve in curves]
+    goal, times = _goal(curves)
     begin = float(curves[0][1]["loss"].iloc[0])
     return f"{where}{same}from {begin:#.3g} down to {goal:#.3g} it took {words.each(times, words.seconds)}."
 
@@ -238,4 +288,4 @@ def _same_losses(losses: Sequence[pd.Series[float]]) -> str:
     same = all(
         len(other) == len(first) and ((other - first).abs() <= SAME_LOSS * first.abs()).all() for other in losses
     )
-    return "every arm went through the same losses; " if same else "the arms went through different losses; "
+    return SAME if same else DIFFERENT

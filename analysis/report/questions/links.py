@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -39,10 +40,14 @@ def bytes_per_link(study: Study) -> Question | None:
         return None
     shown = _fitting(list(found.values()))
     highest = max(link.bytes or 0 for trial in shown for link in trial.links)
-    panels = [_panel(i, trial, highest) for i, trial in enumerate(shown)]
+    has_silent = any(link.bytes is None for trial in shown for link in trial.links)
+    told = tuple(_row(trial, has_silent) for trial in shown) if len(shown) > 1 else ()
+    panels = [_panel(i, trial, highest, said=not told) for i, trial in enumerate(shown)]
     left = len(found) - len(shown)
     more = f" Drawn are the first {len(shown)} of {len(found)}." if left else ""
-    return Question("links", "Which links carried how much?", _table(shown), tuple(panels), (), DEFINED + more)
+    return Question(
+        "links", "Which links carried how much?", _table(shown), tuple(panels), (), DEFINED + more, told=told
+    )
 
 
 def _fitting(trials: Sequence[Trial]) -> list[Trial]:
@@ -70,7 +75,7 @@ def _table(shown: Sequence[Trial]) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"bytes": "Int64", "drops": "Int64", "theory_bytes": float})
 
 
-def _panel(i: int, trial: Trial, highest: int) -> Panel:
+def _panel(i: int, trial: Trial, highest: int, *, said: bool) -> Panel:
     title = words.name(trial) + (f": {trial.means}" if trial.means else "")
     picture, problem = "", ""
     try:
@@ -79,7 +84,7 @@ def _panel(i: int, trial: Trial, highest: int) -> Panel:
         picture = svg(topology, values, label="bytes per link", as_text=size_text, highest=highest)
     except TestbedError as error:  # links that cannot be, or a network too large to draw
         problem = f"Not drawn: {error.problem}."
-    return Panel(f"links-{i}", title, picture=picture, problem=problem, seen=seen(trial.links))
+    return Panel(f"links-{i}", title, picture=picture, problem=problem, seen=seen(trial.links) if said else "")
 
 
 def _network(trial: Trial) -> Topology:
@@ -99,21 +104,63 @@ def _network(trial: Trial) -> Topology:
     return from_links(trial.topology.partition("(")[0], [(one.source, one.target) for one in there[::2]], rate_bps)
 
 
+@dataclass(frozen=True)
+class _Load:
+    """What links carried: the busiest with its bytes, all of those that are counted, and how many are not."""
+
+    busiest: LinkCount
+    most: int
+    total: int
+    counted: int
+    drops: int
+
+    @property
+    def over_theory(self) -> str:
+        theory = self.busiest.theory_bytes
+        return words.ratio(self.most / theory) if theory else ""
+
+    @property
+    def over_mean(self) -> str:
+        return words.ratio(self.most * self.counted / self.total) if self.total else "no"
+
+
+def _load(links: Sequence[LinkCount]) -> _Load | None:
+    """None where no link is counted."""
+    counted = [(link, link.bytes) for link in links if link.bytes is not None]
+    if not counted:
+        return None
+    busiest, most = max(counted, key=lambda one: one[1])
+    drops = sum(link.drops or 0 for link, _ in counted)
+    return _Load(busiest, most, sum(count for _, count in counted), len(counted), drops)
+
+
 def seen(links: Sequence[LinkCount]) -> str:
     """Busiest link, how even the load is, the whole, what was dropped, and what was not counted."""
-    counted = [(link, link.bytes) for link in links if link.bytes is not None]
-    others = len(links) - len(counted)
+    load = _load(links)
+    others = sum(link.bytes is None for link in links)
     silent = f" Links between switches, {others} of {len(links)}, are not counted in this lab." if others else ""
-    if not counted:
+    if load is None:
         return silent.strip()
-    busiest, most = max(counted, key=lambda one: one[1])
-    total = sum(count for _, count in counted)
-    drops = sum(link.drops or 0 for link, _ in counted)
-    theory = busiest.theory_bytes
-    against = f", {words.ratio(most / theory)} what theory says" if theory else ""
-    even = words.ratio(most * len(counted) / total) if total else "no"
-    dropped = f"{drops:,} packets were dropped" if drops else "nothing was dropped"
+    against = f", {load.over_theory} what theory says" if load.over_theory else ""
+    dropped = f"{load.drops:,} packets were dropped" if load.drops else "nothing was dropped"
     return (
-        f"The busiest link, {busiest.source} to {busiest.target}, carried {words.amount(most)}{against}; that is "
-        f"{even} the mean link. All links together carried {words.amount(total)}; {dropped}.{silent}"
+        f"The busiest link, {load.busiest.source} to {load.busiest.target}, carried {words.amount(load.most)}{against};"
+        f" that is {load.over_mean} the mean link. All links together carried {words.amount(load.total)}; {dropped}."
+        f"{silent}"
     )
+
+
+def _row(trial: Trial, has_silent: bool) -> dict[str, str]:
+    """The same as a row of a table, with a column for links that are not counted if any trial has some."""
+    load = _load(trial.links)
+    silent = sum(link.bytes is None for link in trial.links)
+    row = {
+        "Trial": words.name(trial),
+        "Busiest link": f"{load.busiest.source} to {load.busiest.target}" if load else words.UNKNOWN,
+        "It carried": words.amount(load.most) if load else words.UNKNOWN,
+        "Over theory": (load.over_theory if load else "") or words.UNKNOWN,
+        "Over the mean link": load.over_mean if load else words.UNKNOWN,
+        "All links": words.amount(load.total) if load else words.UNKNOWN,
+        "Packets dropped": f"{load.drops:,}" if load else words.UNKNOWN,
+    }
+    return row | ({"Not counted, between switches": f"{silent} of {len(trial.links)} links"} if has_silent else {})

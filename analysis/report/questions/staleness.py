@@ -63,7 +63,9 @@ def _along(
 
     def medians(group: Group, start: int) -> plot.Figure:
         traces = plot.lines(study.run, group, start, along, "staleness", "median staleness:", JCT)
-        return plot.lines_figure(traces, along.title, "median staleness (updates missed)")
+        figure = plot.along_figure(traces, along, group.cells, "median staleness (updates missed)")
+        figure["layout"]["yaxis"] |= plot.whole(max(cell.middle("staleness_median") or 0 for cell in cells))
+        return figure
 
     rows = [
         plot.identity(cell, along, JCT)
@@ -84,7 +86,10 @@ def _curves(
 
     def curves(group: Group, _: int) -> plot.Figure:
         traces = [_line(study, cell, spans[id(cell)]) for cell in group.cells]
-        return plot.lines_figure(traces, "updates of others that an update missed", "share of updates", x_from_0=True)
+        figure = plot.lines_figure(traces, "updates of others that an update missed", "share of updates", x_from_0=True)
+        figure["layout"]["xaxis"] |= plot.whole(max(int(table["staleness"].max()) for table in tables))
+        figure["layout"]["yaxis"] |= {"tickformat": ".0%"}
+        return figure
 
     return pd.concat(tables, ignore_index=True), plot.panels("staleness", groups, curves), CURVES
 

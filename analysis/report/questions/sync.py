@@ -84,14 +84,15 @@ def _along(
     def seconds(group: Group, start: int) -> plot.Figure:
         traces = plot.lines(study.run, group, start, along, "gst_s", "GST, s:", GST)
         traces += plot.theory_lines(study.run, group, start, along, "gst_theory_s", GST)
-        return plot.lines_figure(traces, along.title, "GST (s)")
+        figure = plot.along_figure(traces, along, group.cells, "GST (s)")
+        return plot.timed(figure, "y", frame["gst_s"].max())
 
     def over_theory(group: Group, start: int) -> plot.Figure:
         traces = plot.lines(study.run, group, start, along, "gst_over_bound", "GST / bound:", GST)
-        return plot.lines_figure(traces, along.title, "GST / bound", y_from_0=False, shapes=[plot.level(1.0)])
+        return plot.along_figure(traces, along, group.cells, "GST / bound", y_from_0=False, shapes=[plot.level(1.0)])
 
     frame = pd.DataFrame([row(cell, plot.identity(cell, along, GST)) for cell in cells])
-    panels = plot.panels("gst", groups, seconds, "seconds")
+    panels = plot.panels("gst", groups, seconds, "time")
     if frame["gst_over_bound"].notna().any():
         panels += plot.panels("gst-ratio", groups, over_theory, "over its bound")
     return frame, panels, words.INTERVALS
@@ -117,7 +118,8 @@ def _spread(
     for i, group in enumerate(groups):
         rows = [(ends[first + y], ends[first + y + 1]) for y in range(len(group.cells))]
         part = frame.iloc[rows[0][0] : rows[-1][1]]
-        panels.append(Panel(f"gst-{i}", f"{group.title}: seconds", _boxes(study, group, rows, part, "gst_s")))
+        figure = plot.timed(_boxes(study, group, rows, part, "gst_s"), "x", frame["gst_s"].max())
+        panels.append(Panel(f"gst-{i}", f"{group.title}: time", figure))
         if part["gst_over_bound"].notna().any():
             figure = _boxes(study, group, rows, part, "gst_over_bound")
             panels.append(Panel(f"gst-ratio-{i}", f"{group.title}: over its bound", figure))

@@ -25,11 +25,11 @@ MOST_LINES = 40
 
 PHASES = (
     ("computing", "start_s", "ready_s", plot.COMPUTE),
-    ("waiting for others' gradients", "ready_s", "all_ready_s", "#e69f00"),
-    ("synchronising", "all_ready_s", "sum_s", "#0072b2"),
-    ("optimiser's step", "sum_s", "end_s", "#009e73"),
+    ("waiting for others' gradients", "ready_s", "all_ready_s", "#dcc988"),
+    ("synchronising", "all_ready_s", "sum_s", ""),
+    ("optimiser's step", "sum_s", "end_s", "#5b6673"),
 )
-"""What a worker does from one moment to the next, and its colour."""
+"""What a worker does from one moment to the next, and its colour; none for the arm's own."""
 EVENT = "#b5179e"
 EVENTS_DEFINED = (
     "Each point is an iteration, at its end: how long it took since the one before had ended (of the last worker), "
@@ -59,23 +59,25 @@ def iterations(study: Study) -> Question | None:
             if key not in ("trials", "workers")
         }
         tables.append(pd.concat([table, events], ignore_index=True).assign(**known))
-        panels.append(Panel(f"events-{i}", words.name(trial), _course_figure(table, events, rows)))
+        figure = _course_figure(table, events, rows, plot.colour(study.run, cell.label))
+        panels.append(Panel(f"events-{i}", words.name(trial), figure))
     frame = pd.concat(tables, ignore_index=True)
     first = [name for name in frame if name not in _COURSE]
     more = f" Drawn are the first {MOST_PANELS} of {len(shown)}." if len(shown) > MOST_PANELS else ""
-    legend = (Key("iteration", _ITERATION, ""), Key("its GST", _GST, "4 3"), Key("perturbation", EVENT))
+    lines = (Key("iteration, in its arm's colour", "", ""), Key("its GST", "", "4 3"), Key("perturbation", EVENT))
+    told = [_effects(cell, trial) for cell, trial in shown[:MOST_PANELS]] if len(shown) > 1 else []
     return Question(
         "events",
         "What did the perturbations do?",
         frame[[*first, *_COURSE]],
         tuple(panels),
-        tuple(_effect(cell, trial) for cell, trial in shown[: words.MOST_NAMED]),
+        () if told else (_effect(*shown[0]),),
         EVENTS_DEFINED + notes([cell for cell, _ in shown], "timeline") + more,
-        legend,
+        (*plot.legend(study.run, None), *lines),
+        tuple(told),
     )
 
 
-_ITERATION, _GST = "#0072b2", "#009e73"
 _COURSE = ("iteration", "time_s", "iteration_s", "gst_s", "event")
 
 
@@ -107,11 +109,11 @@ def _events_table(trial: Trial) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(_COURSE)).astype({"event": object})
 
 
-def _course_figure(table: pd.DataFrame, events: pd.DataFrame, rows: Sequence[int]) -> plot.Figure:
+def _course_figure(table: pd.DataFrame, events: pd.DataFrame, rows: Sequence[int], shade: str) -> plot.Figure:
     top = 1.1 * float(table["iteration_s"].max())
     traces = [
-        _course_line(rows[0], rows[1], "iteration_s", "iteration", {"color": _ITERATION, "width": 2}),
-        _course_line(rows[0], rows[1], "gst_s", "GST", {"color": _GST, "width": 2, "dash": "4px,3px"}),
+        _course_line(rows[0], rows[1], "iteration_s", "iteration", {"color": shade, "width": 2}),
+        _course_line(rows[0], rows[1], "gst_s", "GST", {"color": shade, "width": 2, "dash": "4px,3px"}),
         {
             "type": "scatter",
             "name": "perturbation",
@@ -125,7 +127,8 @@ def _course_figure(table: pd.DataFrame, events: pd.DataFrame, rows: Sequence[int
         },
     ]
     lines = [_mark(time_s, 0.0, top) for time_s in events["time_s"]] if len(events) <= MOST_LINES else []
-    return plot.lines_figure(traces, "seconds since the trial's start", "seconds", x_from_0=True, shapes=lines)
+    figure = plot.lines_figure(traces, "time since the trial's start (s)", "time (s)", x_from_0=True, shapes=lines)
+    return plot.timed(figure, "y", float(table["iteration_s"].max()))
 
 
 def _course_line(start: int, end: int, name: str, what: str, line: dict[str, Any]) -> plot.Trace:
@@ -167,6 +170,22 @@ def _effect(cell: MeasuredCell, trial: Trial) -> str:
     )
 
 
+def _effects(cell: MeasuredCell, trial: Trial) -> dict[str, str]:
+    """What :func:`_effect` says, as a row."""
+    table, happened = _course(trial), _happened(trial)
+    is_before = table["time_s"] < happened[0][0]
+    before, after = table.loc[is_before, "iteration_s"], table.loc[~is_before]
+    slowest = {} if after.empty else after.to_dict("records")[int(after["iteration_s"].to_numpy().argmax())]
+    longest = f"{words.seconds(slowest['iteration_s'])} (iteration {slowest['iteration']})" if slowest else ""
+    return {
+        "Trial": words.in_cell(cell),
+        "Events": f"{len(happened)}, the first at {words.seconds(happened[0][0])}",
+        "Median iteration before": words.UNKNOWN if before.empty else words.seconds(float(before.median())),
+        "From then on": words.UNKNOWN if after.empty else words.seconds(float(after["iteration_s"].median())),
+        "The longest": longest or words.UNKNOWN,
+    }
+
+
 def gantt(study: Study) -> Question | None:
     """What each worker did in a few iterations, of each arm at the first setting."""
     shown = [(cell, cell.typical) for cell in (study.settings[0] if study.settings else ()) if cell.typical]
@@ -179,10 +198,11 @@ def gantt(study: Study) -> Question | None:
         known: dict[str, Any] = {"arm": cell.label, "repeat": trial.repeat + 1}
         tables.append(table.assign(**known)[[*known, *table]])
         caption = f"{words.name(trial)}: {said}"
-        panels.append(Panel(f"gantt-{i}", caption, _gantt_figure(trial, table, start)))
+        panels.append(Panel(f"gantt-{i}", caption, _gantt_figure(study, trial, table, start)))
         start += len(table)
     more = f" Drawn are the first {MOST_PANELS} of {len(shown)} arms." if len(shown) > MOST_PANELS else ""
     where = words.setting(shown[0][0])
+    labels = dict.fromkeys(cell.label for cell, _ in shown[:MOST_PANELS])
     here = f" Drawn at {where}." if len(study.settings) > 1 else ""
     marks = (Key("perturbation", EVENT),) if any(_happened(trial) for _, trial in shown) else ()
     return Question(
@@ -192,7 +212,11 @@ def gantt(study: Study) -> Question | None:
         tuple(panels),
         (_shares(shown),),
         f"{GANTT_DEFINED}{notes([cell for cell, _ in shown], 'workers')}{here}{more}",
-        (*(Key(name, shade) for name, _, _, shade in PHASES), *marks),
+        (
+            *(Key(name, shade) for name, _, _, shade in PHASES if shade),
+            *(Key(f"{label}, synchronising", plot.colour(study.run, label)) for label in labels),
+            *marks,
+        ),
     )
 
 
@@ -233,19 +257,21 @@ def _window(trial: Trial, samples: pd.DataFrame) -> tuple[int, int]:
     return first, min(last, first + ITERATIONS - 1)
 
 
-def _gantt_figure(trial: Trial, table: pd.DataFrame, start: int) -> plot.Figure:
+def _gantt_figure(study: Study, trial: Trial, table: pd.DataFrame, start: int) -> plot.Figure:
     ranks = sorted(table["rank"].unique().tolist())
     step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
     begin, end = float(table["start_s"].min()), float(table["end_s"].max())
     events = [(time_s, what) for time_s, what in _happened(trial) if begin <= time_s <= end]
-    traces = [_phase(start, start + len(table), step, *phase) for phase in PHASES]
+    own = plot.colour(study.run, trial.label)
+    rows = [start, start + len(table)]
+    traces = [_phase(rows, step, name, (begins, ends), shade or own) for name, begins, ends, shade in PHASES]
     names = dict(zip(table["rank"].tolist(), table["worker"].tolist(), strict=True))
     low, high = ranks[0] - 1.2 * step, ranks[-1] + 0.6 * step
     if events:
         traces.append(_happenings(events, low + 0.3 * step))
     layout = {
         "barmode": "overlay",
-        "xaxis": {"title": {"text": "seconds since the trial's start"}, "range": [rounded(begin), rounded(end)]},
+        "xaxis": {"title": {"text": "time since the trial's start (s)"}, "range": [rounded(begin), rounded(end)]},
         "yaxis": {
             "tickvals": ranks,
             "ticktext": [plot.text(str(names[rank])) for rank in ranks],
@@ -254,23 +280,24 @@ def _gantt_figure(trial: Trial, table: pd.DataFrame, start: int) -> plot.Figure:
         },
         "shapes": [_mark(time_s, rounded(low) or 0.0, rounded(high) or 0.0) for time_s, _ in events[:MOST_LINES]],
     }
-    return plot.finished(traces, layout, 90 + 18 * len(ranks))
+    return plot.timed(plot.finished(traces, layout, 90 + 18 * len(ranks)), "x", end)
 
 
-def _phase(start: int, end: int, step: int, name: str, begins: str, ends: str, shade: str) -> plot.Trace:
+def _phase(rows: list[int], step: int, name: str, moments: tuple[str, str], shade: str) -> plot.Trace:
+    begins, ends = moments
     return {
         "type": "bar",
         "name": name,
         "orientation": "h",
-        "rows": [start, end],
+        "rows": rows,
         "base": column(begins),
         "x": column(ends, minus=begins),
         "y": column("rank"),
         "width": 0.8 * step,
         "marker": {"color": shade, "line": {"width": 0}},
-        "customdata": {"columns": ["worker", "iteration", begins]},
+        "customdata": {"columns": ["worker", "iteration"]},
         "hovertemplate": "%{customdata[0]}, iteration %{customdata[1]}<br>"
-        f"{name}: %{{x:.4f}} s from %{{customdata[2]:.3f}} s<extra></extra>",
+        f"{name}: %{{x:.4g}} s from %{{base:.4g}} s<extra></extra>",
     }
 
 

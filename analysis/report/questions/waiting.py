@@ -17,7 +17,8 @@ DEFINED = (
     "worker that waited longest. GST begins when the last worker has its gradient, so this is not part of it; it is "
     "part of the compute time. Of several repeats the one in the middle by JCT is shown."
 )
-LONGEST = "#1d2228"
+LONGEST = "#6b7682"
+"""To be seen on a light and on a dark page."""
 
 
 def waits(study: Study) -> Question | None:
@@ -68,7 +69,8 @@ def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot
         traces = plot.lines(study.run, group, start, study.along, "wait_s", "mean wait, s:", WAITING)
         for trace in traces:
             del trace["error_y"]
-        return plot.lines_figure(traces, study.along.title, "mean wait (s)")
+        figure = plot.along_figure(traces, study.along, group.cells, "mean wait (s)")
+        return plot.timed(figure, "y", frame["wait_s"].max())
     traces = []
     for y, cell in enumerate(group.cells):
         row = (start + y, start + y + 1)
@@ -79,9 +81,9 @@ def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot
         longest["hovertemplate"] = "%{customdata[0]}<br>%{customdata[1]} waited longest: %{x:.4g} s<extra></extra>"
         del longest["error_x"]
         traces.append(longest)
-    return plot.rows_figure(
-        traces, group.cells, "wait (s)", plot.from_zero(frame["wait_longest_s"], room=1.08), WAITING
-    )
+    span = plot.from_zero(frame["wait_longest_s"], room=1.08)
+    figure = plot.rows_figure(traces, group.cells, "wait (s)", span, WAITING)
+    return plot.timed(figure, "x", frame["wait_longest_s"].max())
 
 
 def _seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]) -> list[str]:

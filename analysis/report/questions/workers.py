@@ -34,16 +34,20 @@ def against_workers(study: Study) -> Question | None:
     for i, (name, members) in enumerate(series.items()):
         traces += _worker_lines(name, i, start, members)
         start += len(members)
+    frame = pd.DataFrame(rows)
     figure = plot.lines_figure(traces, "workers (N)", "GST (s)")
+    figure["layout"]["xaxis"] |= plot.ticks(map(float, frame["workers"]))
+    told = [(name, members, grown) for name, members in series.items() if (grown := _grown(members))]
     keys = tuple(Key(name, *_look(i)) for i, name in enumerate(series))
     return Question(
         "gst-workers",
         "How does synchronisation grow with the number of workers?",
-        pd.DataFrame(rows),
-        (Panel("gst-workers-0", "GST against N", figure),),
-        tuple(told for name, members in series.items() for told in _growth(name, members)),
+        frame,
+        (Panel("gst-workers-0", "GST against N", plot.timed(figure, "y", frame["gst_s"].max())),),
+        () if len(told) > 1 else tuple(_growth(*one) for one in told),
         f"{sync.DEFINED}{sync.about_updates(cells)} {words.INTERVALS}",
         (*keys, Key("theory", "", plot.THEORY)),
+        tuple(_growth_row(*one) for one in told) if len(told) > 1 else (),
     )
 
 
@@ -126,13 +130,28 @@ def _worker_lines(name: str, i: int, start: int, members: Sequence[MeasuredCell]
     return [measured, theory]
 
 
-def _growth(name: str, members: Sequence[MeasuredCell]) -> list[str]:
-    """How it grew from the fewest to the most workers, where the two can be compared."""
-    few, many = members[0], members[-1]
-    grown = over(few, many, ratios.GST)
-    if grown is None:
-        return []
-    least, most = few.middle("gst_theory_s"), many.middle("gst_theory_s")
-    theory = f"; theory says {words.ratio(most / least)}" if least and most else ""
-    measured = f"{words.ratio(grown.value)} the time with {many.world} workers that it takes with {few.world}"
-    return [f"{name}: {measured}{theory}."]
+def _grown(members: Sequence[MeasuredCell]) -> float | None:
+    """GST with the most workers over that with the fewest, where the two can be compared."""
+    found = over(members[0], members[-1], ratios.GST)
+    return found.value if found else None
+
+
+def _theory(members: Sequence[MeasuredCell]) -> str:
+    """The same ratio by theory; nothing where that is not known."""
+    least, most = members[0].middle("gst_theory_s"), members[-1].middle("gst_theory_s")
+    return words.ratio(most / least) if least and most else ""
+
+
+def _growth(name: str, members: Sequence[MeasuredCell], grown: float) -> str:
+    theory = f"; theory says {_theory(members)}" if _theory(members) else ""
+    few, many = members[0].world, members[-1].world
+    return f"{name}: {words.ratio(grown)} the time with {many} workers that it takes with {few}{theory}."
+
+
+def _growth_row(name: str, members: Sequence[MeasuredCell], grown: float) -> dict[str, str]:
+    return {
+        "Scheme": name,
+        "Workers": f"{members[0].world} to {members[-1].world}",
+        "GST grows": words.ratio(grown),
+        "By theory": _theory(members) or words.UNKNOWN,
+    }

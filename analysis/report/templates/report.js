@@ -25,9 +25,9 @@ function filled(value, columns, [from, to]) {
   if (Array.isArray(value) || typeof value !== "object" || value === null) return value;
   const part = (name) => columns[name].slice(from, to).map(text);
   if (value.column !== undefined) {
-    if (value.minus === undefined) return part(value.column);
-    const less = part(value.minus);
-    return part(value.column).map((number, i) => minus(number, less[i]));
+    const less = value.minus === undefined ? null : part(value.minus);
+    const scaled = (number) => (number === null || value.times === undefined ? number : number * value.times);
+    return part(value.column).map((number, i) => scaled(less ? minus(number, less[i]) : number));
   }
   if (value.columns !== undefined) {
     const parts = value.columns.map(part);
@@ -66,7 +66,11 @@ const watcher = new IntersectionObserver(
   },
   { rootMargin: "300px" },
 );
-for (const plot of plots) watcher.observe(plot);
+const drawable = plots.length > 0 ? plotlyIsThere() : Promise.resolve(false);
+drawable.then((there) => {
+  document.body.classList.toggle("undrawn", !there);
+  if (there) plots.forEach((plot) => watcher.observe(plot));
+});
 
 // Every figure as SVG, and its data as CSV.
 
@@ -91,6 +95,7 @@ function csv(name) {
 
 async function svg(holder) {
   const plot = holder.querySelector(".plot");
+  await drawable;
   if (!plot) return new XMLSerializer().serializeToString(holder.querySelector("svg"));
   const { data, layout } = figure(plot);
   Object.assign(layout, { paper_bgcolor: "#ffffff", width: plot.clientWidth });
@@ -121,7 +126,9 @@ for (const holder of document.querySelectorAll("figure")) {
   taken.className = "take";
   if (holder.querySelector(".plot, svg")) {
     const act = async () => save(`${panel}.svg`, "image/svg+xml", await svg(holder));
-    taken.append(button("SVG", `Download ${caption.textContent} as SVG`, act));
+    const made = button("SVG", `Download ${caption.textContent} as SVG`, act);
+    if (holder.querySelector(".plot")) made.className = "of-plot";
+    taken.append(made);
   }
   const act = () => save(`${name}.csv`, "text/csv", csv(name));
   taken.append(button("CSV", `Download the data of ${caption.textContent} as CSV`, act));
@@ -159,6 +166,45 @@ for (const table of document.querySelectorAll("table.sortable")) {
   });
 }
 
+// A table that is wider than its box is written tightly, and as cards if that is not enough: one for each row, with the
+// columns' names beside the values.
+
+const NOTHING = "\u2013";
+
+function label(table) {
+  const names = [...table.tHead.rows[0].cells].map((header) => header.textContent.trim());
+  for (const row of table.tBodies[0].rows) {
+    [...row.cells].forEach((cell, i) => {
+      cell.dataset.label = names[i];
+      cell.classList.toggle("nothing", cell.textContent.trim() === NOTHING);
+    });
+  }
+}
+
+function fit(box) {
+  const table = box.firstElementChild;
+  table.classList.remove("tight", "cards");
+  for (const way of ["tight", "cards"]) {
+    if (box.scrollWidth <= box.clientWidth) return;
+    if (way === "cards") label(table);
+    table.classList.add(way);
+  }
+}
+
+const boxes = document.querySelectorAll(".scroll");
+const widths = new Map([...boxes].map((box) => [box, box.clientWidth]));
+for (const box of boxes) fit(box);
+const resized = new ResizeObserver((entries) => {
+  const changed = entries.map(({ target }) => target).filter((box) => widths.get(box) !== box.clientWidth);
+  requestAnimationFrame(() => {
+    for (const box of changed) {
+      widths.set(box, box.clientWidth);
+      fit(box);
+    }
+  });
+});
+for (const box of boxes) resized.observe(box);
+
 // Plotly draws for the window's width; paper has another one, and nothing on paper can be unfolded.
 const PAPER_PX = 690;
 const folded = new Set();
@@ -168,7 +214,7 @@ addEventListener("beforeprint", () => {
     folded.add(details);
     details.open = true;
   }
-  for (const plot of plots) {
+  for (const plot of "Plotly" in window ? plots : []) {
     draw(plot);
     const columns = Math.min(2, plot.closest(".figures").childElementCount);
     Plotly.relayout(plot, { width: PAPER_PX / columns - 10 });
@@ -178,5 +224,5 @@ addEventListener("beforeprint", () => {
 addEventListener("afterprint", () => {
   for (const details of folded) details.open = false;
   folded.clear();
-  for (const plot of plots) Plotly.relayout(plot, { width: null, autosize: true });
+  for (const plot of "Plotly" in window ? plots : []) Plotly.relayout(plot, { width: null, autosize: true });
 });

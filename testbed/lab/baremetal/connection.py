@@ -50,6 +50,8 @@ NO = ("no", "false", "off", "0", "n", "f", "0.0")
 """What Ansible takes for false."""
 LONGEST_LINE_BYTES = 4 << 20
 """Of what an agent says; the agent keeps to it, see :mod:`testbed.lab.baremetal.processes`."""
+PIECE_BYTES = 1 << 20
+"""Of a file, in one request."""
 MOST_GREETING_BYTES = 1 << 20
 """Of lines that are no agent's: what a shell says at first, and what libraries print."""
 MOST_ERRORS_BYTES = 16 << 20
@@ -190,9 +192,11 @@ class Connection:
         said_s, asked_s, answered_s = self._answered(self.begin(HostRequests.time()), ANSWER_TIMEOUT_S)
         self.clock.add(asked_s, said_s, answered_s)
 
-    def put(self, name: str, content: bytes, mode: int = 0o644) -> Pending[None]:
-        """Begin to write a file below the agent's working directory."""
-        return self.begin(HostRequests.put(name, base64.b64encode(content).decode(), mode))
+    def put(self, name: str, content: bytes, mode: int = 0o644) -> list[Pending[None]]:
+        """Begin to write a file below the agent's working directory, in pieces: an agent looks through lines."""
+        starts = range(0, max(1, len(content)), PIECE_BYTES)
+        pieces = [base64.b64encode(content[at : at + PIECE_BYTES]).decode() for at in starts]
+        return [self.begin(HostRequests.put(name, one, mode, i > 0)) for i, one in enumerate(pieces)]
 
     def close(self) -> None:
         """Tell the agent to leave, or, if it does not, end the connection: then it leaves, too."""

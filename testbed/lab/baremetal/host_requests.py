@@ -74,11 +74,13 @@ class HostRequests:
         self._body = worker_body(torch=torch)
 
     @request
-    def put(self, path: str, data: str, mode: int = 0o644) -> None:
-        """Write a file below the working directory."""
+    def put(self, path: str, data: str, mode: int = 0o644, more: bool = False) -> None:
+        """Write a file below the working directory, or add ``more`` to it."""
         place = self._processes.room_for(path)
-        place.unlink(missing_ok=True)  # a pipe in its place would have us wait
-        place.write_bytes(base64.b64decode(data))
+        if not more:
+            place.unlink(missing_ok=True)  # a pipe in its place would have us wait
+        with place.open("ab") as file:
+            file.write(base64.b64decode(data))
         place.chmod(mode)
 
     @request

@@ -172,7 +172,8 @@ class BaremetalLab:
                 fleet.follow(worker.node, name, path)
             Path(worker.log).touch()
             connection = fleet.connections[worker.node]
-            sent += [(connection, connection.put(name, data, mode)) for name, (data, mode) in files.items()]
+            for name, (data, mode) in files.items():
+                sent += [(connection, answer) for answer in connection.put(name, data, mode)]
             calls.append((connection, call))
             fleet.expect(worker.process, worker.node)
         for connection, answer in sent:

@@ -27,9 +27,9 @@ PORT = 9_000
 PATIENCE_S = 10.0
 PROBE_S = 0.5
 PACE = 1.1
-"""As :data:`testbed.trial.job_files.PACE`: more than a way should carry, so that one that carries more is seen."""
+"""As :data:`testbed.execution.job_files.PACE`: more than a way should carry, so that one that carries more is seen."""
 CROSSING_S, LEAST_BITS = 1.0, 5_000_000
-"""Of bursts between racks, as :data:`testbed.trial.job_files.PROBE_S` and ``LEAST_PROBE_BITS``."""
+"""Of bursts between racks, as :data:`testbed.execution.job_files.PROBE_S` and ``LEAST_PROBE_BITS``."""
 LEAST = 0.9
 """Share of its rate that a NIC should carry, all NICs at once."""
 MOST = 1.1

@@ -29,8 +29,8 @@ PIECE_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 4 << 20
 """Of what is told; a piece of a file has a third of it."""
 MOST_TOLD_BYTES = 2 << 30
-"""Of one file: twice what a log may have (:mod:`testbed.trial.supervise`), which ends the trial first. Also the most
-that the controller writes of one (:mod:`testbed.lab.baremetal.fleet`)."""
+"""Of one file: twice what a log may have (:mod:`testbed.execution.supervise`), which ends the trial first. The
+controller writes no more of one either (:mod:`testbed.lab.baremetal.fleet`)."""
 PIECES_AT_END = 4
 """Of a file of a process that has ended, that are told before requests are answered again; 16 MiB."""
 END_S = 5.0

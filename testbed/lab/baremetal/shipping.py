@@ -16,7 +16,7 @@ from testbed.lab.programs import Launch, Program
 from testbed.lab.requests import Call
 
 INTERFACES = "eth"
-"""How a topology's ports are called in what workers are told, see :func:`testbed.trial.programs.launches`."""
+"""How a topology's ports are called in what workers are told, see :func:`testbed.execution.programs.launches`."""
 Files = dict[str, tuple[bytes, int]]
 """By name there, content and mode."""
 

@@ -95,6 +95,11 @@ class Synchronised(Workload):
         """
         raise NotImplementedError
 
+    @property
+    def own(self) -> tuple[str, str] | None:
+        """The names of model and data set, if one of them is the user's own (:mod:`workloads.own`)."""
+        return None
+
     def check(self) -> None:
         """Return only if what it names goes together.
 

@@ -14,6 +14,7 @@ from workloads.buckets import Gradient
 from workloads.catalogue import check_dataset
 from workloads.job import Task, Training
 from workloads.models import model
+from workloads.own import is_own_data, is_own_model
 
 
 class Train(Synchronised):
@@ -21,9 +22,11 @@ class Train(Synchronised):
 
     kind: Literal["train"] = "train"
     model: str = Field(examples=["lenet5"])
-    """The model to train: one of ``testbed models`` that has a data set."""
+    """The model to train: one of ``testbed models`` that has a data set, your own ``./net.py:Net(classes=10)``, or
+    ``torchvision.resnet18(num_classes=10)`` and the like."""
     dataset: str = Field(examples=["digits"])
-    """The data set to train on: one that ``testbed models`` lists for the model."""
+    """The data set to train on: one that ``testbed models`` lists for the model, your own ``./data.py:load``, or files
+    of MNIST or CIFAR-10: ``mnist(path=./mnist)``, ``cifar10(path=./cifar-10-batches-py)``."""
     learning_rate: Number = Field(0.05, gt=0)
     """The learning rate of SGD."""
     momentum: Number = Field(0.9, ge=0, lt=1)
@@ -39,8 +42,14 @@ class Train(Synchronised):
     def layers(self) -> list[list[int]]:
         return [[prod(shape) for _, shape in layer] for layer in reversed(model(self.model).layers)]
 
+    @property
+    def own(self) -> tuple[str, str] | None:
+        either = is_own_model(self.model) or is_own_data(self.dataset)
+        return (self.model, self.dataset) if either else None
+
     def check(self) -> None:
-        check_dataset(self.dataset, self.model)
+        if not self.own:
+            check_dataset(self.dataset, self.model)
 
     def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:  # noqa: ARG002
         rate, momentum = self.learning_rate, self.momentum

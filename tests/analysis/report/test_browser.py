@@ -14,6 +14,7 @@ import pytest
 
 from analysis import report
 from benchmarks.chromium import EXECUTABLE, Chromium
+from benchmarks.report_layout import FAULTS, WIDTHS_PX, faults
 from tests.patience import until
 
 pytestmark = pytest.mark.skipif(EXECUTABLE is None, reason="needs the Debian package chromium")
@@ -86,6 +87,44 @@ def test_nothing_sticks_out(page: Chromium, address: str, size: str) -> None:
     assert page.run(f"{beyond}.length") == 0
 
 
+@pytest.mark.parametrize("width", WIDTHS_PX)
+def test_nothing_is_cut_off_or_overlaps(page: Chromium, address: str, width: int) -> None:
+    assert faults(page, address, width) == []
+
+
+def test_what_is_cut_off_and_what_overlaps_is_found(page: Chromium) -> None:
+    page.run(
+        "document.body.insertAdjacentHTML('beforeend', '<div style=\"width: 9px; overflow: hidden\">unbreakable</div>'"
+        " + '<div style=\"position: absolute; left: 40px\">one</div>'"
+        " + '<div style=\"position: absolute; left: 42px\">upon</div>')"
+    )
+    found = page.run(FAULTS)
+    assert any(told.startswith('overlap: div. "one"') for told in found)
+    page.run("document.body.style.overflowWrap = 'normal'")
+    assert any(told.startswith('wider than its box: div. "unbreakable"') for told in page.run(FAULTS))
+
+
+def test_a_phone_shows_an_arm_as_a_card_that_begins_with_gst_jct_and_verdict(page: Chromium) -> None:
+    page.size(*SIZES["phone"], phone=True)
+    until(lambda: page.run("document.querySelector('#summary').classList.contains('cards')"))
+    shown = "[...document.querySelectorAll('#summary tbody tr')[0].querySelectorAll('td:not(.setting, .nothing)')]"
+    assert page.run(f"{shown}.map((one) => one.dataset.label).slice(0, 3)") == ["GST, s", "JCT, s", "Fidelity"]
+    page.size(*SIZES["laptop"])
+    until(lambda: not page.run("document.querySelector('#summary').classList.contains('cards')"))
+
+
+def test_a_browser_that_cannot_unpack_the_figures_says_so(browser: Chromium, address: str, tmp_path: Path) -> None:
+    text = Path(address.removeprefix("file://")).read_text()
+    old = tmp_path / "old.html"
+    old.write_text(text.replace("<head>", "<head><script>delete window.DecompressionStream</script>", 1))
+    browser.complaints.clear()
+    browser.open(old.as_uri())
+    until(lambda: "too old to unpack them" in browser.run("document.querySelector('header').innerText"))
+    assert browser.run("[...document.querySelectorAll('.plot')].every((one) => !one.checkVisibility())")
+    browser.run("dispatchEvent(new Event('beforeprint')); dispatchEvent(new Event('afterprint'))")
+    assert browser.complaints == []
+
+
 def test_tables_sort_by_the_keyboard_too(page: Chromium) -> None:
     titles = page.run("[...document.querySelectorAll('#summary thead th')].map((one) => one.textContent)")
     column = titles.index("JCT, s")
@@ -122,7 +161,15 @@ def written(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
+def test_lines_of_figures_have_the_colour_of_the_text(page: Chromium) -> None:
+    see_everything(page)
+    ink = page.run("getComputedStyle(document.body).color")
+    strokes = "[...document.querySelectorAll('.plot .shapelayer path')].map((one) => getComputedStyle(one).stroke)"
+    assert set(page.run(strokes)) == {ink}
+
+
 def test_paper_has_every_figure(page: Chromium) -> None:
+    until(lambda: page.run("'Plotly' in window"))
     page.run("dispatchEvent(new Event('beforeprint'))")
     assert page.run(DRAWN) == page.run(PLOTS)
     assert page.run("document.querySelectorAll('details:not([open])').length") == 0

@@ -191,7 +191,7 @@ def test_what_nothing_bounds_has_no_ratio(run: Run) -> None:
     """With overlap GST may be less than theory's, which is for a whole gradient."""
     run = with_metrics(only(run, "bml-b16"), "bml-b16", gst_ratio=None)
     question = answer(run, "gst")
-    assert [panel.caption for panel in question.panels] == ["Batch 16 per worker: seconds"]
+    assert [panel.caption for panel in question.panels] == ["Batch 16 per worker: time"]
     assert question.frame["gst_over_bound"].isna().all()
     assert "GST / bound" not in tables.summary(run).columns
 
@@ -215,3 +215,19 @@ def test_records_of_earlier_versions_give_each_number_the_trials_verdict(run: Ru
     assert value(tables.verdicts(old), "Ring on fat-tree", "exposed waiting").text == "INVALID"
     assert value(tables.checks(old), "Ring on fat-tree", "cpu").state == "bad"
     assert words.doubts(old) == "No finished trial is VALID: comparisons mean nothing."
+
+
+def test_what_is_valid_in_part_is_amber(sweep: Run) -> None:
+    at = sweep.trials[0].setting
+    some = [trial for trial in sweep.trials if trial.setting == at and trial.label == "PS on fat-tree"]
+    trials = tuple(judged(trial, "VALID" if trial.repeat == 0 else "INVALID") for trial in some)
+    run = replace(sweep, trials=trials, labels=("PS on fat-tree",))
+    place = tables.summary(run).columns.index("Fidelity") - 1
+    value = tables.summary(run).rows[0].values[place]
+    assert (value.text, value.state) == ("1 of 3 VALID", "mixed")
+    assert {one.state for one in tables.verdicts(run).rows[0].values if "VALID" in one.text} == {"mixed"}
+    head = tables.verdict(run)
+    assert head is not None
+    assert (head.text, head.state) == ("1 of 3 VALID", "mixed")
+    assert getattr(tables.verdict(replace(run, trials=trials[:1])), "state", "") == "good"
+    assert getattr(tables.verdict(replace(run, trials=trials[1:])), "state", "") == "bad"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from analysis.recorded import Run
 from analysis.report import plot
+
+from .helpers import answer
 
 
 @pytest.mark.parametrize(
@@ -30,3 +35,44 @@ def test_axes_go_beyond_the_values() -> None:
     assert low < 1.0 < 2.0 < high
     low, high = plot.around([1.0])
     assert low < 1.0 < high
+
+
+@pytest.mark.parametrize(
+    ("longest_s", "title", "value"),
+    [(0.04, "wait (ms)", 20.0), (20.0, "wait (s)", 0.02), (1200.0, "wait (min)", 0.02 / 60)],
+)
+def test_a_time_has_the_unit_that_suits_the_longest(longest_s: float, title: str, value: float) -> None:
+    trace = plot.dot((0, 1), 0, "wait_s", "#0072b2", True, "wait, s:") | {"x": [0.02]}
+    layout = {"xaxis": {"title": {"text": "wait (s)"}, "range": [0, longest_s]}, "shapes": [plot.upright(0.02, 0, 1)]}
+    figure = plot.timed(plot.finished([trace], layout, 100), "x", longest_s)
+    (drawn,), layout = figure["data"], figure["layout"]
+    unit = title[title.index("(") + 1 : -1]
+    assert layout["xaxis"]["title"]["text"] == title
+    assert drawn["x"] == [pytest.approx(value, rel=1e-5)]
+    assert layout["shapes"][0]["x0"] == pytest.approx(value)
+    assert f"wait, {unit}: %{{x" in drawn["hovertemplate"]
+    assert drawn["error_x"]["array"].get("times", 1.0) == pytest.approx(value / 0.02)
+
+
+@pytest.mark.parametrize(("span", "step"), [(0, 1), (3, 1), (8, 1), (9, 2), (41, 10), (1000, 200)])
+def test_an_axis_of_counts_has_whole_numbers(span: float, step: int) -> None:
+    assert plot.whole(span) == {"tick0": 0, "dtick": step, "tickformat": ",d"}
+
+
+def test_an_axis_has_ticks_at_its_values_if_there_is_room() -> None:
+    assert plot.ticks([2, 4.5, 8, 2]) == {"tickvals": [2, 4.5, 8]}
+    assert plot.ticks([1.0, 2.0, 1000.0])["tickformat"] == ",d"
+    assert plot.ticks([0.5, 1.0, 1000.0]) == {}
+
+
+def test_a_legend_names_every_colour(run: Run) -> None:
+    for name in ("jct", "gst", "waits", "gantt", "accuracy"):
+        question = answer(run, name)
+        shades = {shade for panel in question.panels for shade in colours_in(panel.figure["data"])}
+        assert shades <= {key.colour for key in question.legend}, name
+
+
+def colours_in(traces: list[dict[str, Any]]) -> set[str]:
+    """Those of marks and lines."""
+    found = [trace.get(part, {}).get("color") for trace in traces for part in ("marker", "line")]
+    return {shade for shade in found if shade}

@@ -13,12 +13,12 @@ from testbed.capacity.cache import Known
 from testbed.capacity.fit import ROOM, enlarged, fit
 from testbed.capacity.load import load_of
 from testbed.experiment import planning
-from testbed.experiment.directory import RunDirectory
 from testbed.experiment.expand import trials
-from testbed.experiment.resolved import fitted_scale
 from testbed.experiment.run import Experiment
-from testbed.experiment.stored import source_of
 from testbed.files.writing import read_json
+from testbed.run_directory.directory import RunDirectory
+from testbed.run_directory.resolved import fitted_scale
+from testbed.run_directory.stored import source_of
 from testbed.spec import Source, read
 
 from ..conftest import Called

@@ -22,12 +22,12 @@ from analysis.samples import COLUMNS
 from testbed.base import exits
 from testbed.base.errors import IncomparableError, OutputError, SpecError
 from testbed.comparison.gate import Gate, make_baseline
+from testbed.execution.execute import Outcome, blank
 from testbed.experiment.progress import Lines
 from testbed.experiment.repeats import topped_up
 from testbed.experiment.run import Experiment
 from testbed.spec import Source
 from testbed.spec import read as read_spec
-from testbed.trial.execute import Outcome, blank
 from testbed.trial.model import Trial
 
 from ..conftest import SPEC, Called

@@ -15,10 +15,10 @@ from analysis.load import load as load_run
 from analysis.report import write as write_report
 from testbed.base.errors import OutputError, SpecError, UsageError
 from testbed.comparison.merge import merged
-from testbed.experiment.directory import RunDirectory
 from testbed.experiment.duration import expected_s
 from testbed.experiment.expand import trials
 from testbed.experiment.run import Experiment
+from testbed.run_directory.directory import RunDirectory
 
 from ..conftest import SPEC, Called
 from ..fake_lab import FakeLab

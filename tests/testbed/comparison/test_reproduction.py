@@ -21,8 +21,8 @@ from testbed.base.errors import MissingToolError
 from testbed.capacity.fit import enlarged
 from testbed.comparison import reproduction
 from testbed.comparison.reproduction import Decided, as_began, as_json, exit_code, expected_s, folder, scales, source
-from testbed.experiment.directory import RunDirectory
 from testbed.experiment.planning import plan
+from testbed.run_directory.directory import RunDirectory
 from testbed.spec.workload.profile import Profile
 
 from ..capacity.made_up import known

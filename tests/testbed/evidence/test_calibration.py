@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from testbed.evidence.calibration import BURST_S, measured, plan_of
+from testbed.execution.job_files import slow_start_s
 from testbed.lab.base import LinkSettings
-from testbed.trial.job_files import slow_start_s
 from topologies.build import build
 from workloads.arrivals import SETTLE
 

@@ -12,10 +12,10 @@ import pytest
 from testbed.base.errors import LabError
 from testbed.evidence import spot_checks
 from testbed.evidence.spot_checks import LEAST_COUNT, LEAST_S, MOST_S, SPREAD, Made, Readings, SpotChecks, mean_s
+from testbed.execution.so_far import SoFar
 from testbed.lab.base import LinkChange, LinkSettings
 from testbed.lab.measurements import Reading
 from testbed.lab.netns import NetnsLab
-from testbed.trial.so_far import SoFar
 from tests.patience import PATIENCE_S, until
 from topologies.build import build
 

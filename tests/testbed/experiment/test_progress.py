@@ -13,11 +13,11 @@ from testbed.cli import experiment
 from testbed.comparison import closing_table
 from testbed.control.feed import Feed
 from testbed.evidence.spot_checks import Made, Readings
+from testbed.execution.so_far import SoFar
 from testbed.experiment import progress
 from testbed.experiment.expand import trials
 from testbed.experiment.run import Run
 from testbed.spec import Source
-from testbed.trial.so_far import SoFar
 
 
 def record(trial: str, label: str, jct_s: float, **changes: object) -> dict:

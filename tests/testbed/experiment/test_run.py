@@ -16,9 +16,9 @@ import pandas as pd
 import pytest
 
 from testbed.base.errors import MissingToolError
+from testbed.execution.results import COLUMNS
 from testbed.experiment.run import Experiment
 from testbed.spec import Source
-from testbed.trial.results import COLUMNS
 from tests.patience import until
 from topologies.model import Topology
 

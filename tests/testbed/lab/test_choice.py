@@ -173,7 +173,7 @@ def test_a_lab_of_another_package_runs_with_its_settings(example: Path) -> None:
 WHAT_RUNS_HAVE = """
 import json
 from pathlib import Path
-from testbed.experiment.resolved import resolved
+from testbed.run_directory.resolved import resolved
 from testbed.experiment.expand import first_trials
 from testbed.spec import load
 source = load(Path("experiments/quickstart.yaml"))

@@ -24,6 +24,7 @@ from testbed.lab.docker.daemon import Daemon, Marked
 from testbed.lab.docker.lab import AGENT, DockerLab
 from testbed.lab.docker.limits import Containers
 from testbed.lab.programs import Exit, Launch, Program
+from tests import own
 from tests.patience import until
 from topologies.build import build
 from topologies.model import Topology
@@ -333,6 +334,9 @@ TRAINED = {
     "WORKLOAD": "model: lenet5, dataset: digits, batch: 2, compute: {mode: paced, pace: {2: 0.3 s}}",
     **{"HOSTS": "2", "SCHEME": "ring", "RATE": "100 Mbit/s"},
 }
+OWN = TRAINED | {
+    "WORKLOAD": TRAINED["WORKLOAD"].replace("lenet5", '"./net.py:Net"').replace("digits", '"./data.py:load"')
+}
 PLAYED = {
     "WORKLOAD": "kind: profile, model: lenet5, batch: 32, compute: {mode: paced, pace: {32: 0.3 s}}",
     **{"HOSTS": "3", "SCHEME": "openmpi(algorithm=ring)", "RATE": "500 Mbit/s"},
@@ -359,6 +363,13 @@ def test_a_trial_is_as_in_any_other_lab(tmp_path: Path) -> None:
     described = json.loads((tmp_path / "out" / "env.json").read_text())["lab"][record["id"]]
     assert described["containers"]["memory_bytes"] == 2**30
     assert Daemon().marked() == [] or all(one.owner.may_live() for one in Daemon().marked())
+
+
+def test_a_model_and_data_of_ones_own_come_along(tmp_path: Path) -> None:
+    """Containers see neither the spec's directory nor what the loader reads."""
+    own.write(tmp_path)
+    record = trial(tmp_path, OWN)
+    assert (record["status"], record["accuracy"]["weights_equal"]) == ("done", True)
 
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs mpirun: apt-get install openmpi-bin")

@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import MissingToolError
+from testbed.execution import supervise
 from testbed.lab.base import LinkSettings
 from testbed.lab.mininet.lab import MininetLab
 from testbed.lab.netns import NetnsLab, kernel
 from testbed.lab.programs import Launch, Program
-from testbed.trial import supervise
 from tests.patience import until
 from topologies.build import build
 

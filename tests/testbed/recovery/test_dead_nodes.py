@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from testbed.trial import supervise
-from testbed.trial.execute import Tick
-from testbed.trial.so_far import SoFar
+from testbed.execution import supervise
+from testbed.execution.execute import Tick
+from testbed.execution.so_far import SoFar
 
 from ..bench import Bench
-from ..trial.test_libraries import needs_open_mpi
+from ..execution.test_libraries import needs_open_mpi
 
 pytestmark = pytest.mark.lab
 

@@ -22,6 +22,8 @@ import pytest
 
 from testbed.base.errors import NeighbourError, WorkerError
 from testbed.control.feed import Feed
+from testbed.execution import job_files, results, supervise
+from testbed.execution.files import Files
 from testbed.experiment.expand import trials
 from testbed.files.foreign import UnfitError
 from testbed.lab.programs import Exit, Launch
@@ -29,8 +31,6 @@ from testbed.recovery import deaths, failover, phases
 from testbed.recovery.deaths import Course
 from testbed.recovery.failover import Coordinator
 from testbed.spec import read
-from testbed.trial import job_files, results, supervise
-from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from tests import ports
 from topologies.addressing import plan

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests import own
 
 from ..conftest import PROFILE, SPEC, Called
 
@@ -365,6 +368,52 @@ def test_a_profile_with_a_mistake(name: str, testbed: Callable[..., Called], spe
     assert called.code == 2
 
 
+OWN: dict[str, tuple[str, str]] = {
+    "own_model_file_missing": ("./absent.py:Net", "./data.py:load"),
+    "own_model_without_a_name": ("./net.py", "./data.py:load"),
+    "own_model_unknown_name": ("./net.py:Nett", "./data.py:load"),
+    "own_model_unknown_argument": ("./net.py:Net(clases=3)", "./data.py:load"),
+    "own_model_no_module": ("./net.py:count", "./data.py:load"),
+    "own_model_imports_what_is_not_there": ("./imports.py:Net", "./data.py:load"),
+    "own_model_no_python": ("./syntax.py:Net", "./data.py:load"),
+    "own_model_without_parameters": ("./net.py:Nothing", "./data.py:load"),
+    "own_model_in_double_precision": ("./net.py:Double", "./data.py:load"),
+    "own_model_without_scores": ("./net.py:Bytes", "./data.py:load"),
+    "own_model_with_an_unused_part": ("./net.py:Unused", "./data.py:load"),
+    "own_model_that_remembers": ("./net.py:Remembers", "./data.py:load"),
+    "own_model_that_fails": ("./net.py:Fails", "./data.py:load"),
+    "own_model_of_other_samples": ("./net.py:Net", "digits"),
+    "own_model_of_torchvision": ("torchvision.resnet18", "./data.py:load"),
+    "own_data_unknown_name": ("./net.py:Net", "./data.py:lod"),
+    "own_data_beyond_the_models_classes": ("./net.py:Net", "./data.py:load(classes=5)"),
+    "own_data_that_is_empty": ("./net.py:Net", "./data.py:empty"),
+    "own_data_with_nan": ("./net.py:Net", "./data.py:no_numbers"),
+    "own_data_without_labels": ("./net.py:Net", "./data.py:one"),
+    "own_data_with_fewer_labels": ("./net.py:Net", "./data.py:uneven"),
+    "own_data_that_fails": ("./net.py:Net", "./data.py:fails"),
+    "own_data_of_another_model": ("lenet5", "./data.py:load"),
+    "own_data_mnist_without_a_path": ("lenet5", "mnist"),
+    "own_data_mnist_missing": ("lenet5", "mnist(path=./absent)"),
+    "own_data_cifar10_without_a_batch": ("lenet5", "cifar10(path=.)"),
+}
+"""Models and datasets of ``tests/own.py``."""
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_model_or_data_of_ones_own_with_a_mistake(
+    name: str, testbed: Callable[..., Called], spec_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own.write(spec_file.parent)
+    own.in_this_process(monkeypatch)
+    monkeypatch.setitem(sys.modules, "torchvision.models", None)  # as where it is not installed
+    model, dataset = OWN[name]
+    text = SPEC.replace("model: lenet5", f"model: {model}").replace("dataset: digits", f"dataset: {dataset}")
+    spec_file.write_text(text)
+    called = testbed("plan", "spec.yaml")
+    check(name, called)
+    assert called.code == 2
+
+
 def test_the_profile_without_a_mistake_is_fine(testbed: Callable[..., Called], spec_file: Path) -> None:
     spec_file.write_text(PROFILE)
     assert testbed("plan", "spec.yaml").code == 0
@@ -421,7 +470,9 @@ def test_a_command_line_with_a_mistake(name: str, testbed: Callable[..., Called]
 
 
 def test_every_golden_text_belongs_to_a_case() -> None:
-    assert {path.stem for path in GOLDEN.glob("*.txt")} == CHANGES.keys() | PROFILE_CHANGES.keys() | CALLS.keys()
+    assert {
+        path.stem for path in GOLDEN.glob("*.txt")
+    } == CHANGES.keys() | PROFILE_CHANGES.keys() | CALLS.keys() | OWN.keys()
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,13 @@ import pytest
 
 from testbed.base.errors import ChangedError, SpecError, TrialError
 from testbed.evidence.referee import Referee
+from testbed.execution import programs
+from testbed.execution.execute import execute
 from testbed.experiment.expand import trials
-from testbed.experiment.layout import LOCK, MADE
+from testbed.run_directory.layout import LOCK, MADE
 from testbed.spec import read
 from testbed.spec.workload.command import Command
-from testbed.trial import inputs, programs
-from testbed.trial.execute import execute
+from testbed.trial import inputs
 from testbed.trial.inputs import Inputs, check_unchanged, differing, matcher
 from testbed.trial.model import Trial
 

@@ -23,7 +23,7 @@ from workloads.sync.verify import verify
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workloads.job import Job
+    from workloads.job import WorkerJob
     from workloads.kinds.measures import Measures
     from workloads.replay import Values
     from workloads.sync.session import Session
@@ -101,12 +101,12 @@ class AsynchronousKind(ForestKind):
     def prepare(self) -> None:
         import_module("workloads.kinds.asynchronous.node")
 
-    def join(self, job: Job, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
+    def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         from workloads.kinds.asynchronous.node import join
 
         return join(job, plan, part)
 
-    def values(self, job: Job, rank: int) -> Values:
+    def values(self, job: WorkerJob, rank: int) -> Values:
         from workloads.replay import Updates
 
         return Updates(job.buckets[-1][1], job.training.seed, rank, job.world)

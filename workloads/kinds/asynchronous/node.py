@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workloads import tasks
-from workloads.job import Job
+from workloads.job import WorkerJob
 from workloads.kinds.asynchronous.parameter_server import Client, Server
 from workloads.sync import transport
 from workloads.sync.forest import Forest
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from workloads.tasks.base import Participant
 
 
-def join(job: Job, forest: Forest, part: Participant | None) -> Client | Server:
+def join(job: WorkerJob, forest: Forest, part: Participant | None) -> Client | Server:
     """Meet the other processes of the trial.
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from topologies.model import Topology
-from workloads.kinds.base import Kind, Refusal
+from workloads.kinds.base import KindOfForests, Refusal
 from workloads.kinds.command.plan import Themselves, command, free
 from workloads.sync.cost import Cost
 from workloads.sync.forest import Forest
@@ -15,7 +15,7 @@ _COMPUTES = Refusal("a command computes by itself", "slow its host down with kin
 _COUNTS = Refusal("a command's iterations are not known", "write a time, such as at: 3 s")
 
 
-class CommandKind(Kind):
+class CommandKind(KindOfForests):
     """Any script that torchrun could start."""
 
     name = "command"

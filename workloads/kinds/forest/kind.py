@@ -11,7 +11,7 @@ import numpy as np
 from testbed.base.errors import SpecError
 from topologies.model import Topology
 from workloads.job import LARGEST, Replay
-from workloads.kinds.base import Asked, Floats, Kind, Told
+from workloads.kinds.base import Asked, Floats, KindOfForests, Told
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, Releases, cost
 from workloads.sync.fixed_point import furthest, least_scale, sum_error
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workloads.buckets import Gradient
-    from workloads.job import Job
+    from workloads.job import WorkerJob
     from workloads.replay import Values
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
@@ -34,7 +34,7 @@ MOST_EDGES = 20_000
 first worker's gradient on. Most networks of up to 128 workers have fewer."""
 
 
-class ForestKind(Kind):
+class ForestKind(KindOfForests):
     """Trees along which our engine sums gradients; kinds that run trees in another way differ from this one."""
 
     name = "forest"
@@ -92,12 +92,12 @@ class ForestKind(Kind):
     def prepare(self) -> None:
         import_module("workloads.kinds.forest.node")
 
-    def join(self, job: Job, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
+    def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         from workloads.kinds.forest.node import join
 
         return join(job, plan, part, called_off)
 
-    def values(self, job: Job, rank: int) -> Values:
+    def values(self, job: WorkerJob, rank: int) -> Values:
         from workloads.replay import Values
 
         work = job.training

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from workloads.job import Job
+from workloads.job import WorkerJob
 from workloads.sync import chunks, transport
 from workloads.sync.engine import Engine
 from workloads.sync.forest import Forest
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from workloads.tasks.base import Participant
 
 
-def join(job: Job, forest: Forest, part: Participant | None, called_off: Callable[[], None]) -> Engine:
+def join(job: WorkerJob, forest: Forest, part: Participant | None, called_off: Callable[[], None]) -> Engine:
     """Meet the neighbours; ``called_off`` is as in :func:`workloads.sync.transport.connect`.
 
     Raises:

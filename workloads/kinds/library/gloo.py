@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch.distributed.rendezvous import rendezvous
 
 from testbed.base.errors import WorkerError
-from workloads.job import Job
+from workloads.job import WorkerJob
 from workloads.kinds.library.common import LibrarySession, bucket_spans, interface_of
 from workloads.kinds.library.plan import Library
 from workloads.sync.chunks import ChunkTable
@@ -26,7 +26,7 @@ class Gloo(LibrarySession):
     """A rank of a process group (see :class:`workloads.sync.session.Session`). Gloo works in threads of its
     own, so buckets are on their way while the backward pass goes on."""
 
-    def __init__(self, job: Job, library: Library, table: ChunkTable, gradient: NDArray[np.float32]) -> None:
+    def __init__(self, job: WorkerJob, library: Library, table: ChunkTable, gradient: NDArray[np.float32]) -> None:
         """
         Raises:
             WorkerError: the ranks do not meet within the start timeout.

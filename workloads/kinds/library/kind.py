@@ -14,12 +14,12 @@ from workloads.kinds.library.plan import Library, library_of
 from workloads.sync.forest import Forest
 
 if TYPE_CHECKING:
-    from workloads.job import Job
+    from workloads.job import WorkerJob
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
 
 MEETING_PORT = 9_500
-"""Where rank 0 listens, if the library wants that: beside the ports of :mod:`testbed.trial.job_files`."""
+"""Where rank 0 listens, if the library wants that: beside the ports of :mod:`testbed.execution.job_files`."""
 
 
 class LibraryKind(ForestKind):
@@ -83,7 +83,7 @@ class LibraryKind(ForestKind):
         library = library_of(plan)
         return library.name if library.polls else ""
 
-    def join(self, job: Job, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
+    def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         from workloads.kinds.library.node import join
 
         return super().join(job, plan, part, called_off) if part is None else join(job, plan, part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workloads.job import Job
+from workloads.job import WorkerJob
 from workloads.kinds.library.plan import library_of
 from workloads.sync import chunks
 from workloads.sync.forest import Forest
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from workloads.tasks.base import Participant
 
 
-def join(job: Job, forest: Forest, part: Participant) -> Session:
+def join(job: WorkerJob, forest: Forest, part: Participant) -> Session:
     """Join the library's group of ranks; the imports are here, for a process needs one of them.
 
     Raises:

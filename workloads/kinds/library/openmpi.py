@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import TrialTimeoutError, WorkerError
-from workloads.job import Job, Meeting
+from workloads.job import Meeting, WorkerJob
 from workloads.kinds.library.common import LibrarySession, bucket_spans, interface_of
 from workloads.kinds.library.handover import MEETING_PLACE
 from workloads.kinds.library.plan import Library
@@ -47,7 +47,7 @@ class OpenMpi(LibrarySession):
     :meth:`start` returns when the bucket's sum is there. Nothing limits how long it waits for a rank that hangs; the
     harness notices that nothing is written."""
 
-    def __init__(self, job: Job, library: Library, table: ChunkTable, gradient: NDArray[np.float32]) -> None:
+    def __init__(self, job: WorkerJob, library: Library, table: ChunkTable, gradient: NDArray[np.float32]) -> None:
         """
         Raises:
             TrialTimeoutError: mpirun has not come to this host within the timeout.

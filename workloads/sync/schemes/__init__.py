@@ -79,7 +79,7 @@ def build(expression: str, topology: Topology, tensor_sizes: Sequence[int]) -> F
         )
     info = known[call.name]
     arguments = bind(call.name, info.parameters, call.arguments, SchemeError)
-    return replace(info.function(topology, tensor_sizes, **arguments), scheme=str(call))
+    return info.function(topology, tensor_sizes, **arguments).built_by(str(call))
 
 
 def repairable(expression: str) -> bool:
@@ -97,7 +97,7 @@ def repair(expression: str, topology: Topology, tensor_sizes: Sequence[int], dea
         raise SchemeError(f"scheme {expression}: no worker is left", fix="see why they died")
     call = parse(expression, EXAMPLE)
     arguments = bind(call.name, schemes()[call.name].parameters, call.arguments, SchemeError)
-    return replace(REPAIRS[call.name](dead, topology, tensor_sizes, **arguments), scheme=str(call))
+    return REPAIRS[call.name](dead, topology, tensor_sizes, **arguments).built_by(str(call))
 
 
 def _info(scheme: Scheme) -> SchemeInfo:

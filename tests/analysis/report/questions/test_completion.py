@@ -165,3 +165,20 @@ def test_an_interval_with_1_in_it_shows_no_difference(sweep: Run) -> None:
 def test_one_arm_is_compared_with_nothing(run: Run) -> None:
     alone = replace(only(run, "ps-b16"), labels=("PS on fat-tree",))
     assert "speed-up" not in [question.name for question in answered(alone)]
+
+
+def test_several_settings_are_told_in_a_table(run: Run) -> None:
+    told = answer(run, "jct").told
+    assert [(row["Setting"], row["Fastest arm"]) for row in told] == [
+        ("batch 16", "BML on BCube"),
+        ("batch 64", "BML on BCube"),
+    ]
+    assert told[1]["Beside PS on fat-tree"] == words.UNKNOWN  # its trial failed there
+    assert told[0]["Beside PS on fat-tree"].endswith("× the JCT")
+
+
+def test_speed_ups_at_several_settings_are_told_in_a_table(sweep: Run) -> None:
+    question = answer(replace(sweep, trials=tuple(t for t in sweep.trials if t.batch == 16)), "speed-up")
+    assert [row["Times as fast"] for row in question.told] == [f"batch 16, rate {n} Mbit/s" for n in (50, 100, 200)]
+    assert all(row["BML on BCube"].partition("×")[0] > "1" for row in question.told)
+    assert not [sentence for sentence in question.seen if "as fast" in sentence]

@@ -26,8 +26,15 @@ def test_other_losses_are_told_apart(run: Run) -> None:
         return samples.assign(loss=samples["loss"] / 2)
 
     trials = tuple(replace(t, samples=halve(t.samples)) if t.id == "bml-b16" else t for t in run.trials)
-    sentence = answer(replace(run, trials=trials), "loss").seen[0]
-    assert "the arms went through different losses" in sentence
+    question = answer(replace(run, trials=trials), "loss")
+    assert question.seen == ("Every arm went through the same losses in 1 of 2 settings.",)
+    rows = {row["Setting"]: row for row in question.told}
+    assert {name: row["Losses of the arms"] for name, row in rows.items()} == {
+        "batch 16": "different",
+        "batch 64": "the same",
+    }
+    assert all(row["Took"].count("for ") == 3 - (name == "batch 64") for name, row in rows.items())
+    assert question.panels[0].figure["layout"]["yaxis"]["rangemode"] == "normal"  # fitted: a loss need not come near 0
 
 
 def test_a_loss_that_does_not_fall_reaches_nothing(run: Run) -> None:

@@ -38,6 +38,22 @@ def test_links_that_are_not_counted_are_told_of(run: Run) -> None:
     trials = tuple(replace(trial, links=(*trial.links[:-1], silent)) for trial in only(run, "bml-b16").trials)
     columns = json.loads(answer(replace(run, trials=trials), "links").json())["columns"]
     assert columns["bytes"][-2:] == [trials[0].links[-2].bytes, None]
+    both = replace(run, trials=(*only(run, "ps-b16").trials, *trials))
+    assert [row["Not counted, between switches"] for row in answer(both, "links").told] == [
+        "0 of 18 links",
+        "1 of 36 links",
+    ]
+
+
+def test_several_networks_are_told_in_a_table(run: Run) -> None:
+    question = answer(only(run, "ps-b16", "bml-b16"), "links")
+    assert not any(panel.seen for panel in question.panels)
+    assert [list(row.values())[:2] for row in question.told] == [
+        ["PS on fat-tree at batch 16", "h2 to s0"],
+        ["BML on BCube at batch 16", "h1 to s0.0"],
+    ]
+    assert {row["Packets dropped"] for row in question.told} == {"0"}
+    assert "Not counted, between switches" not in question.told[0]
 
 
 def test_one_drawing_for_each_network_and_scheme(run: Run) -> None:

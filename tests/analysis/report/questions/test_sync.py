@@ -62,7 +62,14 @@ def test_gst_against_n_is_drawn_where_a_scheme_ran_with_several(run: Run) -> Non
     question = answer(replace(run, trials=trials, labels=labels, resolved={"arms": arms}), "gst-workers")
     assert question.frame["series"].tolist() == ["N workers"] * 2 + ["N workers, 5 ms"] * 2
     assert question.frame["workers"].tolist() == [4, 8, 4, 8]
-    assert question.seen[0] == ("N workers: 2.00× the time with 8 workers that it takes with 4; theory says 2.00×.")
+    assert question.seen == ()
+    assert question.told[0] == {
+        "Scheme": "N workers",
+        "Workers": "4 to 8",
+        "GST grows": "2.00×",
+        "By theory": "2.00×",
+    }
+    assert [row["Scheme"] for row in question.told] == ["N workers", "N workers, 5 ms"]
 
 
 def test_a_sweep_over_hosts_is_one_series(run: Run) -> None:
@@ -72,13 +79,15 @@ def test_a_sweep_over_hosts_is_one_series(run: Run) -> None:
     )
     question = answer(replace(run, trials=trials, labels=(first.label,)), "gst-workers")
     assert question.frame["workers"].tolist() == [2, 4, 16]
+    assert question.seen[0].startswith("Ring on fat-tree: 1.00× the time with 16 workers that it takes with 2")
+    assert question.told == ()
     assert [key.label for key in question.legend] == ["Ring on fat-tree", "theory"]
 
 
 def test_a_sweep_has_seconds_and_ratios_along_its_axis(sweep: Run) -> None:
     question = answer(sweep, "gst")
     assert [panel.caption for panel in question.panels] == [
-        f"Batch {batch} per worker: {what}" for what in ("seconds", "over its bound") for batch in (16, 64)
+        f"Batch {batch} per worker: {what}" for what in ("time", "over its bound") for batch in (16, 64)
     ]
     assert question.frame["rate (Mbit/s)"].tolist()[:3] == [50, 100, 200]
     assert question.frame["gst_theory_s"].tolist()[:3] == pytest.approx([0.7792, 0.3896, 0.1948])

@@ -44,6 +44,15 @@ def test_events_stand_at_the_moment_at_which_they_were_in_effect(disturbed: Run)
     assert question.seen[0].startswith("BML on BCube at batch 16: 3 events, the first at 5.00\u00a0s. The median ")
 
 
+def test_several_disturbed_trials_are_told_in_a_table(run: Run) -> None:
+    trials = tuple(replace(t, events=EVENTS[:1]) if t.batch == 16 else t for t in run.trials)
+    question = answer(replace(run, trials=trials), "events")
+    assert question.seen == ()
+    assert [row["Trial"] for row in question.told] == [f"{label} at batch 16" for label in run.labels]
+    assert {row["Events"] for row in question.told} == {"1, the first at 5.00\u00a0s"}
+    assert all("(iteration " in row["The longest"] for row in question.told)
+
+
 def test_nothing_is_asked_of_trials_that_nothing_was_done_to(run: Run) -> None:
     assert "events" not in [question.name for question in answered(run)]
 

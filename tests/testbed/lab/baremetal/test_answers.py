@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import HostError, LabError
+from testbed.execution import supervise
 from testbed.lab.baremetal import answers
 from testbed.lab.baremetal import fleet as fleets
 from testbed.lab.baremetal.connection import LONGEST_LINE_BYTES, Connection, Lost
@@ -20,7 +21,6 @@ from testbed.lab.baremetal.fleet import MOST_EVENTS, Fleet
 from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.lab.baremetal.inventory import Host
 from testbed.lab.baremetal.playbook import PLAYBOOKS
-from testbed.trial import supervise
 from tests.patience import PATIENCE_S, until
 
 MAC = "02:00:00:00:00:01"

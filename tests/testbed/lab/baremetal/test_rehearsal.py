@@ -16,6 +16,7 @@ import pytest
 from analysis.load import load
 from testbed.lab.baremetal.rehearsal import CLOCK_STEP_S, Rehearsal
 from testbed.lab.baremetal.rehearse import main
+from tests import own
 from tests.patience import until
 
 from .conftest import run, skip_without_hosts
@@ -51,7 +52,7 @@ def test_from_prepare_to_reset_hosts_are_as_before_and_a_smaller_demo_has_run(
     assert status == 0, said
     assert "prepare, only looked at: exit status 0" in said
     assert said.count(", 0 changed") == 2
-    assert said.count("4 of 4 hosts are as before") == 2
+    assert said.count("4 of 4 hosts as before") == 2
     run = load(out)
     assert len(run.finished) == run.planned == 3
     lab = json.loads((out / "env.json").read_text())["lab"]
@@ -65,6 +66,20 @@ def test_from_prepare_to_reset_hosts_are_as_before_and_a_smaller_demo_has_run(
             off_s = host["clock"]["offset_s"] + CLOCK_STEP_S * (node + 1)
             assert abs(off_s) <= host["clock"]["uncertainty_s"], "a host's clock is an hour times its number ahead"
     assert "by clocks" in (out / "report.html").read_text()
+
+
+OWN = SPEC.replace(
+    "kind: profile, model: lenet5, batch: 32",
+    'model: "./net.py:Net", dataset: "./data.py:load(count=200000)", batch: 8',
+)
+
+
+def test_a_model_and_data_of_ones_own_are_sent(prepared: Rehearsal, tmp_path: Path) -> None:
+    """In several pieces: the samples are 5 MB."""
+    own.write(tmp_path)
+    (record,) = run(prepared, tmp_path, OWN)
+    assert (record["status"], record["error"]) == ("done", None)
+    assert record["accuracy"]["weights_equal"]
 
 
 def started(rehearsal: Rehearsal, folder: Path) -> subprocess.Popen[bytes]:

@@ -1,0 +1,307 @@
+"""What every field of a trial's JSON, and every column of its samples and of results.csv, means, and in which unit.
+
+``docs/generate/dictionary.py`` makes a page of it. Tests hold the records of real trials against it with
+:func:`faults`, so a field cannot be written without a definition. Readers of runs, whose files others may have written,
+use the looser :mod:`analysis.schema`.
+
+Paths are those of JSON: ``links[].bytes`` is a key of each entry of a list, ``*`` stands for any key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from analysis.verdicts import CALLED, NUMBERS
+from testbed.files.shape import COUNT, NAME, NOT_NEGATIVE, NUMBER, PLAIN, TEXT, TRUTH, Kind
+
+NO_UNIT = ""
+SHARE = "share"
+WEIGHTS = f"{SHARE} of the weights' norm"
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field: the kind of its value where it has one (any may be null), its unit, and its definition."""
+
+    kind: Kind
+    unit: str
+    meaning: str
+
+
+def _below(path: str, fields: Mapping[str, Field]) -> dict[str, Field]:
+    return {f"{path}{name}": field for name, field in fields.items()}
+
+
+METRICS: Mapping[str, Field] = {
+    "jct_s": Field(
+        NUMBER, "s", "job completion time: from the first worker's first start to the last worker's last end"
+    ),
+    "compute_s": Field(NUMBER, "s", "of JCT, the time until the last worker had its gradient, over all iterations"),
+    "sync_s": Field(NUMBER, "s", "of JCT, the rest"),
+    "straggler_wait_s": Field(
+        NUMBER, "s", "mean time of an iteration that a worker waited from its own gradient to the last worker's"
+    ),
+    "gst_median_s": Field(
+        NUMBER,
+        "s",
+        "median GST: from the moment the last worker has its gradient to the moment the last one has the sum, over the "
+        "iterations after the warm-up",
+    ),
+    "gst_p95_s": Field(NUMBER, "s", "95th percentile of GST over the same iterations"),
+    "gst_p99_s": Field(NUMBER, "s", "99th percentile of GST over the same iterations"),
+    "gst_theory_s": Field(NUMBER, "s", "least GST that the links allow for a whole gradient"),
+    "gst_ratio": Field(
+        NUMBER, "ratio", "median GST over the median of its lower bound: what was still to be sent; null if not known"
+    ),
+    "gst_uncertainty_s": Field(NUMBER, "s", "by how much GST may be off where hosts have clocks of their own"),
+    "iteration_median_s": Field(NUMBER, "s", "median time of an iteration after the warm-up"),
+    "throughput_sps": Field(NUMBER, "samples/s", "samples that were trained on, per second of JCT"),
+    "wire_bytes": Field(COUNT, "B", "bytes of gradients and chunk headers that all processes sent; null if not known"),
+    "wire_bytes_theory": Field(NUMBER, "B", "what these are by the scheme's plan"),
+    "algbw_bps": Field(NUMBER, "bit/s", "algorithm bandwidth, as nccl-tests: size of the gradient over median GST"),
+    "busbw_bps": Field(NUMBER, "bit/s", "bus bandwidth, as nccl-tests: algorithm bandwidth times 2(n-1)/n"),
+    "staleness_median": Field(
+        NUMBER, "updates", "median of the updates that an update missed; asynchronous schemes only"
+    ),
+    "staleness_p95": Field(NUMBER, "updates", "its 95th percentile"),
+    "staleness_max": Field(NUMBER, "updates", "its maximum"),
+}
+_ACCURACY: Mapping[str, Field] = {
+    "test_accuracy": Field(NOT_NEGATIVE, SHARE, "share of the test set that the trained weights classify right"),
+    "test_loss": Field(NOT_NEGATIVE, "nats", "cross-entropy of the trained weights on the test set"),
+    "weights_error": Field(NOT_NEGATIVE, WEIGHTS, "distance of the weights to the reference's, over the latter's norm"),
+    "weights_equal": Field(TRUTH, NO_UNIT, "whether all workers ended with the same weights"),
+    "training_error": Field(NOT_NEGATIVE, SHARE, "the same distance, as a share of what training changed"),
+    "training_allowed": Field(NOT_NEGATIVE, SHARE, "how much of that rounding explains"),
+    "coarseness": Field(NOT_NEGATIVE, SHARE, "norm of what fixed point changed in all sums, over theirs; 0 for floats"),
+    "coarsest": Field(NOT_NEGATIVE, SHARE, "the most that this may be"),
+    "scale_needed": Field(NUMBER, "ratio", "the least power of ten as a scale of fixed point that keeps it well below"),
+    "reference": Field(NAME, NO_UNIT, "what repeated the training"),
+    "curve[][]": Field(NUMBER, "iteration, share", "after an iteration, the accuracy of the reference on the test set"),
+    "curve_s[]": Field(NUMBER, "s", "when the last worker had ended each of these iterations, from the trial's start"),
+}
+_SUMS: Mapping[str, Field] = {
+    "checked_sums": Field(COUNT, "sums", "sums of gradients that were compared with their terms"),
+    "sums_error": Field(NOT_NEGATIVE, SHARE, "largest difference of such a sum to its terms, over their norms"),
+    "sums_allowed": Field(NOT_NEGATIVE, SHARE, "the most that rounding explains"),
+    "checked_elements": Field(COUNT, "elements", "elements of a profile's sums that were looked at"),
+    "wrong_elements": Field(COUNT, "elements", "those of them that were wrong"),
+}
+_CHECK: Mapping[str, Field] = {
+    "name": Field(NAME, NO_UNIT, "name of the check"),
+    "ok": Field(TRUTH, NO_UNIT, "whether it passed"),
+    "value": Field(NUMBER, "see `unit`", "what was measured"),
+    "limit": Field(NUMBER, "see `unit`", "the most (or least) that passes"),
+    "unit": Field(NAME, NO_UNIT, "unit of value and limit"),
+    "detail": Field(TEXT, NO_UNIT, "the finding in words"),
+    "asked": Field(TRUTH, NO_UNIT, "whether the spec asks for it, so that it is told and not judged"),
+    "threatens[]": Field(NAME, NO_UNIT, "the numbers that it makes INVALID if it fails"),
+    "machine": Field(TRUTH, NO_UNIT, "whether it is about the machine: then a certified number stays VALID"),
+}
+_NUMBER: Mapping[str, Field] = {
+    "verdict": Field(NAME, NO_UNIT, "`VALID` or `INVALID`"),
+    "error": Field(NUMBER, SHARE, "by how much the number can be off at most; null if not known"),
+    "bound_s": Field(NUMBER, "s", "the lower bound that this is from"),
+    "certified": Field(
+        TRUTH, NO_UNIT, "whether the bound is so near that the machine cannot have changed the number much"
+    ),
+    "spoilt_by[]": Field(NAME, NO_UNIT, "checks that make it INVALID"),
+    "excused[]": Field(NAME, NO_UNIT, "failed checks of the machine that do not count against it"),
+}
+_LINK: Mapping[str, Field] = {
+    "link": Field(COUNT, NO_UNIT, "number of the directed link: 2 i and 2 i + 1 are the two directions of cable i"),
+    "from": Field(NAME, NO_UNIT, "node that sends on it"),
+    "to": Field(NAME, NO_UNIT, "node that receives"),
+    "rate_bps": Field(NOT_NEGATIVE, "bit/s", "its rate"),
+    "bytes": Field(COUNT, "B", "counted by the kernel at its egress while the trial trained, headers included"),
+    "other_bytes": Field(COUNT, "B", "bursts and background flows, which `bytes` does not have"),
+    "drops": Field(COUNT, "packets", "dropped at its egress"),
+    "theory_bytes": Field(NOT_NEGATIVE, "B", "what the scheme's plan says for `bytes`"),
+    "extra_bytes": Field(COUNT, "B", "what TCP may have added: acknowledgements, and what it sent again"),
+}
+_EVENT: Mapping[str, Field] = {
+    "kind": Field(TEXT, NO_UNIT, "kind of perturbation"),
+    "what": Field(TEXT, NO_UNIT, "what was done, in words"),
+    "planned_s": Field(NUMBER, "s", "when it was to happen, from the trial's start"),
+    "free_s": Field(NUMBER, "s", "from when on it could begin, if that was later"),
+    "begun_s": Field(NUMBER, "s", "when it began"),
+    "done_s": Field(NUMBER, "s", "when it was in effect"),
+    "takes_s": Field(NUMBER, "s", "how long it was meant to take"),
+    "error": Field(TEXT, NO_UNIT, "why it failed"),
+    "links.rate_bps.*": Field(NUMBER, "bit/s", "by directed link, the rate that it was given"),
+    "links.blocked.*": Field(TRUTH, NO_UNIT, "by directed link, whether it was blocked"),
+}
+_FAILOVER: Mapping[str, Field] = {
+    "deaths[].name": Field(NAME, NO_UNIT, "process that died"),
+    "deaths[].how": Field(TEXT, NO_UNIT, "how it died"),
+    "deaths[].at_s": Field(NUMBER, "s", "when it died, from the trial's start"),
+    "recoveries[].without[]": Field(NAME, NO_UNIT, "processes that had died"),
+    "recoveries[].first": Field(COUNT, NO_UNIT, "iteration with which the others went on"),
+    "recoveries[].world": Field(COUNT, "workers", "how many went on"),
+    "recoveries[].scheme": Field(NAME, NO_UNIT, "by which scheme"),
+    "recoveries[].behind[]": Field(NAME, NO_UNIT, "nodes that took over the weights of others"),
+    "recoveries[].called_s": Field(NUMBER, "s", "when the deaths were noticed, from the trial's start"),
+    "recoveries[].sent_on_s": Field(NUMBER, "s", "when the others were told to go on"),
+    "recoveries[].recovered_s": Field(NUMBER, "s", "from the first death to the end of the next iteration"),
+    "phases[].first": Field(COUNT, NO_UNIT, "first iteration between two deaths"),
+    "phases[].stop": Field(COUNT, NO_UNIT, "iteration after the last one"),
+    "phases[].world": Field(COUNT, "workers", "how many there were"),
+    "phases[].scheme": Field(NAME, NO_UNIT, "by which scheme they synchronised"),
+    **{f"phases[].{name}": METRICS[name] for name in ("gst_median_s", "gst_theory_s", "throughput_sps")},
+}
+_WAITED: Mapping[str, Field] = {
+    "waited_s": Field(NUMBER, "s", "how long the trial waited for other programs to leave the cores"),
+    "calm": Field(TRUTH, NO_UNIT, "whether they did"),
+    "busy": Field(NUMBER, SHARE, "of the cores' time, what others took at worst"),
+    "stolen": Field(NUMBER, SHARE, "of the cores' time, what the host took at worst"),
+}
+RECORD: Mapping[str, Field] = {
+    "schema": Field(COUNT, NO_UNIT, "version of this file's format"),
+    "id": Field(NAME, NO_UNIT, "name of the trial and of its files"),
+    "identity": Field(NAME, NO_UNIT, "digest of all that the trial depends on: `--resume` keeps trials with the same"),
+    "inputs.*": Field(NAME, NO_UNIT, "by file that the trial uses, a digest of its content"),
+    "label": Field(NAME, NO_UNIT, "name of its arm"),
+    "topology": Field(NAME, NO_UNIT, "the network, as an expression"),
+    "scheme": Field(NAME, NO_UNIT, "the synchronisation scheme, as an expression"),
+    "kind": Field(NAME, NO_UNIT, "kind of workload: `train`, `profile` or `command`"),
+    "moves": Field(NAME, NO_UNIT, "kind of trial: `forest`, `library`, `asynchronous`, `command`, or an added one"),
+    "model": Field(NAME, NO_UNIT, "model that was trained or played back"),
+    "scale": Field(NUMBER, "ratio", "by what a profile's bytes and the links' rates were divided"),
+    "batch": Field(COUNT, "samples", "batch size of each worker in an iteration"),
+    "repeat": Field(COUNT, NO_UNIT, "which round it ran in, from 0 on"),
+    "point.*": Field(PLAIN, "base unit", "by field that a sweep varies, its value: bit/s, B, s or a plain number"),
+    "at": Field(NAME, NO_UNIT, "the same for people"),
+    "iterations": Field(COUNT, "iterations", "number of iterations that the spec asks for"),
+    "world": Field(COUNT, "workers", "number of workers that began"),
+    "status": Field(NAME, NO_UNIT, "`done` or `failed`"),
+    "error": Field(TEXT, NO_UNIT, "why it failed"),
+    "by_perturb": Field(TRUTH, NO_UNIT, "whether a perturbation made it fail"),
+    "started": Field(NAME, "ISO 8601", "when the last attempt began"),
+    "duration_s": Field(NUMBER, "s", "how long it took, with building and taking down the network"),
+    **_below("metrics.", METRICS),
+    **_below("accuracy.", _ACCURACY),
+    **_below("sums.", _SUMS),
+    "loss[]": Field(NUMBER, "nats", "training loss of the first and of the last iteration, mean over the workers"),
+    "fidelity.verdict": Field(NAME, NO_UNIT, "`VALID` if all numbers are"),
+    **_below("fidelity.checks[].", _CHECK),
+    **_below("fidelity.numbers.*.", _NUMBER),
+    "probes[].name": Field(NAME, NO_UNIT, "node that received a burst before the training"),
+    "probes[].port_address": Field(NAME, NO_UNIT, "of the port that it received it on"),
+    "probes[].rate_bps": Field(NUMBER, "bit/s", "rate at which the burst arrived"),
+    "probes[].asked_bps": Field(NUMBER, "bit/s", "rate that the link was given"),
+    "round_trips[].from": Field(NAME, NO_UNIT, "node that sent"),
+    "round_trips[].to": Field(NAME, NO_UNIT, "node that answered"),
+    "round_trips[].least_s": Field(NUMBER, "s", "least round trip that the links' delays allow"),
+    "round_trips[].most_s": Field(NUMBER, "s", "longest that they explain"),
+    "round_trips[].median_s": Field(NUMBER, "s", "median that was measured on the idle network"),
+    **_below("links[].", _LINK),
+    "links_settings.rate_bps": Field(NUMBER, "bit/s", "rate of a link"),
+    "links_settings.delay_s": Field(NUMBER, "s", "delay of a link, one way"),
+    "links_settings.jitter_s": Field(NUMBER, "s", "jitter of the delay"),
+    "links_settings.loss": Field(NUMBER, SHARE, "packets that are lost"),
+    "links_settings.reorder": Field(NUMBER, SHARE, "packets that are reordered"),
+    "links_settings.mtu": Field(COUNT, "B", "largest packet"),
+    "links_settings.queue_bytes": Field(COUNT, "B", "length of the queue at each egress"),
+    "links_settings.congestion_control": Field(
+        NAME, NO_UNIT, "congestion control that the spec asks for; null for the machine's own"
+    ),
+    **_below("events[].", _EVENT),
+    **_below("failover.", _FAILOVER),
+    **_below("waited.", _WAITED),
+    "attempts[].started": Field(NAME, "ISO 8601", "when an earlier attempt began"),
+    "attempts[].duration_s": Field(NUMBER, "s", "how long it took"),
+    "attempts[].verdict": Field(NAME, NO_UNIT, "what came of it"),
+    "attempts[].reasons[]": Field(TEXT, NO_UNIT, "why it does not count"),
+    **_below("attempts[].waited.", _WAITED),
+    **_below("attempts[].metrics.", METRICS),
+    "congestion_control[]": Field(NAME, NO_UNIT, "congestion control that workers' connections had"),
+    "max_rss_bytes": Field(COUNT, "B", "largest resident memory of a process"),
+}
+"""Of ``trials/*.json``, by path."""
+SAMPLES: Mapping[str, Field] = {
+    "rank": Field(COUNT, NO_UNIT, "number of the worker, from 0 on"),
+    "name": Field(NAME, NO_UNIT, "name of the worker's node"),
+    "node": Field(COUNT, NO_UNIT, "number of that node in the topology"),
+    "iteration": Field(COUNT, NO_UNIT, "number of the iteration, from 0 on, the warm-up included"),
+    "start_s": Field(NUMBER, "s", "when it began, from the trial's first start"),
+    "ready_s": Field(NUMBER, "s", "when the worker had its gradient"),
+    "sum_s": Field(NUMBER, "s", "when it had the whole sum (asynchronous schemes: the new weights)"),
+    "end_s": Field(NUMBER, "s", "when the optimiser's step was done"),
+    "loss": Field(NUMBER, "nats", "training loss of its batch; empty for profiles"),
+    "compute_s": Field(NUMBER, "s", "what computing the gradient took, without the wait for the pace"),
+    "overrun_s": Field(NUMBER, "s", "by how much that was longer than the pace"),
+    "factor": Field(NUMBER, "ratio", "by what a perturbation stretched the pace"),
+    "extra_s": Field(NUMBER, "s", "what a perturbation added to it"),
+    "cpu_s": Field(NUMBER, "s", "CPU time of the process between gradient and sum"),
+    "wait_s": Field(NUMBER, "s", "how long it waited for a core between gradient and sum"),
+    "sync_halted_s": Field(NUMBER, "s", "how long it stood still between gradient and sum"),
+    "world": Field(COUNT, "workers", "how many there were in this iteration"),
+    "update": Field(COUNT, NO_UNIT, "number of this update at the server; asynchronous schemes only, as all below"),
+    "version": Field(COUNT, NO_UNIT, "updates that were in the weights that the gradient is of"),
+    "staleness": Field(COUNT, "updates", "updates of others that the server applied in between"),
+    "held_s": Field(NUMBER, "s", "how long the server held the weights back"),
+}
+"""Of ``samples/*.parquet``."""
+RESULTS: Mapping[str, Field] = {
+    "trial": RECORD["id"],
+    **{name: RECORD[name] for name in ("label", "topology", "scheme", "batch", "iterations", "world", "status")},
+    **{name: METRICS[name] for name in ("jct_s", "compute_s", "sync_s", "gst_median_s", "gst_p95_s")},
+    **{name: METRICS[name] for name in ("gst_p99_s", "gst_theory_s")},
+    **{name: METRICS[name] for name in ("gst_ratio", "throughput_sps", "wire_bytes")},
+    **{name: _ACCURACY[name] for name in ("test_accuracy", "weights_error")},
+    "fidelity": RECORD["fidelity.verdict"],
+    "reasons": Field(TEXT, NO_UNIT, "why it is INVALID, or why it failed"),
+    **{name: RECORD[name] for name in ("kind", "model", "scale")},
+    "wrong_elements": _SUMS["wrong_elements"],
+    "straggler_wait_s": METRICS["straggler_wait_s"],
+    **{name: METRICS[name] for name in ("staleness_median", "staleness_p95", "staleness_max")},
+    "repeat": RECORD["repeat"],
+    "attempts": Field(COUNT, "attempts", "how often it was measured"),
+    "iteration_median_s": METRICS["iteration_median_s"],
+    **{f"{name}_verdict": Field(NAME, NO_UNIT, f"verdict of {CALLED[name]}") for name in NUMBERS},
+    **{f"{name}_error": Field(NUMBER, SHARE, f"by how much {CALLED[name]} can be off at most") for name in NUMBERS},
+    "gst_p95_verdict": Field(NAME, NO_UNIT, "verdict of the 95th percentile of GST"),
+}
+"""Of ``results.csv``."""
+FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
+    "results.csv": (
+        "A row for each trial. After these columns come the fields that a sweep varies, by their names.",
+        RESULTS,
+    ),
+    "samples/*.parquet": (
+        "A row for each worker and iteration. An added kind of trial may have more columns.",
+        SAMPLES,
+    ),
+    "trials/*.json": ("One trial. What does not name an attempt is of the last one.", RECORD),
+}
+"""By file, what it has, and its fields."""
+
+
+def faults(record: object) -> list[str]:
+    """What a trial's JSON has that is not defined here, or of another kind; by path."""
+    found = []
+    for path, value in _leaves(record):
+        field = RECORD.get(path)
+        if field is None:
+            found.append(f"{path}: no such field")
+        elif value is not None and not field.kind.has(value):
+            found.append(f"{path} is {value!r:.40}, no {field.kind.name}")
+    return found
+
+
+def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Each value that is neither an object nor a list, with its path; of an object that is null, nothing."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}.{_any(path, str(key))}".strip("."))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner, f"{path}[]")
+    elif value is not None or not any(known.startswith((f"{path}.", f"{path}[]")) for known in RECORD):
+        yield path, value
+
+
+def _any(path: str, key: str) -> str:
+    """``*`` where any key may stand."""
+    return "*" if any(known.startswith(f"{path}.*") for known in RECORD) else key

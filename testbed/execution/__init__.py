@@ -1,0 +1,1 @@
+"""How one trial runs in a lab, and what is gathered of it."""

@@ -1,0 +1,126 @@
+"""Whether what a job computed is right: its sums, its losses, and the weights that it ended with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.metrics import ends_s
+from testbed.base.errors import TrialError
+from testbed.evidence import sum_check
+from testbed.evidence.referee import REFERENCE, ROUNDED, Referee
+from testbed.execution import job_files
+from testbed.execution.files import Files
+from testbed.recovery.deaths import Course
+from testbed.trial.job import Job
+from workloads.job import Training
+from workloads.kinds.base import Told
+
+Lines = Sequence[Mapping[str, Any]]
+
+
+def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee, files: Files) -> dict[str, Any]:
+    """Test accuracy, and how far the weights are from those of the reference and from each other."""
+    training, each = job_files.training(job, files), course.phases
+    assert isinstance(training, Training)  # the one task whose weights the referee repeats
+    scales = [phase.job.kind.scale(phase.job.plan) for phase in each]
+    worlds = [(phase.first, phase.job.world) for phase in each]
+    weights = files.weights(next(iter(each[-1].job.processes)))
+    found = referee.check(training, worlds, job.compute.mode, weights, scales, told.order)
+    hashes = {line["weights_sha256"] for line in done if line.get("weights_sha256")}
+    rounded = min((scale for scale in scales if scale is not None), default=None)
+    named = REFERENCE if rounded is None else ROUNDED.format(1 / rounded)
+    return {
+        **found,
+        "curve_s": _reached_s(found["curve"], told.samples),
+        "weights_equal": len(hashes) == 1,
+        "reference": job.kind.reference or named,
+    }
+
+
+def _reached_s(curve: Sequence[Sequence[float]] | None, samples: pd.DataFrame) -> list[float] | None:
+    """When the last worker had ended each iteration of a curve, from the trial's start; None if one is not known."""
+    if curve is None:
+        return None
+    at_s = ends_s(samples).reindex([int(iteration) for iteration, _ in curve])
+    return None if at_s.isna().any() else at_s.tolist()
+
+
+def added(job: Job, course: Course, done: Lines) -> sum_check.Checked:
+    """What became of the sums of a job that trained."""
+    return sum_check.checked(done, course.phases, job.floats, job.work.chunk_bytes)
+
+
+def expected_sums(job: Job, course: Course) -> int:
+    """How many sums of a job that trained can be checked; of one in which nodes died, some."""
+    if course.deaths:
+        return 0
+    return 1 if job.compute.mode == "none" else job.iterations
+
+
+def sums(job: Job, done: Lines) -> dict[str, int]:
+    """How many elements of how many sums were looked at, by all workers together, and how many were wrong."""
+    wrong = sum(count for line in done for _, count in line.get("wrong", ()))
+    checked = job.floats * sum(line["checked"] for line in done if "checked" in line)
+    return {"checked_elements": checked, "wrong_elements": wrong}
+
+
+def check_sums(lines: Lines, floats: int) -> None:
+    """
+    Raises:
+        TrialError: a worker counted wrong elements in a sum; names the first iteration in which any did.
+    """
+    wrong = [(i, line["name"], count) for line in lines for i, count in line.get("wrong", ())]
+    if wrong:
+        i, name, count = min(wrong)
+        raise TrialError(
+            f"{count:,} of {floats:,} elements of the sum are wrong on {name} in iteration {i}",
+            fix="the scheme did not give every worker the sum of every worker's gradient once; read its code",
+        )
+
+
+def storable(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with None for what is no finite number, which JSON cannot say."""
+    return {key: None if isinstance(one, float) and not math.isfinite(one) else one for key, one in found.items()}
+
+
+def check_loss(samples: pd.DataFrame) -> None:
+    """
+    Raises:
+        TrialError: training diverged, so that neither losses nor weights are numbers.
+    """
+    lost = samples.loc[~np.isfinite(samples["loss"]), "iteration"]
+    if not lost.empty:
+        raise TrialError(
+            f"training diverged: the loss of iteration {lost.min()} is not a finite number",
+            fix="take a lower workload.learning_rate",
+        )
+
+
+def check_weights(found: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        TrialError: the workers' weights differ from each other, or from those that they must have; or rounding to fixed
+            point leaves too little of the gradients.
+    """
+    if not found["weights_equal"]:
+        raise TrialError(
+            "the workers ended with different weights",
+            fix="the scheme did not give every worker the same sum; read its code",
+        )
+    if not found["coarseness"] <= found["coarsest"]:
+        raise TrialError(
+            f"scale too coarse: rounding to fixed point changed the sums by {found['coarseness']:.2g} of their norm; "
+            f"{found['coarsest']:g} is allowed",
+            fix=f"give the scheme scale={found['scale_needed']:g}",
+        )
+    if not found["training_error"] <= found["training_allowed"]:  # also true for NaN
+        raise TrialError(
+            f"the weights differ from those of {found['reference']} by {found['training_error']:.3g} of what training "
+            f"changed; rounding explains {found['training_allowed']:.2g}",
+            fix="mend the scheme, or whatever else made the workers train on other samples or take other steps",
+        )

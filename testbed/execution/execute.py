@@ -1,0 +1,335 @@
+"""One trial in one lab: build the network, start the workers, wait, gather what was seen into the trial's record."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.metrics import rounds
+from testbed import fidelity
+from testbed.base.errors import DiskFullError, TrialError
+from testbed.control.controller import Controller
+from testbed.control.feed import Feed
+from testbed.evidence import calibration, sum_check
+from testbed.evidence.bounds import bounds as bounds_of
+from testbed.evidence.calibration import Calibrated
+from testbed.evidence.referee import Referee
+from testbed.evidence.spot_checks import Readings
+from testbed.execution import correctness, job_files, link_load, observing, programs, results, supervise
+from testbed.execution.files import Files, working_files
+from testbed.execution.so_far import SoFar
+from testbed.files.writing import named_errors
+from testbed.lab.base import Lab
+from testbed.lab.measurements import Counters
+from testbed.machine.monitor import CpuLog
+from testbed.machine.room import blame_full_disk, check_room, most_said_bytes, needed_bytes
+from testbed.perturb.circuits import History, moved_cost
+from testbed.perturb.conductor import Record, timeline
+from testbed.recovery import phases
+from testbed.recovery.deaths import Course, undisturbed
+from testbed.recovery.deaths import record as record_of_deaths
+from testbed.recovery.failover import Coordinator
+from testbed.trial.inputs import check_unchanged
+from testbed.trial.job import Job
+from testbed.trial.model import Trial
+from testbed.trial.network import link_settings
+from workloads.kinds.base import Told
+
+Lines = list[dict[str, Any]]
+Tick = Callable[[int, SoFar], object]
+"""Is told how many iterations the first worker has done, and may ask what else is known by now."""
+
+
+@dataclass
+class Observed:
+    """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back with
+    how many workers trained on which device, what the idle network did before, how the kernel's settings differed from
+    what was asked for after, and what was read of them meanwhile, what was done to it on purpose, the bytes that each
+    of its background flows sent, who died in each job (by the job's name), and the circuits that it met."""
+
+    lines: dict[str, Lines]
+    counters: list[Counters]
+    cpu: CpuLog
+    lab: dict[str, Any]
+    idle: Calibrated
+    differs: str | None
+    readings: Readings
+    events: list[Record]
+    background: list[int]
+    courses: Mapping[str, Course]
+    circuits: History
+
+    def of(self, kind: str, job: Job | None = None) -> Lines:
+        """The lines of one kind, each with its process's ``name``; of a job's processes, or of all."""
+        return [
+            {**line, "name": name}
+            for name, lines in self.lines.items()
+            if job is None or name in job.processes
+            for line in lines
+            if line["kind"] == kind
+        ]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished trial: its record (the trial's JSON), its samples, and the lab as read back."""
+
+    record: dict[str, Any]
+    samples: pd.DataFrame | None
+    lab: dict[str, Any]
+
+
+def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_control: str, tick: Tick) -> Outcome:
+    """Run a trial, and ``tick`` while it runs; one that fails has an Outcome too, with ``status`` failed and why,
+    and its lab is closed.
+
+    Raises:
+        PrivilegeError, DiskFullError, OutputError: what would fail every other trial as well.
+        ChangedError: a file that the trial reads was changed since it was planned, or while it ran.
+    """
+    check_unchanged(trial)
+    started, began_s = datetime.now(UTC), time.monotonic()
+    record = blank(trial) | {"started": started.isoformat(timespec="seconds")}
+    samples, described = None, {}
+    check_room(run_dir, needed_bytes(trial))
+    with working_files(run_dir, trial) as files:
+        lab.share(files.work, [trial.network.folder] if trial.spec.workload.program else [])
+        try:
+            if trial.job.kind.writes_samples:
+                seen = observe(trial, lab, files, congestion_control, tick)
+                described = seen.lab
+                with _told_by_workers():
+                    told = attributed(trial.job, seen)
+                    samples = told.samples
+                    if trial.job.work.is_trained:
+                        correctness.check_loss(told.samples)
+                    record |= summary(trial, trial.job, seen, told)
+                    _check(trial.job, seen, told, referee, files, record)
+            else:
+                ran = programs.observe(trial, lab, files, congestion_control)
+                described = ran.observed.lab
+                record |= programs.summary(trial, ran)
+            record["status"] = "done"
+        except DiskFullError:
+            raise
+        except TrialError as error:
+            lab.close()
+            blame_full_disk(trial, run_dir)
+            record |= {"error": str(error), "events": list(error.events), "by_perturb": error.by_perturb}
+    check_unchanged(trial)
+    record["duration_s"] = round(time.monotonic() - began_s, 3)
+    return Outcome(record, samples, described)
+
+
+@contextmanager
+def _told_by_workers() -> Iterator[None]:
+    """Lines of workers that have the right form may still not go together.
+
+    Raises:
+        TrialError: they do not.
+    """
+    try:
+        yield
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise TrialError(
+            f"what the workers wrote does not go together ({type(error).__name__}: {error!s:.200})",
+            fix="see whether a worker writes something else than its samples; then run the trial again",
+        ) from error
+
+
+def _check(job: Job, seen: Observed, told: Told, referee: Referee, files: Files, record: dict[str, Any]) -> None:
+    """Add to the record whether a job's sums and weights are right.
+
+    Raises:
+        TrialError: sums or weights are wrong.
+    """
+    course, done = seen.courses[job.name], seen.of("done", job)
+    if not job.work.is_trained:
+        record["sums"] = correctness.sums(job, done)
+        correctness.check_sums(done, job.floats)
+        return
+    if job.kind.sums_together:
+        looked_at = correctness.added(job, course, done)
+        record["sums"] = correctness.storable(looked_at.record())
+        sum_check.check(looked_at, correctness.expected_sums(job, course))
+    found = correctness.accuracy(job, course, done, told, referee, files)
+    record["accuracy"] = correctness.storable(found)
+    correctness.check_weights(found)
+
+
+def blank(trial: Trial) -> dict[str, Any]:
+    """The record of a trial that has not got anywhere."""
+    job = trial.job
+    return {
+        "schema": results.SCHEMA,
+        "id": trial.id,
+        "identity": trial.identity,
+        "inputs": dict(trial.inputs),
+        "label": trial.label,
+        "topology": trial.network.topology_text,
+        "scheme": job.scheme_text,
+        "kind": job.workload.kind,
+        "moves": job.kind.name,
+        "model": job.work.model if job.kind.writes_samples else None,
+        "scale": job.work.scale if job.kind.writes_samples else None,
+        "batch": job.batch,
+        "repeat": trial.repeat,
+        "point": dict(trial.point),
+        "at": trial.at,
+        "iterations": job.iterations,
+        "world": job.world,
+        "status": "failed",
+        "error": None,
+        "by_perturb": False,
+        "metrics": None,
+        "accuracy": None,
+        "sums": None,
+        "loss": None,
+        "fidelity": None,
+        "probes": [],
+        "round_trips": [],
+        "links": [],
+        "events": [],
+        "failover": None,
+        "waited": None,
+        "attempts": [],
+        "links_settings": trial.spec.links.model_dump(),
+    }
+
+
+def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick: Tick) -> Observed:
+    """Build, run and take down; a lab in which that failed is for the caller to close.
+
+    Raises:
+        TrialError: the lab is not as asked, a worker died, or nothing happened for too long.
+    """
+    settings = link_settings(trial.spec, congestion_control)
+    lab.up(trial.topology, settings, job_files.host_pairs(trial))
+    with named_errors(files.work):
+        agent = lab.agent() if any(job.kind.needs_agent(job.plan) for job in trial.jobs) else ()
+        launches = job_files.write(trial, files, congestion_control, agent)
+    idle = calibration.measure(trial.topology, lab, settings)
+    names = [launch.process for launch in launches]
+    coordinators = {job.name: Coordinator(job, files, lab, congestion_control) for job in trial.jobs if job.goes_on}
+
+    first = trial.jobs[0]
+    workers = [*first.processes][: first.world] if first.kind.sums_together else []
+
+    def train(feed: Feed, readings: Readings) -> None:
+        so_far = SoFar(feed, readings, workers, first.work.warmup)
+        progress = supervise.Progress(lambda done: tick(done, so_far))
+        lab.launch(launches)
+        controllers: list[Controller] = [progress, *coordinators.values()]
+        supervise.wait(lab, feed, files, trial.spec.timeout_s, trial.spec.start_timeout_s, controllers)
+
+    _, around = observing.observe(trial, lab, files, train, {name: files.samples(name) for name in names})
+    seen = Observed(
+        lines={
+            process: supervise.read_checked(files.samples(process), most_said_bytes(job), job.kind)
+            for job in trial.jobs
+            for process in job.processes
+        },
+        counters=around.counters,
+        cpu=around.cpu,
+        lab=around.lab,
+        idle=idle,
+        differs=around.differs,
+        readings=around.readings,
+        events=around.events,
+        background=around.sent,
+        courses={
+            job.name: coordinators[job.name].course if job.name in coordinators else undisturbed(job)
+            for job in trial.jobs
+        },
+        circuits=around.history,
+    )
+    seen.lab |= {"devices": Counter(line["device"] for line in seen.of("hello") if line["device"])}
+    lab.down()
+    return seen
+
+
+def attributed(job: Job, seen: Observed) -> Told:
+    """The samples that counted, as the job's processes tell of them together.
+
+    Raises:
+        WorkerError: one is missing, or processes contradict each other.
+    """
+    table, course = results.table(seen.of("iteration", job)), seen.courses[job.name]
+    if job.kind.sums_together:
+        table = phases.attribute(table, course.phases, course.dead, course.behind)
+    return job.kind.told(job.plan, table, seen.of("done", job), job.iterations)
+
+
+def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any]:
+    """Metrics, loss and fidelity of a job whose workers all ended well, and the trial's links."""
+    samples = told.samples
+    job, courses = as_run(job, seen.circuits, told), dict(seen.courses)
+    if not courses[job.name].deaths:
+        courses[job.name] = undisturbed(job)  # with the cost of what it met
+    probes = seen.of("probe")
+    ours = [link_load.probed_bytes(trial, probes), link_load.background_bytes(trial, seen.background)]
+    others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
+    course, start_s, end_s = courses[job.name], float(samples["start_s"].min()), float(samples["end_s"].max())
+    events = timeline(seen.events, start_s)
+    bounds = bounds_of(job, samples, course.phases, events) if job.kind.sums_together else None
+    extra = link_load.extra_bytes(trial, seen.of("done"), probes)
+    loss = rounds(samples).groupby("iteration")["loss"].mean()
+    found = fidelity.Seen(
+        trial=trial,
+        job=job,
+        samples=samples,
+        window=(start_s, end_s),
+        rates=[*map(results.burst, probes), *seen.idle.rates],
+        expected_rates=len(trial.topology.bursts) + len(seen.idle.rates),
+        round_trips=seen.idle.round_trips,
+        links=results.links(trial, [one.phases for one in courses.values()], seen.counters, others, extra),
+        cpu=seen.cpu,
+        done=seen.of("done", job),
+        aggregators={line["name"] for line in seen.of("hello", job) if line["rank"] is None},
+        differs=seen.readings.differs(start_s, seen.differs),
+        in_mid_run=seen.readings.within(start_s, end_s),
+        events=events,
+        course=course,
+        bounds=bounds,
+        clocks_s=seen.lab.get("clock_uncertainty_s") or 0.0,
+    )
+    # What a process that died had sent is not known.
+    sent = None if course.deaths else sent_bytes([line["wire_bytes"] for line in seen.of("done", job)])
+    return {
+        "metrics": results.measure(job, samples, course.phases, bounds, sent)
+        | {"gst_uncertainty_s": seen.lab.get("clock_uncertainty_s")},
+        "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
+        "links": found.links,
+        "events": events,
+        "probes": found.rates,
+        "round_trips": found.round_trips,
+        "fidelity": fidelity.judge(found),
+        "failover": record_of_deaths(course, samples),
+        "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello", job)}),
+        "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done", job)),
+    }
+
+
+def as_run(job: Job, history: History, told: Told) -> Job:
+    """The job with the cost of what its synchronisations met, if circuits moved meanwhile, or if that is known only
+    afterwards."""
+    found = job.kind.cost_as_run(job.plan, job.network.topology, job.gradient_bytes, told)
+    if found is None and len(history) > 1:
+        by = told.samples.groupby("iteration")
+        windows = list(zip(by["ready_s"].min(), by["sum_s"].max(), strict=True))
+        found = moved_cost(job.plan, history, windows, job.gradient_bytes)
+    return job if found is None else replace(job, cost=found)
+
+
+def sent_bytes(counts: Sequence[int | None]) -> int | None:
+    """What all processes together handed to TCP; None where a library does not say."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None

@@ -1,0 +1,130 @@
+"""Where a trial's processes read and write while it runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from testbed.base.process_names import file_name
+from testbed.files.removal import remove
+from testbed.files.writing import named_errors, names_in, opened_folder
+from testbed.run_directory.layout import WORK
+from testbed.trial.model import Trial
+from topologies.model import Topology
+from workloads.failover import SAMPLES
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where one trial's files are while it runs; ``logs`` stays, ``work`` goes.
+
+    ``work`` is the harness's: processes on the nodes read there, and write each in its node's :meth:`own` folder. Where
+    a node has several, they share that folder, and the names of their files tell them apart.
+    """
+
+    work: Path
+    logs: Path
+    homes: Mapping[str, str] = field(default_factory=dict)
+    """By process, its node's name; one that is missing is its node's own, and has its name."""
+
+    def home(self, process: str) -> str:
+        """The name of the node on which a process runs."""
+        return self.homes.get(process, process)
+
+    def called(self, process: str) -> str:
+        """What errors call a process: ``the worker on h3``, ``the process h3.daemon``."""
+        return f"the worker on {process}" if self.home(process) == process else f"the process {process}"
+
+    def own(self, process: str) -> Path:
+        """The folder of the node on which a process runs, where it writes all that it writes."""
+        return self.work / self.home(process)
+
+    def _written(self, process: str, name: str) -> Path:
+        """A file of that kind which a process writes."""
+        return self.own(process) / (name if self.home(process) == process else f"{file_name(process)}.{name}")
+
+    def make(self, topology: Topology) -> None:
+        """Make the folders of processes, wherever there may be some, in ``work``, which is there."""
+        for node in topology.nodes:
+            if node.kind != "panel":
+                self.own(node.name).mkdir(0o700)
+
+    def job(self, process: str) -> Path:
+        return self.work / f"{file_name(process)}.json"
+
+    def samples(self, process: str) -> Path:
+        return self._written(process, SAMPLES)
+
+    def weights(self, process: str) -> Path:
+        """The final weights, of rank 0."""
+        return self._written(process, "weights.npy")
+
+    def log(self, process: str) -> Path:
+        return self.logs / f"{file_name(process)}.log"
+
+    @property
+    def agent(self) -> Path:
+        """The program that runs a command on another host."""
+        return self.work / "agent.sh"
+
+    def plan(self, job: str = "") -> Path:
+        """What moves in a job."""
+        return self._shared(job, "forest.npz")
+
+    def prepared(self, job: str = "") -> Path:
+        """The folder with the user's own model and data."""
+        return self._shared(job, "prepared")
+
+    def generation(self, number: int, job: str = "") -> Path:
+        """The folder of one generation of a job that goes on when nodes die, see :mod:`testbed.recovery.failover`."""
+        return self._shared(job, f"generation-{number}")
+
+    def _shared(self, job: str, name: str) -> Path:
+        """What all processes of a job read; no node's folder has a ``+`` in its name."""
+        return self.work / (f"{job}+{name}" if job else name)
+
+
+@contextmanager
+def working_files(run_dir: Path, trial: Trial) -> Iterator[Files]:
+    """Directories for a trial's files; those that are only needed meanwhile are removed, the logs stay.
+
+    Raises:
+        DiskFullError, OutputError: they cannot be made, or would be behind a link.
+    """
+    path = run_dir.resolve()
+    nodes = trial.topology.nodes
+    homes = {process: nodes[node].name for process, node in trial.processes.items()}
+    files = Files(work=path / WORK / trial.id, logs=path / "logs" / trial.id, homes=homes)
+    with named_errors(files.work), opened_folder(path) as run:
+        for name in (WORK, "logs"):
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=run)
+            with opened_folder(name, run) as folder:
+                remove(trial.id, folder)
+                os.mkdir(trial.id, 0o700, dir_fd=folder)  # nobody runs what a process may make of its log meanwhile
+        files.make(trial.topology)
+    try:
+        yield files
+    finally:
+        with suppress(OSError), opened_folder(path) as run:  # what cannot be removed is told when the run is closed
+            remove(WORK, run)
+        with suppress(OSError), opened_folder(path) as run, opened_folder("logs", run) as logs:
+            publish(trial.id, logs)
+
+
+def publish(name: str, logs: int) -> None:
+    """Let others read a trial's logs, in the folder that is open as ``logs``. Processes that wrote to them may have
+    made programs of them, which would run with our rights whoever calls them.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    with opened_folder(name, logs) as folder:
+        for log in names_in(folder):
+            descriptor = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            os.fchmod(descriptor, 0o644)
+            os.close(descriptor)
+        os.fchmod(folder, 0o755)

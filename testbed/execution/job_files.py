@@ -1,0 +1,213 @@
+"""From a trial's jobs to one file for each process: who talks to whom at which address and port, and what it trains."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+
+from testbed.execution.files import Files
+from testbed.lab.base import LinkSettings
+from testbed.lab.programs import Launch
+from testbed.trial.job import Job
+from testbed.trial.model import Trial
+from testbed.trial.network import link_settings
+from topologies.addressing import Addresses, plan
+from topologies.bursts import Burst
+from topologies.model import Topology
+from workloads import kinds
+from workloads.arrivals import SETTLE
+from workloads.job import Compute, Failover, Meeting, Peer, Probe, StepJitter, Task, Training, WorkerJob
+
+SYNC_PORT = 10_000
+"""A connection's port is this plus the index of the node that opens it: below Linux's ephemeral range (32768)."""
+PROBE_PORT = 9_000
+"""A NIC listens for its burst at this plus its port number on the host."""
+STATE_PORT = 9_600
+"""Who gives weights to others, or takes them, after a node died, listens here."""
+PROBE_S = 1.0
+"""Long enough that a core taken away for a tick or two does not decide the rate, short beside a trial."""
+LEAST_PROBE_BITS = 5_000_000
+"""Of a burst over a slow link, which takes longer: its rate is taken in ten slices, and 42 packets are in each."""
+INITIAL_WINDOW_BITS = 10 * 1448 * 8
+"""What Linux sends before the first acknowledgement (RFC 6928)."""
+
+PACE = 1.1
+"""A burst whose way is slower than its NIC is sent this much faster than that way, which fills it. Unpaced, megabytes
+would queue before the slow link, and behind them the acknowledgements of the burst that comes the other way."""
+
+
+Probing = Mapping[str, tuple[Probe, ...]]
+"""By process, how it measures its node's links."""
+
+
+def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[str] = ()) -> list[Launch]:
+    """Write every job's plan and what each of its processes is to do into ``files.work``; what the lab is to launch.
+
+    ``agent`` is the lab's command that reaches another host; a library gets it as one program.
+    """
+    if agent:
+        files.agent.write_text(f'#!/bin/sh\nexec {shlex.join(agent)} "$@"\n')
+        files.agent.chmod(0o755)
+    return [launch for job in trial.jobs for launch in _write(job, files, congestion_control, _probing(trial))]
+
+
+def _write(job: Job, files: Files, congestion_control: str, probing: Probing) -> Iterator[Launch]:
+    kinds.save(job.plan, files.plan(job.name))
+    files.generation(0, job.name).mkdir()
+    if job.own:
+        job.own.place(files.prepared(job.name))
+    torch = job.work.is_trained or job.kind.uses_torch(job.plan)
+    for one in worker_jobs(job, files, congestion_control, probing):
+        path = files.job(one.name)
+        one.save(path)
+        yield Launch(one.name, one.node, str(path), str(files.log(one.name)), torch=torch)
+
+
+def _probing(trial: Trial) -> Probing:
+    """The first process of each node measures its links."""
+    topology = trial.topology
+    bursts = probes(topology, plan(topology), link_settings(trial.spec))
+    return {name: bursts.get(node, ()) for node, name in {n: p for p, n in reversed(trial.processes.items())}.items()}
+
+
+def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probing) -> Iterator[WorkerJob]:
+    """What each process of a job is to do: workers, then those that only pass chunks on."""
+    forest, kind, spec = job.plan, job.kind, job.network.spec
+    addresses, port = plan(job.network.topology), kind.meeting_port(forest)
+    ranks = {name: rank for rank, name in zip(range(job.world), job.processes, strict=False)}
+    for name, node in job.processes.items():
+        yield WorkerJob(
+            node=node,
+            name=name,
+            rank=ranks.get(name),
+            world=job.world,
+            forest=str(files.plan(job.name)),
+            peers=tuple(peer(addresses, node, other) for other in kind.neighbours(forest, node)),
+            training=training(job, files),
+            compute=_compute(job, ranks.get(name)),
+            overlap=job.work.overlap,
+            buckets=job.gradient.buckets,
+            priority=job.work.priority == "layer",
+            chunk_bytes=job.work.chunk_bytes,
+            congestion_control=congestion_control,
+            start_timeout_s=spec.start_timeout_s,
+            timeout_s=spec.timeout_s,
+            samples=str(files.samples(name)),
+            weights=str(files.weights(name)) if ranks.get(name) == 0 else None,
+            probes=probing.get(name, ()),
+            failover=Failover(0, str(files.generation(0, job.name)), spec.silence_s) if job.goes_on else None,
+            meeting=None if port is None else _meeting(job, addresses, node, files, port),
+            jitter=_jitter(job, node) if name in ranks else None,
+        )
+
+
+def training(job: Job, files: Files) -> Task:
+    """What each worker does, with the user's own model and data where they are while the trial runs."""
+    task = job.training
+    if job.own is None:
+        return task
+    assert isinstance(task, Training)  # the one task that has such
+    return replace(task, own=job.own.names(files.prepared(job.name)), own_digest=job.own.digest)
+
+
+def _compute(job: Job, rank: int | None) -> Compute:
+    """How long a worker's computing takes, its own slowdowns included."""
+    slow = job.stragglers
+    if slow is None or rank is None:
+        return job.compute
+    return replace(job.compute, factor=tuple(slow.factor[rank]), extra_s=tuple(slow.extra_s[rank]))
+
+
+def _jitter(job: Job, node: int) -> StepJitter | None:
+    """Of several that a worker has, variances add up, as those of independent normal distributions do."""
+    sigmas_s = [sigma_s[node] for sigma_s in job.network.jitter if node in sigma_s]
+    return StepJitter(math.hypot(*sigmas_s), (job.network.spec.seed, node)) if sigmas_s else None
+
+
+def _meeting(job: Job, addresses: Addresses, node: int, files: Files, port: int) -> Meeting:
+    """Where ranks meet by themselves. Hosts have one NIC each, or the scheme would have been refused."""
+    return Meeting(
+        hosts=tuple(job.plan.nodes[worker] for worker in job.plan.workers),
+        local=addresses.of(node, 0),
+        first=addresses.of(job.plan.workers[0], 0),
+        port=port,
+        agent=str(files.agent),
+    )
+
+
+def peer(addresses: Addresses, node: int, other: int) -> Peer:
+    """``node``'s side of its one connection with ``other``; the lower index opens it."""
+    local, remote = addresses.flow(node, other)
+    return Peer(node=other, local=local, remote=remote, port=SYNC_PORT + min(node, other))
+
+
+def host_pairs(trial: Trial) -> list[tuple[int, int]]:
+    """(source, destination) of every flow of a trial, probes and background flows included: what the lab needs routes
+    for."""
+    wanted = {(burst.src, burst.dst) for burst in trial.topology.bursts} | {*trial.network.background}
+    for job in trial.jobs:
+        wanted |= {*job.kind.pairs(job.plan), *permutations(_may_meet(job), 2)}
+    return sorted(wanted | {(dst, src) for src, dst in wanted})
+
+
+def _may_meet(job: Job) -> Sequence[int]:
+    """Nodes any two of which may connect: where processes connect as they like, and in a job that goes on with another
+    plan when a node dies."""
+    topology = job.network.topology
+    if job.goes_on:
+        return [*topology.hosts, *(switch for switch in topology.switches if topology.nodes[switch].ina)]
+    return job.kind.meet(job.plan)
+
+
+def probes(topology: Topology, addresses: Addresses, settings: LinkSettings) -> dict[int, tuple[Probe, ...]]:
+    """For each host, its NICs' part in :attr:`Topology.bursts`: where to send, and where to expect whose burst."""
+    sends = {burst.src_link: burst for burst in topology.bursts}
+    receives = {burst.dst_link ^ 1: burst for burst in topology.bursts}
+    duration_s = burst_s(topology)
+    found: dict[int, list[Probe]] = defaultdict(list)
+    for link in sorted(sends.keys() & receives.keys()):
+        out, back = sends[link], receives[link]
+        local, remote = addresses.flow(out.src, out.dst)
+        way_bps, nic_bps = out.rate_bps(topology), topology.links[link // 2].rate_bps
+        found[out.src].append(
+            Probe(
+                local=local,
+                remote=remote,
+                source=addresses.flow(back.src, back.dst)[0],
+                send_port=_probe_port(topology, out.dst_link ^ 1),
+                listen_port=_probe_port(topology, link),
+                rate_bps=round(back.rate_bps(topology) * back.arrives(topology, settings.loss)),
+                duration_s=duration_s,
+                pace_bps=round(PACE * way_bps) if way_bps < nic_bps else None,
+                datagram_bytes=settings.datagram_bytes,
+            )
+        )
+    return {host: tuple(one) for host, one in found.items()}
+
+
+def burst_s(topology: Topology) -> float:
+    """How long the burst takes with which hosts measure their links."""
+    rates = [(burst.rate_bps(topology), burst.round_trip_s(topology)) for burst in topology.bursts]
+    starts_s = [slow_start_s(rate_bps, round_trip_s) for rate_bps, round_trip_s in rates]
+    slowest_bps = min((rate_bps for rate_bps, _ in rates), default=LEAST_PROBE_BITS)
+    return max(PROBE_S, LEAST_PROBE_BITS / slowest_bps, max(starts_s, default=0.0) / SETTLE)
+
+
+def slow_start_s(rate_bps: float, round_trip_s: float) -> float:
+    """How long TCP takes until as much is on its way as the way holds: it doubles with each round trip."""
+    return round_trip_s * (2 + math.log2(max(1.0, rate_bps * round_trip_s / INITIAL_WINDOW_BITS)))
+
+
+def burst_addresses(topology: Topology) -> list[tuple[Burst, str, str]]:
+    """Each burst with the addresses of the NICs that send and receive it."""
+    addresses = plan(topology)
+    return [(burst, *addresses.flow(burst.src, burst.dst)) for burst in topology.bursts]
+
+
+def _probe_port(topology: Topology, link: int) -> int:
+    """Where the NIC that ``link`` leaves from listens."""
+    return PROBE_PORT + topology.port_at_tail(link)

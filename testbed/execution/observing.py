@@ -1,0 +1,85 @@
+"""What is seen of every trial while its processes run, whatever they are: what was done to it, and what the kernel and
+the CPUs counted meanwhile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from testbed.base.errors import TrialError
+from testbed.control.controller import Beside
+from testbed.control.feed import Feed
+from testbed.control.registry import Context, begun
+from testbed.evidence import calibration
+from testbed.evidence.spot_checks import Readings, SpotChecks
+from testbed.execution import results
+from testbed.execution.files import Files
+from testbed.lab.base import Lab
+from testbed.lab.measurements import Counters
+from testbed.machine.monitor import CpuLog
+from testbed.machine.room import most_said_bytes
+from testbed.perturb.circuits import History
+from testbed.perturb.conductor import Conductor, Record
+from testbed.perturb.patching import Patching
+from testbed.trial.model import Trial
+
+_T = TypeVar("_T")
+ANOTHER = ", or take a scheme that goes on when a node dies, such as rina"
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The kernel's counts, the CPUs' log, the lab as read back, how the kernel's settings differed from what was asked
+    for after, and what was read of them meanwhile, what was done on purpose, the bytes that each background flow sent,
+    and the circuits that were met."""
+
+    counters: list[Counters]
+    cpu: CpuLog
+    lab: dict[str, Any]
+    differs: str | None
+    readings: Readings
+    events: list[Record]
+    sent: list[int]
+    history: History
+
+
+def observe(
+    trial: Trial,
+    lab: Lab,
+    files: Files,
+    work: Callable[[Feed, Readings], _T],
+    samples: Mapping[str, Path | None],
+) -> tuple[_T, Observation]:
+    """What ``work`` returns, which starts a trial's processes and waits for their end; and what was seen meanwhile.
+    ``work`` is given what is read back of the links, as it grows.
+
+    Args:
+        samples: each process's file, workers first, by rank. Where there are none, ``work`` says when the trial begins.
+
+    Raises:
+        TrialError: as ``work`` does, with what was done to the trial; or a helper or a controller failed.
+    """
+    topology, feed = trial.topology, Feed(samples, max(map(most_said_bytes, trial.jobs)))
+    before = lab.counters()
+    with (
+        Patching(lab, topology) as patching,
+        Conductor(trial.schedule(), lab, files.logs, patching) as conductor,
+        begun([job.kind for job in trial.jobs], Context(trial, lab, files, conductor.carry_out)) as declared,
+        Beside(feed, [conductor, patching, *declared]),
+        lab.monitor() as monitor,
+        SpotChecks(lab, trial.jct_theory_s or math.inf) as checks,
+    ):
+        try:
+            found = work(feed, checks.readings)
+        except TrialError as error:
+            instead = "" if trial.goes_on or not all(job.kind.writes_samples for job in trial.jobs) else ANOTHER
+            told = conductor.blamed(error, begun_s=feed.begun_s, goes_on=trial.goes_on, instead=instead)
+            raise told from error
+    sent = conductor.finish()
+    events = sorted([*conductor.records, *patching.records], key=lambda one: one.begun_s or math.inf)
+    counted, differs = results.since(before, lab.counters()), calibration.differs(lab)
+    described, readings = lab.describe(), checks.readings
+    return found, Observation(counted, monitor.log, described, differs, readings, events, sent, patching.history)

@@ -1,0 +1,232 @@
+"""A trial whose workload is a command: a rank a host, started as torchrun would start it, and nothing of it changed.
+
+Every rank's environment has what torchrun sets (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, ...), and the
+interface that Gloo is to take. Links are measured before the ranks start, and counted while they run.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed import fidelity
+from testbed.base.errors import TrialTimeoutError
+from testbed.control.feed import Feed
+from testbed.evidence import calibration
+from testbed.evidence.calibration import Calibrated
+from testbed.evidence.spot_checks import Readings
+from testbed.execution import job_files, link_load, observing, results, supervise
+from testbed.execution.files import Files
+from testbed.execution.observing import Observation
+from testbed.execution.search import search_path
+from testbed.files.writing import named_errors
+from testbed.lab.base import Lab
+from testbed.lab.programs import Exit, Launch, Program
+from testbed.perturb.conductor import timeline
+from testbed.recovery.deaths import undisturbed
+from testbed.trial.model import Trial
+from testbed.trial.network import link_settings
+from topologies.addressing import plan
+from workloads import kinds
+from workloads.probing import ProbingJob
+from workloads.sync.flows import neighbours
+from workloads.sync.schemes import build
+
+MASTER_PORT = 29500
+"""What torchrun takes unless told otherwise."""
+MOST_PROBED_BYTES = 2**20
+"""What a process says that measures a host's links: a line for each of its NICs."""
+COUNT_S = 1.0
+"""How often the links are looked at, to see whether anything moves."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left behind: when each rank started and ended, bursts and what the idle network did before, and
+    what was seen while it ran."""
+
+    exits: list[Exit]
+    probes: list[dict[str, Any]]
+    idle: Calibrated
+    observed: Observation
+
+
+def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ran:
+    """Build, measure the links, run the command to its end, take down; a lab in which that failed is for the caller to
+    close.
+
+    Raises:
+        TrialError: the lab is not as asked, a rank failed, or nothing happened for too long.
+    """
+    topology = trial.topology
+    settings = link_settings(trial.spec, congestion_control)
+    lab.up(topology, settings, job_files.host_pairs(trial))
+    with named_errors(files.work):
+        probers, ranks = _probers(trial, files, congestion_control), launches(trial, files)
+    idle = calibration.measure(topology, lab, settings)
+    lab.launch(probers)
+    probing = Feed({one.process: files.samples(one.process) for one in probers}, MOST_PROBED_BYTES)
+    supervise.wait(lab, probing, files, trial.spec.timeout_s, trial.spec.start_timeout_s)
+    # Now, for ranks can write to the same folders.
+    probes = [
+        {**line, "name": one.process}
+        for one in probers
+        for line in supervise.read_checked(files.samples(one.process), MOST_PROBED_BYTES)
+        if line["kind"] == "probe"
+    ]
+
+    def run(feed: Feed, _: Readings) -> list[Exit]:
+        lab.launch(ranks)
+        feed.begin()
+        return _wait(lab, feed, ranks, files, trial.spec.timeout_s)
+
+    exits, observed = observing.observe(trial, lab, files, run, {one.process: None for one in ranks})
+    lab.down()
+    return Ran(exits, probes, idle, observed)
+
+
+def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]:
+    """Processes that measure the links; they meet along a ring."""
+    topology = trial.topology
+    ring = build("ring", topology, [])
+    kinds.save(ring, files.plan())
+    addresses = plan(topology)
+    bursts = job_files.probes(topology, addresses, link_settings(trial.spec))
+    found = []
+    for node in topology.hosts:
+        name = topology.nodes[node].name
+        job = ProbingJob(
+            node=node,
+            forest=str(files.plan()),
+            peers=tuple(job_files.peer(addresses, node, other) for other in neighbours(ring, node)),
+            probes=bursts.get(node, ()),
+            congestion_control=congestion_control,
+            start_timeout_s=trial.spec.start_timeout_s,
+            timeout_s=trial.spec.timeout_s,
+            samples=str(files.samples(name)),
+        )
+        path = files.job(name)
+        job.save(path)
+        words = (sys.executable, "-m", "workloads.probing", str(path))
+        found.append(Launch(name, node, str(path), str(files.log(name)), Program(words, {}, str(files.work))))
+    return found
+
+
+def launches(trial: Trial, files: Files) -> list[Launch]:
+    """The command, once a host."""
+    topology, program = trial.network.topology, trial.spec.workload.program
+    assert program is not None  # or nothing would tell of iterations
+    addresses = plan(topology)
+    found = []
+    for rank in topology.hosts:
+        environment = {
+            **rank_environment(rank, topology.host_count, addresses.of(0, 0)),
+            **{variable: f"eth{topology.port_at_tail(topology.ports[rank][0])}" for variable in INTERFACES},
+        }
+        started = Program(program.words, environment, str(trial.network.folder.resolve()))
+        name = topology.nodes[rank].name
+        found.append(Launch(name, rank, "", str(files.log(name)), started))
+    return found
+
+
+INTERFACES = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
+
+
+def rank_environment(rank: int, world: int, master: str) -> dict[str, str]:
+    """What torchrun gives a rank that is alone on its host (torch.distributed.run, "Environment Variables")."""
+    numbers = {
+        "RANK": rank,
+        "WORLD_SIZE": world,
+        "LOCAL_RANK": 0,
+        "LOCAL_WORLD_SIZE": 1,
+        "GROUP_RANK": rank,
+        "GROUP_WORLD_SIZE": world,
+        "ROLE_RANK": rank,
+        "ROLE_WORLD_SIZE": world,
+        "MASTER_PORT": MASTER_PORT,
+        "OMP_NUM_THREADS": 1,  # torchrun's own default
+        "TORCHELASTIC_RESTART_COUNT": 0,
+        "TORCHELASTIC_MAX_RESTARTS": 0,
+    }
+    return {"MASTER_ADDR": master, "PATH": search_path(), **{name: str(number) for name, number in numbers.items()}}
+
+
+def _wait(lab: Lab, feed: Feed, ranks: Sequence[Launch], files: Files, timeout_s: float) -> list[Exit]:
+    """Until every rank has ended well.
+
+    Raises:
+        WorkerError: one ended otherwise; names it, with the end of its log.
+        TrialTimeoutError: no log grew and no link carried anything for ``timeout_s``.
+        TrialError: a controller failed.
+    """
+    called = {one.process: f"rank {one.node} on {one.process}" for one in ranks}
+    ended: list[Exit] = []
+    seen, moved_s = _signs(lab, ranks), time.monotonic()
+    looked_s = moved_s
+    while feed.running:
+        time.sleep(supervise.POLL_S)
+        exits = lab.exits()
+        ended += exits
+        feed.note(exits)
+        if feed.failed:
+            raise supervise.died(*supervise.settle(lab, feed.failed, feed.running), files, called.__getitem__)
+        now = time.monotonic()
+        if now - looked_s >= COUNT_S:
+            looked_s, before, seen = now, seen, _signs(lab, ranks)
+            moved_s = now if seen != before else moved_s
+            supervise.check_logs(Path(one.log) for one in ranks)
+        if feed.running and now - moved_s > timeout_s:
+            raise _stuck(lab, [called[one] for one in feed.running], files.log(feed.running[0]), timeout_s)
+    return ended
+
+
+def _signs(lab: Lab, ranks: Sequence[Launch]) -> tuple[int, ...]:
+    """What changes while something gets done: lengths of logs, bytes on the links. Raises TrialError: a log is none."""
+    return (*(supervise.size_bytes(Path(one.log)) for one in ranks), *(count.bytes for count in lab.counters()))
+
+
+def _stuck(lab: Lab, running: Sequence[str], log: Path, timeout_s: float) -> TrialTimeoutError:
+    """``log`` is that of the first of those that are still ``running``."""
+    return TrialTimeoutError(
+        f"for {timeout_s:g} s no rank wrote anything and no link carried anything; still running: "
+        f"{', '.join(running[:5])}{supervise.stopped(lab)}\n"
+        f"{supervise.tail(log)}",
+        fix=f"read {log}, or give a longer timeout",
+    )
+
+
+def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
+    """Metrics, links and fidelity of a command whose ranks all ended well. JCT: first start to last end."""
+    start_s, end_s = min(one.started_s for one in ran.exits), max(one.ended_s for one in ran.exits)
+    others = link_load.background_bytes(trial, ran.observed.sent)
+    events = timeline(ran.observed.events, start_s)
+    seen = fidelity.Seen(
+        trial=trial,
+        job=trial.job,
+        samples=None,
+        window=(start_s, end_s),
+        rates=[*map(results.burst, ran.probes), *ran.idle.rates],
+        expected_rates=len(trial.topology.bursts) + len(ran.idle.rates),
+        round_trips=ran.idle.round_trips,
+        links=results.links(trial, [undisturbed(job).phases for job in trial.jobs], ran.observed.counters, others, {}),
+        cpu=ran.observed.cpu,
+        done=(),
+        aggregators=(),
+        differs=ran.observed.readings.differs(start_s, ran.observed.differs),
+        in_mid_run=ran.observed.readings.within(start_s, end_s),
+        events=events,
+        course=undisturbed(trial.job),
+        bounds=None,
+    )
+    return {
+        "metrics": {"jct_s": end_s - start_s},
+        "links": seen.links,
+        "events": events,
+        "probes": seen.rates,
+        "round_trips": seen.round_trips,
+        "fidelity": fidelity.judge(seen),
+    }

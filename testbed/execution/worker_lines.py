@@ -1,0 +1,100 @@
+"""The lines that a trial's processes write, as they are to be: what a trial is judged by was written by its workers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from testbed.files.foreign import LARGEST_NUMBER, parse_json
+from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Shape, check, is_number
+from testbed.files.shape import Kind as Form
+from workloads.kinds.base import AnyKind
+
+_FINITE = Form(
+    "finite number",
+    lambda value: is_number(value) and math.isfinite(value) and abs(value) <= LARGEST_NUMBER,
+)
+_MOMENT = Form("moment", lambda value: is_number(value) and 0 <= value < 1e12)
+_LOSS = Form("number", is_number)
+_SKETCHES = Form(
+    "list of sketches",
+    lambda value: (
+        isinstance(value, list)
+        and all(
+            isinstance(one, list) and len(one) == 2 and type(one[0]) is int and isinstance(one[1], list)
+            for one in value
+        )
+    ),
+)
+_NUMBERS = ("compute_s", "overrun_s", "factor", "extra_s", "cpu_s", "wait_s", "sync_halted_s")
+_SHAPES: Mapping[str, Mapping[str, Shape]] = {
+    "hello": {"rank": COUNT, "node": COUNT, "device": NAME, "congestion_control": NAME},
+    "probe": {
+        "node": COUNT,
+        "port_address": NAME,
+        "rate_bps": _FINITE,
+        **dict.fromkeys(("asked_bps", "bytes", "sent_bytes", "acknowledged_bytes"), COUNT),
+    },
+    "begin": {"time": _MOMENT},
+    "iteration": {
+        **dict.fromkeys(("i", "rank", "node"), COUNT),
+        **dict.fromkeys(("start", "ready", "sum", "end"), _MOMENT),
+        **dict.fromkeys(_NUMBERS, _FINITE),
+        "loss": _LOSS,
+    },
+    "done": {
+        "wire_bytes": COUNT,
+        "sent": {EACH: {"payload_bytes": COUNT, "wire_bytes": COUNT}},
+        "max_rss_bytes": COUNT,
+        **dict.fromkeys(("cpu_s", "late_s", "stalled_s", "halted_s"), _FINITE),
+        **dict.fromkeys(("sent_segments", "resent_segments", "checked"), COUNT),
+        "weights_sha256": NAME,
+        "wrong": [[COUNT]],
+        "updates": [[COUNT]],
+        "own": _SKETCHES,
+        "summed": _SKETCHES,
+    },
+    "error": {"error": TEXT, "fix": TEXT, "elsewhere": TRUTH},
+    "request": {},  # held against its schema by who carries it out
+}
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "hello": ("rank", "device", "congestion_control"),
+    "probe": ("port_address", "rate_bps", "asked_bps", "bytes", "sent_bytes", "acknowledged_bytes"),
+    "iteration": ("i", "rank", "node", "start", "ready", "sum", "end", "loss"),
+    "done": ("wire_bytes", "sent", "max_rss_bytes", "cpu_s", "late_s", "stalled_s", "halted_s", "sent_segments"),
+    "error": ("error",),
+}
+
+
+def said(line: bytes) -> dict[str, Any]:
+    """A line as an object of some ``kind``.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = parse_json(line, finite=False, most_values=len(line))  # whose file is bounded by what its trial needs
+    if not isinstance(found, dict) or not isinstance(found.get("kind"), str):
+        raise ValueError(f"{found!r:.40} has no kind")
+    return found
+
+
+def check_said(line: Mapping[str, Any], of: AnyKind | None = None) -> None:
+    """Hold a line against what processes write of its kind; ``of`` is the kind of trial, whose samples may say more.
+
+    Raises:
+        ValueError: it is of another kind, lacks something, or something in it is not what it should be.
+    """
+    kind = line["kind"]
+    if kind not in _SHAPES:
+        raise ValueError(f"no process writes a line of the kind {kind!r:.40}")
+    lacking = [name for name in _NEEDED.get(kind, ()) if name not in line]
+    if lacking:
+        raise ValueError(f"a line of the kind {kind} has no {lacking[0]}")
+    shape = _SHAPES[kind]
+    if of is not None and kind == "iteration":
+        shape = {**shape, **dict.fromkeys(of.counts, COUNT), **dict.fromkeys(of.numbers, _FINITE)}
+    check(line, shape, kind)
+    strange = line.keys() - shape.keys() - {"kind"} if kind == "iteration" else ()
+    if strange:  # each would be a column of the table of samples
+        raise ValueError(f"a line of the kind iteration has {min(strange)!r:.40}")

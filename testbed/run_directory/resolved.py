@@ -1,0 +1,74 @@
+"""A spec with every default filled in, as ``resolved.json`` keeps it, and how two of them differ."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from testbed.execution.results import SCHEMA
+from testbed.spec import Source
+
+FITTED, SCALE = "fitted", "workload.scale"
+"""What of the settings was chosen for this machine, in place of what is written; and what that can be."""
+
+
+def resolved(
+    source: Source,
+    planned: int | None = None,
+    part: tuple[int, int] | None = None,
+    most_rounds: int | None = None,
+) -> dict[str, Any]:
+    """The spec with every default filled in, in base units, and where it came from.
+
+    What is swept has its first value there, and all of them under ``sweep``.
+    """
+    spec = source.spec
+    settings = spec.model_dump(exclude=spec.of_other_labs | (set() if spec.where else {"where"}))
+    settings["arms"] = [arm.model_dump() | {"label": arm.title} for arm in spec.arms]
+    return {
+        "schema": SCHEMA,
+        **settings,
+        **({"sweep": source.grid.values} if source.grid.axes else {}),
+        **({"planned": planned} if planned is not None else {}),
+        **({"part": list(part)} if part else {}),
+        **({"most_rounds": most_rounds} if most_rounds is not None else {}),
+        **({FITTED: {SCALE: source.fitted}} if source.fitted is not None else {}),
+        "overrides": list(source.overrides),
+        "folder": str(source.folder.resolve()),
+    }
+
+
+def fitted_scale(meta: Mapping[str, Any]) -> float | None:
+    """The scale that was chosen when the run of this ``resolved.json`` began; None where it has the written one."""
+    found = (meta.get(FITTED) or {}).get(SCALE)
+    return None if found is None else float(found)
+
+
+def differences(
+    ours: Mapping[str, Any], theirs: Mapping[str, Any], aside: Collection[str]
+) -> list[tuple[str, str, str]]:
+    """What two resolved specs differ in but for the groups ``aside``: dotted names, and what each has, for people."""
+    left, right = (
+        dict(_leaves({key: value for key, value in one.items() if key not in aside})) for one in (ours, theirs)
+    )
+    return [
+        (key, _short(left.get(key)), _short(right.get(key)))
+        for key in {**left, **right}
+        if left.get(key) != right.get(key)
+    ]
+
+
+def _leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:
+    """Every value that is no group, by its dotted name."""
+    if isinstance(value, list) and all(isinstance(one, dict) for one in value):
+        value = dict(enumerate(value))
+    if not isinstance(value, dict):
+        yield name, value
+        return
+    for key, inner in value.items():
+        yield from _leaves(inner, f"{name}.{key}" if name else str(key))
+
+
+def _short(value: object) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -1,0 +1,111 @@
+"""What makes a trial that ran to its end fail all the same; and the files that it has meanwhile."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from testbed.base.errors import OutputError, TrialError
+from testbed.evidence.referee import REFERENCE
+from testbed.execution.correctness import check_loss, check_weights, storable
+from testbed.execution.files import working_files
+from testbed.experiment.expand import trials
+from testbed.spec import Source
+
+RIGHT = {
+    "weights_equal": True,
+    "weights_error": 3e-7,
+    "training_error": 1e-5,
+    "training_allowed": 4e-5,
+    "coarseness": 1e-4,
+    "coarsest": 1e-3,
+    "scale_needed": 1e6,
+    "reference": REFERENCE,
+}
+
+
+def test_weights_as_near_as_rounding_allows_are_right() -> None:
+    check_weights(RIGHT)
+
+
+@pytest.mark.parametrize(
+    ("found", "problem"),
+    [
+        ({"weights_equal": False}, "the workers ended with different weights"),
+        (
+            {"training_error": 0.004},
+            "the weights differ from those of single-process SGD by 0.004 of what training changed; rounding explains "
+            "4e-05",
+        ),
+        ({"training_error": math.nan}, "the weights differ from those of single-process SGD by nan of what training"),
+        (
+            {"coarseness": 1.0, "training_error": 0.0, "training_allowed": 0.0},
+            "scale too coarse: rounding to fixed point changed the sums by 1 of their norm; 0.001 is allowed",
+        ),
+    ],
+)
+def test_wrong_weights_fail(found: dict[str, float], problem: str) -> None:
+    with pytest.raises(TrialError) as caught:
+        check_weights(RIGHT | found)
+    assert caught.value.problem.startswith(problem)
+
+
+def test_a_scale_that_is_too_coarse_is_told_which_one_to_take() -> None:
+    with pytest.raises(TrialError) as caught:
+        check_weights(RIGHT | {"coarseness": 0.02})
+    assert caught.value.fix == "give the scheme scale=1e+06"
+
+
+def test_what_is_no_number_is_stored_as_unknown() -> None:
+    stored = storable(RIGHT | {"weights_error": math.nan, "test_loss": math.inf})
+    assert stored == RIGHT | {"weights_error": None, "test_loss": None}
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_names_its_iteration(loss: float) -> None:
+    samples = pd.DataFrame({"iteration": [0, 1, 2, 0, 1, 2], "loss": [2.3, 2.1, loss, 2.3, loss, loss]})
+    with pytest.raises(TrialError, match="training diverged: the loss of iteration 1 is not a finite number"):
+        check_loss(samples)
+    check_loss(samples[samples["iteration"] == 0])
+
+
+def test_working_files_are_the_harness_own_and_all_go(tmp_path: Path, source: Source) -> None:
+    trial, precious = trials(source)[0], tmp_path / "precious"
+    precious.touch()
+    run = tmp_path / "run"
+    run.mkdir()
+    with working_files(run, trial) as files:
+        assert files.work.stat().st_mode & 0o777 == 0o700
+        assert sorted(path.name for path in files.work.iterdir()) == ["h0", "h1", "h2", "s0"]
+        os.mkfifo(files.own("h0") / "fifo")
+        (files.own("h1") / "link").symlink_to(tmp_path)
+    assert not (run / "work").exists()
+    assert files.logs.is_dir()
+    assert precious.exists()
+
+
+@pytest.mark.parametrize("name", ["work", "logs"])
+def test_working_files_are_not_made_behind_a_link(tmp_path: Path, source: Source, name: str) -> None:
+    trial, run = trials(source)[0], tmp_path / "run"
+    precious = tmp_path / "elsewhere" / trial.id / "precious"
+    precious.parent.mkdir(parents=True)
+    precious.touch()
+    run.mkdir()
+    (run / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OutputError, match="not a directory"), working_files(run, trial):
+        pass
+    assert precious.exists()
+
+
+def test_a_log_is_no_program_whatever_its_process_made_of_it(tmp_path: Path, source: Source) -> None:
+    with working_files(tmp_path, trials(source)[0]) as files:
+        assert stat.S_IMODE(files.logs.stat().st_mode) == 0o700
+        log = files.log("h0")
+        log.write_text("#!/bin/sh")
+        log.chmod(0o4755)
+    assert (stat.S_IMODE(log.stat().st_mode), stat.S_IMODE(log.parent.stat().st_mode)) == (0o644, 0o755)

@@ -1,0 +1,36 @@
+"""What results.csv says of a trial."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.execution import results
+
+GST = {"verdict": "VALID", "error": 0.01, "bound_s": 0.4, "certified": True, "spoilt_by": []}
+
+
+@pytest.mark.parametrize(("excused", "wanted"), [([], "VALID"), (["CPU steal"], "INVALID")])
+def test_the_percentile_of_gst_has_a_verdict_of_its_own(excused: list[str], wanted: str) -> None:
+    numbers = {"gst": GST | {"excused": excused}, "jct": {"verdict": "VALID", "spoilt_by": []}}
+    record: dict[str, Any] = {"id": "ring", "status": "done", "error": None, "metrics": {"gst_p95_s": 0.9}}
+    record |= {"accuracy": None, "fidelity": {"verdict": "VALID", "numbers": numbers, "checks": []}}
+    row = results.row(record)
+    assert (row["gst_verdict"], row["gst_error"], row["gst_p95_verdict"]) == ("VALID", 0.01, wanted)
+    assert row["waiting_verdict"] is None
+
+
+def test_a_trial_that_failed_has_no_verdicts() -> None:
+    record = {"id": "ring", "status": "failed", "error": "no", "metrics": None, "accuracy": None, "fidelity": None}
+    assert results.row(record)["gst_p95_verdict"] is None
+
+
+@pytest.mark.parametrize("label", ["=HYPERLINK(1)", "+1", "-1", "@SUM(1)", "\t=1"])
+def test_nothing_in_the_table_is_a_formula(tmp_path: Path, label: str) -> None:
+    record: dict[str, Any] = {"id": "ring", "label": label, "status": "failed", "error": "=1+1", "batch": -1}
+    results.save_csv(tmp_path / "a.csv", [record | dict.fromkeys(("metrics", "accuracy", "fidelity"))])
+    (row,) = csv.DictReader((tmp_path / "a.csv").open(newline=""))
+    assert (row["trial"], row["label"], row["reasons"], row["batch"]) == ("ring", f"'{label}", "'=1+1", "-1")

@@ -1,0 +1,76 @@
+"""A user's own module, and what is trained of it."""
+
+from __future__ import annotations
+
+import random
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from testbed.base.errors import MissingToolError, SpecError
+from topologies.call import Call, parse
+from topologies.load import is_in_file
+from topologies.parameters import did_you_mean
+from workloads.models import Layer
+from workloads.own import TORCHVISION
+from workloads.own.code import called, function_of, running, siblings
+
+EXAMPLE = "./net.py:Net or ./net.py:Net(classes=10)"
+
+
+def seeded(seed: int) -> None:
+    """Have everything that draws by chance draw the same again."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def built(text: str, seed: int) -> tuple[nn.Module, set[Path]]:
+    """The module that an expression names, and the Python files that it is made from, relative to the folder of the
+    first. Chance in its initial weights is drawn from ``seed``.
+
+    Raises:
+        SpecError: it cannot be made, or is no module.
+        MissingToolError: it is torchvision's, which is not installed.
+    """
+    call = parse(text, EXAMPLE)
+    seeded(seed)
+    with siblings(call) as files:
+        made = called(call, function_of(call)) if is_in_file(call.name) else _of_torchvision(call)
+    if not isinstance(made, nn.Module):
+        raise SpecError(
+            f"{call.name} gives {type(made).__name__}, not a torch.nn.Module",
+            fix="name a class that is a torch.nn.Module, or a function that returns one",
+        )
+    return made, files
+
+
+def _of_torchvision(call: Call) -> object:
+    try:
+        models = import_module("torchvision.models")
+    except ImportError:
+        raise MissingToolError(
+            f"model {call.name!r} is part of torchvision, which is not installed", fix="pip install 'testbed[vision]'"
+        ) from None
+    name = call.name.removeprefix(TORCHVISION)
+    known = list(models.list_models())
+    if name not in known:
+        raise SpecError(
+            f"torchvision has no model {name!r}{did_you_mean(name, known)}", fix="see torchvision.models.list_models()"
+        )
+    if {"weights", "weights_backbone"} & call.arguments.keys():
+        raise SpecError(
+            f"{call} takes trained weights, which workers would download, and they have no network",
+            fix="leave the weights out: training begins with the model's own initial weights",
+        )
+    with running(f"{call} fails", fix="give it arguments that torchvision's function of that name takes"):
+        return models.get_model(name, weights=None, **call.arguments)
+
+
+def trained_tensors(module: nn.Module, layers: tuple[Layer, ...]) -> dict[str, nn.Parameter]:
+    """The parameters that are trained, by name, in gradient order."""
+    known = dict(module.named_parameters())
+    return {name: known[name] for layer in reversed(layers) for name, _ in layer}

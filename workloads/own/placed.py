@@ -1,0 +1,70 @@
+"""A user's model and data where they are trained: what :mod:`workloads.own.prepare` left, as workers find it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topologies.call import parse
+from workloads.job import Training
+from workloads.models import Model
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from workloads.datasets import Dataset
+
+
+def _folder(training: Training) -> Path:
+    return Path(training.own[0]).parent
+
+
+def facts(training: Training) -> dict[str, Any]:
+    """What is known of the model and data."""
+    found: dict[str, Any] = json.loads(Path(training.own[0]).read_text())
+    return found
+
+
+def network(training: Training) -> Model:
+    """The user's model; its ``build`` makes the module with everything that is not trained in place."""
+    known = facts(training)
+    layers = tuple(tuple((name, tuple(shape)) for name, shape in layer) for layer in known["layers"])
+    shape = tuple(known["input_shape"])
+    return Model(training.model, "", shape, known["outputs"], layers, lambda: _built(training))
+
+
+def _built(training: Training) -> nn.Module:
+    import torch
+
+    from workloads.own.modules import EXAMPLE, built
+
+    folder, call = _folder(training), parse(training.model, EXAMPLE)
+    path, colon, name = call.name.rpartition(":")
+    text = str(replace(call, name=f"{folder / 'code' / Path(path).name}:{name}")) if colon else training.model
+    module, _ = built(text, training.seed)
+    module.load_state_dict(torch.load(folder / "state.pt", weights_only=True), strict=False)
+    return module
+
+
+def weights(training: Training) -> NDArray[np.float32]:
+    """The initial weights of the user's model, float32[parameters] in gradient order."""
+    found: NDArray[np.float32] = np.load(_folder(training) / "weights.npy")
+    return found
+
+
+def dataset(training: Training) -> Dataset:
+    """The user's samples; all processes of a machine that use the same file share its memory."""
+    import torch
+
+    from workloads.datasets import Dataset
+
+    folder = _folder(training)
+    # Copied where it is written to: nobody does so, but PyTorch has no tensors that are read-only.
+    inputs, labels = (torch.from_numpy(np.load(folder / f"{name}.npy", "c")) for name in ("inputs", "labels"))
+    train, test = (np.load(folder / f"{name}.npy") for name in ("train", "test"))
+    return Dataset(training.dataset, inputs, labels, facts(training)["outputs"], train, test)

@@ -1,0 +1,212 @@
+"""The process that runs a user's model and data once, checks them, and leaves files of them.
+
+Usage: ``python -m workloads.own.prepare PARENT``, with a question (:class:`Question`) on its standard input. It writes
+into the folder that the question names: ``facts.json``, or ``error.json`` after a mistake of the user's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
+
+from testbed.base.errors import MissingToolError, SpecError
+from topologies.call import parse
+from workloads import datasets, models
+from workloads.models import Layer
+from workloads.own import is_own_data, is_own_model
+from workloads.own.data import Samples, form, loaded
+from workloads.own.fit import tried
+from workloads.own.modules import EXAMPLE, built, seeded, trained_tensors
+
+_PR_SET_PDEATHSIG = 1
+DIGITS = 16
+"""Of each digest, in hexadecimal, as of other files that a trial depends on."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be prepared.
+
+    Attributes:
+        folder: the spec's, from which the user's paths start.
+        into: where the files are to be, absolute.
+        model, dataset: as the spec has them; without a ``dataset`` only the model's layers are found.
+        seed: from which chance is drawn.
+        batch: samples that the model must take at once.
+    """
+
+    folder: str
+    into: str
+    model: str
+    dataset: str | None
+    seed: int
+    batch: int
+
+
+def main(parent: int) -> None:
+    """Answer the question, and end."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        return  # it died before the line above could tie us to it
+    question = Question(**json.load(sys.stdin))
+    torch.set_num_threads(1)  # as workers do: whether a gradient is the same twice must not depend on threads
+    os.chdir(question.folder)
+    answer(question)
+
+
+class _Told(Exception):  # noqa: N818 - what is wrong is in a file
+    """A mistake of the user's was written down."""
+
+
+@contextmanager
+def _about(question: Question, key: str) -> Iterator[None]:
+    """Write down a mistake of the user's, and which key of the workload it is about."""
+    into = Path(question.into)
+    try:
+        yield
+    except (SpecError, MissingToolError) as error:
+        missing = isinstance(error, MissingToolError)
+        told = {"key": key, "problem": error.problem, "fix": error.fix, "missing": missing}
+        (into / "error.json").write_text(json.dumps(told))
+        raise _Told from error
+
+
+def answer(question: Question) -> None:
+    """Write what is known of the model and data, or what is wrong with them. Paths start from the working directory."""
+    with suppress(_Told):
+        _prepare(question)
+
+
+def _prepare(question: Question) -> None:
+    into = Path(question.into)
+    inputs: dict[str, str] = {}
+    with _about(question, "model"):
+        model, layers = _model(question, into, inputs)
+    outputs, random = 0, False
+    shape: tuple[int, ...] = ()
+    if question.dataset is not None:
+        with _about(question, "dataset"):
+            samples = _samples(question, into, inputs)
+        with _about(question, "model"):
+            outputs, random = tried(question.model, model, question.dataset, samples, question.batch)
+        shape = tuple(samples.inputs.shape[1:])
+    digest = hashlib.sha256(json.dumps([question.model, question.dataset, question.seed, inputs]).encode()).hexdigest()
+    facts = {
+        "model": question.model,
+        "layers": layers,
+        "outputs": outputs,
+        "input_shape": shape,
+        "random": random,
+        "inputs": inputs,
+        "digest": digest,
+    }
+    (into / "facts.json").write_text(json.dumps(facts))
+
+
+def _model(question: Question, into: Path, inputs: dict[str, str]) -> tuple[nn.Module, tuple[Layer, ...]]:
+    """The module and its layers; of one of the user's, its files are written."""
+    text = question.model
+    if not is_own_model(text):
+        known = models.model(text)
+        seeded(question.seed)
+        return known.build(), known.layers
+    module, files = built(text, question.seed)
+    name = parse(text, EXAMPLE).name
+    layers = layers_of(name, module)
+    weights = [tensor.detach().flatten() for tensor in trained_tensors(module, layers).values()]
+    _save(into, "weights.npy", torch.cat(weights))
+    state = {key: one for key, one in module.state_dict().items() if isinstance(one, Tensor)}
+    kept = {key: one for key, one in state.items() if key not in trained_tensors(module, layers)}
+    torch.save(kept, into / "state.pt")
+    inputs[f"{text}, initial weights"] = _digest([*weights, *kept.values()])
+    folder = Path(name.rpartition(":")[0]).parent
+    for file in sorted(files):
+        content = (folder / file).read_bytes()
+        (into / "code" / file).parent.mkdir(parents=True, exist_ok=True)
+        (into / "code" / file).write_bytes(content)
+        inputs[os.path.normpath(folder / file)] = hashlib.sha256(content).hexdigest()[:DIGITS]
+    return module, layers
+
+
+def layers_of(name: str, module: nn.Module) -> tuple[Layer, ...]:
+    """The layers of a module: the tensors that are trained, by the part that holds them, in the order of registration.
+
+    A tensor that several parts share belongs to the first. PyTorch's DDP takes this order for that of the forward pass
+    as well.
+
+    Raises:
+        SpecError: nothing is trained, or something that cannot be sent as float32.
+    """
+    found: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+    for key, parameter in module.named_parameters():
+        if isinstance(parameter, UninitializedParameter):
+            raise SpecError(
+                f"{name} has a parameter {key} without a shape", fix="give its layer all sizes: no lazy modules"
+            )
+        if not parameter.requires_grad:
+            continue
+        if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
+            raise SpecError(
+                f"{name} has a parameter {key} of {parameter.dtype} on {parameter.device}",
+                fix="leave parameters at float32 and on the CPU; workers move them to a GPU where there is one",
+            )
+        found.setdefault(key.rpartition(".")[0], []).append((key, tuple(parameter.shape)))
+    if not found:
+        raise SpecError(f"{name} has no parameters to train", fix="name a module that has some which require gradients")
+    return tuple(tuple(layer) for layer in found.values())
+
+
+def _samples(question: Question, into: Path, inputs: dict[str, str]) -> Samples:
+    """The samples; of the user's own, files are written."""
+    assert question.dataset is not None
+    if not is_own_data(question.dataset):
+        known = datasets.load(question.dataset, question.seed)
+        return Samples(known.images, known.labels, known.train, known.test)
+    samples = loaded(question.dataset, question.seed)
+    for name in ("inputs", "labels", "train", "test"):
+        _save(into, f"{name}.npy", getattr(samples, name))
+    train, test = torch.from_numpy(samples.train), torch.from_numpy(samples.test)
+    inputs[f"{question.dataset}, samples"] = _digest([samples.inputs, samples.labels, train, test])
+    return samples
+
+
+def _digest(tensors: Iterable[Tensor]) -> str:
+    """Of types, shapes and values."""
+    digest = hashlib.sha256()
+    for one in tensors:
+        digest.update(form(one).encode())
+        digest.update(one.detach().flatten().contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:DIGITS]
+
+
+def _save(into: Path, name: str, values: Tensor | NDArray[np.int64]) -> None:
+    """
+    Raises:
+        SpecError: there is no room for them.
+    """
+    try:
+        np.save(into / name, values.numpy() if isinstance(values, Tensor) else values)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise SpecError(
+            f"{name} cannot be written to {into.parent}: {reason}",
+            fix="free some space there, or set TMPDIR to a larger folder",
+        ) from None
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,161 @@
+"""A user's model and data, prepared for trials: what is known of them, and the files that workers need.
+
+Files are held open without a name, or in memory, so that the kernel frees them however this process ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from testbed.base.errors import MissingToolError, SpecError
+from topologies.load import check_open
+from workloads.models import Layer
+from workloads.own import is_own_data, is_own_model
+
+LONGEST_S = 600.0
+"""For which a user's code may load, far above what reading CIFAR-10 takes (4 s)."""
+SMALL_BYTES = 1 << 20
+"""Files up to this size are held in memory, for a process may have few files open."""
+MOST_BATCH = 64
+"""Samples with which a model is tried."""
+FACTS = "facts.json"
+
+
+class OwnError(SpecError):
+    """A user's model or data cannot be used; ``key`` says which of the two."""
+
+    key = "model"
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What a trial needs of a user's model and data.
+
+    Attributes:
+        layers: as :attr:`workloads.models.Model.layers`.
+        inputs: digests of what it was made from, by name.
+        digest: of all of that.
+        files: contents by relative name, as bytes or as the descriptor of an open file; the first is :data:`FACTS`.
+    """
+
+    layers: tuple[Layer, ...]
+    inputs: Mapping[str, str]
+    digest: str
+    files: Mapping[str, bytes | int]
+
+    def sizes(self) -> list[list[int]]:
+        """Floats of each tensor, by layer, in the order in which gradients become ready."""
+        return [[prod(shape) for _, shape in layer] for layer in reversed(self.layers)]
+
+    def names(self, folder: Path) -> tuple[str, ...]:
+        """Paths of its files once they are placed in ``folder``."""
+        return tuple(str(folder / name) for name in self.files)
+
+    def place(self, folder: Path) -> None:
+        """Write its files into ``folder``, which is made.
+
+        Raises:
+            OSError: the system refuses.
+        """
+        for name, content in self.files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file:
+                if isinstance(content, bytes):
+                    file.write(content)
+                else:
+                    _copy(content, file.fileno())
+
+
+def _copy(source: int, target: int) -> None:
+    at, size = 0, os.fstat(source).st_size
+    while at < size:
+        at += os.sendfile(target, source, at, size - at)
+
+
+def prepare(folder: Path, model: str, dataset: str | None, seed: int, batch: int = 2) -> Prepared:
+    """Run the user's code in a process of its own, see :mod:`workloads.own.prepare`. Paths start from ``folder``.
+
+    Raises:
+        OwnError: the user's model or data cannot be used.
+        MissingToolError: a package that they need is not installed.
+    """
+    for name in (model, dataset or ""):
+        if is_own_model(name) or is_own_data(name):
+            check_open(name, SpecError)
+    with tempfile.TemporaryDirectory(prefix="testbed-") as into:
+        question = {
+            "folder": str(folder.absolute()),
+            "into": into,
+            "model": model,
+            "dataset": dataset,
+            "seed": seed,
+            "batch": min(batch, MOST_BATCH),
+        }
+        _ask(json.dumps(question), model)
+        _raise_if_told(Path(into) / "error.json")
+        return _read(Path(into))
+
+
+def _ask(question: str, model: str) -> None:
+    """
+    Raises:
+        OwnError: the process came to no end of its own.
+    """
+    command = [sys.executable, "-m", "workloads.own.prepare", str(os.getpid())]
+    try:
+        # A group of its own, so that Ctrl-C at a terminal reaches only the harness, which ends it.
+        status = subprocess.run(
+            command, input=question, text=True, timeout=LONGEST_S, process_group=0, stdout=2, check=False
+        ).returncode
+    except subprocess.TimeoutExpired:
+        raise OwnError(
+            f"model {model!r} and its dataset were not there after {LONGEST_S:g} s",
+            fix="have them load faster: data that is computed belongs in a file",
+        ) from None
+    if status:
+        raise OwnError(
+            f"the process that makes model {model!r} and its dataset ended with status {status}",
+            fix="see its output above; a status of -9 may mean that memory ran out",
+        )
+
+
+def _raise_if_told(path: Path) -> None:
+    """
+    Raises:
+        OwnError, MissingToolError: what is told in ``path``, if it is there.
+    """
+    if not path.exists():
+        return
+    told = json.loads(path.read_text())
+    if told["missing"]:
+        raise MissingToolError(told["problem"], fix=told["fix"])
+    error = OwnError(told["problem"], fix=told["fix"])
+    error.key = told["key"]
+    raise error
+
+
+def _read(into: Path) -> Prepared:
+    facts = json.loads((into / FACTS).read_text())
+    paths = sorted(path for path in into.rglob("*") if path.is_file())
+    files: dict[str, bytes | int] = {FACTS: (into / FACTS).read_bytes()}
+    for path in paths:
+        small = path.stat().st_size <= SMALL_BYTES
+        files[path.relative_to(into).as_posix()] = (
+            path.read_bytes() if small else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        )
+    layers = tuple(tuple((name, tuple(shape)) for name, shape in layer) for layer in facts["layers"])
+    found = Prepared(layers, facts["inputs"], facts["digest"], files)
+    for content in files.values():
+        if isinstance(content, int):
+            weakref.finalize(found, os.close, content)
+    return found

@@ -1,0 +1,32 @@
+"""What every plan of a scheme has, whatever moves along it."""
+
+from __future__ import annotations
+
+from typing import Protocol, Self
+
+
+class Plan(Protocol):
+    """What a scheme does on a topology. Its kind of trial knows the rest (:mod:`workloads.kinds.base`)."""
+
+    @property
+    def scheme(self) -> str:
+        """The expression that built it, such as ``ps(place=tensor)``."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the topology's nodes, in its order."""
+
+    @property
+    def workers(self) -> tuple[int, ...]:
+        """Nodes that contribute a gradient, by rank."""
+
+    @property
+    def kind(self) -> str:
+        """The name of its kind of trial."""
+
+    @property
+    def nbytes(self) -> int:
+        """How much room it takes in a file, about."""
+
+    def built_by(self, scheme: str) -> Self:
+        """The same plan, of another expression."""
