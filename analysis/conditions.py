@@ -5,6 +5,7 @@ What only one side knows is no difference: an older version of testbed, or a spe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ NEEDED = ("kernel", "cpu.model", "cpu.cores", "lab", "links.rate_bps", "schema")
 """Without these nobody can say whether two sides are alike."""
 WRITTEN: Mapping[str, Callable[[float], str]] = {"_bps": rate_text, "_s": time_text, "_bytes": size_text}
 """By the ends of names, how their values are written."""
+OPTIONAL = re.compile(r"links\..+\..+")
+"""Names that a side has only if its spec does: links of their own, and marking."""
 Pairs = Sequence[tuple[str, str]]
 """(label in BASE, label in NEW) of the arms that are compared."""
 
@@ -73,9 +76,11 @@ def check(base: Side, new: Side, arms: Pairs, allowed: Collection[str]) -> list[
 
 
 def differences(base: Side, new: Side, arms: Pairs) -> Iterator[Difference]:
-    """Every condition that both sides know and that is not the same; of arms, where the same label is compared."""
-    for name in sorted(base.conditions.keys() & new.conditions.keys()):
-        before, after = base.conditions[name], new.conditions[name]
+    """Every condition that both sides know, or that is :data:`OPTIONAL`, and that is not the same; of arms, where the
+    same label is compared."""
+    both = base.conditions.keys() & new.conditions.keys()
+    for name in sorted(both | set(filter(OPTIONAL.fullmatch, base.conditions.keys() ^ new.conditions.keys()))):
+        before, after = base.conditions.get(name), new.conditions.get(name)
         if before != after:
             yield Difference(plain(name), *_texts(name, before, after))
     for label, other in arms:

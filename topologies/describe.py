@@ -66,12 +66,22 @@ def bisection_bps(topology: Topology) -> float | None:
     """What the two halves of the hosts can send each other, one way, in bit/s, for the worst choice of halves.
 
     An odd host goes to either half. Where no closed form is known (BCube with odd n, spine-leaf with an odd number of
-    racks, dragonfly, circuits, a topology from a user's own builder), every choice of halves is looked at, and of more
-    than ``MOST_TRIED`` hosts it is None.
+    racks, dragonfly, circuits, a topology from a user's own builder, links of a level that differ), every choice of
+    halves is looked at, and of more than ``MOST_TRIED`` hosts it is None.
     """
     formula = _FORMULAS.get(topology.family)
-    known = formula(topology) if formula else None
+    known = formula(topology) if formula and _alike(topology) else None
     return _least_cut(topology) if known is None and topology.host_count <= MOST_TRIED else known
+
+
+def _alike(topology: Topology) -> bool:
+    """Whether links between the same levels have the same rate, as a family builds them."""
+    found: dict[frozenset[int], int] = {}
+    for link in topology.links:
+        levels = frozenset({topology.nodes[link.a].level, topology.nodes[link.b].level})
+        if found.setdefault(levels, link.rate_bps) != link.rate_bps:
+            return False
+    return True
 
 
 MOST_TRIED = 11

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from testbed.base.errors import TopologyError
 from testbed.base.listing import counted
+from testbed.base.units import time_text
 from topologies import circle
 from topologies.frames import frames, rings, row_name
 from topologies.model import Topology
@@ -256,8 +257,10 @@ def _width(topology: Topology, rate_bps: int) -> float:
 def _cable(topology: Topology, canvas: _Canvas, link: int, out: int) -> str:
     """A link, or a circuit from the link into a panel to the link out of it."""
     (x1, y1), (x2, y2) = canvas.places[topology.tail(link)], canvas.places[topology.head(out)]
-    rate_bps = topology.links[link // 2].rate_bps
-    tip = f"{_ends(topology, link, out, '–')}: {_rate(rate_bps)}"
+    rate_bps = min(topology.links[one // 2].rate_bps for one in (link, out))
+    delay_s = sum(topology.links[one // 2].delay_s for one in {link, out})
+    delay = f", {time_text(delay_s)}" if delay_s else ""
+    tip = f"{_ends(topology, link, out, '–')}: {_rate(rate_bps)}{delay}"
     colour = LINK if topology.panels is None else _ring_colour(topology, link)
     return line(x1, y1, x2, y2, colour, _width(topology, rate_bps), tip)
 

@@ -294,6 +294,7 @@ class Replica:
     def evaluate(self) -> tuple[float, float]:
         """Share of test images (masked words) that are classified right, and the mean test loss."""
         right, loss, count = 0, 0.0, 0
+        modes = [(one, one.training) for one in self.module.modules()]  # a user's may keep parts of it in eval mode
         self.module.eval()
         with torch.no_grad():
             for part in np.split(self.data.test, range(MOST_CLASSIFIED, len(self.data.test), MOST_CLASSIFIED)):
@@ -302,7 +303,8 @@ class Replica:
                 right += int((scores.argmax(1) == labels)[known].sum())
                 loss += float(cross_entropy(scores, labels)) * int(known.sum())
                 count += int(known.sum())
-        self.module.train()
+        for one, training in modes:
+            one.training = training
         return right / count, loss / count
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,13 +93,23 @@ class Topology:
         return html.paragraph(self.model.expression, strong=True) + shown(self)
 
 
-def topology(expression: str, rate: str = "1 Gbit/s") -> Topology:
+def topology(expression: str, rate: str = "1 Gbit/s", links: Mapping[str, Any] | str | None = None) -> Topology:
     """Build a network such as ``bcube(n=3,k=2)``, or one of your own: ``./mine.py:my_net(racks=2)``.
 
+    Args:
+        rate: of the hosts' links.
+        links: what else a spec's ``links`` would say of rates and delays: ``{"h0": {"rate": "100 Mbit/s"}}``, or the
+            same as YAML.
+
     Raises:
-        SpecError: the expression or the rate makes no sense.
+        SpecError: the expression, the rate, or a link makes no sense.
     """
-    return Topology(build(expression, rate_bps=rate_bps(rate)))
+    if not links:
+        return Topology(build(expression, rate_bps=rate_bps(rate)))
+    from testbed.experiment.own_links import read, with_own  # here, for it loads the schema
+
+    asked = read(links, rate)
+    return Topology(with_own(build(expression, rate_bps=asked.rate_bps, delay_s=asked.delay_s), asked))
 
 
 class Drawable(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Union, get_args
+from typing import Annotated, Any, ClassVar, Union, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Tag
 from pydantic_core import PydanticCustomError
@@ -56,6 +56,8 @@ class Group(BaseModel):
     """A group of keys; a key that it does not have is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
+    others: ClassVar[type[Group] | None] = None
+    """What stands at a key of any other name; None where such a key is an error."""
 
 
 def listed(value: object) -> list[object]:

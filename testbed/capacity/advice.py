@@ -106,7 +106,7 @@ def _text(asked: Sequence[Asked]) -> str:
     load, trial = worst.load, worst.trial
     which = f" ({trial.label})" if len({one.trial.label for one in asked}) > 1 else ""
     alike = f" (as in the lab {DEFAULT}, whose kernel {trial.spec.lab} shares)" if trial.spec.lab != DEFAULT else ""
-    text = f"{links_text(load)}{which} carry {rate_text(round_down(load.in_all_bps, 3))} in all"
+    text = f"{links_text(worst)}{which} carry {rate_text(round_down(load.in_all_bps, 3))} in all"
     carried = load.in_all_bps * worst.room
     if worst.carried:
         return f"{text}; this machine carried {rate_text(round_down(carried))}{alike}"
@@ -123,18 +123,28 @@ def _text(asked: Sequence[Asked]) -> str:
     return f"{text}; this machine carried {rate_text(round_down(carried))}{alike}: {verdict}"
 
 
-def links_text(load: Load) -> str:
-    """``18 links of 1 Gbit/s``."""
-    return f"{counted(load.links, 'link')} of {rate_text(load.rate_bps)}"
+def links_text(asked: Asked) -> str:
+    """``18 links of 1 Gbit/s``; of links that have rates of their own, from the slowest to the fastest."""
+    rates = [link.rate_bps for link in asked.trial.topology.links]
+    differ = len(asked.trial.spec.links.rates_bps) > 1
+    text = f"{rate_text(min(rates))} to {rate_text(max(rates))}" if differ else rate_text(asked.load.rate_bps)
+    return f"{counted(asked.load.links, 'link')} of {text}"
 
 
 def changes(asked: Asked) -> list[str]:
     """What would let this machine carry a trial, as ``--set`` takes it: a larger scale, where the workload has one, or
     slower links."""
     spec = asked.trial.spec
-    rate_bps = round_down(spec.links.rate_bps * asked.room)
+    slower = [
+        _assigned(key, rate_text(round_down(rate_bps * asked.room))) for key, rate_bps in spec.links.rates_bps.items()
+    ]
     scale = [f"workload.scale={round_up(spec.workload.scale / asked.room):g}"] if spec.workload.takes_scale else []
-    return [*scale, f"links.rate='{rate_text(rate_bps)}'"]
+    return [*scale, " --set ".join(slower)]
+
+
+def _assigned(key: str, value: str) -> str:
+    """As a shell takes it: ``rack 0`` has a blank."""
+    return f"'{key}={value}'" if " " in key else f"{key}='{value}'"
 
 
 def round_down(value: float, digits: int = 2) -> float:

@@ -27,11 +27,16 @@ PricesFile = Annotated[
     typer.Option(metavar="FILE.yaml", help="Your own prices; default TopoOpt's Table 3.", show_default=False),
 ]
 Rate = Annotated[str, typer.Option(help="Rate of the hosts' links.")]
+LinksText = Annotated[
+    str | None,
+    typer.Option(metavar="YAML", help="Links that differ, as a spec has them: '{h0: {rate: 100 Mbit/s}}'."),
+]
 
 
 def topo(
     topology: TopologyText,
     rate: Rate = "1 Gbit/s",
+    links: LinksText = None,
     draw: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw it into a file.")] = None,
     prices: PricesFile = None,
     as_json: AsJson = False,
@@ -42,7 +47,7 @@ def topo(
     """
     from testbed.api.topology import topology as build
 
-    network = build(topology, rate)
+    network = build(topology, rate, links)
     cost, found = network.cost(prices), network.facts
     if draw:
         network.draw().save(draw)
@@ -74,6 +79,7 @@ def forest(
     model: Annotated[str | None, typer.Option(help="Whose gradient is synchronised; default lenet5.")] = None,
     size: Annotated[int | None, typer.Option("--bytes", min=4, help="Or a gradient of this many bytes.")] = None,
     rate: Rate = "1 Gbit/s",
+    links: LinksText = None,
     mtu: Annotated[int, typer.Option(min=576, max=9000)] = 1500,
     draw: TreesFile = None,
     klass: Annotated[int | None, typer.Option("--class", help="The class to draw; default all, if few.")] = None,
@@ -91,7 +97,7 @@ def forest(
         raise UsageError("--model and --bytes exclude each other", fix="give one of them")
     if klass is not None and draw is None:
         raise UsageError("--class says what to draw, and --draw is missing", fix="add --draw FILE.svg")
-    made = proposed(scheme, build(topology, rate), model, size, mtu)
+    made = proposed(scheme, build(topology, rate, links), model, size, mtu)
     found = made.facts
     drawn = draw if found["verified"] else None
     if drawn:

@@ -65,11 +65,20 @@ class Beside:
             for i, controller in enumerate(self._controllers):
                 if due_s[i] <= time.monotonic():
                     try:
-                        wait_s = controller.look(self._feed)
+                        due_s[i] = time.monotonic() + _wait_s(controller.look(self._feed))
                     except Exception as error:  # whatever it is, the trial is not controlled any more
                         self._feed.fail(failure(type(controller).__name__, error))
                         return
-                    due_s[i] = time.monotonic() + wait_s
+
+
+def _wait_s(told: float) -> float:
+    """
+    Raises:
+        ValueError: a controller's answer is no time.
+    """
+    if not isinstance(told, int | float) or math.isnan(told):
+        raise ValueError(f"look() gave {told!r}, which is no number of seconds")
+    return told
 
 
 def failure(name: str, error: Exception) -> TrialError:

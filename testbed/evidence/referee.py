@@ -139,8 +139,9 @@ def main(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return  # it died before the line above could tie us to it
-    busy = threading.Event()
-    threading.Thread(target=_show_life, args=(busy,), daemon=True).start()
+    answers, busy = os.dup(1), threading.Event()
+    os.dup2(2, 1)  # a user's model may print
+    threading.Thread(target=_show_life, args=(busy, answers), daemon=True).start()
     busy.set()
     import torch  # here, for the harness imports this module and must not import torch
 
@@ -162,7 +163,7 @@ def main(parent: int) -> None:
         except UnfitError as error:
             found = {"unfit": str(error)}
         busy.clear()
-        os.write(1, json.dumps(found).encode() + b"\n")
+        os.write(answers, json.dumps(found).encode() + b"\n")
 
 
 def read_weights(path: Path, count: int) -> NDArray[np.float32]:
@@ -184,10 +185,10 @@ def read_weights(path: Path, count: int) -> NDArray[np.float32]:
     return np.frombuffer(content, np.float32, count, header.end()).copy()
 
 
-def _show_life(busy: threading.Event) -> None:
+def _show_life(busy: threading.Event, answers: int) -> None:
     """Write an empty line now and then while there is work; one call each, so that no line is cut in two."""
     while busy.wait():
-        os.write(1, b"\n")
+        os.write(answers, b"\n")
         time.sleep(SIGN_OF_LIFE_S)
 
 

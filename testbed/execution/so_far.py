@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 from testbed.control.feed import Feed
 from testbed.evidence.spot_checks import Readings
+from testbed.files.following import Lines
 from testbed.files.shape import is_number
+
+MOST_WORKERS = 64
+"""To read what they write in a second takes 50 ms of a core."""
 
 
 @dataclass
@@ -23,21 +28,23 @@ class _Round:
 class SoFar:
     """Nothing is read before it is asked for, as reading takes time of the cores that the trial uses."""
 
-    def __init__(self, feed: Feed, readings: Readings, workers: Collection[str], skip: int) -> None:
-        """``workers`` are the processes that synchronise together, if they do; the first ``skip`` iterations do not
-        count. ``readings`` is what was read back of the links, as it grows."""
-        self._feed, self._readings, self._workers, self._skip = feed, readings, set(workers), skip
-        self._seen = 0
+    def __init__(self, feed: Feed, readings: Readings, workers: Mapping[str, Path], skip: int) -> None:
+        """``workers`` are the files of the processes that synchronise together, if they do; the first ``skip``
+        iterations do not count. ``readings`` is what was read back of the links, as it grows."""
+        self._feed, self._readings, self._skip = feed, readings, skip
+        # Files of its own: to wait for the feed while it reads many would make events late.
+        self._files = {name: Lines(path) for name, path in workers.items()} if len(workers) <= MOST_WORKERS else {}
         self._open: dict[int, _Round] = {}
         self._gst_s: list[float] = []
 
     def gst_s(self) -> float | None:
-        """The median GST of the iterations that all workers have written by now."""
-        lines = self._feed.lines(self._seen)
-        self._seen += len(lines)
-        for process, said in lines:
+        """The median GST of the iterations that all workers have written by now; None when one of them has ended, and
+        with more than :data:`MOST_WORKERS` of them."""
+        if not self._files.keys() <= set(self._feed.running):
+            return None
+        for said in (said for lines in self._files.values() for said in lines.said()):
             i, ready_s, sum_s = said.get("i"), said.get("ready"), said.get("sum")
-            if process not in self._workers or said["kind"] != "iteration":
+            if said["kind"] != "iteration":
                 continue
             if isinstance(i, int) and i >= self._skip and is_number(ready_s) and is_number(sum_s):
                 self._take(i, ready_s, sum_s)
@@ -46,7 +53,7 @@ class SoFar:
     def _take(self, i: int, ready_s: float, sum_s: float) -> None:
         one = self._open.setdefault(i, _Round())
         one.workers, one.ready_s, one.sum_s = one.workers + 1, max(one.ready_s, ready_s), max(one.sum_s, sum_s)
-        if one.workers == len(self._workers):
+        if one.workers == len(self._files):
             self._gst_s.append(one.sum_s - one.ready_s)
             del self._open[i]
 

@@ -15,6 +15,7 @@ from testbed.execution.job_files import burst_s
 from testbed.execution.search import check as check_program
 from testbed.experiment import naming
 from testbed.experiment.order import Block, blocks, in_order
+from testbed.experiment.own_links import with_own
 from testbed.perturb.check import check as check_perturbations
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.explain import together
@@ -95,6 +96,7 @@ class Built:
         key = _links_key(text, spec)
         if key not in self._topologies:
             found = build_topology(text, rate_bps=lab_rate_bps(spec), delay_s=spec.links.delay_s)
+            found = with_own(found, spec.links, spec.workload.scale)
             spec.place.limits.check_size(found)
             self._topologies[key] = found
         return self._topologies[key]
@@ -111,7 +113,12 @@ class Built:
 
 
 def _links_key(topology_text: str, spec: Spec) -> Hashable:
-    return topology_text, lab_rate_bps(spec), spec.links.delay_s
+    return topology_text, spec.workload.scale, _asked_of_links(spec)
+
+
+def _asked_of_links(spec: Spec) -> Hashable:
+    """What a topology's links are made of, for all and for some."""
+    return spec.links.rate_bps, spec.links.delay_s, tuple(spec.links.own.items())
 
 
 def _topology(arm: Arm, spec: Spec, folder: Path, built: Built) -> tuple[str, Topology]:
@@ -248,7 +255,8 @@ class _Cells:
         """The trials of cells that share a spec."""
         spec, at = group[0].spec, point_text(self._shared(group))
         before = len(self._problems)
-        self._said("links.rate", at, partial(spec.place.limits.check_rate, lab_rate_bps(spec)))
+        for key, rate_bps in spec.links.rates_bps.items():
+            self._said(key, at, partial(spec.place.limits.check_rate, round(rate_bps / spec.workload.scale)))
         if spec.failover_s is not None:
             self._said("failover", "", self._check_survivor)
         folder, program, sent, own = self._source.folder, spec.workload.program, None, None
@@ -320,8 +328,7 @@ class _Cells:
             SpecError: there are more networks than anybody wants to wait for.
         """
         different = {
-            (cell.arm.topology, cell.arm.scheme, cell.spec.links.rate_bps, cell.spec.links.delay_s)
-            for cell in self._source.grid.cells
+            (cell.arm.topology, cell.arm.scheme, _asked_of_links(cell.spec)) for cell in self._source.grid.cells
         }
         if len(different) > MOST_NETWORKS:
             raise SpecError(

@@ -14,6 +14,7 @@ from testbed.capacity.fit import fit
 from testbed.experiment.conditions import SHOWN, met, warnings
 from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import lab_rate_bps, trials
+from testbed.experiment.own_links import own_text
 from testbed.experiment.provenance import sysctl
 from testbed.spec import Source
 from testbed.trial.model import Trial
@@ -80,6 +81,7 @@ def predict(trial: Trial) -> dict[str, Any]:
             "links": len(topology.links),
             "processes": len(trial.processes),
             "rate_bps": lab_rate_bps(trial.spec),
+            **({"own_links": own_text(own, trial.spec.workload.scale)} if (own := trial.spec.links.own) else {}),
         },
         "meets": met(trial),
     }
@@ -151,7 +153,7 @@ MET: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
 
 
 def _rates(found: Mapping[str, Any]) -> str:
-    """``links at 200 Mbit/s``, or from what to what they are swept."""
+    """``links at 200 Mbit/s``, or from what to what they are swept, and those that have values of their own."""
     rates = sorted({trial["builds"]["rate_bps"] for trial in found["trials"]})
     text = " to ".join(rate_text(rate) for rate in dict.fromkeys((rates[0], rates[-1])))
     scales = {trial["scale"] or 1 for trial in found["trials"]}
@@ -160,7 +162,9 @@ def _rates(found: Mapping[str, Any]) -> str:
         whole = rate_text(rates[0] * scale)
         chosen = ", fitted to this machine" if found["fitted_scale"] else ""
         text += f" (scale {scale:g}{chosen}: {whole}, and gradients as much larger, take the same time)"
-    return f"links at {text}"
+    own = list(dict.fromkeys(trial["builds"].get("own_links", "") for trial in found["trials"]))
+    others = f" but {own[0]}" if own[0] else ""
+    return f"links at {text}{others}{' and other values' if len(own) > 1 else ''}"
 
 
 def _row(trial: Mapping[str, Any]) -> list[str]:

@@ -108,6 +108,8 @@ class LinkSettings:
     """False leaves every link as fast as the machine moves packets."""
     congestion_control: str | None = None
     """The default of every node, for programs that do not choose their own; None leaves the kernel's."""
+    mark_at_bytes: int | None = None
+    """The length of a queue from which what enters it is marked by ECN; None marks nothing."""
 
     @property
     def drops(self) -> bool:
@@ -118,7 +120,8 @@ class LinkSettings:
     def datagram_bytes(self) -> int | None:
         """Where TCP is slowed down by what links are asked to do, how many bytes of datagrams the kernel may hold in
         place of a stream, so that they do not overflow a queue by themselves; else None."""
-        return self.queue_bytes // 4 if self.drops or self.loss > 0 or self.reorder > 0 else None
+        slows_down = self.drops or self.loss > 0 or self.reorder > 0 or self.mark_at_bytes is not None
+        return self.queue_bytes // 4 if slows_down else None
 
 
 @dataclass(frozen=True)

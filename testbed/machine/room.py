@@ -22,7 +22,8 @@ def needed_bytes(trial: Trial) -> int:
 def _needed_bytes(job: Job) -> int:
     line = 400
     own = 64 * 2**10 + line * job.iterations
-    return job.gradient_bytes + job.plan.nbytes + own * job.world
+    data = job.own.nbytes if job.own else 0
+    return job.gradient_bytes + job.plan.nbytes + data + own * job.world
 
 
 def most_said_bytes(job: Job) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 from typing import Literal
 
 from testbed.base.errors import SpecError
@@ -11,6 +14,26 @@ from testbed.base.nearest import nearest
 from topologies.model import Topology
 
 Direction = Literal["both", "out", "in"]
+_GROUP = re.compile(r"(rack|level) (\d+)")
+"""No node has such a name, for names have no blanks."""
+
+
+class Rank(IntEnum):
+    """How narrow a name is: the narrower, the higher."""
+
+    LEVEL = 0
+    RACK = 1
+    NODE = 2
+    NIC = 3
+    LINK = 4
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a name stands for: the directed links that leave it, or lead up from below a level."""
+
+    rank: Rank
+    away: tuple[int, ...]
 
 
 def node(topology: Topology, name: str) -> int:
@@ -61,12 +84,12 @@ def links(topology: Topology, names: Sequence[str] | None, direction: Direction)
     """Directed links, each once, in order.
 
     Raises:
-        SpecError: a name that is none of ``h0``, ``h0:eth1`` and ``h0-s0``, or nothing that it could mean.
+        SpecError: as :func:`named`.
     """
     away = (
         [link for host in topology.hosts for link in topology.ports[host]]
         if names is None
-        else [link for name in names for link in _away(topology, name)]
+        else [link for name in names for link in named(topology, name).away]
     )
     found = {
         *(away if direction != "in" else ()),
@@ -91,22 +114,55 @@ def rate_bps(topology: Topology, link: int) -> int:
     return topology.links[link // 2].rate_bps
 
 
-def _away(topology: Topology, name: str) -> list[int]:
-    """The directed links that leave what is named, or leave the first of two."""
+def named(topology: Topology, name: str) -> Target:
+    """What a name stands for: all links of a node (``h0``), of one NIC (``h0:eth1``), between two nodes (``h0-s0``), of
+    a rack's hosts (``rack 0``), or up to the switches of a level (``level 1``).
+
+    Raises:
+        SpecError: the name has none of these forms, or there is no such thing.
+    """
     if name in topology.index:
-        return list(topology.ports[topology.index[name]])
+        return Target(Rank.NODE, topology.ports[topology.index[name]])
+    group = _GROUP.fullmatch(name)
+    if group:
+        return _of_rack(topology, int(group[2])) if group[1] == "rack" else _of_level(topology, int(group[2]))
     first, colon, port = name.partition(":")
     if colon:
         leaving = {f"eth{topology.port_at_tail(link)}": link for link in topology.ports[node(topology, first)]}
         if port not in leaving:
             raise SpecError(f"{first} has no NIC {port!r}", fix=f"use one of: {', '.join(leaving)}")
-        return [leaving[port]]
+        return Target(Rank.NIC, (leaving[port],))
     first, dash, second = name.partition("-")
     if not dash:
         node(topology, name)
     a, b = node(topology, first), node(topology, second)
-    found = [link for link in topology.ports[a] if topology.head(link) == b]
+    found = tuple(link for link in topology.ports[a] if topology.head(link) == b)
     if not found:
         met = sorted({topology.nodes[topology.head(link)].name for link in topology.ports[a]})
         raise SpecError(f"no link joins {first} and {second}", fix=f"{first} is linked to {', '.join(met)}")
-    return found
+    return Target(Rank.LINK, found)
+
+
+def _of_rack(topology: Topology, number: int) -> Target:
+    inside = [host for host in topology.hosts if topology.nodes[host].rack == number]
+    if not inside:
+        racks = sorted({rack for host in topology.hosts if (rack := topology.nodes[host].rack) is not None})
+        there = f"it has {_numbered('rack', racks)}" if racks else "it has no racks: name nodes, such as h0"
+        raise SpecError(f"{topology.expression} has no rack {number}", fix=there)
+    return Target(Rank.RACK, tuple(link for host in inside for link in topology.ports[host]))
+
+
+def _of_level(topology: Topology, number: int) -> Target:
+    """A link belongs to the level of its higher end."""
+    found: dict[int, list[int]] = {}
+    for i, link in enumerate(topology.links):
+        a, b = topology.nodes[link.a].level, topology.nodes[link.b].level
+        found.setdefault(max(a, b), []).append(2 * i + (a > b))
+    if number not in found:
+        there = f"it has {_numbered('level', sorted(found))}"
+        raise SpecError(f"{topology.expression} has no links up to a level {number}", fix=there)
+    return Target(Rank.LEVEL, tuple(found[number]))
+
+
+def _numbered(what: str, numbers: Sequence[int]) -> str:
+    return shortened([f"{what} {number}" for number in numbers], 12)

@@ -31,6 +31,8 @@ class Source:
     ``text`` is the file's content, ``overrides`` what ``--set`` changed, ``folder`` the directory that relative paths
     in the spec start from. ``fitted`` is the scale that was chosen for this machine, in place of the written one;
     ``wants_fit`` says that the spec asks for that and none was chosen yet: it cannot run so.
+    ``begun_as`` is the experiment's name in a run that has begun: the spec may have had it from its file, and may have
+    conditions that only older versions took (:func:`testbed.spec.grid.grid`).
     """
 
     name: str
@@ -40,7 +42,7 @@ class Source:
     grid: Grid
     fitted: float | None = None
     wants_fit: bool = False
-    default_name: str = ""
+    begun_as: str = ""
 
     def scaled(self, scale: float) -> Source:
         """The same with another scale of its profile.
@@ -48,7 +50,7 @@ class Source:
         Raises:
             SpecError: it cannot be.
         """
-        return read(self.text, self.name, self.folder, self.overrides, scale, self.default_name)
+        return read(self.text, self.name, self.folder, self.overrides, scale, self.begun_as)
 
     @property
     def spec(self) -> Spec:
@@ -73,10 +75,10 @@ def read(
     folder: Path,
     overrides: Sequence[str] = (),
     fitted: float | None = None,
-    default_name: str = "",
+    begun_as: str = "",
 ) -> Source:
-    """Check a spec's text; errors call it ``name``. ``fitted`` takes the place of the scale that it has;
-    ``default_name`` is as for :class:`Source`.
+    """Check a spec's text; errors call it ``name``. ``fitted`` takes the place of the scale that it has; ``begun_as``
+    is as for :class:`Source`.
 
     Raises:
         SpecError: it makes no sense; every mistake is listed.
@@ -86,9 +88,9 @@ def read(
     overridden = apply(settings, overrides)
     wants_fit = _replace_scale(settings, fitted)
     if "name" not in settings:
-        settings["name"] = default_name or _named_as(Path(name))
-    found = grid(settings, name, overridden, folder)
-    return Source(name, text, folder, tuple(overrides), found, fitted, wants_fit, default_name)
+        settings["name"] = begun_as or _named_as(Path(name))
+    found = grid(settings, name, overridden, folder, has_begun=bool(begun_as))
+    return Source(name, text, folder, tuple(overrides), found, fitted, wants_fit, begun_as)
 
 
 def _named_as(file: Path) -> str:

@@ -131,6 +131,8 @@ class Finder:
             if field is not None:
                 where = Place(group, key, (*path, key), (*schema, key))
                 yield from self._field(where, field.annotation, settings)
+            elif group.others is not None and isinstance(settings[key], dict):
+                yield from self._group(group.others, settings[key], (*path, key), (*schema, key))
 
     def _field(self, where: Place, annotation: Any, settings: Any) -> Iterator[Axis]:
         """``settings`` is what holds the value."""

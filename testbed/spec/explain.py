@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group, tag
@@ -98,6 +98,8 @@ def _describe(item: Any, path: Path) -> tuple[str, str]:
     if kind == "too_short":
         return f"an empty {'group' if isinstance(value, dict) else 'list'}", f"give at least {context['min_length']}"
     path = path[:-1] if path[-1] in _TAGS else path
+    if kind == "model_type" and _names_other(path):
+        return _not_other(path)
     form = _example(path) if isinstance(path[-1], int) else f"{path[-1]}: {_example(path)}"
     problem = "empty text" if kind == "string_too_short" else f"{_short(value)} is not {_EXPECTED[kind]}"
     return problem, f"write it as {form}"
@@ -110,6 +112,22 @@ def _unknown_key(path: Path) -> tuple[str, str]:
     if group and group[-1] in _TAGS and others:
         return f"kind {str(group[-1])[1:-1]} has no such key", f"remove it, or write kind: {' or '.join(others)}"
     return "unknown key", nearest(str(key), known_keys(tuple(group)))
+
+
+def _names_other(path: Path) -> bool:
+    """Whether the last key is none that its group has, and so names something that has keys of its own."""
+    group = _group(path[:-1])
+    return group is not None and group.others is not None and field_of(group, str(path[-1])) is None
+
+
+def _not_other(path: Path) -> tuple[str, str]:
+    """A key that no group has, and whose value has no keys either."""
+    key = str(path[-1])
+    meant = nearest(key, known_keys(path[:-1]))
+    if meant.startswith("did you mean"):
+        return "unknown key", meant
+    inner = _example((*path, known_keys(path)[0]))
+    return "unknown key", f"{meant}; or for links of their own write {key}: {{{known_keys(path)[0]}: {inner}}}"
 
 
 def _union(path: Path) -> Mapping[str, type[Group]]:
@@ -132,12 +150,12 @@ def known_keys(path: Path) -> list[str]:
     return _keys(group) if group else []
 
 
-def _keys(group: type[BaseModel]) -> list[str]:
+def _keys(group: type[Group]) -> list[str]:
     return [field.alias or key for key, field in group.model_fields.items()]
 
 
-def _group(path: Path) -> type[BaseModel] | None:
-    group: type[BaseModel] | None = Spec
+def _group(path: Path) -> type[Group] | None:
+    group: type[Group] | None = Spec
     for key in path:
         if key in _TAGS:
             group = _TAGS[str(key)]
@@ -145,11 +163,12 @@ def _group(path: Path) -> type[BaseModel] | None:
             continue
         field = field_of(group, key)
         kinds = [field.annotation, *get_args(field.annotation)] if field else []
-        group = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+        inner = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Group)), None)
+        group = inner if field else group.others
     return group
 
 
-def field_of(group: type[BaseModel], key: str) -> Any:
+def field_of(group: type[Group], key: str) -> Any:
     """The field that a key of a spec is, None where there is none."""
     return next((field for name, field in group.model_fields.items() if key in (field.alias, name)), None)
 

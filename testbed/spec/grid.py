@@ -99,8 +99,12 @@ def point_words(written: Mapping[str, str], between: str = "") -> list[str]:
     return [f"{name}{between}{value}" for name, value in zip(names, written.values(), strict=True)]
 
 
-def grid(settings: dict[object, object], name: str, overridden: Sequence[Path], folder: FilePath) -> Grid:
+def grid(
+    settings: dict[object, object], name: str, overridden: Sequence[Path], folder: FilePath, *, has_begun: bool = False
+) -> Grid:
     """Check the settings of a spec, at every point if some of its fields are swept.
+
+    Conditions of a run that ``has_begun`` may compare with bare numbers, as older versions allowed.
 
     Raises:
         SpecError: they make no sense; every mistake is listed.
@@ -109,7 +113,7 @@ def grid(settings: dict[object, object], name: str, overridden: Sequence[Path], 
     axes = finder.find(settings)
     if finder.problems:
         raise together(finder.problems)
-    return _Grid(settings, axes, name, overridden).made()
+    return _Grid(settings, axes, name, overridden, has_begun=has_begun).made()
 
 
 def at_point(error: SpecError, at: str) -> SpecError:
@@ -130,10 +134,16 @@ class _Noted:
 
 class _Grid:
     def __init__(
-        self, settings: dict[object, object], axes: Sequence[Axis], name: str, overridden: Sequence[Path]
+        self,
+        settings: dict[object, object],
+        axes: Sequence[Axis],
+        name: str,
+        overridden: Sequence[Path],
+        *,
+        has_begun: bool,
     ) -> None:
         self._settings, self._name, self._overridden = settings, name, overridden
-        self._axes = axes
+        self._axes, self._has_begun = axes, has_begun
         self._shared = [axis for axis in axes if axis.arm is None]
         arms = settings.get("arms")
         self._own = [
@@ -229,6 +239,7 @@ class _Grid:
         """Those that can be read; what is no text is left to the schema."""
         known = list(dict.fromkeys([*(axis.name for axis in self._axes), BATCH, LABEL]))
         units = {axis.name: unit for axis in self._axes if (unit := unit_of(axis.values[0].written))}
+        units = {} if self._has_begun else units
         texts: Any = self._settings.get("where", [])
         found = []
         for i, text in enumerate(texts if isinstance(texts, list) else [texts]):

@@ -20,7 +20,7 @@ from testbed.base import groups, units
 from testbed.base.groups import Group, kind_of
 from testbed.perturb import moments
 from testbed.perturb.kinds import circuits
-from testbed.spec import arm, model, perturb, ranges
+from testbed.spec import arm, links, model, perturb, ranges
 from testbed.spec.axes import FIXED
 from testbed.spec.reference import ALSO, LISTED, OTHERWISE, Key, about, extra, hints, keys
 from testbed.spec.workload import command, compute
@@ -66,6 +66,7 @@ BESIDE: tuple[tuple[Any, Json], ...] = (
     (compute.mode_alone, {"enum": list(get_args(compute.ComputeTime.model_fields["mode"].annotation))}),
     (model.nothing, {"enum": [0, "0"]}),
     (command.words, TEXT),
+    (links.marking, {"type": "boolean"}),
     (circuits.flipped, TEXT),
     (perturb.named, {"enum": list(perturb.NAMED)}),
 )
@@ -110,7 +111,8 @@ class _Walk:
             if field.is_required() and not extra(field, OTHERWISE)
         ]
         found: Json = {"type": "object", "description": about(group), "properties": properties}
-        return found | ({"required": required} if required else {}) | {"additionalProperties": False}
+        others = self._reference(group.others, swept) if group.others else False
+        return found | ({"required": required} if required else {}) | {"additionalProperties": others}
 
     def _key(self, key: Key, field: FieldInfo, hint: Any, swept: bool) -> Json:
         if key.name == "kind":

@@ -1,18 +1,63 @@
-"""The keys of ``links``: rate, delay, loss and queue of every link."""
+"""The keys of ``links``: rate, delay, loss and queue of every link, and what some links have of their own."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group, Rate, Share, Size, Time, Whole, refuse
 from testbed.lab.base import Impairment, LinkSettings
 
 
+class OwnLinks(Group):
+    """What some links have of their own, in place of what all have. ``TARGET`` names them: all links of a node
+    (``h0``), the link of one NIC (``h0:eth1``), those between two nodes (``h0-s0``), those of a rack's hosts
+    (``rack 0``), or those up to the switches of a level (``level 1``). The narrower name wins: link, NIC, node, rack,
+    level, and then what all links have. Rate and delay are decided separately."""
+
+    rate_bps: Rate | None = Field(None, alias="rate", examples=["100 Mbit/s"])
+    """Their rate in each direction, in bit/s. A profile's ``scale`` divides it. By default a wider name decides."""
+    delay_s: Time | None = Field(None, alias="delay", examples=["5 ms"])
+    """Their delay in one direction. By default a wider name decides."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> OwnLinks:
+        if self.rate_bps is None and self.delay_s is None:
+            raise refuse("it says nothing about these links", "give rate or delay, or remove it")
+        return self
+
+
+class Ecn(Group):
+    """Marking by ECN (RFC 3168): a packet is marked if the queue that it enters is long. TCP then slows down before
+    packets are lost. The kernel needs the module ``sch_red``, of Linux 5.7 or later."""
+
+    mark_at_bytes: Size = Field(100_000, alias="mark_at", examples=["100 kB"])
+    """The length of the queue from which packets are marked. The default is more than the 64 KiB that the kernel hands
+    down at once. DCTCP's authors mark at 65 packets on links of 10 Gbit/s (Alizadeh et al. 2010)."""
+
+
+def marking(value: object) -> object:
+    """``true`` for all defaults, ``false`` for no marking."""
+    return ({} if value else None) if isinstance(value, bool) else value
+
+
 class Links(Group):
-    """Rate, delay, loss and queue of each link."""
+    """Rate, delay, loss and queue of each link. A key that is none of these names links that differ
+    (``links.TARGET``)."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, OwnLinks] = Field(init=False)
+    others: ClassVar[type[Group]] = OwnLinks
 
     rate_bps: Rate = Field(alias="rate", examples=["200 Mbit/s"])
     """The rate of each host's link in each direction, in bit/s. A profile's ``scale`` divides it."""
@@ -30,19 +75,46 @@ class Links(Group):
     """The size of the queue at each end of a link. Packets that do not fit are dropped."""
     mtu: Whole = Field(1500, ge=576, le=9000)
     """The size of the largest packet, in bytes, without the Ethernet header."""
-    congestion_control: Literal["cubic", "reno", "bbr"] | None = None
+    congestion_control: Literal["cubic", "reno", "bbr", "dctcp"] | None = None
     """TCP's congestion control on all hosts. The default is ``reno`` if the kernel has it, otherwise the kernel's own
     default. ``env.json`` records it."""
+    ecn: Annotated[Ecn | None, BeforeValidator(marking)] = Field(None, examples=["true"])
+    """Whether queues mark packets by ECN, and from which length on. ``true`` takes the defaults. TCP then asks for ECN
+    on all connections. By default queues do not mark."""
+
+    @property
+    def own(self) -> Mapping[str, OwnLinks]:
+        """By target, the links that are not like all others."""
+        return self.__pydantic_extra__ or {}
+
+    @property
+    def rates_bps(self) -> dict[str, int]:
+        """By the key that gives it, each rate: that of all links, and those of some."""
+        own = {f"links.{name}.rate": one.rate_bps for name, one in self.own.items() if one.rate_bps is not None}
+        return {"links.rate": self.rate_bps, **own}
 
     @model_validator(mode="after")
     def _can_be(self) -> Links:
-        try:
-            Impairment(self.delay_s, self.jitter_s, self.loss, self.reorder)
-        except SpecError as error:
-            raise refuse(error.problem, error.fix or "") from None
+        for delay_s in (self.delay_s, *(one.delay_s for one in self.own.values() if one.delay_s is not None)):
+            try:
+                Impairment(delay_s, self.jitter_s, self.loss, self.reorder)
+            except SpecError as error:
+                raise refuse(error.problem, error.fix or "") from None
         if self.queue_bytes < self.mtu:
             raise refuse(
                 f"a queue of {self.queue_bytes:,} B has no room for a packet of {self.mtu:,} B",
                 f"give a queue of {self.mtu} B or more",
             )
+        if self.ecn and self.ecn.mark_at_bytes >= self.queue_bytes:
+            raise refuse(
+                f"a queue of {self.queue_bytes:,} B never gets as long as {self.ecn.mark_at_bytes:,} B, at which it "
+                "would mark",
+                "give ecn a smaller mark_at, or links a larger queue",
+            )
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_asked(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """``ecn`` is left out where nobody asked for it: trials that ran before there was such a key stay the same."""
+        found: dict[str, Any] = dump(self)
+        return {key: value for key, value in found.items() if key != "ecn" or value is not None}

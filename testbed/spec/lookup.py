@@ -99,10 +99,9 @@ def _within(holders: list[Section], word: str, asked: str) -> list[Section]:
     of_kind = [one for one in holders if one.kind == word]
     if of_kind:
         return of_kind
-    having = [one for one in holders if field_of(one.group, word) is not None]
-    if not having:
+    found = [inner for one in holders for inner in inner_of(one) if inner.place.rpartition(".")[2] == word]
+    if not found and not any(field_of(one.group, word) for one in holders):
         raise UsageError(f"a spec has no key {asked}", fix=_meant(asked))
-    found = (inner for one in having for inner in inner_of(one) if inner.place.rpartition(".")[2] == word)
     return list({one.group: one for one in found}.values())
 
 

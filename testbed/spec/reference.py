@@ -48,6 +48,8 @@ MARKERS = (
 ALSO, OTHERWISE = "also", "otherwise"
 """In a field's ``json_schema_extra``: words that it takes beside what its type says, and its default for people, where
 something before the schema gives either of them a meaning."""
+TARGET = "TARGET"
+"""Stands for keys of a group that are names of what there is, such as links."""
 LISTED = BeforeValidator(groups.listed)
 """Where one value may stand for a list of one."""
 PLAIN = {str: "text", int: "a whole number", float: "a number", bool: "`true` or `false`"}
@@ -114,8 +116,9 @@ def sections(*begin: Section) -> Iterator[Section]:
 
 def inner_of(section: Section) -> list[Section]:
     """The groups of keys that may be directly within one."""
-    fields = section.group.model_fields
-    return [
+    fields, others = section.group.model_fields, section.group.others
+    named = [Section(f"{section.place}.{TARGET}", section.kind, others)] if others else []
+    return named + [
         Section(f"{section.place}.{fields[name].alias or name}".strip("."), section.kind, group)
         for name, hint in hints(section.group).items()
         for group in _groups(hint)

@@ -142,7 +142,7 @@ def condition(text: str, known: Collection[str], units: Mapping[str, str] | None
     if len(text) > LONGEST:
         raise SpecError(f"a condition of {len(text):,} characters", fix=f"write it in at most {LONGEST}")
     try:
-        in_base_units, quantities = _in_base_units(text.strip())
+        in_base_units, quantities = _in_base_units(" ".join(text.split("\n")).strip())
         tree = ast.parse(in_base_units, mode="eval").body
         names = {_name(node) for node in _checked(tree, text)}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -228,15 +228,16 @@ def _checked(node: ast.expr, text: str, depth: int = 0) -> list[ast.expr]:
 
 
 def _name(node: ast.AST) -> str:
-    """``links.rate`` or ``perturb[0].slowdown`` (as ``perturb.0.slowdown``); empty where it is no name."""
+    """``links.rate``, ``perturb[0].slowdown`` (as ``perturb.0.slowdown``) or ``links['h0-s0'].delay``; empty where it
+    is no name."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
         inner = _name(node.value)
         return f"{inner}.{node.attr}" if inner else ""
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and type(node.slice.value) is int:
-        inner = _name(node.value)
-        return f"{inner}.{node.slice.value}" if inner else ""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        inner, key = _name(node.value), node.slice.value
+        return f"{inner}.{key}" if inner and (isinstance(key, str) or type(key) is int) else ""
     return ""
 
 

@@ -48,7 +48,7 @@ class Network:
     @property
     def settings_met(self) -> list[LinkSettings]:
         """How its links are to be emulated: at first, and while each of its perturbations lasts."""
-        first = link_settings(self.spec)
+        first = link_settings(self.spec, self.spec.links.congestion_control)
         asked = [impairment for one in self.perturbations if (impairment := one.impairment)]
         # A lab that can have a delay vary can have one: settings have no delay of their own, for links have.
         met = (replace(first, jitter_s=one.delay_s + one.jitter_s, loss=one.loss, reorder=one.reorder) for one in asked)
@@ -86,4 +86,5 @@ def link_settings(spec: Spec, congestion_control: str | None = None) -> LinkSett
         reorder=links.reorder,
         seed=spec.seed,
         congestion_control=congestion_control,
+        mark_at_bytes=links.ecn.mark_at_bytes if links.ecn else None,
     )

@@ -1,7 +1,7 @@
 """The code of other installed packages that a trial uses: a digest of each, beside those of the files of its spec.
 
-A package's kind of trial, workload, task, perturbations and lab are used where a trial names them. Its checks look at
-every trial. Packages on the hosts of an inventory are not read.
+A package's kind of trial, controllers, workload, task, perturbations and lab are used where a trial names them. Its
+checks look at every trial. Packages on the hosts of an inventory are not read.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ USED: dict[str, Callable[[Trial], Collection[str]]] = {
     "workloads": lambda trial: {job.workload.kind for job in trial.jobs},
     "tasks": lambda trial: {job.training.kind for job in trial.jobs if job.kind.writes_samples},
     "perturbations": lambda trial: {kind_of(type(one)) for one in trial.network.perturbations},
+    "controllers": lambda trial: {name for job in trial.jobs for name in job.kind.controllers},
     "labs": lambda trial: {trial.spec.lab},
 }
 """By group of entry points, the names that a trial uses."""

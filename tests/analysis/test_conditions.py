@@ -82,3 +82,11 @@ def test_a_side_must_say_what_matters_most(name: str) -> None:
 def test_what_is_allowed_must_exist(name: str) -> None:
     with pytest.raises(UsageError, match=f"--allow {name}: there is no such condition"):
         check(BASE, BASE, ARMS, [name])
+
+
+def test_links_that_differ_on_one_side_only_are_a_difference() -> None:
+    new = replace(BASE, name="b", conditions=CONDITIONS | {"links.h0.rate_bps": 20_000_000})
+    for one, other, told in ((BASE, new, "not set in a, 20 Mbit/s in b"), (new, BASE, "20 Mbit/s in b, not set in a")):
+        with pytest.raises(IncomparableError, match=rf"links\.h0\.rate: {told}"):
+            check(one, other, ARMS, [])
+    assert [one.name for one in check(BASE, new, ARMS, ["links.h0"])] == ["links.h0.rate"]

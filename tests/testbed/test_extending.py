@@ -72,9 +72,7 @@ def run(package: Path) -> Path:
 
 @pytest.mark.lab
 def test_a_run_has_its_samples_sums_and_checks(run: Path) -> None:
-    ours, other = (
-        json.loads((run / f"trials/{name}-b1.json").read_text()) for name in ("lockstep", "ring")
-    )
+    ours, other = (json.loads((run / f"trials/{name}-b1.json").read_text()) for name in ("lockstep", "ring"))
     assert (ours["moves"], ours["kind"]) == ("lockstep", "constant")
     assert ours["sums"] == {"checked_elements": 3 * 6 * 200_000, "wrong_elements": 0}
     looked = [[check["name"] for check in one["fidelity"]["checks"]] for one in (ours, other)]

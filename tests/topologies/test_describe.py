@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import combinations, product
 
 import pytest
@@ -87,3 +88,11 @@ def test_bisection_of_many_hosts_without_a_closed_form() -> None:
 def test_bisection_of_rates_that_have_nothing_in_common() -> None:
     net = build("spine_leaf(racks=3,hosts_per_rack=3,spines=2)", rate_bps=999_999_999)
     assert bisection_bps(net) is None
+
+
+def test_bisection_of_links_that_differ() -> None:
+    """Host 0 can send a tenth, whichever half it is in."""
+    net = build("star(hosts=4)", rate_bps=1000)
+    slow = replace(net, links=(replace(net.links[0], rate_bps=100), *net.links[1:]))
+    assert bisection_bps(slow) == worst_cut(slow) == 1100
+    assert describe(slow)["link_rates_bps"] == [100, 1000]

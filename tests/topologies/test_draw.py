@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
@@ -208,3 +209,20 @@ def test_circuits_have_the_colour_of_their_ring() -> None:
     colour = {line[0].text: line.attrib["stroke"] for line in elements(picture, "line")}
     assert colour["h0 – h1 over p0: 1 kbit/s"] == colour["ring of stride 1"] != colour["ring of stride 3"]
     assert colour["h0 – h3 over p2: 1 kbit/s"] == colour["ring of stride 3"]
+
+
+def test_links_that_differ_are_told_apart() -> None:
+    net = build("star(hosts=3)", rate_bps=10**9)
+    own = replace(net, links=(replace(net.links[0], rate_bps=10**8, delay_s=0.005), *net.links[1:]))
+    picture = svg(own)
+    tips = [one.text for one in elements(picture, "title")]
+    assert "h0 – s0: 100 Mbit/s, 5.00 ms" in tips or "h0 – s0: 100 Mbit/s, 5 ms" in tips
+    assert "h1 – s0: 1 Gbit/s" in tips
+    assert {"100 Mbit/s", "1 Gbit/s"} <= {one.text for one in elements(picture, "text")}
+
+
+def test_a_circuit_is_as_fast_as_the_slower_of_its_links() -> None:
+    net = build("patch_panel(servers=4,degree=2)", rate_bps=10**9)
+    slow = replace(net, links=(replace(net.links[0], rate_bps=10**8), *net.links[1:]))
+    tips = [one.text or "" for one in elements(svg(slow), "title")]
+    assert sum("100 Mbit/s" in tip for tip in tips) == 1

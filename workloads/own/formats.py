@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import io
 import pickle
+import pickletools
 import struct
 from collections.abc import Sequence
 from math import prod
@@ -93,12 +94,23 @@ def _cifar10_batch(path: Path) -> tuple[Bytes, Bytes]:
 def _unpickled(path: Path, content: bytes) -> tuple[Bytes, Bytes]:
     """``data`` and ``labels`` of a pickled batch."""
     try:
+        _check_memo(content)
         batch = _Reader(io.BytesIO(content), encoding="bytes").load()
         return batch[b"data"].array(), np.array(batch[b"labels"], np.uint8)
     except SpecError as error:
         raise _unfit(path, error.problem) from None
     except Exception as error:  # whatever a broken pickle leads to
         raise _unfit(path, f"is not as the published ones are ({type(error).__name__}: {error!s:.100})") from None
+
+
+def _check_memo(content: bytes) -> None:
+    """
+    Raises:
+        SpecError: it wants a place in the memo that would take gigabytes.
+    """
+    for opcode, argument, _ in pickletools.genops(content):
+        if "PUT" in opcode.name and isinstance(argument, int) and argument > len(content):
+            raise SpecError(f"it names place {argument} of a memo that cannot have as many")
 
 
 class _Array:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from testbed.base.errors import MissingToolError, SpecError
-from topologies.call import Call, parse
+from topologies.call import Call
 from topologies.load import is_in_file
 from topologies.parameters import did_you_mean
 from workloads.models import Layer
@@ -28,15 +28,14 @@ def seeded(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def built(text: str, seed: int) -> tuple[nn.Module, set[Path]]:
-    """The module that an expression names, and the Python files that it is made from, relative to the folder of the
+def built(call: Call, seed: int) -> tuple[nn.Module, set[Path]]:
+    """The module that a call makes, and the Python files that it is made from, relative to the folder of the
     first. Chance in its initial weights is drawn from ``seed``.
 
     Raises:
         SpecError: it cannot be made, or is no module.
         MissingToolError: it is torchvision's, which is not installed.
     """
-    call = parse(text, EXAMPLE)
     seeded(seed)
     with siblings(call) as files:
         made = called(call, function_of(call)) if is_in_file(call.name) else _of_torchvision(call)

@@ -45,8 +45,9 @@ def _built(training: Training) -> nn.Module:
 
     folder, call = _folder(training), parse(training.model, EXAMPLE)
     path, colon, name = call.name.rpartition(":")
-    text = str(replace(call, name=f"{folder / 'code' / Path(path).name}:{name}")) if colon else training.model
-    module, _ = built(text, training.seed)
+    if colon:
+        call = replace(call, name=f"{folder / 'code' / Path(path).name}:{name}")
+    module, _ = built(call, training.seed)
     module.load_state_dict(torch.load(folder / "state.pt", weights_only=True), strict=False)
     return module
 

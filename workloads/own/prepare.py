@@ -124,8 +124,9 @@ def _model(question: Question, into: Path, inputs: dict[str, str]) -> tuple[nn.M
         known = models.model(text)
         seeded(question.seed)
         return known.build(), known.layers
-    module, files = built(text, question.seed)
-    name = parse(text, EXAMPLE).name
+    call = parse(text, EXAMPLE)
+    module, files = built(call, question.seed)
+    name = call.name
     layers = layers_of(name, module)
     weights = [tensor.detach().flatten() for tensor in trained_tensors(module, layers).values()]
     _save(into, "weights.npy", torch.cat(weights))

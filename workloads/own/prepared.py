@@ -52,6 +52,11 @@ class Prepared:
     digest: str
     files: Mapping[str, bytes | int]
 
+    @property
+    def nbytes(self) -> int:
+        """Of its files."""
+        return sum(len(one) if isinstance(one, bytes) else os.fstat(one).st_size for one in self.files.values())
+
     def sizes(self) -> list[list[int]]:
         """Floats of each tensor, by layer, in the order in which gradients become ready."""
         return [[prod(shape) for _, shape in layer] for layer in reversed(self.layers)]

@@ -88,6 +88,11 @@ def check(topology: Topology, settings: LinkSettings, inventory: Inventory) -> N
     for what, value in (("jitter", settings.jitter_s), ("loss", settings.loss), ("reorder", settings.reorder)):
         if value:
             raise _undelayed(f"a {what} of {value:g}")
+    if settings.mark_at_bytes is not None:
+        raise SpecError(
+            "links.ecn: the lab baremetal does not mark packets: their queues are in the network that is there",
+            fix="leave it out for this lab, or take the lab netns",
+        )
     _check_hosts(topology, inventory)
 
 

@@ -11,7 +11,7 @@ from testbed.lab.limits import HTB
 from testbed.lab.netns import shaping
 from testbed.lab.netns.blueprint import NodePlan
 from testbed.lab.netns.build import BuiltNetwork
-from testbed.lab.netns.netlink import NetlinkError, RouteSocket
+from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket
 
 
 def adjust(network: BuiltNetwork, changes: Sequence[LinkChange]) -> None:
@@ -27,15 +27,20 @@ def adjust(network: BuiltNetwork, changes: Sequence[LinkChange]) -> None:
         if change.rate_bps is not None:
             HTB.check_rate(change.rate_bps)
     by_node: defaultdict[int, list[int]] = defaultdict(list)
+    before = {change.directed_link: network.shape(network.blueprint.port(change.directed_link)) for change in changes}
     for change in changes:
         link = change.directed_link
         network.changes[link] = network.changes.get(link, LinkChange(link)).then(change)
         by_node[network.blueprint.ends[link][0]].append(link)
 
     def send(node: NodePlan, netlink: RouteSocket) -> None:
+        requests: list[Request] = []
         ports = [network.blueprint.port(link) for link in dict.fromkeys(by_node[node.index])]
-        labelled = [(port, network.blueprint.label(port.directed_link)) for port in ports]
-        netlink.send([one for p, label in labelled for one in shaping.change(p.index, network.shape(p), label)])
+        for port in ports:
+            link = port.directed_link
+            label = network.blueprint.label(link)
+            requests += shaping.change(port.index, network.shape(port), label, before[link])
+        netlink.send(requests)
 
     try:
         network.on_nodes([network.blueprint.nodes[index] for index in by_node], send)

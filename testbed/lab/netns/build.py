@@ -152,7 +152,7 @@ class BuiltNetwork:
             for node in self.blueprint.nodes:
                 self._make(node)
                 self.namespaces.append(os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC))
-                sysctls.write(sysctls.wanted(node, has_ipv6, self.blueprint.settings.congestion_control))
+                sysctls.write(sysctls.wanted(node, has_ipv6, self.blueprint.settings))
                 with RouteSocket() as netlink:
                     netlink.send([rtnetlink.set_up(LOOPBACK_INDEX, f"{node.name}:lo")])
         finally:

@@ -76,7 +76,13 @@ class NetnsLab:
 
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         impairments = initial_impairments(topology, settings)
-        self._sandbox.ask(Sandbox.require(str(next(iter(impairments.values()))) if impairments else None))
+        what = str(next(iter(impairments.values()))) if impairments else None
+        self._sandbox.ask(Sandbox.require(what, settings))
+        if settings.mark_at_bytes is not None and what and self.impairs_by() == NETEM:
+            raise SpecError(
+                f"a link with {what}, and queues that mark packets: netem takes the place of the queue that marks",
+                fix="leave out links.ecn, or what netem would do",
+            )
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self._topology, self._pairs, self._crossed = topology, list(pairs), {}
@@ -149,7 +155,8 @@ class NetnsLab:
                 raise LabError(f"there is no directed link {link}", fix=f"the last is {2 * len(topology.links) - 1}")
         way = self.impairs_by()
         if way is None:
-            self._sandbox.ask(Sandbox.require(", ".join({str(impairment) for impairment in wanted.values()})))
+            what = ", ".join({str(impairment) for impairment in wanted.values()})
+            self._sandbox.ask(Sandbox.require(what, LinkSettings()))
         detours = {} if way == NETEM else self._detours(topology, wanted)
         self._description |= self._sandbox.ask(Sandbox.impair(dict(wanted), detours))
         plan = self._needed_plan()

@@ -32,7 +32,7 @@ SPOT_CHECK_S, SPOT_CHECK_PORTS = 0.004, 32
 """CPU time after which a reading in mid-run begins with no other node, and how many ports of one it reads. 36 directed
 links take 1 to 3 ms; of many more a part is read, drawn anew each time. With a reading a second, the mean for large
 networks, this is 0.4 to 0.5 % of a core."""
-QUEUE_UNIT = {"bfifo": "bytes", "netem": "packets"}
+QUEUE_UNIT = {"bfifo": "bytes", "netem": "packets", "red": "bytes"}
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class _Summary:
         self.circuits += len(joined) // 2
 
     def _check_sysctls(self, node: NodePlan) -> None:
-        for name, value in sysctls.wanted(node, self.has_ipv6, self.settings.congestion_control).items():
+        for name, value in sysctls.wanted(node, self.has_ipv6, self.settings).items():
             found = sysctls.read(name)
             _compare(node.name, f"sysctl {name}", value, found)
             self.sysctls.setdefault(name, Counter())[found] += 1
@@ -255,6 +255,7 @@ class _Summary:
                 "rate_bps": 8 * shape.rate_bytes_per_s,
                 "burst_bytes": round(shape.burst_bytes),
                 f"queue_{QUEUE_UNIT[shape.leaf]}": shape.queue_limit,
+                **({} if shape.mark_at_bytes is None else {"mark_at_bytes": shape.mark_at_bytes}),
                 "qdisc": f"htb, one class, {shape.leaf} leaf",
             }
             for shape, count in sorted(self.shapes.items(), key=lambda item: item[0].rate_bytes_per_s)
@@ -292,6 +293,7 @@ def _tell_shapes_apart(link: str, wanted: shaping.Shape, found: shaping.Shape) -
     _compare(link, "burst (bytes)", round(wanted.burst_bytes), round(found.burst_bytes))
     _compare(link, "netem", wanted.netem, found.netem)
     _compare(link, f"queue ({QUEUE_UNIT[found.leaf]})", wanted.queue_limit, found.queue_limit)
+    _compare(link, "marks at (bytes)", wanted.mark_at_bytes, found.mark_at_bytes)
     _differs(link, "shape", wanted, found)
 
 

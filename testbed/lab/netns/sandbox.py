@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.base.errors import LabError, TestbedError
-from testbed.lab.base import Impairment, LinkChange
+from testbed.lab.base import Impairment, LinkChange, LinkSettings
 from testbed.lab.measurements import Counters, Reading
-from testbed.lab.netns import calls, capabilities, patch, processes, readback
+from testbed.lab.netns import calls, capabilities, patch, processes, readback, sysctls
 from testbed.lab.netns.adjust import adjust
 from testbed.lab.netns.blueprint import Blueprint, StaticRoute
 from testbed.lab.netns.build import OWN_NAMESPACE, BuiltNetwork, LentNetwork
@@ -346,9 +346,14 @@ class Sandbox:
             os.close(namespace)
 
     @request
-    def require(self, what: str | None) -> None:
-        """Raises MissingToolError if the kernel cannot shape links, or not give them ``what``, an impairment's text."""
+    def require(self, what: str | None, settings: LinkSettings) -> None:
+        """Raises MissingToolError if the kernel cannot shape links, or not give them ``what``, an impairment's text, or
+        not mark packets; PrivilegeError if it keeps the congestion control from workers."""
+        if settings.congestion_control is not None:
+            sysctls.require_control(settings.congestion_control)
         capabilities.require_qdisc("htb", "a link's rate")
+        if settings.mark_at_bytes is not None:
+            capabilities.require_qdisc("red", "a queue that marks packets by ECN")
         if what is not None:
             capabilities.require_way(f"a link with {what}")
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gc
 import random
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ import pyroute2
 from pyroute2.netlink import NLMSG_DONE
 from pyroute2.netlink.rtnl import TC_H_ROOT, rt_proto
 from pyroute2.netlink.rtnl.marshal import MarshalRtnl
+from pyroute2.netlink.rtnl.tcmsg import sched_choke
 from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
 
 from testbed.base.errors import LabError
@@ -122,6 +124,7 @@ class Egress:
     queue_bytes: int
     blocked: bool
     netem: Impairment | None = None
+    mark_at_bytes: int | None = None
 
 
 def _egress(blueprint: Blueprint, port: Port, changes: Mapping[int, LinkChange]) -> Egress:
@@ -135,6 +138,7 @@ def _egress(blueprint: Blueprint, port: Port, changes: Mapping[int, LinkChange])
         settings.queue_bytes if change.queue_bytes is None else change.queue_bytes,
         bool(change.blocked),
         blueprint.impairments.get(link, Impairment()) if blueprint.by_netem else None,
+        settings.mark_at_bytes,
     )
 
 
@@ -214,9 +218,38 @@ def _check_queue(asked: Egress, found: Any) -> None:
             _differs(asked.where, "queue (packets)", f"{least} or more", options["limit"])
         check_netem(asked.where, asked.netem, options)
         return
-    compare(asked.where, "queue", "netem" if asked.netem else "bfifo", kind)
+    plain = "bfifo" if asked.mark_at_bytes is None else "red"
+    compare(asked.where, "queue", "netem" if asked.netem else plain, kind)
+    if kind == "red":
+        check_red(asked, found.get_attr("TCA_OPTIONS"))
+        return
     limit = int.from_bytes(bytes.fromhex(found.get_attr("TCA_OPTIONS").replace(":", "")), "little")
     compare(asked.where, "queue (bytes)", 1 if asked.blocked else asked.queue_bytes, limit)
+
+
+def check_red(asked: Egress, found: str) -> None:
+    """
+    Args:
+        found: the options of a RED, in hexadecimal: pyroute2 has no decoder for them. It has one for CHOKe's, which are
+            the same structure (``struct tc_red_qopt`` and ``tc_choke_qopt`` in the kernel's uapi/linux/pkt_sched.h).
+
+    Raises:
+        LabError: this RED does something else than was asked for.
+    """
+    options = sched_choke.options(data=_with_header(bytes.fromhex(found.replace(":", ""))))
+    options.decode()
+    parameters = options.get_attr("TCA_CHOKE_PARMS")
+    compare(asked.where, "queue (bytes)", 1 if asked.blocked else asked.queue_bytes, parameters["limit"])
+    # As soon as the queue itself, and not its mean over time (Wlog), is that long, every packet.
+    compare(asked.where, "marks at (bytes)", asked.mark_at_bytes, parameters["qth_min"])
+    compare(asked.where, "marks all at (bytes)", asked.mark_at_bytes, parameters["qth_max"])
+    compare(asked.where, "weight of the past", 0, parameters["Wlog"])
+    compare(asked.where, "ECN", 1, parameters["flags"] & 1)
+
+
+def _with_header(options: bytes) -> bytes:
+    """The attribute that they came in, with its length."""
+    return struct.pack("=HH", 4 + len(options), 2) + options
 
 
 def check_netem(link: str, asked: Impairment, found: Mapping[str, Any]) -> None:

@@ -1,4 +1,5 @@
-"""A link's rate, queue and delay at one egress: an HTB with one class, and a FIFO (or netem, for a delay) as its leaf.
+"""A link's rate, queue and delay at one egress: an HTB with one class, and a FIFO as its leaf, or netem for a delay, or
+RED where the queue marks packets.
 
 HTB sends a packet whenever its bucket is not overdrawn, whatever the packet's size, so the bucket need not hold a
 whole (GSO) packet; it only has to cover the time by which the kernel's timer is late. A deeper one would let a
@@ -12,7 +13,7 @@ import struct
 from dataclasses import dataclass, replace
 
 from testbed.lab.base import BUCKET_PACKETS, BUCKET_S, LinkSettings
-from testbed.lab.netns import netem
+from testbed.lab.netns import netem, red
 from testbed.lab.netns.netlink import (
     NLM_F_CREATE,
     NLM_F_ECHO,
@@ -37,6 +38,7 @@ ROOT_HANDLE = 0x00010000  # 1:
 ONLY_CLASS = 1
 FIFO_HANDLE = 0x00100000  # 10:
 NETEM_HANDLE = 0x00200000  # 20: another, so that one can take the other's place
+RED_HANDLE = 0x00300000  # 30:
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 TCA_HTB_PARMS, TCA_HTB_INIT = 1, 2
 TCA_STATS_BASIC, TCA_STATS_QUEUE = 1, 3
@@ -68,6 +70,8 @@ class Shape:
     queue_limit: int
     netem: netem.Netem | None = None
     root_handle: int = ROOT_HANDLE
+    mark_at_bytes: int | None = None
+    """The length from which the queue marks packets; netem cannot."""
 
     @property
     def class_handle(self) -> int:
@@ -82,7 +86,7 @@ class Shape:
     @property
     def leaf(self) -> str:
         """The kind of queue below the class."""
-        return "netem" if self.netem else "bfifo"
+        return "netem" if self.netem else "bfifo" if self.mark_at_bytes is None else "red"
 
 
 def shape(
@@ -98,7 +102,8 @@ def shape(
     burst_bytes = max(rate * BUCKET_S, BUCKET_PACKETS * frame_bytes)
     ticks = round(burst_bytes * 1e9 / rate / NS_PER_TICK)
     if impairment is None:
-        return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, settings.queue_bytes, None, root_handle)
+        of_queue = settings.queue_bytes, None, root_handle, settings.mark_at_bytes
+        return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, *of_queue)
     delayed_bytes = rate * (impairment.delay_ns + JITTER_ROOM * impairment.jitter_ns) / 1e9
     limit = max(1, settings.queue_bytes // frame_bytes) + math.ceil(delayed_bytes / frame_bytes)
     return Shape(rate, rate, ticks, ticks, QUANTUM_BYTES, limit, impairment, root_handle)
@@ -120,9 +125,19 @@ def install(index: int, wanted: Shape, link: str) -> list[Request]:
     ]
 
 
-def change(index: int, wanted: Shape, link: str) -> list[Request]:
-    """Requests that turn an egress made by :func:`install` into ``wanted`` while it is in use; its queue stays."""
-    return _class_and_leaf(index, wanted, link, 0)
+def change(index: int, wanted: Shape, link: str, before: Shape | None = None) -> list[Request]:
+    """Requests that turn an egress made by :func:`install` into ``wanted`` while it is in use; its queue stays.
+
+    RED loses what waits in it whenever it is told its options (``red_change`` in the kernel's net/sched/sch_red.c). It
+    is told only if they are not those of ``before``, which is what the egress is now.
+    """
+    rate, queue = _class_and_leaf(index, wanted, link, 0)
+    same = before is not None and _of_queue(before) == _of_queue(wanted)
+    return [rate] if wanted.leaf == "red" and same else [rate, queue]
+
+
+def _of_queue(one: Shape) -> tuple[int, int | None]:
+    return one.queue_limit, one.mark_at_bytes
 
 
 def adopt(index: int, wanted: Shape, link: str) -> list[Request]:
@@ -146,15 +161,20 @@ def _class_and_leaf(index: int, wanted: Shape, link: str, flags: int) -> list[Re
 def leaf(index: int, wanted: Shape, link: str, flags: int = NLM_F_CREATE | NLM_F_REPLACE) -> Request:
     """A request for the queue below the class; as it stands it takes the place of one of another kind, which loses what
     waits there."""
-    handle, kind = (NETEM_HANDLE, "netem") if wanted.netem else (FIFO_HANDLE, "bfifo")
     limit = wanted.queue_limit
-    options = netem.pack(wanted.netem, limit) if wanted.netem else struct.pack("=I", limit)
-    body = TCMSG.pack(0, index, handle, wanted.class_handle, 0) + text(TCA_KIND, kind) + attribute(TCA_OPTIONS, options)
+    if wanted.netem is not None:
+        handle, options = NETEM_HANDLE, netem.pack(wanted.netem, limit)
+    elif wanted.mark_at_bytes is not None:
+        handle, options = RED_HANDLE, red.pack(wanted.mark_at_bytes, limit)
+    else:
+        handle, options = FIFO_HANDLE, struct.pack("=I", limit)
+    body = TCMSG.pack(0, index, handle, wanted.class_handle, 0) + text(TCA_KIND, wanted.leaf)
+    body += attribute(TCA_OPTIONS, options)
     return Request(RTM_NEWQDISC, flags, body, f"queue of {link}")
 
 
 def probe(kind: str, index: int) -> Request:
-    """A request without the options that htb and netem must have: refused as invalid, or as unknown (ENOENT)."""
+    """A request without the options that htb, netem and red must have: refused as invalid, or as unknown (ENOENT)."""
     body = TCMSG.pack(0, index, ROOT_HANDLE, TC_H_ROOT, 0) + text(TCA_KIND, kind)
     return Request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, body, f"look for {kind}")
 
@@ -220,9 +240,12 @@ def read_shape(class_body: bytes, leaf: Qdisc) -> Shape:
     options = attributes(attributes(class_body, TCMSG.size)[TCA_OPTIONS], 0)
     rate, ceil, burst, cburst, quantum, _, _ = HTB_OPT.unpack_from(options[TCA_HTB_PARMS])
     rates = RATESPEC.unpack(rate)[5], RATESPEC.unpack(ceil)[5]
-    return Shape(*rates, burst, cburst, quantum, *_read_leaf(leaf), leaf.parent & ~0xFFFF)
+    mark_at_bytes = red.read(leaf.options)[1] if leaf.kind == "red" else None
+    return Shape(*rates, burst, cburst, quantum, *_read_leaf(leaf), leaf.parent & ~0xFFFF, mark_at_bytes)
 
 
 def _read_leaf(leaf: Qdisc) -> tuple[int, netem.Netem | None]:
     """Limit, and what netem does if it is one."""
+    if leaf.kind == "red":
+        return red.read(leaf.options)[0], None
     return netem.read(leaf.options) if leaf.kind == "netem" else (int.from_bytes(leaf.options, "little"), None)

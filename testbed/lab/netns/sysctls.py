@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from testbed.base.errors import PrivilegeError
+from testbed.lab.base import LinkSettings
 from testbed.lab.netns.blueprint import NodePlan
 
 ROOT = "/proc/sys/net/"
@@ -31,6 +32,8 @@ EVERYWHERE = {
     # two minutes with the kernel's 8 retries.
     "ipv4/tcp_orphan_retries": "2",
 }
+ASK_FOR_ECN = {"ipv4/tcp_ecn": "1"}
+"""The kernel's own setting, 2, grants ECN to connections that ask for it, and asks for it on none."""
 REPORTED = ("ipv4/tcp_rmem", "ipv4/tcp_wmem", "ipv4/tcp_congestion_control", "core/somaxconn")
 
 
@@ -39,12 +42,14 @@ ALLOWED_CONGESTION_CONTROL = "ipv4/tcp_allowed_congestion_control"
 """Of the whole machine, and only read here."""
 
 
-def wanted(node: NodePlan, has_ipv6: bool, congestion_control: str | None) -> dict[str, str]:
+def wanted(node: NodePlan, has_ipv6: bool, settings: LinkSettings) -> dict[str, str]:
     """What a node's namespace should be set to."""
+    congestion_control = settings.congestion_control
+    marks = {} if settings.mark_at_bytes is None else ASK_FOR_ECN
     quiet = QUIET if has_ipv6 else {}
     forwarding = {**FORWARDING} if node.forwards else {"ipv4/ip_forward": "0"}
     chosen = {CONGESTION_CONTROL: congestion_control} if congestion_control else {}
-    return {**quiet, **forwarding, **EVERYWHERE, **chosen}
+    return {**quiet, **forwarding, **EVERYWHERE, **chosen, **marks}
 
 
 def has_ipv6() -> bool:
@@ -66,14 +71,27 @@ def write(values: dict[str, str]) -> None:
         except PermissionError:
             if name != CONGESTION_CONTROL:
                 raise
-            allowed = read(ALLOWED_CONGESTION_CONTROL)
-            also = f'sysctl -w net.ipv4.tcp_allowed_congestion_control="{allowed} {value}"'
-            raise PrivilegeError(
-                f"the kernel does not let workers have the congestion control {value!r}, but these: {allowed}",
-                fix=f"take one of these, or as root: {also}",
-            ) from None
+            raise _kept_from_us(value) from None
         finally:
             os.close(fd)
+
+
+def require_control(name: str) -> None:
+    """
+    Raises:
+        PrivilegeError: the kernel keeps this congestion control from us.
+    """
+    if name not in read(ALLOWED_CONGESTION_CONTROL).split():
+        raise _kept_from_us(name)
+
+
+def _kept_from_us(control: str) -> PrivilegeError:
+    allowed = read(ALLOWED_CONGESTION_CONTROL)
+    also = f'sysctl -w net.ipv4.tcp_allowed_congestion_control="{allowed} {control}"'
+    return PrivilegeError(
+        f"the kernel does not let workers have the congestion control {control!r}, but these: {allowed}",
+        fix=f"take one of these, or as root: {also}",
+    )
 
 
 def read(name: str) -> str:

@@ -234,11 +234,12 @@ class OfLinks(Perturbation):
     """What happens to links."""
 
     links: Names | None = Field(None, examples=["[h0]"])
-    """The affected links: all links of a node (``h0``), the link of one NIC (``h0:eth1``), or those between two nodes
-    (``h0-s0``). The default is every NIC of every host."""
+    """The affected links: all links of a node (``h0``), the link of one NIC (``h0:eth1``), those between two nodes
+    (``h0-s0``), those of a rack's hosts (``rack 0``), or those up to the switches of a level (``level 1``). The default
+    is every NIC of every host."""
     direction: Literal["both", "out", "in"] = "both"
-    """``out``: away from the node that ``links`` names, or names first. ``in``: towards that node. Without names, away
-    from each host, or towards it."""
+    """``out``: away from the node that ``links`` names, or names first; of a rack away from its hosts; of a level
+    upwards. ``in``: the other way. Without names, away from each host, or towards it."""
 
     def directed(self, topology: Topology) -> list[int]:
         """The directed links, each once, in order.

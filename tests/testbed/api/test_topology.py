@@ -21,6 +21,13 @@ def test_a_topology_has_names_and_facts() -> None:
     assert "h0..h2" in str(network) or "h0 h1 h2" in str(network)
 
 
+def test_links_may_differ_as_in_a_spec() -> None:
+    network = api.topology("star(hosts=3)", "200 Mbit/s", {"h0": {"rate": "20 Mbit/s"}, "delay": "1 ms"})
+    assert network.facts["link_rates_bps"] == [20_000_000, 200_000_000]
+    assert {link.delay_s for link in network.model.links} == {0.001}
+    assert api.topology("star(hosts=3)", "200 Mbit/s", "{h0: {rate: 20 Mbit/s}, delay: 1 ms}").model == network.model
+
+
 def test_the_bill_is_the_command_lines(testbed: Callable[..., Called]) -> None:
     said = json.loads(testbed("topo", "star(hosts=3)", "--json").out)
     network = api.topology("star(hosts=3)")

@@ -45,6 +45,14 @@ def test_more_than_the_machine_carries() -> None:
     )
 
 
+def test_links_that_differ_are_slowed_down_together() -> None:
+    unlike = FAST.replace("rate: 4 Gbit/s", "rate: 4 Gbit/s, h0: {rate: 3.8 Gbit/s}, rack 1: {rate: 3.9 Gbit/s}")
+    found = told(unlike, known())
+    assert found.text.startswith("18 links of 1.9 Gbit/s to 2 Gbit/s carry")
+    slower = "--set links.rate='1.9 Gbit/s' --set links.h0.rate='1.8 Gbit/s' --set 'links.rack 1.rate=1.9 Gbit/s'"
+    assert found.text.endswith(f" or {slower}")
+
+
 def test_what_is_advised_is_carried() -> None:
     slower = FAST.replace("4 Gbit/s", "1.8 Gbit/s")
     for spec in (FAST.replace("scale: 2", "scale: 4.3"), slower):

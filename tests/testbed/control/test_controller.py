@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -114,3 +115,15 @@ def test_a_controller_that_nobody_adds_or_that_cannot_be_made_is_named(plug: Cal
         begun([Declaring()], NOTHING),
     ):
         pass
+
+
+@pytest.mark.parametrize("told", [None, math.nan, "soon"])
+def test_a_controller_whose_answer_is_no_time_fails_the_trial(told: Any) -> None:
+    class Wrong:
+        def look(self, _: Feed) -> float:
+            return told
+
+    feed = Feed({})
+    problem = "the controller Wrong failed: ValueError: look.. gave"
+    with pytest.raises(TrialError, match=problem), Beside(feed, [Wrong()]):
+        until(lambda: feed._error)

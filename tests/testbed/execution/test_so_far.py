@@ -34,12 +34,12 @@ def test_gst_is_the_median_over_iterations_that_all_have_written(tmp_path: Path)
 def test_what_makes_no_sense_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "h0"
     path.write_text('nonsense "iteration"\n{"kind": "iteration", "i": "x", "ready": 1, "sum": 2}\n' + line(0, 1.0, 1.5))
-    assert SoFar(Feed({"h0": path}), Readings(), ["h0"], skip=0).gst_s() == 0.5
+    assert SoFar(Feed({"h0": path}), Readings(), {"h0": path}, skip=0).gst_s() == 0.5
 
 
 def test_links_are_as_asked_until_a_reading_says_otherwise() -> None:
     readings = Readings()
-    so_far = SoFar(Feed({}), readings, [], skip=0)
+    so_far = SoFar(Feed({}), readings, {}, skip=0)
     assert so_far.links() == ""
     readings.made.append(Made(1.0, 1.1, 6))
     assert so_far.links() == "links as asked so far"

@@ -155,7 +155,8 @@ def test_a_terminal_shows_what_is_known_so_far(
     monkeypatch.setenv("TERM", "xterm")
     trial, _ = trials(source)
     (tmp_path / "h0").write_text('{"kind": "iteration", "i": 0, "ready": 1.0, "sum": 1.186}\n')
-    so_far = SoFar(Feed({"h0": tmp_path / "h0"}), Readings([Made(0.0, 0.1, 6)]), ["h0"], skip=0)
+    files = {"h0": tmp_path / "h0"}
+    so_far = SoFar(Feed(files), Readings([Made(0.0, 0.1, 6)]), files, skip=0)
     out = io.StringIO()
     with progress.reporter([trial], Console(file=out, width=width, force_terminal=True)) as live:
         live.started(trial)

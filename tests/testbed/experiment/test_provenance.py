@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from testbed.base.errors import SpecError
+from testbed.experiment import provenance
 from testbed.experiment.provenance import PACKAGES, git
+from testbed.spec import read
+
+from ..conftest import SPEC
 
 
 @pytest.fixture
@@ -43,3 +48,14 @@ def test_somebody_elses_tree_is_not_ours(tree: Path) -> None:
         (inside / name).mkdir(parents=True)
         (inside / name / "code.py").write_text("x = 1\n")
     assert git(inside) is None
+
+
+def test_a_congestion_control_that_the_kernel_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provenance, "sysctl", lambda _: "reno cubic")
+    spec = read(SPEC, "spec.yaml", Path(), ["links.congestion_control=dctcp"]).spec
+    with pytest.raises(SpecError) as caught:
+        provenance.congestion_control(spec)
+    assert caught.value.problem == "links.congestion_control: 'dctcp' is not in this kernel, which has reno, cubic"
+    assert caught.value.fix == "choose one of these, or as root: modprobe tcp_dctcp"
+    monkeypatch.setattr(provenance, "sysctl", lambda _: "reno cubic dctcp")
+    assert provenance.congestion_control(spec) == "dctcp"

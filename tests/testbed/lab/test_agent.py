@@ -66,8 +66,11 @@ def test_a_congestion_control_that_workers_may_not_have_is_refused_before_they_s
     if refused is None:
         pytest.skip("this machine allows all that it has")
     lab.down()
+    asked = build("star(hosts=2)", rate_bps=10**8), LinkSettings(congestion_control=refused)
+    with pytest.raises(PrivilegeError, match=f"'{refused}'"):
+        lab.require(*asked)
     with pytest.raises(PrivilegeError, match=f"'{refused}'") as error:
-        lab.up(build("star(hosts=2)", rate_bps=10**8), LinkSettings(congestion_control=refused), [])
+        lab.up(*asked, [])
     assert f'="{" ".join(allowed)} {refused}"' in str(error.value)
 
 

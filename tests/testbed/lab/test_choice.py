@@ -130,7 +130,7 @@ quiet: 0
 def test_a_lab_of_another_package_is_planned(example: Path) -> None:
     (example / "spec.yaml").write_text(SPEC)
     done = _python(example, "-m", "testbed", "plan", str(example / "spec.yaml"))
-    assert "1 trials in lab patient" in done.stdout, done.stderr
+    assert "1 trial in lab patient" in done.stdout, done.stderr
     done = _python(example, "-m", "testbed", "plan", str(example / "spec.yaml"), "--set", "patient.settle=2 min")
     assert done.stderr == "error: spec.yaml: patient: 120 s is too long to wait\n  fix: give a minute at most\n"
     done = _python(example, "-m", "testbed", "plan", str(example / "spec.yaml"), "--backend", "pateint")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.base.errors import LabError
+from testbed.base.errors import LabError, MissingToolError
 from testbed.lab.base import LinkChange, LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.sandbox import Sandbox
@@ -358,3 +358,22 @@ def test_what_cannot_be_asked_of_the_sandbox_is_named_and_ends_nothing(lab: Netn
     with pytest.raises(LabError, match="there is no request 'serve'"):
         lab._sandbox.ask(Call("serve", {}))
     assert lab._sandbox.ask(Sandbox.has_qdisc("htb")) is True
+
+
+def test_marking_needs_a_queue_that_marks(lab: NetnsLab) -> None:
+    """A kernel without it says so before anything is built; with it, what was asked for is read back."""
+    topology, settings = build("star(hosts=2)", rate_bps=RATE_BPS), LinkSettings(mark_at_bytes=100_000)
+    if lab._sandbox.ask(Sandbox.has_qdisc("red")):
+        lab.require(topology, settings)
+        lab.up(topology, settings, permutations(topology.hosts, 2))
+        lab.verify()
+        assert {one["mark_at_bytes"] for one in lab.describe()["shapes"]} == {100_000}
+        assert lab.describe()["sysctls"]["ipv4/tcp_ecn"] == {"1": 3}
+        lab.adjust(
+            [LinkChange(0, rate_bps=RATE_BPS // 2), LinkChange(1, queue_bytes=200_000), LinkChange(2, blocked=True)]
+        )
+        lab.verify()
+        return
+    with pytest.raises(MissingToolError, match="marks packets by ECN needs the kernel module sch_red") as caught:
+        lab.require(topology, settings)
+    assert caught.value.fix == "modprobe sch_red as root, or a kernel built with CONFIG_NET_SCH_RED"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from testbed.base.errors import LabError
 from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.limits import HTB
-from testbed.lab.netns import netem, shaping
+from testbed.lab.netns import netem, red, second_reading, shaping
 from testbed.lab.netns.netem import Netem
 from testbed.lab.netns.netlink import attributes
 
@@ -58,3 +61,53 @@ def test_what_is_installed_is_what_is_read(impairment: Impairment | None) -> Non
     handle = shaping.TCMSG.unpack_from(of_leaf.body)[2]
     leaf = shaping.Qdisc(7, handle, wanted.class_handle, wanted.leaf, options, 0, 0, 0)
     assert shaping.read_shape(of_class.body, leaf) == wanted
+
+
+MARKING = LinkSettings(queue_bytes=2**20, mark_at_bytes=30_000)
+
+
+def egress(settings: LinkSettings, *, blocked: bool = False) -> second_reading.Egress:
+    return second_reading.Egress("h0 -> s0", 10**8, 1500, settings.queue_bytes, blocked, None, settings.mark_at_bytes)
+
+
+def listed(shape: shaping.Shape) -> str:
+    """A leaf's options as the kernel lists them (``red_dump`` in its net/sched/sch_red.c) and pyroute2 gives those that
+    it has no decoder for: the old flags stand in both places."""
+    options = bytearray(leaf_options(shape))
+    options[4 + red.PARAMETERS.size - 1] = red.ECN
+    return options.hex(":")
+
+
+def test_a_queue_that_marks_is_read_by_both_decoders() -> None:
+    wanted = shaping.shape(10**8, MARKING)
+    assert (wanted.leaf, wanted.queue_limit, wanted.mark_at_bytes) == ("red", 2**20, 30_000)
+    assert red.read(leaf_options(wanted)) == (2**20, 30_000)
+    second_reading.check_red(egress(MARKING), listed(wanted))
+    second_reading.check_red(egress(MARKING, blocked=True), listed(shaping.blocked(wanted)))
+    for other, said in (
+        (replace(MARKING, mark_at_bytes=40_000), r"marks at \(bytes\): asked for 40000, the kernel has 30000"),
+        (replace(MARKING, queue_bytes=2**21), r"queue \(bytes\): asked for 2097152, the kernel has 1048576"),
+    ):
+        with pytest.raises(LabError, match=f"{said}, as pyroute2 reads it"):
+            second_reading.check_red(egress(other), listed(wanted))
+
+
+def test_a_red_that_does_something_else_is_not_taken_for_one_that_marks() -> None:
+    """Its two lengths differ; it looks at a mean over time; it drops what cannot be marked."""
+    options = bytearray(red.pack(30_000, 2**20))
+    for offset, value in ((12, 0xFF), (16, 5), (len(options) - 8, red.ECN)):
+        wrong = bytearray(options)
+        wrong[offset] = value
+        assert red.read(bytes(wrong))[1] is None, offset
+    assert red.read(bytes(options)) == (2**20, 30_000)
+
+
+def test_a_queue_that_marks_is_only_told_what_changes() -> None:
+    """It loses what waits in it whenever it is told anything."""
+    before = shaping.shape(10**8, MARKING)
+    slower = shaping.shape(10**7, MARKING)
+    assert [one.purpose for one in shaping.change(7, slower, "h0", before)] == ["rate of h0"]
+    for wanted in (shaping.blocked(before), shaping.shape(10**8, replace(MARKING, queue_bytes=2**21))):
+        assert len(shaping.change(7, wanted, "h0", before)) == 2
+    plain = shaping.shape(10**8, LinkSettings())
+    assert len(shaping.change(7, plain, "h0", plain)) == 2

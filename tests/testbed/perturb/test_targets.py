@@ -57,3 +57,29 @@ def test_names_that_mean_nothing(name: str, problem: str) -> None:
 def test_a_switch_is_no_host() -> None:
     with pytest.raises(SpecError, match="s0 is a switch"):
         targets.hosts(STAR, ["s0"])
+
+
+def test_racks_and_levels() -> None:
+    racks = build("spine_leaf(racks=2,hosts_per_rack=1,spines=1)", rate_bps=10**8)
+    assert labels(racks, ["rack 1"], "out") == ["h1:eth0 -> leaf1"]
+    assert labels(racks, ["level 1"], "in") == ["leaf0:eth0 -> h0", "leaf1:eth0 -> h1"]
+    assert labels(racks, ["level 2"], "out") == ["leaf0:eth1 -> spine0", "leaf1:eth1 -> spine0"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "name", "problem", "fix"),
+    [
+        ("bcube(n=2,k=2)", "rack 2", "bcube(n=2,k=2) has no rack 2", "it has rack 0, rack 1"),
+        ("star(hosts=2)", "level 0", "star(hosts=2) has no links up to a level 0", "it has level 1"),
+        (
+            "patch_panel(servers=4,degree=2)",
+            "rack 0",
+            "patch_panel(servers=4,degree=2) has no rack 0",
+            "it has no racks: name nodes, such as h0",
+        ),
+    ],
+)
+def test_racks_and_levels_that_are_not_there(expression: str, name: str, problem: str, fix: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        targets.named(build(expression, rate_bps=10**8), name)
+    assert (caught.value.problem, caught.value.fix) == (problem, fix)

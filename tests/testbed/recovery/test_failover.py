@@ -172,7 +172,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     monkeypatch.setattr(job_files, "plan", Local)
     monkeypatch.setattr(failover, "plan", Local)
     monkeypatch.setattr(job_files, "probes", lambda *_: {})
-    monkeypatch.setattr(reference, "_evaluated", lambda _: set())  # only its weights are asked for
+    monkeypatch.setattr(reference, "_evaluated", lambda *_: set())  # only its weights are asked for
     made: list[Cluster] = []
 
     def build(topology: str, spec: str = SPEC, **changes: str) -> Cluster:

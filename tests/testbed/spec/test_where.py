@@ -133,7 +133,16 @@ def test_what_has_a_unit_is_compared_with_a_unit(text: str, bare: str) -> None:
     assert error.value.fix == f"write it with its unit, such as {bare} Mbit/s"
 
 
-@pytest.mark.parametrize("text", ["rate > 100 Mbit/s", "rate > 0", "rate != 'x'", "hosts > 100 or rate in (1 Gbit/s,)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rate > 100 Mbit/s",
+        "rate > 0",
+        "rate != 'x'",
+        "hosts > 100 or rate in (1 Gbit/s,)",
+        "(rate <= 100 Mbit/s or\n    rate >= 1 Gbit/s)",
+    ],
+)
 def test_other_comparisons_need_none(text: str) -> None:
     assert condition(text, KNOWN, RATES).fields
 

@@ -98,3 +98,10 @@ def test_a_batch_that_is_none(tmp_path: Path, name: str, content: bytes, said: s
     (tmp_path / "cifar" / name).write_bytes(content)
     with pytest.raises(SpecError, match=said):
         cifar10(str(tmp_path / "cifar"))
+
+
+def test_a_pickle_with_a_far_place_in_its_memo_takes_no_room(tmp_path: Path) -> None:
+    own.write_cifar10(tmp_path / "cifar", pickled=True)
+    (tmp_path / "cifar" / "data_batch_2").write_bytes(b"\x80\x02Nr\xff\xff\xff\x0f.")
+    with pytest.raises(SpecError, match="place 268435455 of a memo"):
+        cifar10(str(tmp_path / "cifar"))

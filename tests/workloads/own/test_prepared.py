@@ -77,6 +77,21 @@ def test_workers_come_to_what_a_single_process_comes_to(folder: Path) -> None:
     assert [iteration for iteration, _ in found["curve"]] == [0, 1, 2, 3]
 
 
+def test_a_model_that_is_built_in_eval_mode_stays_so(folder: Path) -> None:
+    """Also in the reference, which evaluates between iterations."""
+    with (folder / "net.py").open("a") as file:
+        file.write("\n\ndef frozen():\n    return Net().eval()\n")
+    job = placed(folder, replace(JOB, model="./net.py:frozen"))
+    assert np.array_equal(trained(job)[0], reference(job, WORLD).weights)
+
+
+def test_a_run_directory_may_have_any_name(folder: Path) -> None:
+    made = prepare(folder, JOB.model, JOB.dataset, JOB.seed, JOB.batch)
+    into = folder / "a run (2)"
+    made.place(into)
+    Replica(replace(JOB, own=made.names(into), own_digest=made.digest))
+
+
 def test_no_more_samples_are_classified_than_are_trained_on(folder: Path) -> None:
     """48 samples are trained on, and 20 are for the test."""
     curve = reference(placed(folder, replace(JOB, dataset="./data.py:apart")), WORLD).accuracy

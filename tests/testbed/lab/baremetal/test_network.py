@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import SpecError
+from testbed.experiment.own_links import with_own
 from testbed.lab.baremetal import network
 from testbed.lab.baremetal.inventory import Host, Inventory, InventoryNic
 from testbed.lab.baremetal.wanted import Wanted
 from testbed.lab.base import LinkSettings
+from testbed.spec.links import Links
 from topologies import addressing
 from topologies.build import build
 from topologies.model import Topology
@@ -128,3 +130,21 @@ def test_addresses_for_some_nics_only_are_refused() -> None:
 
 def test_words_are_replaced_wherever_they_are() -> None:
     assert network.translated({"a": ["x", {"b": "x"}], "n": 1}, {"x": "y"}) == {"a": ["y", {"b": "y"}], "n": 1}
+
+
+def test_machines_may_have_links_of_different_rates() -> None:
+    topology = with_own(build("star(hosts=2)", rate_bps=200 * MBIT), Links(rate="200 Mbit/s", h1={"rate": "50 Mbit/s"}))
+    network.check(topology, LinkSettings(), inventory(2))
+    found = planned(topology, inventory(2), [(0, 1), (1, 0)])
+    assert [(nic.out_bps, nic.in_bps) for wanted in found.wanted for nic in wanted.nics] == [
+        (200 * MBIT, 200 * MBIT),
+        (50 * MBIT, 50 * MBIT),
+    ]
+
+
+def test_one_link_with_a_delay_and_marking_are_refused() -> None:
+    plain = build("star(hosts=2)", rate_bps=200 * MBIT)
+    with pytest.raises(SpecError, match="links with a delay of 5 ms"):
+        network.check(with_own(plain, Links(rate="1 Mbit/s", h1={"delay": "5 ms"})), LinkSettings(), inventory(2))
+    with pytest.raises(SpecError, match=r"links\.ecn: the lab baremetal does not mark packets"):
+        network.check(plain, LinkSettings(mark_at_bytes=100_000), inventory(2))
