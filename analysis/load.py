@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 """The newest schema of a run directory that this version reads."""
-LARGEST_SPEC_BYTES = 2**16
-"""As much as :mod:`testbed.spec.yaml` reads."""
+LARGEST_SPEC_BYTES = 2**17
+"""Twice as much as :mod:`testbed.spec.yaml` reads, for what ``--set`` changed stands above it."""
 
 _T = TypeVar("_T")
 

@@ -8,7 +8,7 @@ import re
 import textwrap
 from pathlib import Path
 
-from docs.generate.markdown import plain
+from testbed.base.docstrings import plain
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 INTRODUCTION = """\

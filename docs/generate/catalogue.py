@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from docs.generate.markdown import code, prose, table
+from docs.generate.markdown import table
+from testbed.base.docstrings import code, prose
 from topologies.build import families
 from topologies.call import as_text
 from topologies.parameters import Parameter

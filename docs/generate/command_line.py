@@ -8,7 +8,8 @@ from typing import Any
 import typer
 from typer.core import TyperArgument
 
-from docs.generate.markdown import code, table
+from docs.generate.markdown import table
+from testbed.base.docstrings import code
 from testbed.cli import app
 
 INTRODUCTION = """\

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analysis import dictionary
-from docs.generate.markdown import code, table
+from docs.generate.markdown import table
+from testbed.base.docstrings import code
 
 ABOUT = """\
 # Data dictionary

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from docs.generate.markdown import code, table
+from docs.generate.markdown import table
 from testbed.base import exits
+from testbed.base.docstrings import code
 
 MEANINGS = {
     exits.OK: "All is well.",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from analysis import schema
-from docs.generate.markdown import code, table
+from docs.generate.markdown import table
+from testbed.base.docstrings import code
 from testbed.files.shape import EACH, NO_NULL, Kind, Shape
 
 FILES = """\
@@ -17,7 +18,7 @@ runs/mine-20261121-120000/
   comparison.*     with --baseline: the gate's verdicts (md, json, xml)
   rerun/           with --baseline: what was measured once more
   results.csv      a row for each trial
-  spec.yaml        the spec as given
+  spec.yaml        the spec as given, below the command that repeats what --set changed
   resolved.json    the spec with every default filled in
   env.json         kernel, CPU, sysctls, congestion control, shapers as the kernel says them back, packages, git, seed
   trials/          a JSON file for each trial: metrics, links, fidelity, accuracy, earlier attempts

@@ -17,7 +17,10 @@ from testbed.base import exits
 from testbed.base.columns import Layout, columns
 from testbed.base.errors import UsageError
 from testbed.base.listing import counted
+from testbed.capacity.fit import fit
+from testbed.experiment.repeats import Planned
 from testbed.experiment.run import Announce, Experiment, Run, write_report
+from testbed.experiment.selection import Wanted
 from testbed.experiment.stopping import Stopped
 from testbed.run_directory.layout import STOP
 from testbed.run_directory.stored import source_of
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
     from analysis.compare import Comparison
     from testbed.comparison.gate import Gate
     from testbed.lab.place import Opening
+
+
+__all__ = ["Against", "Asked", "Interrupted", "Judged", "Running", "Wanted", "check_several", "report_together"]
+ALL = Wanted()
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,7 @@ class Asked:
         inventory: an Ansible inventory, of which with ``allow_missing`` hosts may be missing.
         part: ``2/3`` for the second of three parts.
         patience: more settings, which a run may also go on with that has its own spec.
+        wanted: the arms, points and trials to run, if not all.
     """
 
     spec: Path | None
@@ -53,6 +61,13 @@ class Asked:
     allow_missing: bool = False
     part: str | None = None
     patience: Sequence[str] = ()
+    wanted: Wanted = ALL
+
+    @property
+    def changes(self) -> list[str]:
+        """The settings that options change in the spec."""
+        lab = labs.lab_named(self.backend, self.inventory)
+        return labs.with_backend(self.overrides, lab if self.spec else self.backend)
 
 
 @dataclass(frozen=True)
@@ -65,6 +80,34 @@ class Against:
     allow: Sequence[str] = ()
     accept_inconclusive: bool = False
     accept_failures: bool = False
+
+
+def check_several(asked: Sequence[Asked], against: Against) -> None:
+    """Find mistakes in each of several experiments before the first of them runs.
+
+    Raises:
+        UsageError: an option is about one run.
+        TestbedError: one of the experiments cannot be.
+    """
+    first = asked[0]
+    of_one = {"--out": first.out, "--resume": first.resume, "--part": first.part, "--baseline": against.baseline}
+    for option, value in of_one.items():
+        if value is not None:
+            raise UsageError(f"{option} is about one run, and {len(asked)} specs are given", fix="give them one by one")
+    for one in asked:
+        assert one.spec is not None
+        source = load(one.spec, [*one.changes, *one.patience])
+        Planned(fit(source), only=one.wanted.of(source))
+
+
+def report_together(runs: Sequence[Path]) -> Path:
+    """Write one report of several runs, beside their directories.
+
+    Raises:
+        OutputError: a run directory is damaged, or the report cannot be written.
+    """
+    last = runs[-1]
+    return write_report(runs, last.with_name(f"{last.name}-and-{len(runs) - 1}-more.html"))
 
 
 class Interrupted(KeyboardInterrupt):
@@ -107,8 +150,7 @@ class Running:
             TestbedError: options make no sense together, or as :class:`testbed.experiment.run.Experiment`.
         """
         self._opening = labs.machines(asked.inventory, asked.allow_missing)
-        lab = labs.lab_named(asked.backend, asked.inventory)
-        overrides = labs.with_backend(asked.overrides, lab if asked.spec else asked.backend)
+        overrides = asked.changes
         self._gate = _gate(against)
         self._accept_inconclusive = against.accept_inconclusive
         if self._gate and asked.spec:
@@ -193,13 +235,16 @@ def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: 
     lacking = gate.lacking if gate else None
     if resume:
         source = load(spec, overrides) if spec else source_of(resume, asked.patience) if asked.patience else None
-        open_lab = labs.opener(opening, (source or source_of(resume)).spec) if opening.inventory else None
-        return Experiment.resumed(resume, source, open_lab, lacking=lacking)
+        known = source_of(resume) if source is None and (opening.inventory or asked.wanted) else source
+        open_lab = labs.opener(opening, known.spec) if known and opening.inventory else None
+        only = asked.wanted.of(known) if known else None
+        return Experiment.resumed(resume, source, open_lab, only, lacking)
     if not spec:
         raise UsageError("no SPEC is given", fix="testbed run experiments/quickstart.yaml")
     source = load(spec, overrides)
     open_lab = labs.opener(opening, source.spec)
-    return Experiment.new(source, asked.out, open_lab, _part(part) if part else None, lacking=lacking)
+    of, only = _part(part) if part else None, asked.wanted.of(source)
+    return Experiment.new(source, asked.out, open_lab, of, only, lacking)
 
 
 def _part(text: str) -> tuple[int, int]:

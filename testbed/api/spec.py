@@ -21,11 +21,13 @@ def words_of(spec: Spec, changes: Mapping[str, object] | None) -> Iterator[list[
     """The words of a command line that name a spec and its changes, at their end; a dict is in a file meanwhile.
 
     Raises:
-        SpecError: YAML has no word for a value.
+        SpecError: YAML has no word for a value, or a dict has no name.
         OutputError: the file cannot be written.
     """
     options = [f"--set={key}={_text(key, value)}" for key, value in (changes or {}).items()]
     if isinstance(spec, Mapping):
+        if "name" not in spec and "name" not in (changes or {}):  # and it has no file whose name it could have
+            raise SpecError("the dict: name: missing", fix="add it, such as name: quickstart")
         with _written(_yaml("the dict", dict(spec))) as path:
             yield [*options, "--", path]
     else:

@@ -14,7 +14,7 @@ from testbed.base.address_space import is_lack, too_little
 from testbed.base.errors import TestbedError, UsageError, as_json
 from testbed.base.exits import code_for
 from testbed.base.printable import printable
-from testbed.cli import clean, compare, containers, describe, experiment, hold, hosts, reproduce, theory, watch
+from testbed.cli import clean, compare, containers, describe, experiment, hold, hosts, reproduce, specs, theory, watch
 
 
 def _tell_version(wanted: bool) -> None:
@@ -44,6 +44,8 @@ def common(
     """How fast does this gradient-synchronisation scheme train on this network?"""
 
 
+app.command()(specs.new)
+app.command()(specs.spec)
 app.command()(experiment.run)
 app.command()(experiment.plan)
 app.command()(experiment.report)

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -18,6 +19,9 @@ from testbed.cli.output import AsJson, print_json, show, table, wrote
 from testbed.lab import BUILT_IN
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from testbed.api.experiment import Against, Asked
     from testbed.experiment.progress import Lines
     from testbed.experiment.run import Run
     from testbed.trial.model import Trial
@@ -78,8 +82,19 @@ def patience(retries: int | None, quiet: str | None) -> list[str]:
 
 
 def run(
-    spec: Annotated[Path | None, typer.Argument(metavar="SPEC", help="The experiment's YAML file.")] = None,
+    specs: Annotated[
+        list[Path] | None, typer.Argument(metavar="SPEC...", help="The experiment's YAML file, or several.")
+    ] = None,
     overrides: Overrides = [],  # noqa: B006  # typer wants the default's type; never changed
+    arms: Annotated[
+        list[str], typer.Option("--arm", metavar="LABEL", help="Run only this arm; more with further --arm.")
+    ] = [],  # noqa: B006
+    points: Annotated[
+        list[str], typer.Option("--point", metavar="NAME=VALUE", help="Run only where a swept field or batch is that.")
+    ] = [],  # noqa: B006
+    only: Annotated[
+        list[str], typer.Option("--only", metavar="ID", help="Run only this trial of those that testbed plan lists.")
+    ] = [],  # noqa: B006
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="New directory of the run; default runs/NAME-TIME.")
     ] = None,
@@ -104,21 +119,24 @@ def run(
     accept_failures: AcceptFailures = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment and write its report.
+    """Run an experiment, or several one after another, and write its report.
 
     Every arm runs with every batch size, at every point of a sweep. At the end it prints the comparison and the path
     of the report. With --baseline, more rounds run if too few trials are VALID, up to twice as many. Cells that look
-    slower are measured once more, and the exit code says whether they are slower.
+    slower are measured once more, and the exit code says whether they are slower. Several experiments also get one
+    report together.
     """
     with interrupt.exit_at_once():
         from rich.console import Console
 
         from testbed.api import experiment  # half a second
-        from testbed.experiment.progress import reporter
     console = Console(stderr=as_json)
     interrupt.raise_once()
     repeated = _words(
         {
+            "--arm": arms,
+            "--point": points,
+            "--only": only,
             "--inventory": inventory,
             "--allow-missing": allow_missing,
             "--baseline": baseline,
@@ -129,10 +147,40 @@ def run(
             "--accept-failures": accept_failures,
         }
     )
-    asked = experiment.Asked(
-        spec, overrides, out, resume, backend, inventory, allow_missing, part, patience(retries, quiet)
-    )
+    wanted = experiment.Wanted(arms, points, only)
+    rest = (overrides, out, resume, backend, inventory, allow_missing, part, patience(retries, quiet), wanted)
+    asked = [experiment.Asked(spec, *rest) for spec in (specs or (None,))]
     against = experiment.Against(baseline, thresholds, metrics, allow, accept_inconclusive, accept_failures)
+    if len(asked) > 1:
+        experiment.check_several(asked, against)
+    done = [_run_one(one, against, repeated, console) for one in asked]
+    told: dict[str, Any] = done[0].told
+    if len(done) > 1:
+        page = experiment.report_together([one.path for one in done])
+        told = {"runs": [one.told for one in done], "report": str(page)}
+        if not as_json:
+            wrote("report of all", page)
+    if as_json:
+        print_json(told)
+    raise typer.Exit(max(one.exit_code for one in done))
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A run that ended: its directory, what ``--json`` tells of it, and the exit code that it asks for."""
+
+    path: Path
+    told: dict[str, Any]
+    exit_code: int
+
+
+def _run_one(asked: Asked, against: Against, repeated: Sequence[str], console: Console) -> _Done:
+    """Run one experiment. ``repeated`` are the options with which to go on; with a console on standard error, standard
+    output is for JSON."""
+    from testbed.api import experiment
+    from testbed.experiment.progress import reporter
+
+    as_json = console.stderr
 
     def again(left: Sequence[Trial]) -> Lines:
         console.print("\nsuspicious cells are measured once more:", highlight=False)
@@ -163,9 +211,7 @@ def run(
         else:
             show("", judged.text(table))
         told["comparison"], ended = judged.as_json(), judged.exit_code
-    if as_json:
-        print_json(told)
-    raise typer.Exit(ended)
+    return _Done(done.path, told, ended)
 
 
 def plan(

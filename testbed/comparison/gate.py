@@ -19,12 +19,13 @@ from testbed.base.errors import IncomparableError
 from testbed.base.listing import counted
 from testbed.capacity.fit import fit
 from testbed.experiment import provenance
-from testbed.experiment.repeats import Lacking
+from testbed.experiment.repeats import Lacking, Selection
 from testbed.experiment.run import Announce, Experiment
 from testbed.files.writing import write_bytes
 from testbed.lab.base import Lab
 from testbed.run_directory.resolved import resolved
 from testbed.spec import Source, load
+from testbed.trial.model import Trial
 
 COMPARISON = "comparison"
 """Name of the files in the run's directory, with the endings of :data:`WRITTEN`."""
@@ -89,12 +90,14 @@ class Gate:
         new = read(run, again=False)
         found = self._judge(new)
         if found.suspicious:
-            ids = {trial.id for trial in new.trials if trial.cell in found.suspicious}
+
+            def suspicious(firsts: Sequence[Trial]) -> Collection[str]:
+                return {first.id for first in firsts if first.cell in found.suspicious}
 
             def lacking(_: Path) -> Mapping[Cell, int]:
                 return self.lacking(run, again=True)
 
-            failed = _measure_again(ids, run / RERUN, source, open_lab, announce, lacking)
+            failed = _measure_again(suspicious, run / RERUN, source, open_lab, announce, lacking)
             found = self._judge(read(run))
         for ending, write in WRITTEN.items():
             write_bytes(run / f"{COMPARISON}.{ending}", write(found).encode())
@@ -111,7 +114,7 @@ class Gate:
 
 
 def _measure_again(
-    ids: Collection[str],
+    only: Selection,
     out: Path,
     source: Source,
     open_lab: Callable[[], Lab] | None,
@@ -125,9 +128,9 @@ def _measure_again(
         TestbedError: as :class:`testbed.experiment.run.Experiment`.
     """
     if (out / "resolved.json").exists():  # the run was cut off in the middle of this
-        experiment = Experiment.resumed(out, source, open_lab, ids, lacking)
+        experiment = Experiment.resumed(out, source, open_lab, only, lacking)
     else:
-        experiment = Experiment.new(source, out, open_lab, only=ids, lacking=lacking)
+        experiment = Experiment.new(source, out, open_lab, only=only, lacking=lacking)
     with experiment:
         try:
             return experiment.go(announce).failed

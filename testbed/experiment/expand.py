@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,13 +13,13 @@ from testbed.base.errors import SpecError
 from testbed.base.units import time_text
 from testbed.execution.job_files import burst_s
 from testbed.execution.search import check as check_program
+from testbed.experiment import naming
 from testbed.experiment.order import Block, blocks, in_order
 from testbed.experiment.own_links import with_own
 from testbed.perturb.check import check as check_perturbations
 from testbed.spec import Arm, Source, Spec
-from testbed.spec.axes import EXPRESSIONS
 from testbed.spec.explain import together
-from testbed.spec.grid import PlannedCell, at_point, point_text, point_words
+from testbed.spec.grid import PlannedCell, at_point, point_text
 from testbed.spec.workload.base import Synchronised
 from testbed.trial.inputs import Digests, Inputs
 from testbed.trial.job import Job, synchronised
@@ -47,9 +44,6 @@ MOST_SAMPLES = 4_000_000
 """A thousand hosts and four thousand iterations; all are held in memory at once."""
 MOST_NETWORKS = 1000
 """All are built and verified before the first trial runs."""
-_SHORT, _SHORT_VALUE = 60, 24
-"""Characters of a scheme or topology, and of a swept value, in a trial's id, which names files: groups of many hosts
-would be too long."""
 
 
 def trials(source: Source) -> list[Trial]:
@@ -73,7 +67,7 @@ def first_trials(source: Source) -> list[Trial]:
         SpecError: an arm cannot be; every arm's mistake is listed.
     """
     assert not source.wants_fit, "testbed.capacity.fit.fit finds the scale first"
-    return _distinct(_Cells(source).made())
+    return naming.distinct(_Cells(source).made())
 
 
 def lab_rate_bps(spec: Spec) -> int:
@@ -345,37 +339,7 @@ class _Cells:
 
 
 def _trial(cell: PlannedCell, built: Job, inputs: Digests, own: Prepared | None) -> Trial:
-    """Network and scheme are in its name already."""
-    rest = {name: value for name, value in cell.written.items() if name.split(".")[0] not in EXPRESSIONS}
-    point = [_words(word.replace(" ", ""))[:_SHORT_VALUE].strip("-") for word in point_words(rest)]
-    name = "-".join([_slug(built), *([f"b{cell.batch}"] if cell.batch else []), *point])
     jobs = (replace(built, batch=cell.batch, own=own),)
+    name = naming.name(cell, built.scheme_text)
     inputs = {**inputs, **(own.inputs if own else {})}
     return Trial(name, built.network, jobs, point=cell.point, at=cell.at, inputs=inputs)
-
-
-def _slug(job: Job) -> str:
-    """``ring-star9`` for ring on star(hosts=9)."""
-    arm = job.network.arm
-    return f"{_short(arm.scheme or job.scheme_text)}-{_short(arm.topology)}"
-
-
-def _short(expression: str) -> str:
-    call = parse(expression, "ring")
-    name = "-".join(dict.fromkeys(Path(call.name).name.split(".py:"))) if is_in_file(call.name) else call.name
-    return _words(name + "-".join(str(value) for value in call.arguments.values()))[:_SHORT].strip("-")
-
-
-def _words(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "-", text)
-
-
-def _distinct(found: list[Trial]) -> list[Trial]:
-    """The trials with ids that all differ: those that shorten to the same words get a piece of their digest."""
-    count = Counter(trial.name for trial in found)
-    return [replace(trial, mark=f"-{_digest(trial)[:6]}") if count[trial.name] > 1 else trial for trial in found]
-
-
-def _digest(trial: Trial) -> str:
-    """Of what its result depends on, and of a point at which that may be the same, such as another timeout."""
-    return hashlib.sha256((trial.identity + trial.at).encode()).hexdigest() if trial.at else trial.identity

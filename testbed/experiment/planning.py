@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from testbed.base.columns import Layout, columns
-from testbed.base.listing import counted
+from testbed.base.listing import counted, shortened
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
 from testbed.capacity.fit import fit
+from testbed.experiment.conditions import SHOWN, met, warnings
 from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import lab_rate_bps, trials
 from testbed.experiment.own_links import own_text
+from testbed.experiment.provenance import sysctl
 from testbed.spec import Source
 from testbed.trial.model import Trial
 
@@ -40,6 +42,8 @@ def plan(source: Source) -> dict[str, Any]:
         "fitted_scale": source.fitted,
         "capacity": advice.as_json(),
         "advice": advice.text,
+        "warnings": warnings(planned),
+        "machine_congestion_control": sysctl("net.ipv4.tcp_congestion_control"),
     }
 
 
@@ -79,6 +83,7 @@ def predict(trial: Trial) -> dict[str, Any]:
             "rate_bps": lab_rate_bps(trial.spec),
             **({"own_links": own_text(own, trial.spec.workload.scale)} if (own := trial.spec.links.own) else {}),
         },
+        "meets": met(trial),
     }
 
 
@@ -99,7 +104,52 @@ def text(found: Mapping[str, Any], lay_out: Layout = columns) -> str:
     if found["sweep"]:
         lines.append(f"swept: {', '.join(f'{name} ({len(values)})' for name, values in found['sweep'].items())}")
     lines += [found["advice"]] if found["advice"] else []
-    return "\n".join([*lines, "", lay_out(header, rows, spare=("namespaces", "links", "gradient"))])
+    lines += ["", lay_out(header, rows, spare=("namespaces", "links", "gradient")), "", *_met(found)]
+    return "\n".join(lines + [f"\nwarning: {one}" for one in found["warnings"]])
+
+
+def _met(found: Mapping[str, Any]) -> Iterator[str]:
+    """What trials meet: what is the same for all, and then, by its values, what is not."""
+    firsts = [trial for trial in found["trials"] if not trial["repeat"]]
+    yield "all trials meet"
+    differing = []
+    for name, write in MET.items():
+        values: dict[str, list[str]] = {}
+        for trial in firsts:
+            values.setdefault(write(trial, found), []).append(trial["trial"])
+        if len(values) == 1:
+            (text,) = values
+            yield from [f"  {name:<19} {text}"] if text else []
+        else:
+            differing += [f"  {name:<19} {text or 'none'} ({shortened(ids, SHOWN)})" for text, ids in values.items()]
+    if differing:
+        yield from ("some trials meet", *differing)
+
+
+def _warmup(trial: Mapping[str, Any], _: Mapping[str, Any]) -> str:
+    warmup = trial["meets"]["warmup"]
+    return "" if warmup is None else f"{warmup} of {counted(trial['iterations'], 'iteration')}"
+
+
+def _control(trial: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    control, default = trial["meets"]["congestion_control"], found["machine_congestion_control"]
+    return str(control) if default in (None, control) else f"{control} (this machine's default is {default})"
+
+
+def _chunk(trial: Mapping[str, Any], _: Mapping[str, Any]) -> str:
+    chunk_bytes = trial["meets"]["chunk_bytes"]
+    return "" if chunk_bytes is None else size_text(chunk_bytes)
+
+
+MET: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
+    "warm-up": _warmup,
+    "perturbations": lambda trial, _: "; ".join(trial["meets"]["perturbations"]),
+    "queue": lambda trial, _: size_text(trial["meets"]["queue_bytes"]),
+    "congestion control": _control,
+    "MTU": lambda trial, _: f"{trial['meets']['mtu']} B",
+    "chunk": _chunk,
+}
+"""What a plan says of a trial besides its network and scheme, by what it is called."""
 
 
 def _rates(found: Mapping[str, Any]) -> str:

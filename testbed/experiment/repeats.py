@@ -12,6 +12,7 @@ from typing import Any
 from analysis.cell import Cell, cell_of
 from analysis.statistics import median
 from analysis.verdicts import VALID, numbers_of
+from testbed.base.errors import UsageError
 from testbed.experiment.duration import expected_s
 from testbed.experiment.expand import first_trials, in_rounds
 from testbed.experiment.order import blocks, in_order, part
@@ -25,6 +26,8 @@ Part = tuple[int, int]
 """Which one, from 1, of how many."""
 Lacking = Callable[[Path], Mapping[Cell, int]]
 """Of the run in a directory, the cells that need more VALID trials, and how many."""
+Selection = Callable[[Sequence[Trial]], Collection[str]]
+"""Of the first trials of all cells, the ids of those that are to run."""
 TOPPED_UP = 2
 """So many times the repeats that a spec asks for run at most, where too few of them are VALID. Of 10 with half of them
 INVALID, 10 more give the 10 that were wanted; a machine on which more are INVALID is none for a gate."""
@@ -56,28 +59,48 @@ class Planned:
         self,
         source: Source,
         of: Part | None = None,
-        only: Collection[str] | None = None,
+        only: Selection | None = None,
         most_rounds: int | None = None,
     ) -> None:
-        """``only`` holds the ids of the cells' first trials to run, if not all; ``most_rounds`` is how many there may
-        be, if more than the spec asks for.
+        """``only`` selects cells, if not all are to run; ``most_rounds`` is how many rounds there may be, if more than
+        the spec asks for.
 
         Raises:
             SpecError: an arm cannot be.
-            UsageError: there are fewer groups of trials than parts.
+            UsageError: there are fewer groups of trials than parts, or ``only`` leaves no trial.
         """
         self._spec = source.spec
-        everything = blocks(first_trials(source))
+        firsts = first_trials(source)
+        selected = set(only(firsts)) if only else {first.id for first in firsts}
+        everything = blocks(firsts)
         lengths = [sum(map(expected_s, block)) for block in everything]
         self._blocks = part(everything, lengths, *of) if of else everything
         self._possible = list(chain.from_iterable(self._blocks))
-        if only is not None:
-            kept = (tuple(trial for trial in block if trial.id in only) for block in self._blocks)
-            self._blocks = [block for block in kept if block]
+        kept = (tuple(trial for trial in block if trial.id in selected) for block in self._blocks)
+        self._blocks = [block for block in kept if block]
+        if not self._blocks:
+            raise UsageError("the part has none of the selected trials", fix="run another part, or the whole")
         self.firsts = list(chain.from_iterable(self._blocks))
         self._rounds = self._spec.least_repeats
         self._most = max(self._spec.most_repeats, most_rounds or 0)
         self.trials = in_rounds(self._blocks, self._rounds)
+
+    def keep_ids(self, records: Iterable[Record]) -> None:
+        """Give trials that ran the ids of their records: an earlier version of testbed chose them otherwise. The cell,
+        the repeat and the identity say which trial a record is of."""
+        ids: dict[Cell, dict[int, str]] = {}
+        by_cell = {first.cell: first for first in self._possible}
+        for record in records:
+            first = by_cell.get(cell_of(record))
+            if first is not None and first.identity == record["identity"]:
+                ids.setdefault(first.cell, {})[int(record.get("repeat", 0))] = record["id"]
+
+        def kept(trial: Trial) -> Trial:
+            return replace(trial, kept_ids=ids.get(trial.cell, {}))
+
+        self._blocks = [tuple(map(kept, block)) for block in self._blocks]
+        self._possible = list(map(kept, self._possible))
+        self.firsts, self.trials = list(map(kept, self.firsts)), list(map(kept, self.trials))
 
     @property
     def is_full(self) -> bool:

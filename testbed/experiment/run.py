@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -16,7 +16,7 @@ from testbed.evidence.referee import Referee
 from testbed.execution.execute import execute
 from testbed.experiment import attempts, provenance
 from testbed.experiment.progress import Lines
-from testbed.experiment.repeats import Lacking, Loose, Part, Planned, Record, topped_up
+from testbed.experiment.repeats import Lacking, Loose, Part, Planned, Record, Selection, topped_up
 from testbed.experiment.stopping import Stopped
 from testbed.lab.base import Lab
 from testbed.lab.choice import opener
@@ -57,17 +57,17 @@ class Experiment:
         directory: Callable[[int], RunDirectory],
         open_lab: Callable[[], Lab] | None = None,
         part: Part | None = None,
-        only: Collection[str] | None = None,
+        only: Selection | None = None,
         lacking: Lacking | None = None,
         most_rounds: int | None = None,
         *,
         afresh: bool = False,
     ) -> None:
         """``directory`` is told how many trials there will be in any case; ``open_lab`` is for another lab than the
-        spec's; ``only`` holds the ids of the cells' first trials to run, if not all; ``lacking`` says, once all have
-        run, which cells need more VALID trials; ``most_rounds`` is how many rounds the directory may hold, if more than
-        the spec asks for. ``afresh`` has trials that are INVALID only because of the machine measured again, however
-        often they were before.
+        spec's; ``only`` selects the cells to run, if not all; ``lacking`` says, once all have run, which cells need
+        more VALID trials; ``most_rounds`` is how many rounds the directory may hold, if more than the spec asks for.
+        ``afresh`` has trials that are INVALID only because of the machine measured again, however often they were
+        before.
 
         Raises:
             TestbedError: the spec makes no sense here, no lab can be had, or the directory cannot be used.
@@ -95,6 +95,7 @@ class Experiment:
             self._lab.close()
             raise
         try:
+            resume.keep_ids(self.directory.path, self._plan)
             resume.check_asked_for(self.directory.path, self._plan)
             self.records = resume.finished(self.directory.path, self._plan.trials)
             disturbed = {one: record for one, record in self.records.items() if attempts.disturbed(record)}
@@ -111,7 +112,7 @@ class Experiment:
         out: Path | None,
         open_lab: Callable[[], Lab] | None = None,
         part: Part | None = None,
-        only: Collection[str] | None = None,
+        only: Selection | None = None,
         lacking: Lacking | None = None,
     ) -> Experiment:
         """Run into ``out``, which must not exist or be empty; None takes one under runs/."""
@@ -129,7 +130,7 @@ class Experiment:
         path: Path,
         source: Source | None,
         open_lab: Callable[[], Lab] | None = None,
-        only: Collection[str] | None = None,
+        only: Selection | None = None,
         lacking: Lacking | None = None,
         *,
         afresh: bool = False,

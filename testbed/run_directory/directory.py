@@ -16,6 +16,7 @@ from testbed.files.removal import remove
 from testbed.files.writing import TEMPORARY, named_errors, names_in, opened_folder, write_bytes, write_json
 from testbed.run_directory import stored
 from testbed.run_directory.access import check_ours, lock_exclusively
+from testbed.run_directory.kept_spec import with_changes
 from testbed.run_directory.layout import FOLDERS, MADE, STOP, WORK, is_half_made, new_directory
 from testbed.run_directory.resolved import resolved
 from testbed.spec import Source
@@ -146,13 +147,14 @@ class RunDirectory:
         meta = stored.made(self.path)
         keys = ("overrides", "folder", "planned", "most_rounds")
         before = (stored.spec_text(self.path), *map(meta.get, keys))
-        if before != (source.text, list(source.overrides), str(source.folder.resolve()), planned, most_rounds):
+        text = with_changes(source.text, source.overrides)
+        if before != (text, list(source.overrides), str(source.folder.resolve()), planned, most_rounds):
             self._save_spec(source, planned, stored.part(self.path), most_rounds)
 
     def _save_spec(
         self, source: Source, planned: int | None, part: tuple[int, int] | None, most_rounds: int | None
     ) -> None:
-        write_bytes(self.path / "spec.yaml", source.text.encode(), folder=self._folder)
+        write_bytes(self.path / "spec.yaml", with_changes(source.text, source.overrides).encode(), folder=self._folder)
         write_json(self.path / MADE, resolved(source, planned, part, most_rounds), self._folder)
 
     def save_record(self, record: dict[str, Any]) -> None:

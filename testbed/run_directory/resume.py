@@ -52,6 +52,18 @@ def check_same(run: Path, source: Source) -> None:
         )
 
 
+def keep_ids(run: Path, planned: Planned) -> None:
+    """Let trials that ran under other ids keep these: an earlier version of testbed may have begun the run.
+
+    Raises:
+        OutputError: a record is damaged.
+    """
+    strange = planned.strange(path.stem for path in sorted((run / "trials").glob("*.json")))
+    if strange:
+        records = (stored.read_record(run, run / "trials" / f"{one}.json") for one in strange)
+        planned.keep_ids(one for one, name in zip(records, strange, strict=True) if one["id"] == name)
+
+
 def check_asked_for(run: Path, planned: Planned) -> None:
     """
     Raises:
@@ -62,7 +74,7 @@ def check_asked_for(run: Path, planned: Planned) -> None:
     if strange:
         record = stored.read_record(run, run / "trials" / f"{strange[0]}.json")
         for trial in planned.trials:  # one of several that shorten alike has a piece of its identity in its id
-            if trial.cell == cell_of(record) and in_words(record.get("inputs"), trial.inputs):
+            if trial.cell == cell_of(record) and trial.identity != record["identity"]:
                 raise _changed(run, record, trial)
         raise SpecError(
             f"{run} holds {shortened(strange, TOLD)}, which the spec does not have with {planned.repeats}",
@@ -91,7 +103,7 @@ def finished(run: Path, trials: Sequence[Trial]) -> dict[str, dict[str, Any]]:
 
 def _changed(path: Path, record: Mapping[str, Any], trial: Trial) -> SpecError:
     told = in_words(record.get("inputs"), trial.inputs)
-    if "inputs" not in record:
+    if "inputs" not in record or (not told and record["id"] != trial.id):
         told = ", or by an earlier version of testbed"
     return SpecError(
         f"{path} holds {record['id']}, run with other settings than the spec has now{told}",

@@ -34,11 +34,12 @@ def source_of(path: Path, more: Sequence[str] = ()) -> Source:
         OutputError, SpecError: it cannot be read, or this version does not take it.
     """
     meta = made(path)
-    lacking = [key for key in ("folder", "overrides") if meta.get(key) is None]
+    lacking = [key for key in ("name", "folder", "overrides") if meta.get(key) is None]
     if lacking:
         raise OutputError(f"{path / MADE}: damaged, {lacking[0]!r} is missing", fix="restore it from a copy")
     text, fitted = spec_text(path), fitted_scale(meta)
-    return read(text, f"{path}/spec.yaml", Path(meta["folder"]), [*meta["overrides"], *more], fitted, has_begun=True)
+    # Its name may have been that of the file, so it is given here.
+    return read(text, f"{path}/spec.yaml", Path(meta["folder"]), [*meta["overrides"], *more], fitted, meta["name"])
 
 
 def spec_text(run: Path) -> str:
@@ -49,7 +50,7 @@ def spec_text(run: Path) -> str:
     """
     path = run / "spec.yaml"
     try:
-        return as_text(path, foreign.read_bytes(path, LIMIT_BYTES, run))
+        return as_text(path, foreign.read_bytes(path, 2 * LIMIT_BYTES, run))  # a spec, and what --set changed
     except (OSError, foreign.UnfitError) as error:
         reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
         raise OutputError(f"{path}: {reason}", fix="restore it from a copy") from None

@@ -7,13 +7,15 @@ every point of it that conditions leave (``where``), ``model`` is the schema of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.base.errors import SpecError, UsageError
 from testbed.spec.arm import Arm
 from testbed.spec.grid import Grid, grid
-from testbed.spec.model import Spec
+from testbed.spec.model import LONGEST_NAME, NAME, Spec
 from testbed.spec.override import apply
 from testbed.spec.yaml import parse, read_text
 
@@ -29,6 +31,8 @@ class Source:
     ``text`` is the file's content, ``overrides`` what ``--set`` changed, ``folder`` the directory that relative paths
     in the spec start from. ``fitted`` is the scale that was chosen for this machine, in place of the written one;
     ``wants_fit`` says that the spec asks for that and none was chosen yet: it cannot run so.
+    ``begun_as`` is the experiment's name in a run that has begun: the spec may have had it from its file, and may have
+    conditions that only older versions took (:func:`testbed.spec.grid.grid`).
     """
 
     name: str
@@ -38,6 +42,7 @@ class Source:
     grid: Grid
     fitted: float | None = None
     wants_fit: bool = False
+    begun_as: str = ""
 
     def scaled(self, scale: float) -> Source:
         """The same with another scale of its profile.
@@ -45,7 +50,7 @@ class Source:
         Raises:
             SpecError: it cannot be.
         """
-        return read(self.text, self.name, self.folder, self.overrides, scale)
+        return read(self.text, self.name, self.folder, self.overrides, scale, self.begun_as)
 
     @property
     def spec(self) -> Spec:
@@ -70,11 +75,10 @@ def read(
     folder: Path,
     overrides: Sequence[str] = (),
     fitted: float | None = None,
-    *,
-    has_begun: bool = False,
+    begun_as: str = "",
 ) -> Source:
-    """Check a spec's text; errors call it ``name``. ``fitted`` takes the place of the scale that it has, in a run that
-    ``has_begun``, see :func:`testbed.spec.grid.grid`.
+    """Check a spec's text; errors call it ``name``. ``fitted`` takes the place of the scale that it has; ``begun_as``
+    is as for :class:`Source`.
 
     Raises:
         SpecError: it makes no sense; every mistake is listed.
@@ -83,8 +87,37 @@ def read(
     settings = parse(text, name)
     overridden = apply(settings, overrides)
     wants_fit = _replace_scale(settings, fitted)
-    found = grid(settings, name, overridden, folder, has_begun=has_begun)
-    return Source(name, text, folder, tuple(overrides), found, fitted, wants_fit)
+    if "name" not in settings:
+        settings["name"] = begun_as or _named_as(Path(name))
+    found = grid(settings, name, overridden, folder, has_begun=bool(begun_as))
+    return Source(name, text, folder, tuple(overrides), found, fitted, wants_fit, begun_as)
+
+
+def _named_as(file: Path) -> str:
+    """
+    Raises:
+        SpecError: the file's name cannot name an experiment.
+    """
+    if not _is_name(file.stem):
+        raise SpecError(
+            f"{file.name}: it has no name, and its file's cannot name a directory",
+            fix=f"add one of at most {LONGEST_NAME} letters, digits, '.', '_' and '-', such as name: mine",
+        )
+    return file.stem
+
+
+def check_name(name: str) -> None:
+    """
+    Raises:
+        UsageError: no experiment can be called so.
+    """
+    if not _is_name(name):
+        fix = f"give one of at most {LONGEST_NAME} letters, digits, '.', '_' and '-', such as mine"
+        raise UsageError(f"{name!r} cannot name an experiment", fix=fix)
+
+
+def _is_name(text: str) -> bool:
+    return re.fullmatch(NAME, text) is not None and len(text) <= LONGEST_NAME
 
 
 def _replace_scale(settings: dict[object, object], fitted: float | None) -> bool:

@@ -49,6 +49,7 @@ class PlannedCell:
         batch: 0 where the workload is a command.
         point: by name, each swept field's value in base units.
         written: by name, the same as the spec has it.
+        label: the arm's, as the spec has it; empty where it has none.
     """
 
     spec: Spec
@@ -57,6 +58,7 @@ class PlannedCell:
     batch: int
     point: Mapping[str, Plain]
     written: Mapping[str, str]
+    label: str
 
     @property
     def at(self) -> str:
@@ -203,15 +205,15 @@ class _Grid:
         shared = list(zip(self._shared, values, strict=True))
         batches = spec.workload.batch
         variants = [self._variants(spec, i) for i in range(len(spec.arms))]
+        labels = [one.get("label", "") for one in self._settings["arms"]]  # type: ignore[attr-defined]  # valid by now
         for batch in batches:
             for number, arm, own in ((number, *one) for number, many in enumerate(variants) for one in many):
                 point = {axis.name: value for axis, value in (*shared, *own)}
                 plain = {name: value.plain for name, value in point.items()}
                 known = plain | {LABEL: arm.title} | ({BATCH: batch} if batch else {})
                 if self._holds(conditions, known):
-                    yield PlannedCell(
-                        spec, arm, number, batch, plain, {name: str(value) for name, value in point.items()}
-                    )
+                    written = {name: str(value) for name, value in point.items()}
+                    yield PlannedCell(spec, arm, number, batch, plain, written, labels[number])
 
     def _variants(self, spec: Spec, number: int) -> list[tuple[Arm, list[tuple[Axis, Value]]]]:
         """An arm at each point of its own fields."""

@@ -46,7 +46,7 @@ class Ecn(Group):
     down at once. DCTCP's authors mark at 65 packets on links of 10 Gbit/s (Alizadeh et al. 2010)."""
 
 
-def _marking(value: object) -> object:
+def marking(value: object) -> object:
     """``true`` for all defaults, ``false`` for no marking."""
     return ({} if value else None) if isinstance(value, bool) else value
 
@@ -78,7 +78,7 @@ class Links(Group):
     congestion_control: Literal["cubic", "reno", "bbr", "dctcp"] | None = None
     """TCP's congestion control on all hosts. The default is ``reno`` if the kernel has it, otherwise the kernel's own
     default. ``env.json`` records it."""
-    ecn: Annotated[Ecn | None, BeforeValidator(_marking)] = Field(None, examples=["true"])
+    ecn: Annotated[Ecn | None, BeforeValidator(marking)] = Field(None, examples=["true"])
     """Whether queues mark packets by ECN, and from which length on. ``true`` takes the defaults. TCP then asks for ECN
     on all connections. By default queues do not mark."""
 

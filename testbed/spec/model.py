@@ -23,17 +23,26 @@ MOST_ARMS = 200
 """All are built and verified before the first runs."""
 MOST_CONDITIONS = 50
 MOST_RETRIES = 20
+NAME, LONGEST_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*", 60
+"""What an experiment may be called, for directories are called so."""
 
 
-def _nothing(value: object) -> object:
+def nothing(value: object) -> object:
+    """0 without a unit is a time as well."""
     return "0 s" if not isinstance(value, bool) and value in (0, "0") else value
 
 
 class _Head(Group):
     """What comes before a lab's settings."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60, examples=["quickstart"])
-    """The experiment's name, with which the run directory's name begins. Letters, digits, ``.``, ``_`` and ``-``."""
+    name: str = Field(
+        pattern=f"^{NAME}$",
+        max_length=LONGEST_NAME,
+        examples=["quickstart"],
+        json_schema_extra={"otherwise": "the name of the file"},
+    )
+    """The experiment's name, with which the run directory's name begins. Letters, digits, ``.``, ``_`` and ``-``. The
+    default is the name of the spec's file without ``.yaml``."""
     seed: Whole = Field(1, ge=0, lt=2**31)
     """The seed of all random numbers: initial weights, batches, perturbations, lost packets."""
     lab: LabName = choice.DEFAULT
@@ -65,7 +74,7 @@ class Spec(_WithLabs):
     """The number of rounds, or a group of keys that says when there are enough. Each cell runs once in each round."""
     retries: Whole = Field(2, ge=0, le=MOST_RETRIES)
     """A trial that is INVALID only because of the machine is measured again, at most this many times."""
-    quiet_s: Annotated[Time, BeforeValidator(_nothing)] = Field(30.0, alias="quiet")
+    quiet_s: Annotated[Time, BeforeValidator(nothing)] = Field(30.0, alias="quiet")
     """Each trial waits until other programs leave the machine's cores, at most for this long. 0 turns waiting off. Labs
     whose workers run elsewhere do not wait."""
     where: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed)] = Field(

@@ -8,6 +8,8 @@ from testbed.base.errors import SpecError, UsageError
 from testbed.spec.yaml import parse_value
 
 Key = str | int
+LONGEST = 10_000
+"""Characters of all changes: a run's ``spec.yaml`` repeats them."""
 EXAMPLE = "--set workload.iterations=5 or --set arms.0.scheme=ring"
 
 
@@ -17,9 +19,11 @@ def apply(settings: dict[object, object], overrides: Sequence[str]) -> list[tupl
     A key that the spec does not know is set too, and refused with every other unknown key when the spec is checked.
 
     Raises:
-        UsageError: an override is not ``key=value``.
+        UsageError: an override is not ``key=value``, or all are longer than a spec.
         SpecError: its path leads through a value that has no keys, or past a list's end.
     """
+    if sum(map(len, overrides)) > LONGEST:
+        raise UsageError(f"--set has more than {LONGEST:,} characters in all", fix="write that into the spec")
     return [_apply_one(settings, override) for override in overrides]
 
 

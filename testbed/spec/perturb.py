@@ -34,7 +34,7 @@ NAMED: dict[str, dict[str, Any]] = {
 """MLfabric's compute settings and network settings ("Background compute and network load" of its evaluation)."""
 
 
-def _named(value: object) -> object:
+def named(value: object) -> object:
     """A group in place of a name."""
     if isinstance(value, dict) and "kind" not in value:
         raise refuse("a group without a kind", f"add kind, one of: {', '.join(PERTURBATIONS)}")
@@ -55,5 +55,5 @@ MOST = 50
 if TYPE_CHECKING:
     _One = Perturbation
 else:
-    _One = Annotated[tagged(PERTURBATIONS.values()), Discriminator(_kind), BeforeValidator(_named)]
+    _One = Annotated[tagged(PERTURBATIONS.values()), Discriminator(_kind), BeforeValidator(named)]
 Perturbations = Annotated[list[_One], BeforeValidator(listed), Field(max_length=MOST)]

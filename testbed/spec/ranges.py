@@ -20,7 +20,8 @@ MOST_VALUES = 1000
 _LONGEST = 100  # characters
 _LARGEST = 2**63
 _NUMBER = r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?"
-_BEGINNING = re.compile(rf"\s*{_NUMBER}\s*[A-Za-z/%]*\s*\.\.")
+BEGINNING = rf"^\s*{_NUMBER}\s*[A-Za-z/%]*\s*\.\."
+"""What can only be meant as a range begins so."""
 _RANGE = re.compile(
     rf"(?P<first>{_NUMBER})\s*\.\.\s*(?P<last>{_NUMBER})"
     rf"(?:\s+step\s+(?P<step>{_NUMBER})|\s*x\s*(?P<factor>{_NUMBER}))?(?:\s*(?P<unit>(?!(?:step|x)\b)[A-Za-z/%]+))?"
@@ -50,7 +51,7 @@ class Range:
 
 def is_range(text: object) -> bool:
     """Whether it can only be meant as a range, a right one or not."""
-    return isinstance(text, str) and len(text) <= _LONGEST and _BEGINNING.match(text) is not None
+    return isinstance(text, str) and len(text) <= _LONGEST and re.match(BEGINNING, text) is not None
 
 
 def values(text: str) -> list[int | float | str]:

@@ -149,7 +149,7 @@ def condition(text: str, known: Collection[str], units: Mapping[str, str] | None
         raise SpecError(f"cannot read {text!r}", fix=f"write it with {FORMS}") from None
     if not names:
         raise SpecError(f"{text!r} is about no field", fix=f"name one of: {', '.join(known)}")
-    full = {name: _full(name, text, known) for name in names}
+    full = {name: field_named(name, text, known) for name in names}
     _check_units(text, tree, quantities, {name: unit for name, of in full.items() if (unit := (units or {}).get(of))})
     return Condition(text, tree, full)
 
@@ -241,8 +241,12 @@ def _name(node: ast.AST) -> str:
     return ""
 
 
-def _full(name: str, text: str, known: Collection[str]) -> str:
-    """The field that a name means: its whole path, or an end of it that no other has."""
+def field_named(name: str, text: str, known: Collection[str]) -> str:
+    """The field that a name means: its whole path, or an end of it that no other has; ``text`` is what errors quote.
+
+    Raises:
+        SpecError: none is meant, or several may be.
+    """
     if name in known:
         return name
     meant = [one for one in known if one.endswith(f".{name}")]

@@ -30,6 +30,7 @@ class Trial:
         at: the point for people.
         mark: what tells its id from that of another trial with the same name.
         inputs: the digests of the files that its result depends on, see :mod:`testbed.trial.inputs`.
+        kept_ids: by repeat, ids that differ from those that are made here: another version of testbed began the run.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Trial:
     at: str = ""
     mark: str = ""
     inputs: Mapping[str, str] = field(default_factory=dict)
+    kept_ids: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def job(self) -> Job:
@@ -59,7 +61,8 @@ class Trial:
     @property
     def id(self) -> str:
         """Readable, unique in its experiment, and a name for files."""
-        return self.name + (f"-r{self.repeat + 1}" if self.spec.most_repeats > 1 else "") + self.mark
+        made = self.name + (f"-r{self.repeat + 1}" if self.spec.most_repeats > 1 else "") + self.mark
+        return self.kept_ids.get(self.repeat, made)
 
     @property
     def label(self) -> str:

@@ -176,7 +176,7 @@ def test_samples_of_a_warm_up_alone(run_dir: Path, edit: Edit) -> None:
         ("env.json", b'{"schema": 1, "lab": {"a": 5}}', "damaged (lab.a is 5, no object)"),
         ("trials/ps-b16.json", b'{"schema": 1, "links": [null]}', "damaged (links.0 is None, no object)"),
         ("trials/ps-b16.json", b'{"schema": 1, "accuracy": {"curve": [[0, 1, 2]]}}', "damaged (accuracy.curve.0 is"),
-        pytest.param("spec.yaml", b"#" * 70_000, "has more than 65,536 bytes", id="long"),
+        pytest.param("spec.yaml", b"#" * 140_000, "has more than 131,072 bytes", id="long"),
     ],
 )
 def test_a_file_that_was_made_to_hurt(run_dir: Path, name: str, content: bytes, why: str) -> None:

@@ -20,16 +20,16 @@ from docs.generate import (
     exit_codes,
     markdown,
     notebook,
-    spec_keys,
     write,
 )
 from testbed.base import exits
 from testbed.base.groups import Group, Rate, Size, Time, Whole, listed
 from testbed.execution.results import COLUMNS
 from testbed.files.shape import EACH, NO_NULL, Kind, Shape
+from testbed.spec import reference
 from tests.docs.markdown import ROOT
 
-SECTIONS = list(spec_keys.sections())
+SECTIONS = list(reference.sections())
 
 
 def test_every_key_says_what_it_means() -> None:
@@ -60,12 +60,12 @@ class Example(Group):
 
 
 def test_types_defaults_and_examples_are_in_words() -> None:
-    found = [(key.name, key.takes, key.default, key.example, key.text) for key in spec_keys.keys(Example)]
+    found = [(key.name, key.takes, key.default, key.example, key.text) for key in reference.keys(Example)]
     assert found == [
         ("mode", "`fast` or `slow`", "`fast`", "", "How."),
-        ("rate", "a rate", "nothing", "5 Mbit/s", ""),
-        ("wait", "a time, more than 0", "`0.5 s`", "", ""),
-        ("sizes", "a size in bytes, or a list of them", "none, it is required", "", ""),
+        ("rate", "a rate in bit/s, kbit/s, Mbit/s or Gbit/s", "nothing", "5 Mbit/s", ""),
+        ("wait", "a time in s, ms, us or min, more than 0", "`0.5 s`", "", ""),
+        ("sizes", "a size in B, KiB, MiB, GiB, kB, MB or GB, or a list of them", "none, it is required", "", ""),
         ("count", "a whole number, at least 1, at most 2,000", "`1`", "", ""),
     ]
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from docs.generate import spec_keys
+from testbed.spec import reference
 from tests.docs.markdown import ROOT, anchors, inline, is_generated, links, pages
 from topologies.build import families
 from workloads.sync.schemes import schemes
@@ -54,7 +54,7 @@ def test_every_network_and_scheme_is_in_the_guide() -> None:
 
 
 def test_every_kind_of_perturbation_is_in_the_guide() -> None:
-    kinds = {section.kind for section in spec_keys.sections() if section.place == "perturb"}
+    kinds = {section.kind for section in reference.sections() if section.place == "perturb"}
     assert kinds
     assert kinds <= set(inline(ROOT / "docs" / "guides" / "perturbations.md"))
 

@@ -49,5 +49,5 @@ def test_a_scheme_and_a_network_of_ones_own_run(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     results = pd.read_csv(tmp_path / "out" / "results.csv")
-    assert list(results["trial"]) == ["ring-dumbbell2-2-b16", "ps-dumbbell2-2-b16", "tree2-dumbbell2-2-b16"]
+    assert list(results["trial"]) == ["ring-b16", "PS-b16", "tree-b16"]
     assert (results["weights_error"] < 1e-4).all()

@@ -208,7 +208,7 @@ def texts(right: str) -> dict[str, bytes]:
             "quote": f'{right}x: "',
         },
         **{
-            "huge": right + "#" * 70_000,
+            "huge": right + "#" * 140_000,
             "huge list": f"{right}x: [{'1,' * 30_000}]",
             "version": f"%YAML 9.9\n---\n{right}",
         },

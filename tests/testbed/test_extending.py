@@ -38,7 +38,7 @@ def called(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_plan_and_forest_know_the_kind(package: Path) -> None:
     planned = called(package, "plan", "spec.yaml")
     assert planned.returncode == 0, planned.stderr
-    assert "lockstep-stepwise-star3-b1" in planned.stdout
+    assert "lockstep-b1" in planned.stdout
     drawn = called(package, "forest", "./lockstep.py:stepwise", "star(hosts=3)")
     assert "lockstep     workers wait for each other after each sum" in drawn.stdout
     refused = called(package, "plan", "spec.yaml", "--set", "perturb=[{kind: circuits, flip: all}]")
@@ -72,9 +72,7 @@ def run(package: Path) -> Path:
 
 @pytest.mark.lab
 def test_a_run_has_its_samples_sums_and_checks(run: Path) -> None:
-    ours, other = (
-        json.loads((run / f"trials/{name}-star3-b1.json").read_text()) for name in ("lockstep-stepwise", "ring")
-    )
+    ours, other = (json.loads((run / f"trials/{name}-b1.json").read_text()) for name in ("lockstep", "ring"))
     assert (ours["moves"], ours["kind"]) == ("lockstep", "constant")
     assert ours["sums"] == {"checked_elements": 3 * 6 * 200_000, "wrong_elements": 0}
     looked = [[check["name"] for check in one["fidelity"]["checks"]] for one in (ours, other)]

@@ -29,7 +29,7 @@ def _tuples(value: object) -> object:
 Tuples = Annotated[tuple[Any, ...], BeforeValidator(_tuples)]
 
 
-def _flip(value: object) -> object:
+def flipped(value: object) -> object:
     """``all``, or names."""
     if value is None or value == "all":
         return value
@@ -53,7 +53,7 @@ class Circuits(Perturbation):
     """Paths through the servers after the move. Without them, servers forward over the fewest circuits."""
     look_ahead: bool = Field(False, strict=True)
     """Move circuits of the panels that carry no traffic now, and let traffic go on over the others."""
-    flip: Annotated[Literal["all"] | list[str] | None, BeforeValidator(_flip)] = Field(None, examples=["all"])
+    flip: Annotated[Literal["all"] | list[str] | None, BeforeValidator(flipped)] = Field(None, examples=["all"])
     """Turn the 1x2 switches of all servers, or of the named servers, to their other panels."""
     reconfiguration_s: Time | None = Field(None, alias="reconfiguration", examples=["10 ms"])
     """The time for which moving circuits are dark. The default is the time of the panels' technology, and 0 for a
@@ -65,7 +65,7 @@ class Circuits(Perturbation):
     asked_in_band: ClassVar[bool] = True
 
     @model_validator(mode="after")
-    def _moves_or_flips(self) -> Self:
+    def _moves_orflippeds(self) -> Self:
         if bool(self.rings or self.circuits) == (self.flip is not None):
             raise refuse("circuits takes either rings and circuits, or flip", "write rings: [1, 3], or flip: all")
         if self.look_ahead and (self.flip is not None or self.routes):

@@ -14,14 +14,15 @@ MOST_INPUTS = 50
 """Each may be a pattern that is held against every file in the spec's directory."""
 
 
-def _words(value: object) -> object:
+def words(value: object) -> object:
+    """A command as its words."""
     try:
-        words = shlex.split(value) if isinstance(value, str) else value
+        found = shlex.split(value) if isinstance(value, str) else value
     except ValueError as error:  # a quotation that does not end
         raise refuse(f"cannot read {value!r}: {str(error).lower()}", "write it as python train.py --epochs 2") from None
-    if isinstance(value, str) and not words:
+    if isinstance(value, str) and not found:
         raise refuse("an empty command", "write it as python train.py --epochs 2")
-    return words
+    return found
 
 
 class Command(Workload):
@@ -29,7 +30,7 @@ class Command(Workload):
 
     brings: ClassVar[str] = "command"
     kind: Literal["command"]
-    command: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(_words)] = Field(
+    command: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(words)] = Field(
         examples=["python train.py --epochs 2"]
     )
     """The command that each host runs, in the spec's directory. It is split into words as a shell would split it, but

@@ -31,7 +31,7 @@ class Profile(Synchronised):
 
     kind: Literal["profile"]
     model: Annotated[str, AfterValidator(_profile_name)] = Field(examples=["vgg19"])
-    scale: Number = Field(1.0, ge=1, le=1e6, examples=["200"])
+    scale: Number = Field(1.0, ge=1, le=1e6, examples=["200"], json_schema_extra={"also": ["fit"]})
     """The size of the gradient and the rates of all links are divided by this number, so that all times stay the same.
     ``fit`` chooses the smallest scale at which this machine can carry every arm."""
     compute: Annotated[PlayedTime, BeforeValidator(mode_alone)] = PlayedTime()

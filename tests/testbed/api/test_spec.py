@@ -65,5 +65,12 @@ def test_what_yaml_cannot_write_is_refused() -> None:
 
 def test_a_directory_that_cannot_be_written_to_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/proc")
-    with pytest.raises(OutputError, match="a dict is written into a file here"), words_of({}, None):
+    with pytest.raises(OutputError, match="a dict is written into a file here"), words_of({"name": "x"}, None):
+        pass
+
+
+def test_a_dict_has_no_file_whose_name_it_could_have() -> None:
+    with pytest.raises(SpecError, match="the dict: name: missing"), words_of({"seed": 1}, None):
+        pass
+    with words_of({"name": "x"}, None), words_of({}, {"name": "x"}):
         pass

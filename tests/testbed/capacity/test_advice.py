@@ -66,10 +66,10 @@ def test_of_several_arms_the_one_that_asks_for_most() -> None:
         "2 of 4 cells are likely to end INVALID. Take --set links.rate='940 Mbit/s'"
     )
     assert found.as_json() == {
-        "trial": "bml-bcube3-2-b2-r1",
+        "trial": "BML-b2-r1",
         "asks_bps": pytest.approx(36e9),
         "carries_bps": pytest.approx(17.5e9, rel=0.05),
-        "expected_invalid": ["bml-bcube3-2-b2-r1", "bml-bcube3-2-b4-r1"],
+        "expected_invalid": ["BML-b2-r1", "BML-b4-r1"],
     }
     json.dumps(found.as_json())
 

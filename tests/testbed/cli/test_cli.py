@@ -71,7 +71,7 @@ def test_plan_predicts_and_touches_nothing(testbed: CLI, spec_file: Path) -> Non
     called = testbed("plan", "spec.yaml", "--json")
     assert called.code == 0
     found = json.loads(called.out)
-    assert [trial["trial"] for trial in found["trials"]] == ["ps-star3-b2", "ring-star3-b2"]
+    assert [trial["trial"] for trial in found["trials"]] == ["PS-b2", "ring-b2"]
     first = found["trials"][0]
     early_bytes = 25_000 + 65_536 / first["goodput"]  # a bucket of 1 ms, and the last packet
     assert first["gst_theory_s"] == pytest.approx((4 / 3 * 13_098_536 / first["goodput"] - early_bytes) * 8 / 200e6)
@@ -87,7 +87,7 @@ def test_plan_predicts_and_touches_nothing(testbed: CLI, spec_file: Path) -> Non
     assert [path.name for path in spec_file.parent.iterdir()] == ["spec.yaml"]
     text = testbed("plan", "spec.yaml").out
     assert text.startswith("small: 2 trials in lab netns, links at 200 Mbit/s, about ")
-    assert "ring-star3-b2" in text
+    assert "ring-b2" in text
 
 
 def test_topo_describes_and_draws(testbed: CLI, tmp_path: Path) -> None:

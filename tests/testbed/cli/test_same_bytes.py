@@ -1,8 +1,8 @@
 """What the command line prints for programs stays the same, byte for byte, whatever its parts are rewritten into.
 
 ``same_bytes.txt`` has a line for each command: the SHA-256 of its output and its words, to which ``--json`` is added.
-Left out of a plan is what depends on the machine: ``capacity`` and ``advice``, which say what this one carries. Left
-out of the list is ``theory bml.fig5``, which takes seven seconds.
+Left out of a plan is what depends on the machine: what this one carries, how many cores it has, and its default
+congestion control. Left out of the list is ``theory bml.fig5``, which takes seven seconds.
 
 ``python -m tests.testbed.cli.test_same_bytes --show WORDS`` prints what is compared, to hold it against that of another
 commit. ``--write`` writes the digests anew, of the commands that the file lists.
@@ -23,7 +23,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 FILE = Path(__file__).with_name("same_bytes.txt")
 MODULE = "tests.testbed.cli.test_same_bytes"
-OF_THE_MACHINE = ("capacity", "advice")
+OF_THE_MACHINE = ("capacity", "advice", "warnings", "machine_congestion_control")
 """What a plan says of the machine that it is made on."""
 
 

@@ -100,7 +100,7 @@ def test_what_looks_slower_is_measured_once_more_and_only_that_counts(ran: tuple
     assert not failed
     assert len(labs) == 1
     assert found.again == {PS}
-    assert {path.stem for path in (run / "rerun" / "trials").iterdir()} == {f"ps-star3-b2-r{i}" for i in range(1, 7)}
+    assert {path.stem for path in (run / "rerun" / "trials").iterdir()} == {f"PS-b2-r{i}" for i in range(1, 7)}
     assert all((run / f"comparison.{ending}").exists() for ending in ("md", "xml", "json"))
     assert {one.cell: one.verdict for one in found.judged} == {PS: "worse", RING: "better"}
     assert not found.suspicious
@@ -182,7 +182,7 @@ def test_rounds_are_added_until_enough_trials_are_valid(
     made_up["ring"] = dict.fromkeys((0, 1, 2, 6), "INVALID")
     with Experiment.new(source, tmp_path / "new", FakeLab, lacking=gate.lacking) as experiment:
         done = experiment.go(announce)
-    assert rounds_of(done.path, "ring") == rounds_of(done.path, "ps") == list(range(1, 9))
+    assert rounds_of(done.path, "ring") == rounds_of(done.path, "PS") == list(range(1, 9))
     assert json.loads((done.path / "resolved.json").read_text())["most_rounds"] == 12
     found, _ = gate.settle(done.path, source, FakeLab, announce)  # type: ignore[arg-type]
     assert {one.cell: one.verdict for one in found.judged} == {PS: "same", RING: "worse"}  # a quarter slower
@@ -233,7 +233,7 @@ def test_a_run_that_was_added_to_goes_on_and_one_that_was_not_has_no_such_rounds
         Experiment.resumed(run, None, FakeLab)
     del meta["most_rounds"]
     (run / "resolved.json").write_text(json.dumps(meta))
-    with pytest.raises(SpecError, match=r"holds ps-star3-b2-r7, ring-star3-b2-r7, which the spec does not have"):
+    with pytest.raises(SpecError, match=r"holds PS-b2-r7, ring-b2-r7, which the spec does not have"):
         Experiment.resumed(run, None, FakeLab)
 
 
@@ -241,8 +241,8 @@ def test_a_copy_of_a_trial_under_another_name_is_refused(ran: tuple[Source, Path
     """As a finished trial, when the run goes on, and where a baseline is made of it."""
     _, run = ran
     trials = run / "trials"
-    (trials / "ring-star3-b2-r2.json").write_bytes((trials / "ring-star3-b2-r1.json").read_bytes())
-    told = r"ring-star3-b2-r2.json: holds the trial 'ring-star3-b2-r1', and a trial's file has its name"
+    (trials / "ring-b2-r2.json").write_bytes((trials / "ring-b2-r1.json").read_bytes())
+    told = r"ring-b2-r2.json: holds the trial 'ring-b2-r1', and a trial's file has its name"
     with pytest.raises(OutputError, match=told):
         Experiment.resumed(run, None, FakeLab)
     with pytest.raises(OutputError, match=told):
@@ -331,7 +331,7 @@ def test_the_workflow_calls_what_there_is(root: Path) -> None:
         name, *words = shlex.split(call.replace("$SPEC", job["env"]["SPEC"]))
         context = group.commands[name].make_context(name, words)  # type: ignore[attr-defined]
         if name == "run":
-            assert (root / context.params["spec"]).is_file()
+            assert all((root / spec).is_file() for spec in context.params["specs"])
             assert context.params["out"] is not None
     assert (root / "setup.sh").is_file()
     assert "./setup.sh run" in scripts

@@ -58,6 +58,16 @@ def test_parts_make_the_whole(made_up: Made, tmp_path: Path) -> None:
     assert loaded.environment["lab"].keys() == records(tmp_path / "all").keys()
 
 
+def test_parts_of_an_older_version_keep_their_ids(made_up: Made, tmp_path: Path) -> None:
+    (part,) = parts_of(made_up, source(SPEC), tmp_path, 1)
+    path = part / "trials" / "ring-b2.json"
+    path.with_name("ring-star3-b2.json").write_text(path.read_text().replace('"ring-b2"', '"ring-star3-b2"'))
+    path.unlink()
+    (part / "samples" / "ring-b2.parquet").rename(part / "samples" / "ring-star3-b2.parquet")
+    done = merged([part], tmp_path / "all")
+    assert (done.missing, set(records(tmp_path / "all"))) == ([], {"PS-b2", "ring-star3-b2"})
+
+
 def test_a_part_goes_on_as_the_part_it_was(made_up: Made, tmp_path: Path) -> None:
     first = made_up(stop_after=2)
     with pytest.raises(KeyboardInterrupt):

@@ -147,7 +147,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def judged(folder: Path, verdict: str, *failed: dict) -> None:
     """Have the trial be VALID or INVALID."""
-    path = folder / "out" / "tiny-quick" / "trials" / "ring-star2-b1.json"
+    path = folder / "out" / "tiny-quick" / "trials" / "ring-b1.json"
     record = json.loads(path.read_text())
     path.write_text(json.dumps(record | {"fidelity": {"verdict": verdict, "checks": failed}}))
 
@@ -156,12 +156,12 @@ def judged(folder: Path, verdict: str, *failed: dict) -> None:
 def test_a_claim_is_run_decided_and_not_run_again(testbed: CLI, tiny: Path) -> None:
     first = testbed("reproduce", "tiny", "--out", "out")
     assert first.err == ""
-    assert "[1/1] ring-star2-b1" in first.out
+    assert "[1/1] ring-b1" in first.out
     assert "<h1>Tiny (nobody, 2026)</h1>" in (tiny / "out" / "tiny.html").read_text()
     judged(tiny, "VALID")  # whatever this machine was like
     again = testbed("reproduce", "tiny", "ring", "--out", "out")
     assert again.code == 0
-    assert "ring-star2-b1" not in again.out
+    assert "ring-b1" not in again.out
     assert "holds: it is quick" in again.out
     told = json.loads(testbed("reproduce", "tiny", "--out", "out", "--json").out)["claims"][0]
     assert told["numbers"][0]["here"] > 0
@@ -171,10 +171,10 @@ def test_a_claim_is_run_decided_and_not_run_again(testbed: CLI, tiny: Path) -> N
         3,
     )
     judged(tiny, "INVALID", STEAL | {"name": "bytes on the wire", "machine": False})
-    assert "ring-star2-b1" not in testbed("reproduce", "tiny", "--out", "out").out  # whatever it measured stays
+    assert "ring-b1" not in testbed("reproduce", "tiny", "--out", "out").out  # whatever it measured stays
     judged(tiny, "INVALID", STEAL)
     again = testbed("reproduce", "tiny", "--out", "out", "--quiet", "0", "--retries", "0")
-    assert "[1/1] ring-star2-b1" in again.out  # the machine may do better now
+    assert "[1/1] ring-b1" in again.out  # the machine may do better now
     (record,) = records(tiny / "out" / "tiny-quick").values()
     assert [one["reasons"] for one in record["attempts"]] == [["CPU steal: 20.0% taken"]]
     (tiny / "tiny.yaml").write_text(TINY.replace("10 Gbit/s", "5 Gbit/s"))

@@ -69,7 +69,7 @@ def words(folder: Path, script: str, **changes: str) -> list[str]:
 def test_a_plan_says_what_would_be_built_and_that_no_more_is_known(tmp_path: Path) -> None:
     source = read(SPEC, "spec.yaml", tmp_path)
     planned = plan(source)
-    assert [trial["trial"] for trial in planned["trials"]] == ["command-star2", "command-spine-leaf2-1-1"]
+    assert [trial["trial"] for trial in planned["trials"]] == ["command-star2", "racks"]
     assert planned["trials"][0]["command"] == ["python", "script.py", "--words", "one two"]
     assert planned["trials"][0]["gst_theory_s"] is None
     assert planned["trials"][1]["builds"]["processes"] == 2
@@ -99,7 +99,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 def test_ranks_meet_over_the_network_from_the_specs_directory(finished: tuple[str, Path]) -> None:
     _, out = finished
     for host in range(2):
-        *_, line = (out / "logs" / "command-spine-leaf2-1-1" / f"h{host}.log").read_text().splitlines()
+        *_, line = (out / "logs" / "racks" / f"h{host}.log").read_text().splitlines()
         assert line == f"h{host} ['--words', 'one two'] {out.parent} {host} 0"
 
 

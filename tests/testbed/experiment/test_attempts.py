@@ -31,7 +31,7 @@ from ..runner import STEAL, Disturbed, go
 from ..sweeps import UNTIL, Made, records, source
 
 TWICE = SPEC.replace("retries: 0", "retries: 2") + "repeats: 2\n"
-RING = "ring-star3-b2-r1"
+RING = "ring-b2-r1"
 
 
 class Machine:
@@ -76,10 +76,10 @@ def test_only_what_the_machine_did_is_a_reason(failed: list[dict], only: bool) -
 
 
 def test_they_are_measured_again_at_the_end_of_their_round(made_up: Made, tmp_path: Path) -> None:
-    machine = Machine(ring_star3_b2_r1=1, ps_star3_b2_r2=5)
+    machine = Machine(ring_b2_r1=1, PS_b2_r2=5)
     ran = made_up(machine)
     done = go(Experiment.new(source(TWICE), tmp_path / "run", FakeLab))
-    ps, ring = "ps-star3-b2", "ring-star3-b2"
+    ps, ring = "PS-b2", "ring-b2"
     assert ran.ids == [f"{ps}-r1", f"{ring}-r1", f"{ring}-r1", f"{ring}-r2", f"{ps}-r2", f"{ps}-r2", f"{ps}-r2"]
     found = records(tmp_path / "run")
     assert {one: (len(r["attempts"]), r["fidelity"]["verdict"]) for one, r in found.items()} == {
@@ -108,7 +108,7 @@ def test_others_are_not(made_up: Made, tmp_path: Path, gst_s: float) -> None:
 
 def test_an_attempt_that_fails_fails_the_trial(made_up: Made, tmp_path: Path) -> None:
     """A scheme that crashes at times must not seem to run."""
-    machine = Machine(ring_star3_b2_r1=1)
+    machine = Machine(ring_b2_r1=1)
     made_up(lambda trial: float("nan") if machine(trial) == 1.02 else 1.0 if trial.id != RING else Disturbed(1.0))
     run = go(Experiment.new(source(TWICE), tmp_path / "run", FakeLab))
     record = records(tmp_path / "run")[RING]
@@ -121,7 +121,7 @@ def test_an_attempt_that_fails_fails_the_trial(made_up: Made, tmp_path: Path) ->
 
 
 def test_a_run_that_was_cut_off_between_attempts_goes_on_as_it_would_have(made_up: Made, tmp_path: Path) -> None:
-    times = {"ps_star3_b2_r1": 1, "ring_star3_b2_r1": 3, "ps_star3_b2_r2": 2, "ring_star3_b2_r2": 2}
+    times = {"PS_b2_r1": 1, "ring_b2_r1": 3, "PS_b2_r2": 2, "ring_b2_r2": 2}
     whole = made_up(Machine(**times))
     go(Experiment.new(source(TWICE), tmp_path / "whole", FakeLab))
     assert len(whole.ids) == 2 + 3 + 3 + 3
@@ -141,7 +141,7 @@ def test_a_run_that_was_cut_off_between_attempts_goes_on_as_it_would_have(made_u
 
 def test_repeating_until_it_is_enough_waits_for_them(made_up: Made, tmp_path: Path) -> None:
     """What is measured again counts in its own round, so no more rounds are needed."""
-    machine = Machine(ring_star3_b2_r3=1, ps_star3_b2_r3=2)
+    machine = Machine(ring_b2_r3=1, PS_b2_r3=2)
     ran = made_up(lambda trial: type(machine(trial))(1.0))
     go(Experiment.new(source(UNTIL, "retries=2"), tmp_path / "run", FakeLab))
     assert len(ran.ids) == 6 + 1 + 2
@@ -149,7 +149,7 @@ def test_repeating_until_it_is_enough_waits_for_them(made_up: Made, tmp_path: Pa
 
 def test_more_may_be_allowed_later(made_up: Made, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    machine = Machine(ring_star3_b2_r1=4)
+    machine = Machine(ring_b2_r1=4)
     made_up(machine)
     go(Experiment.new(source(TWICE), run, FakeLab))
     assert machine.made[RING] == 3
@@ -170,7 +170,7 @@ def test_options_of_the_command_line(
 
     monkeypatch.setattr(labs, "opener", lambda *_: FakeLab)
     (tmp_path / "spec.yaml").write_text(SPEC)
-    machine = Machine(ring_star3_b2=9)
+    machine = Machine(ring_b2=9)
     made_up(machine)
     first = testbed("run", "spec.yaml", "--out", "run", "--retries", "1", "--quiet", "0")
     assert first.code == 0
@@ -180,18 +180,18 @@ def test_options_of_the_command_line(
     assert [
         line.partition(":")[0] + ": ..., " + line.rpartition(", loss 1.00 to 1.00, ")[2] for line in lines[1:4]
     ] == [
-        "[1/2] ps-star3-b2: ..., VALID",
-        f"[2/3] ring-star3-b2: ..., {reason}; will be measured again",
-        f"[3/3] ring-star3-b2: ..., {reason}, measured 2 times",
+        "[1/2] PS-b2: ..., VALID",
+        f"[2/3] ring-b2: ..., {reason}; will be measured again",
+        f"[3/3] ring-b2: ..., {reason}, measured 2 times",
     ]
     assert lines[5].split()[-2:] == ["attempts", "verdict"]
     assert [line.split()[-2:] for line in lines[6:8]] == [["1", "VALID"], ["2", "INVALID"]]
     again = testbed("run", "--resume", "run", "--retries", "2")
-    assert (again.code, machine.made["ring-star3-b2"]) == (0, 3)
+    assert (again.code, machine.made["ring-b2"]) == (0, 3)
     resolved = json.loads((tmp_path / "run" / "resolved.json").read_text())
     assert (resolved["retries"], resolved["quiet_s"], resolved["overrides"][-1]) == (2, 0.0, "retries=2")
     assert testbed("run", "--resume", "run").code == 0
-    assert machine.made["ring-star3-b2"] == 3
+    assert machine.made["ring-b2"] == 3
     refused = testbed("run", "spec.yaml", "--out", "other", "--quiet", "5")
     assert (refused.code, refused.err.splitlines()[0]) == (2, "error: --set: quiet: 5 has no unit")
 
@@ -199,7 +199,7 @@ def test_options_of_the_command_line(
 def test_parts_may_differ_in_how_patient_they_were(made_up: Made, tmp_path: Path) -> None:
     found = []
     for number, retries in ((1, 0), (2, 1)):
-        made_up(Machine(ring_star3_b4_r1=1, ring_star3_b2_r1=1))
+        made_up(Machine(ring_b4_r1=1, ring_b2_r1=1))
         spec = source(TWICE, f"retries={retries}", "workload.batch=[2, 4]")
         found.append(tmp_path / str(number))
         go(Experiment.new(spec, found[-1], FakeLab, (number, 2)))
@@ -209,10 +209,10 @@ def test_parts_may_differ_in_how_patient_they_were(made_up: Made, tmp_path: Path
 
 
 def test_a_report_says_what_was_measured_again(made_up: Made, tmp_path: Path) -> None:
-    made_up(Machine(ring_star3_b2_r1=1, ps_star3_b2_r2=9))
+    made_up(Machine(ring_b2_r1=1, PS_b2_r2=9))
     go(Experiment.new(source(TWICE), tmp_path / "run", FakeLab))
     run = load(tmp_path / "run")
-    assert {trial.id: trial.attempts for trial in run.trials if trial.earlier} == {RING: 2, "ps-star3-b2-r2": 3}
+    assert {trial.id: trial.attempts for trial in run.trials if trial.earlier} == {RING: 2, "PS-b2-r2": 3}
     told = report_text([tmp_path / "run"], "md")
     assert "2 were measured again because of the machine, 7 attempts in all." in told
     assert "## Trials that were measured again" in told
@@ -243,7 +243,7 @@ def test_a_terminal_shows_for_what_it_waits_and_how_often_it_measured(
 
 
 def test_the_table_has_attempts_only_where_some_were_needed(made_up: Made, tmp_path: Path) -> None:
-    made_up(Machine(ring_star3_b2_r1=1))
+    made_up(Machine(ring_b2_r1=1))
     run = go(Experiment.new(source(TWICE), tmp_path / "run", FakeLab))
     header, rows = closing_table.table(run.records, "PS")
     column = header.index(closing_table.ATTEMPTS)

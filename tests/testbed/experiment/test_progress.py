@@ -57,8 +57,8 @@ def test_a_plain_line_a_trial(source: Source) -> None:
         lines.finished(record(second.id, "ring", 6.0, **FAILED))
     assert out.getvalue().splitlines() == [
         "2 trials to run, about 10 s",
-        "[1/2] ps-star3-b2: GST 0.186 s (1.000 of its bound), JCT 12.0 s, 1234 samples/s, loss 2.50 to 0.25, VALID",
-        "[2/2] ring-star3-b2: FAILED: the worker on h1 died",
+        "[1/2] PS-b2: GST 0.186 s (1.000 of its bound), JCT 12.0 s, 1234 samples/s, loss 2.50 to 0.25, VALID",
+        "[2/2] ring-b2: FAILED: the worker on h1 died",
         "    | last line",
         "  fix: read x.log",
     ]

@@ -146,8 +146,8 @@ def test_the_run_says_what_came_out_and_where_the_report_is(finished) -> None:
     out, done = finished
     lines = done.stdout.splitlines()
     assert lines[0] == "2 trials to run, about 6 s"
-    assert lines[1].startswith("[1/2] ps-star3-b2: GST ")
-    assert lines[2].startswith("[2/2] ring-star3-b2: GST ")
+    assert lines[1].startswith("[1/2] PS-b2: GST ")
+    assert lines[2].startswith("[2/2] ring-b2: GST ")
     assert lines[4].split("\t")[:5] == ["arm", "batch", "GST", "p95", "p99"]
     assert lines[-1] == "report: out/report.html"
     assert (out / "report.html").stat().st_size > 100_000
@@ -161,17 +161,17 @@ def test_the_run_directory_holds_what_it_should_and_no_more(finished) -> None:
         *(".lock", "spec.yaml", "resolved.json", "env.json", "results.csv", "report.html"),
         *(
             f"{folder}/{trial}.{end}"
-            for trial in ("ps-star3-b2", "ring-star3-b2")
+            for trial in ("PS-b2", "ring-b2")
             for folder, end in (("trials", "json"), ("samples", "parquet"), ("queues", "parquet"))
         ),
-        *(f"logs/{trial}/h{i}.log" for trial in ("ps-star3-b2", "ring-star3-b2") for i in range(3)),
+        *(f"logs/{trial}/h{i}.log" for trial in ("PS-b2", "ring-b2") for i in range(3)),
     }
     assert (out / "spec.yaml").read_text() == FAST
 
 
 def test_a_trial_has_its_metrics_and_the_weights_of_single_process_sgd(finished) -> None:
     out, _ = finished
-    record = json.loads((out / "trials" / "ring-star3-b2.json").read_text())
+    record = json.loads((out / "trials" / "ring-b2.json").read_text())
     assert (record["status"], record["error"], record["world"], record["schema"]) == ("done", None, 3, 1)
     assert record["accuracy"]["weights_equal"] is True
     assert record["accuracy"]["weights_error"] <= 1e-4
@@ -194,7 +194,7 @@ def test_the_kernel_counts_the_bytes_of_the_forest(finished) -> None:
 
 def test_samples_are_a_row_for_each_rank_and_iteration(finished) -> None:
     out, _ = finished
-    samples = pd.read_parquet(out / "samples" / "ps-star3-b2.parquet")
+    samples = pd.read_parquet(out / "samples" / "PS-b2.parquet")
     assert list(zip(samples["rank"], samples["iteration"], strict=True)) == [(r, i) for r in range(3) for i in range(3)]
     assert samples["start_s"].min() == 0
     assert (samples["start_s"] <= samples["ready_s"]).all()
@@ -207,7 +207,7 @@ def test_results_are_a_row_a_trial(finished) -> None:
     with (out / "results.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == COLUMNS
-    assert [(row["trial"], row["status"]) for row in rows] == [("ps-star3-b2", "done"), ("ring-star3-b2", "done")]
+    assert [(row["trial"], row["status"]) for row in rows] == [("PS-b2", "done"), ("ring-b2", "done")]
     assert float(rows[0]["gst_median_s"]) > 0
 
 
@@ -218,8 +218,8 @@ def test_the_environment_is_recorded_and_no_variable_of_it(finished) -> None:
     assert found["kernel"] == os.uname().release
     assert found["cpu"]["cores"] >= 1
     assert found["packages"]["torch"]
-    assert found["lab"].keys() == {"ps-star3-b2", "ring-star3-b2"}
-    shapes = found["lab"]["ps-star3-b2"]["shapes"]
+    assert found["lab"].keys() == {"PS-b2", "ring-b2"}
+    shapes = found["lab"]["PS-b2"]["shapes"]
     assert [(shape["rate_bps"], shape["directed_links"]) for shape in shapes] == [(10**9, 6)]
     assert os.environ["PATH"] not in text
 
@@ -232,7 +232,7 @@ def test_a_run_that_is_complete_is_not_run_again(finished, testbed: CLI, tmp_pat
     assert called.code == 0, called.err
     assert {path: path.read_bytes() for path in (copy / "trials").iterdir()} == before
     printed = json.loads(called.out)
-    assert [trial["id"] for trial in printed["trials"]] == ["ps-star3-b2", "ring-star3-b2"]
+    assert [trial["id"] for trial in printed["trials"]] == ["PS-b2", "ring-b2"]
     assert printed["run"] == "copy"
 
 
@@ -250,18 +250,18 @@ def test_a_run_does_not_go_on_with_another_spec(finished, testbed: CLI, tmp_path
 
 def test_a_worker_that_dies_fails_its_trial_and_the_next_goes_on(start) -> None:
     run = start(LONG)
-    run.until(lambda: run.trains("ps-star3-b32"))
-    os.kill(run.worker("ps-star3-b32", "h1"), signal.SIGKILL)
+    run.until(lambda: run.trains("PS-b32"))
+    os.kill(run.worker("PS-b32", "h1"), signal.SIGKILL)
     code, out, _ = run.end()
     assert code == 1
-    assert "[1/2] ps-star3-b32: FAILED: the worker on h1 was killed by SIGKILL" in out
-    assert "[2/2] ring-star3-b32: GST " in out
+    assert "[1/2] PS-b32: FAILED: the worker on h1 was killed by SIGKILL" in out
+    assert "[2/2] ring-b32: GST " in out
     records = {path.stem: json.loads(path.read_text()) for path in (run.out / "trials").iterdir()}
-    assert records["ps-star3-b32"]["status"] == "failed"
-    assert "h1.log" in records["ps-star3-b32"]["error"]
-    assert records["ring-star3-b32"]["status"] == "done"
+    assert records["PS-b32"]["status"] == "failed"
+    assert "h1.log" in records["PS-b32"]["error"]
+    assert records["ring-b32"]["status"] == "done"
     assert not (run.out / "work").exists()
-    assert (run.out / "logs" / "ps-star3-b32" / "h1.log").exists()
+    assert (run.out / "logs" / "PS-b32" / "h1.log").exists()
     with (run.out / "results.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["status"] for row in rows] == ["failed", "done"]
@@ -270,25 +270,25 @@ def test_a_worker_that_dies_fails_its_trial_and_the_next_goes_on(start) -> None:
 
 def test_ctrl_c_keeps_what_is_finished_and_resume_goes_on(start, testbed: CLI) -> None:
     run = start(LONG)
-    run.until(lambda: run.trains("ring-star3-b32"))
+    run.until(lambda: run.trains("ring-b32"))
     others = list(family(run.process.pid))
     run.process.send_signal(signal.SIGINT)
     code, _, err = run.end()
     assert code == 130
     assert err == ("interrupted: 1 of 2 trials finished and kept in out\n  go on with: testbed run --resume out\n")
     assert all_gone(others)
-    first = (run.out / "trials" / "ps-star3-b32.json").read_bytes()
+    first = (run.out / "trials" / "PS-b32.json").read_bytes()
     called = testbed("run", "--resume", "out")
     assert called.code == 0, called.err
-    assert (run.out / "trials" / "ps-star3-b32.json").read_bytes() == first
-    assert json.loads((run.out / "trials" / "ring-star3-b32.json").read_text())["status"] == "done"
-    assert "[1/1] ring-star3-b32" in called.out
+    assert (run.out / "trials" / "PS-b32.json").read_bytes() == first
+    assert json.loads((run.out / "trials" / "ring-b32.json").read_text())["status"] == "done"
+    assert "[1/1] ring-b32" in called.out
     assert not (run.out / "work").exists()
 
 
 def test_nothing_is_left_after_kill_9(start) -> None:
     run = start(LONG)
-    run.until(lambda: run.trains("ps-star3-b32"))
+    run.until(lambda: run.trains("PS-b32"))
     others = list(family(run.process.pid))
     assert len(others) > 5
     run.process.kill()

@@ -21,7 +21,7 @@ def test_a_full_disk_is_blamed_for_what_failed(
     if not is_full:
         blame_full_disk(trial, Path("run"))
         return
-    with pytest.raises(DiskFullError, match=r"^run: the disk is full, and so ps-star3-b2 failed"):
+    with pytest.raises(DiskFullError, match=r"^run: the disk is full, and so PS-b2 failed"):
         blame_full_disk(trial, Path("run"))
 
 

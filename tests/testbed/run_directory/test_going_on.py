@@ -123,26 +123,19 @@ ANOTHER = "RUN is a run of another experiment than spec.yaml: "
             "is asked for; arms.1.scheme was ring, and nothing is asked for",
         ),
         (
-            (SPEC,),
-            None,
-            (SPEC, "repeats=2"),
-            "RUN holds ps-star3-b2, ring-star3-b2, which the spec does not have with repeats: 2",
-        ),
-        (
             (TWICE,),
             None,
             (SPEC,),
-            "RUN holds ps-star3-b2-r1, ps-star3-b2-r2, ring-star3-b2-r1 and 1 more, which the spec does not have with "
-            "repeats: 1",
+            "RUN holds PS-b2-r2, ring-b2-r2, which the spec does not have with repeats: 1",
         ),
         (
             (SPEC, "repeats=3"),
             None,
             (TWICE,),
-            "RUN holds ps-star3-b2-r3, ring-star3-b2-r3, which the spec does not have with repeats: 2",
+            "RUN holds PS-b2-r3, ring-b2-r3, which the spec does not have with repeats: 2",
         ),
     ],
-    ids=["another", "fewer_batches", "fewer_arms", "ids_get_a_suffix", "ids_lose_it", "fewer_rounds"],
+    ids=["another", "fewer_batches", "fewer_arms", "one_round", "fewer_rounds"],
 )
 def test_a_run_does_not_go_on_with_what_it_is_not(
     made_up: Made,
@@ -166,10 +159,62 @@ def test_a_run_does_not_go_on_with_what_it_is_not(
     assert ran.ids == []
 
 
+def renamed(run: Path, names: dict[str, str]) -> None:
+    """Give trials of a run other ids, as another version of testbed would have chosen them."""
+    for now, then in names.items():
+        path = run / "trials" / f"{now}.json"
+        path.with_name(f"{then}.json").write_text(path.read_text().replace(f'"id": "{now}"', f'"id": "{then}"'))
+        path.unlink()
+        (run / "samples" / f"{now}.parquet").rename(run / "samples" / f"{then}.parquet")
+
+
+@pytest.mark.parametrize("asked", [None, TWICE.replace("2\n", "3\n")], ids=["as_it_was", "with_another_round"])
+def test_trials_whose_ids_an_older_version_chose_are_found_again(
+    made_up: Made, tmp_path: Path, asked: str | None
+) -> None:
+    run = tmp_path / "run"
+    made_up(stop_after=3)
+    with pytest.raises(KeyboardInterrupt):
+        go(Experiment.new(source(TWICE), run, FakeLab))
+    renamed(run, {"PS-b2-r1": "ps-star3-b2-r1", "ring-b2-r1": "ring-star3-b2-r1"})
+    second = made_up()
+    done = go(Experiment.resumed(run, source(asked) if asked else None, FakeLab))
+    assert second.ids == ["PS-b2-r2", "ring-b2-r3", "PS-b2-r3"][: 3 if asked else 1]
+    ids = [record["id"] for record in done.records]
+    assert ids[:4] == ["ps-star3-b2-r1", "ring-star3-b2-r1", "PS-b2-r2", "ring-b2-r2"]
+    go(Experiment.resumed(run, None, FakeLab))
+    assert {path.stem for path in (run / "samples").iterdir()} == set(ids)
+
+
+def test_a_run_of_one_round_goes_on_with_a_second(made_up: Made, tmp_path: Path) -> None:
+    made_up()
+    go(Experiment.new(source(SPEC), tmp_path / "run", FakeLab))
+    ran = made_up()
+    done = go(Experiment.resumed(tmp_path / "run", source(SPEC, "repeats=2"), FakeLab))
+    assert ran.ids == ["ring-b2-r2", "PS-b2-r2"]
+    assert [record["id"] for record in done.records] == ["PS-b2", "ring-b2", "PS-b2-r2", "ring-b2-r2"]
+
+
+def test_an_id_of_an_older_version_does_not_hide_other_settings(made_up: Made, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    made_up()
+    go(Experiment.new(source(SPEC), run, FakeLab))
+    renamed(run, {"PS-b2": "ps-star3-b2"})
+    record = run / "trials" / "ps-star3-b2.json"
+    record.write_text(record.read_text().replace(source_identity(), "0" * 64))
+    told = r"holds ps-star3-b2, run with other settings than the spec has now, or by an earlier version of testbed"
+    with pytest.raises(SpecError, match=told):
+        Experiment.resumed(run, None, FakeLab)
+
+
+def source_identity() -> str:
+    return trials(source(SPEC))[0].identity
+
+
 def test_trials_of_another_run_are_named_without_a_spec_too(made_up: Made, tmp_path: Path) -> None:
     made_up()
     go(Experiment.new(source(SPEC), tmp_path / "run", FakeLab))
-    trial = tmp_path / "run" / "trials" / "ring-star3-b2.json"
+    trial = tmp_path / "run" / "trials" / "ring-b2.json"
     trial.with_name("odd-star3-b2.json").write_bytes(trial.read_bytes())
     with pytest.raises(SpecError, match=r"run holds odd-star3-b2, which the spec does not have") as error:
         Experiment.resumed(tmp_path / "run", None, FakeLab)

@@ -54,7 +54,7 @@ def test_the_same_directory_twice_at_once(tmp_path: Path) -> None:
     (refused,) = [err for code, _, err in ends if code == 2]
     busy = "error: a: another run is writing into it (process "
     assert refused.startswith((busy, "error: a: is not empty\n"))
-    assert sorted(path.stem for path in (tmp_path / "a" / "trials").iterdir()) == ["ps-star3-b32", "ring-star3-b32"]
+    assert sorted(path.stem for path in (tmp_path / "a" / "trials").iterdir()) == ["PS-b32", "ring-b32"]
 
 
 def test_a_directory_is_one_runs_until_that_ends(tmp_path: Path, source: Source) -> None:
@@ -150,7 +150,7 @@ def test_what_looks_half_made_and_holds_more_is_refused(tmp_path: Path, source: 
         (path / "logs").symlink_to(victim)
     if what == "records":
         (path / "trials").mkdir()
-        (path / "trials" / "ring-star3-b32.json").write_text("{}")
+        (path / "trials" / "ring-b32.json").write_text("{}")
     with pytest.raises(OutputError, match="is not empty"):
         RunDirectory.create(path, source)
     assert not (path / "resolved.json").exists()

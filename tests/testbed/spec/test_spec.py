@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.base.errors import SpecError
 from testbed.experiment.expand import trials
 from testbed.spec import Source, read
 from testbed.trial.model import Trial
@@ -52,12 +53,12 @@ def test_set_reaches_a_pace_by_its_batch() -> None:
 
 def test_every_arm_runs_with_every_batch_side_by_side() -> None:
     ids = [trial.id for trial in trials(with_overrides("workload.batch=[2, 4]"))]
-    assert ids == ["ps-star3-b2", "ring-star3-b2", "ps-star3-b4", "ring-star3-b4"]
+    assert ids == ["PS-b2", "ring-b2", "PS-b4", "ring-b4"]
 
 
 def test_repeats_are_interleaved_and_numbered() -> None:
     ids = [trial.id for trial in trials(with_overrides("repeats=2"))]
-    assert ids == ["ps-star3-b2-r1", "ring-star3-b2-r1", "ring-star3-b2-r2", "ps-star3-b2-r2"]
+    assert ids == ["PS-b2-r1", "ring-b2-r1", "ring-b2-r2", "PS-b2-r2"]
 
 
 def test_arms_that_shorten_alike_still_have_ids_of_their_own() -> None:
@@ -134,3 +135,10 @@ def test_the_shipped_sweep_is_right_and_short(root: Path) -> None:
     assert len(planned["trials"]) == 28
     assert planned["sweep"]["topology.hosts"] == [2, 4, 8]
     assert planned["duration_s"] < 120
+
+
+def test_a_files_name_that_cannot_name_a_directory_is_refused() -> None:
+    with pytest.raises(SpecError) as error:
+        read(SPEC.partition("\n")[2], "my spec.yaml", Path())
+    assert error.value.problem == "my spec.yaml: it has no name, and its file's cannot name a directory"
+    assert "name: mine" in str(error.value.fix)

@@ -1,0 +1,32 @@
+"""What a spec may hold: its keys, a schema of them for editors, and specs to begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from testbed.spec import json_schema, lookup, new
+
+
+def keys(asked: str = "") -> list[lookup.Shown]:
+    """What there is at a place of a spec, such as ``workload.compute``, and below it; empty for all.
+
+    Raises:
+        UsageError: there is no such key.
+    """
+    return lookup.shown(asked)
+
+
+def schema() -> dict[str, Any]:
+    """A JSON Schema that accepts every spec, and refuses most mistakes."""
+    return json_schema.schema()
+
+
+def begin(name: str, template: str, folder: Path) -> Path:
+    """Write a commented spec that runs, and say where.
+
+    Raises:
+        UsageError: there is no such template, or the name cannot be an experiment's.
+        OutputError: a file is there already, or cannot be written.
+    """
+    return new.write(folder, name, template)

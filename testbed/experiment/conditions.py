@@ -1,0 +1,104 @@
+"""What trials meet besides their network and scheme, and what of it should make their owner think, before they run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from testbed.base.listing import shortened
+from testbed.base.units import rate_text, size_text, time_text
+from testbed.experiment.provenance import congestion_control
+from testbed.perturb.kinds.base import Perturbation
+from testbed.perturb.moments import Moment
+from testbed.trial.model import Trial
+from workloads.sync.cost import Shaper
+
+MOST_AT_ONCE = 0.1
+"""The share of a link's bytes that may pass before its rate counts. At a quarter, a GST was 0.79 to 0.90 of bytes over
+rate (:func:`testbed.trial.network.shaper`); at a tenth it can be wrong by a tenth, and repeats scatter by less."""
+SHOWN = 3
+"""Trials that a line names."""
+_TEXTS: dict[str, Callable[[Any], str]] = {"_s": time_text, "_bps": rate_text, "_bytes": size_text}
+"""By the end of a field's name, how its values are written."""
+
+
+def met(trial: Trial) -> dict[str, Any]:
+    """What a trial meets, in base units; of programs that synchronise by themselves, what is known."""
+    links, job = trial.spec.links, trial.job
+    known = job.kind.writes_samples
+    return {
+        "warmup": job.work.warmup if known else None,
+        "perturbations": [perturbation_text(one) for one in trial.network.perturbations],
+        "queue_bytes": links.queue_bytes,
+        "congestion_control": links.congestion_control or congestion_control(trial.spec),
+        "mtu": links.mtu,
+        "chunk_bytes": job.work.chunk_bytes if known else None,
+    }
+
+
+def perturbation_text(one: Perturbation) -> str:
+    """``kill: nodes h4, at iteration 5``: its name, the keys that the spec gives, and when it begins and ends."""
+    fields = type(one).model_fields
+    given = [
+        name
+        for name in fields
+        if name not in ("name", "kind") and (name in one.model_fields_set or isinstance(getattr(one, name), Moment))
+    ]
+    kind = [one.kind] if one.name else []  # type: ignore[attr-defined]  # every kind has the key
+    words = [f"{fields[name].alias or name} {_text(name, getattr(one, name))}" for name in given]
+    return f"{one.title}: {', '.join([*kind, *words])}"
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return " ".join(_text(name, item) for item in value)
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {item}' for key, item in value.items())}}}"
+    write = next((write for end, write in _TEXTS.items() if name.endswith(end)), str)
+    return write(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def warnings(trials: Sequence[Trial]) -> list[str]:
+    """What makes numbers of these trials mean less than they seem to, each in a sentence with what to change."""
+    firsts = [trial for trial in trials if not trial.repeat]
+    cores = len(os.sched_getaffinity(0))
+    crowded = [trial for trial in firsts if _computing(trial) > cores]
+    paced = "give their time with compute: {mode: paced, ...}"
+    fix = "take fewer hosts, or machines of your own" if any(trial.job.workload.program for trial in crowded) else paced
+    found = {
+        f"more than {MOST_AT_ONCE:.0%} of the bytes pass links at once, before their rates count, because the gradient "
+        "is small for the rate; take a larger model, a smaller scale or a lower rate": filter(_is_small, firsts),
+        f"more workers compute in real time than there are cores here ({cores}), so they slow each other down; "
+        f"{fix}": crowded,
+        "one iteration is left after the warm-up, and a median of one says nothing of scatter; give more iterations":
+            filter(_has_one_iteration, firsts),
+    }  # fmt: skip
+    named = {sentence: [trial.id for trial in of] for sentence, of in found.items()}
+    return [
+        f"{'all trials' if len(ids) == len(firsts) else shortened(ids, SHOWN)}: {sentence}"
+        for sentence, ids in named.items()
+        if ids
+    ]
+
+
+def _is_small(trial: Trial) -> bool:
+    """Whether the burst that a link lets pass weighs much in the least GST."""
+    job, network = trial.job, trial.network
+    if not (job.kind.writes_samples and job.knows_bytes):
+        return False
+    at_rate_s = job.cost.bound_s(Shaper(network.goodput))
+    return job.gst_theory_s < (1 - MOST_AT_ONCE) * at_rate_s
+
+
+def _computing(trial: Trial) -> int:
+    """How many processes compute at once on this machine."""
+    job = trial.job
+    if not trial.spec.place.is_here or (job.kind.writes_samples and job.compute.mode != "real"):
+        return 0
+    return job.world
+
+
+def _has_one_iteration(trial: Trial) -> bool:
+    job = trial.job
+    return job.kind.writes_samples and job.iterations - job.work.warmup == 1

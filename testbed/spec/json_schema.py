@@ -1,0 +1,224 @@
+"""A JSON Schema of a spec, for editors: completion, help at a key, and most mistakes while one types.
+
+It is walked from the same types as the reference (:mod:`testbed.spec.reference`). What it cannot say it allows: which
+keys go together, which models exist, or what a package's own validator refuses. ``testbed plan`` checks all of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+
+import annotated_types
+from pydantic import BeforeValidator
+from pydantic.fields import FieldInfo
+
+from testbed.base import groups, units
+from testbed.base.groups import Group, kind_of
+from testbed.perturb import moments
+from testbed.perturb.kinds import circuits
+from testbed.spec import arm, links, model, perturb, ranges
+from testbed.spec.axes import FIXED
+from testbed.spec.reference import ALSO, LISTED, OTHERWISE, Key, about, extra, hints, keys
+from testbed.spec.workload import command, compute
+
+Json: TypeAlias = dict[str, Any]
+TITLE = "A spec of testbed"
+_NUMBER = r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?"
+
+
+def _text(pattern: str) -> Json:
+    return {"type": "string", "pattern": rf"^\s*{pattern}\s*$"}
+
+
+def _quantity(unit: units.Unit) -> Json:
+    return _text(rf"{_NUMBER}\s*({'|'.join(map(re.escape, unit.factors))})")
+
+
+def _any_of(*options: Json) -> Json:
+    """What one of these allows, each once."""
+    each = [one for option in options for one in (option["anyOf"] if [*option] == ["anyOf"] else [option])]
+    found = [one for i, one in enumerate(each) if one not in each[:i]]
+    return found[0] if len(found) == 1 else {"anyOf": found}
+
+
+def _list_of(item: Json) -> Json:
+    return {"type": "array", "items": item}
+
+
+TEXT: Json = {"type": "string"}
+RANGE: Json = {"type": "string", "pattern": ranges.BEGINNING.replace("(?:", "(")}
+MARKERS: tuple[tuple[Any, Json], ...] = (
+    (groups.Rate, _quantity(units.RATE)),
+    (groups.Time, _quantity(units.TIME)),
+    (groups.Size, _quantity(units.SIZE)),
+    (groups.Share, _any_of({"type": "number", "minimum": 0, "maximum": 1}, _text(rf"{_NUMBER}\s*%?"))),
+    (moments.When, _any_of(_quantity(units.TIME), _text(r"iteration\s+\d+"))),
+    (arm.TopologyText, TEXT),
+    (arm.SchemeText, TEXT),
+    (circuits.Tuples, {}),
+)
+"""What a type allows whose values are written otherwise than pydantic's type says; it is told by its validator."""
+BESIDE: tuple[tuple[Any, Json], ...] = (
+    (compute.mode_alone, {"enum": list(get_args(compute.ComputeTime.model_fields["mode"].annotation))}),
+    (model.nothing, {"enum": [0, "0"]}),
+    (command.words, TEXT),
+    (links.marking, {"type": "boolean"}),
+    (circuits.flipped, TEXT),
+    (perturb.named, {"enum": list(perturb.NAMED)}),
+)
+"""What a validator takes besides what stands behind it."""
+LIMITS = {
+    annotated_types.Ge: ("ge", "minimum"),
+    annotated_types.Gt: ("gt", "exclusiveMinimum"),
+    annotated_types.Le: ("le", "maximum"),
+    annotated_types.Lt: ("lt", "exclusiveMaximum"),
+}
+LENGTHS = {"string": ("minLength", "maxLength"), "array": ("minItems", "maxItems")}
+
+
+def schema() -> Json:
+    """The schema, in the draft that editors know best (7)."""
+    walk = _Walk()
+    whole = walk.group(model.Spec, swept=True)
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": TITLE,
+        **whole,
+        "definitions": walk.definitions,
+    }
+
+
+class _Walk:
+    """Makes the schema of each group of keys once."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, Json] = {}
+
+    def group(self, group: type[Group], swept: bool) -> Json:
+        """The keys of a group; with ``swept``, a list or a range may stand for one value."""
+        types, told = hints(group), keys(group)
+        properties = {
+            key.name: self._key(key, field, types[name], swept and key.name not in FIXED)
+            for key, (name, field) in zip(told, group.model_fields.items(), strict=True)
+        }
+        required = [
+            key.name
+            for key, field in zip(told, group.model_fields.values(), strict=True)
+            if field.is_required() and not extra(field, OTHERWISE)
+        ]
+        found: Json = {"type": "object", "description": about(group), "properties": properties}
+        others = self._reference(group.others, swept) if group.others else False
+        return found | ({"required": required} if required else {}) | {"additionalProperties": others}
+
+    def _key(self, key: Key, field: FieldInfo, hint: Any, swept: bool) -> Json:
+        if key.name == "kind":
+            return {"description": "Which kind it is.", "enum": list(get_args(hint))}
+        allowed = _limited(self._value(hint, swept), field.metadata)
+        also = extra(field, ALSO)
+        allowed = _any_of(allowed, {"enum": also}) if also else allowed
+        default = "" if field.is_required() else f"\n\nDefault: {key.default}."
+        examples = {"examples": [key.example]} if key.example else {}
+        return {"description": f"{key.text}{default}", **(_swept(allowed, hint) if swept else allowed), **examples}
+
+    def _value(self, hint: Any, swept: bool) -> Json:
+        """What a type allows in a spec."""
+        origin, arguments = get_origin(hint), get_args(hint)
+        if origin is Annotated:
+            return self._annotated(arguments, swept)
+        if origin in (Union, UnionType):
+            return _any_of(*(self._value(one, swept) for one in arguments))
+        if origin is Literal:
+            return {"enum": list(arguments)}
+        if origin is dict:
+            item = self._value(arguments[1], swept)
+            return {"type": "object", "additionalProperties": _swept(item, arguments[1]) if swept else item}
+        if origin is list:
+            return _list_of(self._value(arguments[0], swept))
+        if inspect.isclass(hint) and issubclass(hint, Group):
+            return self._reference(hint, swept)
+        names = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
+        return {"type": names[hint]} if hint in names else {}
+
+    def _annotated(self, arguments: tuple[Any, ...], swept: bool) -> Json:
+        inner, *metadata = arguments
+        for known, allowed in MARKERS:
+            if get_args(known)[1] in metadata:
+                return _any_of(allowed, *_beside(metadata, get_args(known)[1]))
+        found = _limited(self._value(inner, swept), metadata)
+        if LISTED in metadata:
+            item = found["items"]
+            found = _any_of(item, found)
+        if any(isinstance(one, BeforeValidator) and one != LISTED and not _known(one) for one in metadata):
+            return {}  # a package's own, of which nothing is known
+        return _any_of(found, *_beside(metadata))
+
+    def _reference(self, group: type[Group], swept: bool) -> Json:
+        kind = f".{kind_of(group)}" if "kind" in group.model_fields else ""
+        name = f"{group.__module__}.{group.__name__}{kind}{'' if swept else '.fixed'}"
+        if name not in self.definitions:
+            self.definitions[name] = {}  # it may hold itself
+            self.definitions[name] = self.group(group, swept)
+        return {"$ref": f"#/definitions/{name}"}
+
+
+def _swept(allowed: Json, hint: Any) -> Json:
+    """With a list or a range in place of one value, as :class:`testbed.spec.axes.Finder` finds them."""
+    kinds = list(_kinds(hint))
+    numbers = {int, float} & {*kinds, *(item for kind in kinds if get_origin(kind) is list for item in _items(kind))}
+    span = [RANGE] if numbers else []
+    if any(get_origin(kind) in (list, tuple) for kind in kinds):  # it takes a list anyway: a range is short for one
+        more = [RANGE, _list_of(_any_of(*_option_items(allowed), RANGE))] if numbers else []
+        return _any_of(allowed, *more)
+    one = _any_of(allowed, *span)
+    return _any_of(one, {**_list_of(one), "minItems": 1})
+
+
+def _option_items(allowed: Json) -> list[Json]:
+    options = allowed.get("anyOf", [allowed])
+    return [one["items"] for one in options if one.get("type") == "array"]
+
+
+def _items(kind: Any) -> Iterator[Any]:
+    yield from _kinds(get_args(kind)[0])
+
+
+def _kinds(hint: Any) -> Iterator[Any]:
+    """The types that one allows."""
+    if get_origin(hint) is Annotated:
+        yield from _kinds(get_args(hint)[0])
+    elif get_origin(hint) in (Union, UnionType):
+        for one in get_args(hint):
+            yield from _kinds(one)
+    else:
+        yield hint
+
+
+def _known(validator: BeforeValidator) -> bool:
+    return any(validator.func is one for one, _ in BESIDE)
+
+
+def _beside(metadata: list[Any], *aside: Any) -> list[Json]:
+    functions = [one.func for one in metadata if isinstance(one, BeforeValidator) and one not in aside]
+    return [allowed for function, allowed in BESIDE if function in functions]
+
+
+def _limited(allowed: Json, metadata: list[Any]) -> Json:
+    """With limits of numbers, and of lengths; those of quantities, which are text, are left to ``plan``."""
+    kind = allowed.get("type")
+    flat = [inner for one in metadata for inner in (one.metadata if isinstance(one, FieldInfo) else [one])]
+    found: Json = {}
+    for one in flat:
+        if kind in ("integer", "number") and type(one) in LIMITS:
+            name, word = LIMITS[type(one)]
+            found[word] = getattr(one, name)
+        elif kind in LENGTHS and isinstance(one, annotated_types.MinLen):
+            found[LENGTHS[kind][0]] = one.min_length
+        elif kind in LENGTHS and isinstance(one, annotated_types.MaxLen):
+            found[LENGTHS[kind][1]] = one.max_length
+        elif kind == "string" and getattr(one, "pattern", None):
+            found["pattern"] = one.pattern
+    return allowed | found

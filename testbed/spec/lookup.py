@@ -1,0 +1,131 @@
+"""What there is at a place of a spec, for a person who asks: ``testbed spec workload.compute``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import yaml
+
+from testbed.base.errors import UsageError
+from testbed.spec.explain import field_of
+from testbed.spec.perturb import NAMED
+from testbed.spec.reference import WHOLE, Key, Section, about, inner_of, keys, sections
+
+MOST_MEANT = 3
+"""So many keys are suggested."""
+CLOSE = 0.75
+"""How alike a suggestion is, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Keys at one place, with a heading."""
+
+    title: str
+    about: str
+    place: str
+    keys: tuple[Key, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.title}: {self.about}"] if self.about else []
+        for key in self.keys:
+            example = f" Example: {key.example}." if key.example else ""
+            lines += [
+                *([""] if lines else []),
+                self.path(key),
+                f"  takes {key.takes}. Default: {key.default}.{example}",
+            ]
+            lines.append(f"  {' '.join(key.text.split())}")
+        return "\n".join(lines).replace("`", "")
+
+    def path(self, key: Key) -> str:
+        """A key's whole name."""
+        return f"{self.place}.{key.name}".strip(".")
+
+    def as_json(self) -> list[dict[str, str]]:
+        return [{"key": self.path(key), "of": self.title.replace("`", "")} | _json(key) for key in self.keys]
+
+
+def shown(asked: str = "") -> list[Shown]:
+    """What there is at a place, and below it; empty for all.
+
+    Args:
+        asked: keys with dots between them, such as ``workload.compute.mode``. Numbers of list entries count nothing.
+            A kind may stand as a key: ``perturb.straggle``. Or a named setting: ``C1``.
+
+    Raises:
+        UsageError: there is no such key.
+    """
+    if asked in NAMED:
+        return [Shown(f"{asked} of perturb", f"stands for {named_settings()[asked]}", "perturb", ())]
+    words = [word for word in asked.split(".") if word and not word.isdecimal()]
+    if not words:
+        return [*map(_shown, sections()), _named()]
+    *parents, last = words
+    holders = [WHOLE]
+    for word in parents:
+        holders = _within(holders, word, asked)
+    found = _within(holders, last, asked)
+    own = dict.fromkeys(key for one in holders for key in keys(one.group) if key.name == last)
+    heading = [Shown(f"`{'.'.join(words)}`", "", ".".join(parents), tuple(own))] if own else []
+    perturbs = [_named()] if last == "perturb" else []
+    return [*heading, *map(_shown, sections(*found) if found else ()), *perturbs]
+
+
+def named_settings() -> dict[str, str]:
+    """By name, the group of keys that a named setting of ``perturb`` stands for, as a spec would have it."""
+    return {name: yaml.safe_dump(one, default_flow_style=True, width=10**6).strip() for name, one in NAMED.items()}
+
+
+def _named() -> Shown:
+    settings = "; ".join(f"{name} is {of}" for name, of in named_settings().items())
+    return Shown("Named settings of `perturb`", settings, "perturb", ())
+
+
+def _shown(section: Section) -> Shown:
+    listed = tuple(key for key in section.keys if key.name != "kind")
+    return Shown(section.title, " ".join(about(section.group).split()), section.place, listed)
+
+
+def _within(holders: list[Section], word: str, asked: str) -> list[Section]:
+    """The groups of keys at a key, or those of a kind.
+
+    Raises:
+        UsageError: none of the groups has that key, nor is of that kind.
+    """
+    of_kind = [one for one in holders if one.kind == word]
+    if of_kind:
+        return of_kind
+    found = [inner for one in holders for inner in inner_of(one) if inner.place.rpartition(".")[2] == word]
+    if not found and not any(field_of(one.group, word) for one in holders):
+        raise UsageError(f"a spec has no key {asked}", fix=_meant(asked))
+    return list({one.group: one for one in found}.values())
+
+
+def _meant(asked: str) -> str:
+    """The keys that end alike, or are written alike."""
+    known = list(dict.fromkeys(_paths()))
+    last = asked.rpartition(".")[2]
+    alike = [path for path in known if path.rpartition(".")[2] == last] or get_close_matches(
+        asked, known, MOST_MEANT, CLOSE
+    )
+    if not alike:
+        near = get_close_matches(last, [path.rpartition(".")[2] for path in known], MOST_MEANT, CLOSE)
+        alike = [path for path in known if path.rpartition(".")[2] in near]
+    return f"did you mean {' or '.join(alike[:MOST_MEANT])}?" if alike else "testbed spec lists all keys"
+
+
+def _paths() -> Iterator[str]:
+    """Every key, kind and named setting, as it may be asked for."""
+    for section in sections():
+        if section.kind:
+            yield f"{section.place}.{section.kind}"
+        yield from (f"{section.place}.{key.name}".strip(".") for key in section.keys)
+    yield from NAMED
+
+
+def _json(key: Key) -> dict[str, Any]:
+    return {name: text for name, text in asdict(key).items() if name != "name"}

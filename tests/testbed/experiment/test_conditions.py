@@ -1,0 +1,94 @@
+"""What a plan says that trials meet, and of what it warns."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.experiment import provenance
+from testbed.experiment.planning import plan, text
+from testbed.spec import read
+
+from ..conftest import SPEC
+
+
+def planned(*overrides: str) -> dict[str, Any]:
+    return plan(read(SPEC, "spec.yaml", Path(), overrides))
+
+
+def met(found: dict[str, Any]) -> list[str]:
+    """The lines below the table."""
+    return text(found).partition("all trials meet\n")[2].splitlines()
+
+
+@pytest.fixture(autouse=True)
+def bbr(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose default is another congestion control than ours."""
+    monkeypatch.setattr("testbed.experiment.planning.sysctl", lambda _: "bbr")
+    monkeypatch.setattr(provenance, "sysctl", lambda _: "reno cubic bbr")
+
+
+def test_what_is_the_same_for_all_trials_is_said_once() -> None:
+    assert met(planned()) == [
+        "  warm-up             1 of 3 iterations",
+        "  queue               64 MiB",
+        "  congestion control  reno (this machine's default is bbr)",
+        "  MTU                 1500 B",
+        "  chunk               128 KiB",
+    ]
+    assert "  congestion control  bbr" in met(planned("links.congestion_control=bbr"))
+
+
+def test_what_differs_is_said_by_its_values() -> None:
+    paced = "workload.compute={mode: paced, pace: {2: 0.1 s}}"
+    found = planned(
+        paced, "links.queue=[64 KiB, 1 MiB]", "arms.1.perturb=[{kind: kill, nodes: h1, at: iteration 2}, C1]"
+    )
+    lines = met(found)
+    assert lines[lines.index("some trials meet") + 1 :] == [
+        "  perturbations       none (PS-b2-queue64KiB, PS-b2-queue1MiB)",
+        "  perturbations       kill: at iteration 2, nodes h1; C1: straggle, probability 0.1, slowdown 2.0 "
+        "(ring-b2-queue64KiB, ring-b2-queue1MiB)",
+        "  queue               64 KiB (PS-b2-queue64KiB, ring-b2-queue64KiB)",
+        "  queue               1 MiB (PS-b2-queue1MiB, ring-b2-queue1MiB)",
+    ]
+    assert found["trials"][1]["meets"]["queue_bytes"] == 65536
+
+
+def test_times_rates_and_what_lasts_are_in_words() -> None:
+    drop = "{kind: rate, share: 50 %, links: [h0, h1], at: 100 ms, until: 2 s}"
+    rates = "{kind: rates, every: 1 s, shares: {50 %: 0.5, 100 %: 0.5}}"
+    lines = met(planned(f"perturb=[{drop}, {rates}]"))
+    assert lines[1].split(None, 1)[1] == (
+        "rate: links h0 h1, at 0.1 s, until 2 s, share 0.5; rates: every 1 s, shares {0.5: 0.5, 1.0: 0.5}"
+    )
+
+
+SMALL = ["workload={kind: profile, model: lenet5, scale: 100, batch: 2, iterations: 3, compute: none}"]
+WARNED: dict[str, tuple[list[str], str]] = {
+    "small": ([*SMALL, "links.rate=100 Gbit/s"], "all trials: more than 10% of the bytes pass links at once"),
+    "cores": (["workload.compute=real"], "all trials: more workers compute in real time than there are cores here (2)"),
+    "one": (["workload.warmup=2"], "all trials: one iteration is left after the warm-up"),
+    "some": (
+        ["workload.compute=real", "arms.0.topology=star(hosts=2)"],
+        "ring-b2: more workers compute in real time than there are cores here (2)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_it_warns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    overrides, told = WARNED[name]
+    found = planned(*overrides)
+    assert [one[: len(told)] for one in found["warnings"]] == [told]
+    assert f"\n\nwarning: {told}" in text(found)
+
+
+def test_it_does_not_warn_of_what_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    assert planned("workload.compute=real")["warnings"] == []
+    assert planned(SMALL[0].replace("100", "10"), "links.rate=1 Gbit/s")["warnings"] == []

@@ -1,0 +1,64 @@
+"""``testbed spec``: every key, a part of them, and what was probably meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from testbed.base.errors import UsageError
+from testbed.spec.lookup import shown
+from testbed.spec.perturb import NAMED
+
+from ..conftest import Called
+
+
+def titles(asked: str) -> list[str]:
+    return [one.title.replace("`", "") for one in shown(asked)]
+
+
+def test_all_of_it_has_every_named_setting() -> None:
+    text = "\n".join(map(str, shown()))
+    assert all(f"{name} is {{" in text for name in NAMED)
+    assert "links.rate\n  takes a rate in bit/s, kbit/s, Mbit/s or Gbit/s. Default: none, it is required." in text
+
+
+def test_a_part_is_shown_with_what_is_below_it() -> None:
+    assert titles("workload.compute") == [
+        "workload.compute",
+        "workload.compute of kind train",
+        "workload.compute of kind profile",
+    ]
+    (mode, played) = shown("workload.compute.mode")[0].keys
+    assert (mode.default, played.default) == ("`real`", "`paced`")
+    assert titles("arms.0.scheme") == ["arms.scheme"]
+    assert titles("perturb.straggle") == ["perturb, kind straggle"]
+    assert titles("C2") == ["C2 of perturb"]
+    assert titles("perturb")[-1] == "Named settings of perturb"
+    assert titles("docker") == ["docker", "docker"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "fix"),
+    [
+        ("links.ratee", "did you mean links.rate or links.reorder?"),
+        ("queue", "did you mean links.queue or perturb.queue?"),
+        ("compute", "did you mean workload.compute?"),
+        ("warmpu", "did you mean workload.warmup?"),
+        ("links.rate.unit", "did you mean links.rate?"),
+        ("xyzzy", "testbed spec lists all keys"),
+    ],
+)
+def test_what_there_is_not_is_answered_with_what_is_near(asked: str, fix: str) -> None:
+    with pytest.raises(UsageError) as error:
+        shown(asked)
+    assert (error.value.problem, error.value.fix) == (f"a spec has no key {asked}", fix)
+
+
+def test_the_command_shows_it(testbed: Callable[..., Called]) -> None:
+    assert testbed("spec", "links.mtu").out.startswith("links.mtu\n  takes a whole number, at least 576")
+    (mtu,) = json.loads(testbed("spec", "links.mtu", "--json").out)
+    assert (mtu["key"], mtu["default"]) == ("links.mtu", "`1500`")
+    assert json.loads(testbed("spec", "--json-schema").out)["title"] == "A spec of testbed"
+    assert testbed("spec", "links", "--json-schema").code == 2
