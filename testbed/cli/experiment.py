@@ -68,7 +68,7 @@ Quiet = Annotated[
 STANDARD_OUTPUT = Path("-")
 Inventory = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Ansible inventory of the machines for the lab baremetal.", show_default=False),
+    typer.Option(metavar="FILE", help="Ansible inventory of the managed machines.", show_default=False),
 ]
 AllowMissing = Annotated[
     bool, typer.Option("--allow-missing", help="Leave out hosts that cannot be reached; default: stop.")
@@ -119,7 +119,7 @@ def run(
     accept_failures: AcceptFailures = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment, or several one after another, and write its report.
+    """Run experiments, and write a report of each.
 
     Every arm runs with every batch size, at every point of a sweep. At the end it prints the comparison and the path
     of the report. With --baseline, more rounds run if too few trials are VALID, up to twice as many. Cells that look

@@ -19,7 +19,9 @@ def new(
         str, typer.Option("--from", metavar="TEMPLATE", help="quickstart, sweep, profile, script or gate.")
     ] = "quickstart",
 ) -> None:
-    """Write a commented spec that runs, NAME.yaml, to change as you like.
+    """Write a commented spec to begin with.
+
+    NAME.yaml runs as it is; change it as you like.
 
     testbed.schema.json beside it is for editors: VS Code with the YAML extension completes and explains keys.
     """
@@ -37,7 +39,10 @@ def spec(
     json_schema: Annotated[bool, typer.Option("--json-schema", help="Print a JSON Schema for editors.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a spec may hold: every key with type, unit, default, example and meaning."""
+    """Explain the keys of a spec.
+
+    Each with its type, unit, default, example and meaning.
+    """
     from testbed.api.keys import keys, schema
     from testbed.base.errors import UsageError
 

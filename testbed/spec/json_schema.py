@@ -18,8 +18,7 @@ from pydantic.fields import FieldInfo
 
 from testbed.base import groups, units
 from testbed.base.groups import Group, kind_of
-from testbed.perturb import moments
-from testbed.perturb.kinds import circuits
+from testbed.perturb import circuit_values, moments
 from testbed.spec import arm, links, model, perturb, ranges
 from testbed.spec.axes import FIXED
 from testbed.spec.reference import ALSO, LISTED, OTHERWISE, Key, about, extra, hints, keys
@@ -59,7 +58,7 @@ MARKERS: tuple[tuple[Any, Json], ...] = (
     (moments.When, _any_of(_quantity(units.TIME), _text(r"iteration\s+\d+"))),
     (arm.TopologyText, TEXT),
     (arm.SchemeText, TEXT),
-    (circuits.Tuples, {}),
+    (circuit_values.Tuples, {}),
 )
 """What a type allows whose values are written otherwise than pydantic's type says; it is told by its validator."""
 BESIDE: tuple[tuple[Any, Json], ...] = (
@@ -67,7 +66,7 @@ BESIDE: tuple[tuple[Any, Json], ...] = (
     (model.nothing, {"enum": [0, "0"]}),
     (command.words, TEXT),
     (links.marking, {"type": "boolean"}),
-    (circuits.flipped, TEXT),
+    (circuit_values.flipped, TEXT),
     (perturb.named, {"enum": list(perturb.NAMED)}),
 )
 """What a validator takes besides what stands behind it."""

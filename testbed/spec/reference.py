@@ -24,7 +24,7 @@ from testbed.base.docstrings import code, prose
 from testbed.base.groups import Group
 from testbed.base.units import size_text, time_text
 from testbed.perturb import moments
-from testbed.perturb.kinds.circuits import Tuples
+from testbed.perturb.circuit_values import Tuples
 from testbed.spec.arm import SchemeText, TopologyText
 from testbed.spec.model import Spec
 

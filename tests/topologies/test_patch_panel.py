@@ -257,7 +257,7 @@ def test_a_server_that_no_circuits_lead_to() -> None:
         topology.paths(0, 4)
     assert str(error.value) == (
         "patch_panel(servers=6,degree=2,circuits=[[0-1,2-3],[1-2]]): no circuits lead from h0 to h4, which is joined "
-        "with nobody\n  fix: add circuits that join them, such as rings=[1]"
+        "with no other server\n  fix: add circuits that join them, such as rings=[1]"
     )
 
 

@@ -195,9 +195,8 @@ def _ends_s(trial: Trial) -> list[float]:
 
 
 def _end_of_iteration(end_s: float) -> dict[str, Any]:
-    line = {"color": "#a7aeb8", "width": 1}
-    x = rounded(end_s)
-    return {"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": line, "opacity": 0.6}
+    line, x = {"width": 1}, rounded(end_s)  # in the colour of the text, in dark pages too
+    return {"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": line, "opacity": 0.3}
 
 
 def _caption(one: _Shown) -> str:

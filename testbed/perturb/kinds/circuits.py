@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from testbed.base.errors import SpecError
-from testbed.base.groups import Time, listed, refuse
+from testbed.base.groups import Time, refuse
 from testbed.perturb import targets
+from testbed.perturb.circuit_values import Tuples, flipped
 from testbed.perturb.events import Event
 from testbed.perturb.kinds.base import Context, Perturbation
 from testbed.perturb.moments import START, Moment, When
@@ -19,24 +20,6 @@ from topologies.circuits import matchings, paths
 from topologies.model import Topology
 from topologies.panels import Panels
 from topologies.patch_panel import repatched
-
-
-def _tuples(value: object) -> object:
-    """Lists as the expressions of topologies have them."""
-    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
-
-
-Tuples = Annotated[tuple[Any, ...], BeforeValidator(_tuples)]
-
-
-def flipped(value: object) -> object:
-    """``all``, or names."""
-    if value is None or value == "all":
-        return value
-    names = listed(value)
-    if not names or not all(isinstance(name, str) for name in names):
-        raise refuse(f"{value!r} names no servers", "write flip: all, or flip: [h0, h3]")
-    return names
 
 
 class Circuits(Perturbation):

@@ -94,12 +94,12 @@ def test_the_bytes_of_each_link_are_those_of_its_workers_updates(trained: Path) 
 
 
 def test_samples_tell_of_every_update(trained: Path) -> None:
-    samples = pd.read_parquet(next((trained / "samples").glob("ssp*"))).sort_values("update")
+    samples = pd.read_parquet(next((trained / "samples").glob("SSP*"))).sort_values("update")
     assert samples["update"].tolist() == list(range(24))
     assert (samples["staleness"] == samples["update"] - samples["version"]).all()
     assert (samples["sum_s"] - samples["ready_s"] - samples["held_s"] > 0).all()
     assert samples.groupby("rank")["held_s"].max()[1:].min() > 0.1  # those that are ahead of rank 0
-    synchronous = pd.read_parquet(next((trained / "samples").glob("ps*")))
+    synchronous = pd.read_parquet(next((trained / "samples").glob("PS*")))
     assert "staleness" not in synchronous
 
 
