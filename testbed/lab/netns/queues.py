@@ -28,6 +28,7 @@ from testbed.lab.netns.netlink import (
     packed,
     places,
 )
+from testbed.lab.netns.red import TCA_RED_PARMS
 from testbed.lab.netns.windows import Found, Windows
 
 LEAST_S, MOST_S = 0.02, 2.0
@@ -67,9 +68,12 @@ def form_of(answer: bytes | bytearray, end: int) -> Form:
     """Where an answer about a queue, which begins with its header and ends at ``end``, has its numbers."""
     outer = places(answer, HEADER.size + shaping.TCMSG.size, end)
     inner = places(answer, *outer[shaping.TCA_STATS2])
-    is_netem = answer[slice(*outer[shaping.TCA_KIND])].startswith(b"netem")
-    limit = outer[shaping.TCA_OPTIONS][0] + (_NETEM_LIMIT if is_netem else 0)
-    return Form(inner[shaping.TCA_STATS_QUEUE][0], limit, is_netem)
+    kind, limit = answer[slice(*outer[shaping.TCA_KIND])], outer[shaping.TCA_OPTIONS][0]
+    if kind.startswith(b"netem"):
+        limit += _NETEM_LIMIT
+    elif kind.startswith(b"red"):  # whose limit is in an attribute of its own, at the beginning
+        limit = places(answer, *outer[shaping.TCA_OPTIONS])[TCA_RED_PARMS][0]
+    return Form(inner[shaping.TCA_STATS_QUEUE][0], limit, kind.startswith(b"netem"))
 
 
 def period_s(cost_s: float) -> float:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from testbed.lab.base import Impairment
 from testbed.lab.measurements import Waited
-from testbed.lab.netns import netem, queues, shaping
+from testbed.lab.netns import netem, queues, red, shaping
 from testbed.lab.netns.netem import Netem
 from testbed.lab.netns.netlink import HEADER, attribute, text
 from testbed.lab.netns.windows import Found, Windows
@@ -92,11 +92,12 @@ def answer(kind: str, options: bytes) -> bytes:
     ("kind", "options", "is_packets"),
     [
         ("bfifo", struct.pack("=I", 9000), False),
+        ("red", red.pack(3000, 9000), False),
         ("netem", netem.pack(Netem.of(Impairment(0.01, 0.001, 0.01, 0.1), 1), 9000), True),
     ],
 )
 def test_counts_and_limit_are_found_in_an_answer(kind: str, options: bytes, is_packets: bool) -> None:
-    """Netem, which this kernel need not have, counts packets."""
+    """Netem counts packets. This kernel need not have netem and RED."""
     message = answer(kind, options)
     form = queues.form_of(message, len(message))
     assert struct.unpack_from("=III", message, form.counts) == (3, 4500, 7)
