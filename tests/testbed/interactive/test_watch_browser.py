@@ -13,7 +13,7 @@ from testbed.experiment.stopping import Stopped
 from testbed.interactive.watch import pages
 from testbed.interactive.watch.looking import stamp
 from testbed.run_directory.layout import STOP
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 
 from .watched import going_on, served
 
@@ -25,6 +25,9 @@ FRAME = "document.querySelector('iframe')"
 PAGE = f"{FRAME}.contentDocument"
 FOLD = f"[...{PAGE}.querySelectorAll('details')].find((one) => one.textContent.includes('Every fidelity check'))"
 NEWEST = f"{FRAME}.contentWindow.location.search === '?{{}}' && {PAGE}.readyState === 'complete'"
+
+SLOW_S = 4 * PATIENCE_S
+"""A page is made by a process that imports pandas, at the lowest priority."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,7 @@ def test_a_run_is_watched_and_stopped(browser: Chromium, tmp_path: Path, monkeyp
 
     def shows(script: str) -> Any:
         """Once the page has it, which looks more often than every other second here."""
-        return until(lambda: browser.run(f"look().then(() => {script})"), look_every_s=0.2)
+        return until(lambda: browser.run(f"look().then(() => {script})"), SLOW_S, look_every_s=0.2)
 
     with going_on(run, monkeypatch) as trials:
         until(lambda: trials.ids)
@@ -50,7 +53,7 @@ def test_a_run_is_watched_and_stopped(browser: Chromium, tmp_path: Path, monkeyp
             browser.open(server.address)
             shows(f"{SAYS} === 'Running: {trials.ids[0]}; trials finished: 0 of 6'")
             trials.let(2)
-            until(lambda: len(trials.ids) == 3)
+            until(lambda: len(trials.ids) == 3, SLOW_S)
             shows(f"{SAYS}.endsWith('finished: 2 of 6')")
             shows(NEWEST.format(stamp(run)))
             assert browser.run(f"{PAGE}.querySelectorAll('#summary tbody tr').length") == 2
@@ -59,7 +62,7 @@ def test_a_run_is_watched_and_stopped(browser: Chromium, tmp_path: Path, monkeyp
             browser.run(f"{FOLD}.open = true")
             browser.run(f"{FRAME}.contentWindow.scrollTo(0, 300)")
             trials.let()
-            until(lambda: len(trials.ids) == 4)
+            until(lambda: len(trials.ids) == 4, SLOW_S)
             shows(NEWEST.format(stamp(run)))
             assert browser.run(f"{FRAME}.contentWindow.scrollY") == 300
             assert browser.run(f"{FOLD}.open") is True
