@@ -295,7 +295,7 @@ FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
         "windows, and no file if its lab cannot read queues. Packets that netem delays wait in the same queue.",
         QUEUES,
     ),
-    "trials/*.json": ("One trial. What does not name an attempt is of the last one.", RECORD),
+    "trials/*.json": ("One trial. Fields are of the last attempt, unless they name another.", RECORD),
 }
 """By file, what it has, and its fields."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +20,17 @@ def install(folder: Path, groups: Mapping[str, Mapping[str, str]]) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
     lines = [[f"[{group}]", *(f"{name} = {of}" for name, of in points.items())] for group, points in groups.items()]
     (info / "entry_points.txt").write_text("".join("\n".join([*some, ""]) for some in lines))
+
+
+def install_page(page: Path, folder: Path) -> None:
+    """Make a distribution of the files that a page of the documentation shows; its spec is ``spec.yaml``."""
+    text = page.read_text()
+    for name, code in re.findall(r"`(\w+\.py)`[^\n]*:\n\n```python\n(.*?)```", text, re.S):
+        (folder / name).write_text(code)
+    (spec,) = re.findall(r"```yaml plugged\n(.*?)```", text, re.S)
+    (folder / "spec.yaml").write_text(spec + "retries: 0\nquiet: 0 s\n")
+    (points,) = re.findall(r"```toml\n(.*?)```", text, re.S)
+    install(folder, tomllib.loads(points)["project"]["entry-points"])
 
 
 def python(folder: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

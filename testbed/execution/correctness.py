@@ -29,7 +29,7 @@ def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee
     assert isinstance(training, Training)  # the one task whose weights the referee repeats
     scales = [phase.job.kind.scale(phase.job.plan) for phase in each]
     worlds = [(phase.first, phase.job.world) for phase in each]
-    weights = files.weights(next(iter(each[-1].job.processes)))
+    weights = files.weights(each[-1].job.workers[0])
     found = referee.check(training, worlds, job.compute.mode, weights, scales, told.order)
     hashes = {line["weights_sha256"] for line in done if line.get("weights_sha256")}
     rounded = min((scale for scale in scales if scale is not None), default=None)

@@ -228,8 +228,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     coordinators = {job.name: Coordinator(job, files, lab, congestion_control) for job in trial.jobs if job.goes_on}
 
     first = trial.jobs[0]
-    together = [*first.processes][: first.world] if first.kind.sums_together else []
-    workers = {name: files.samples(name) for name in together}
+    workers = {name: files.samples(name) for name in first.workers} if first.kind.sums_together else {}
 
     def train(feed: Feed, readings: Readings) -> None:
         so_far = SoFar(feed, readings, workers, first.work.warmup)

@@ -78,7 +78,7 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
     """What each process of a job is to do: workers, then those that only pass chunks on."""
     forest, kind, spec = job.plan, job.kind, job.network.spec
     addresses, port = plan(job.network.topology), kind.meeting_port(forest)
-    ranks = {name: rank for rank, name in zip(range(job.world), job.processes, strict=False)}
+    ranks = {name: rank for rank, name in enumerate(job.workers)}
     for name, node in job.processes.items():
         yield WorkerJob(
             node=node,

@@ -100,12 +100,20 @@ def _is_at(trial: Trial, allowed: Mapping[str, Sequence[Plain]]) -> bool:
 
 def _arms(wanted: Sequence[str], firsts: Sequence[Trial]) -> Collection[str]:
     labels = list(dict.fromkeys(first.label for first in firsts))
-    if not wanted:
-        return labels
-    for word in wanted:
-        if word not in labels and not (word.isdecimal() and int(word) < len(labels)):
-            raise UsageError(f"--arm {word}: there is no such arm", fix=nearest(word, labels))
-    return {word if word in labels else labels[int(word)] for word in wanted}
+    return {label_of(word, labels) for word in wanted} if wanted else labels
+
+
+def label_of(word: str, labels: Sequence[str]) -> str:
+    """The label of the arm that ``--arm`` names: by its label, or by its number from 0.
+
+    Raises:
+        UsageError: there is no such arm.
+    """
+    if word in labels:
+        return word
+    if word.isdecimal() and int(word) < len(labels):
+        return labels[int(word)]
+    raise UsageError(f"--arm {word}: there is no such arm", fix=nearest(word, labels))
 
 
 def _ids(wanted: Sequence[str], firsts: Sequence[Trial]) -> Collection[str]:

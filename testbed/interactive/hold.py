@@ -11,9 +11,9 @@ from typing import Any
 
 from testbed.base.errors import LabError, UsageError
 from testbed.base.listing import counted
-from testbed.base.nearest import nearest
 from testbed.execution.job_files import host_pairs
 from testbed.experiment.expand import first_trials
+from testbed.experiment.selection import label_of
 from testbed.interactive import reach
 from testbed.lab.choice import places
 from testbed.lab.place import Opening
@@ -36,13 +36,7 @@ def pick(source: Source, arm: str | None) -> Trial:
     found: dict[str, Trial] = {}
     for trial in first_trials(source):
         found.setdefault(trial.label, trial)
-    if arm is None:
-        return next(iter(found.values()))
-    if arm in found:
-        return found[arm]
-    if arm.isdecimal() and int(arm) < len(found):
-        return list(found.values())[int(arm)]
-    raise UsageError(f"--arm {arm}: there is no such arm", fix=nearest(arm, list(found)))
+    return found[label_of(arm, list(found))] if arm is not None else next(iter(found.values()))
 
 
 def hold(

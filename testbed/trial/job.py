@@ -97,6 +97,11 @@ class Job:
         """The node of each of its processes, by the process's name."""
         return {of_job(self.name, process): node for process, node in self.kind.processes(self.plan).items()}
 
+    @property
+    def workers(self) -> list[str]:
+        """Its workers' processes, by rank."""
+        return [*self.processes][: self.world]
+
     # How long it takes
 
     @property

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ import pytest
 from analysis.load import load
 from testbed.base import exits
 from testbed.base.errors import OutputError
-from tests.packages import ROOT, install, python
+from tests.packages import ROOT, install_page, python
 
 PAGE = ROOT / "docs/extend/kind.md"
 
@@ -21,13 +19,8 @@ PAGE = ROOT / "docs/extend/kind.md"
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page's package, as files of an installed distribution, with its spec."""
-    folder, text = tmp_path_factory.mktemp("package"), PAGE.read_text()
-    for name, code in re.findall(r"`(\w+\.py)`[^\n]*:\n\n```python\n(.*?)```", text, re.S):
-        (folder / name).write_text(code)
-    (spec,) = re.findall(r"```yaml plugged\n(.*?)```", text, re.S)
-    (folder / "spec.yaml").write_text(spec + "retries: 0\nquiet: 0 s\n")
-    (points,) = re.findall(r"```toml\n(.*?)```", text, re.S)
-    install(folder, tomllib.loads(points)["project"]["entry-points"])
+    folder = tmp_path_factory.mktemp("package")
+    install_page(PAGE, folder)
     return folder
 
 

@@ -28,7 +28,7 @@ SCALE = [[0.0, "#e9edf2"], [0.15, "#f0d9a0"], [0.5, "#f0a020"], [1.0, "#d62839"]
 DEFINED = (
     "Bytes that waited at the egress of a directed link, read from the kernel again and again while the trial "
     "trained. The colour of a heat map is the most that was found in that time, as the time that these bytes take "
-    "at the link's rate without perturbations. Where it is blank, the queue was empty. Grey lines are ends of "
+    "at the link's rate without perturbations. Where it is blank, the queue was empty. Thin lines are ends of "
     "iterations. The mean is over the whole trial. A queue is full from 90 % of its limit on. Of each arm at each "
     "setting, the trial in the middle by JCT is considered; shown are those whose GST is furthest from its lower "
     "bound. Of their links, those with the longest mean queue are shown."

@@ -22,7 +22,7 @@ _Row = tuple[int, int, int, int]
 
 
 class Windows:
-    """Readings of all links, in their order. What is not among a reading's finds is an empty queue without drops."""
+    """Readings of all links, in their order. A link that a reading does not find has an empty queue without drops."""
 
     def __init__(self, most_windows: int = MOST_WINDOWS, most_rows: int = MOST_ROWS) -> None:
         """``most_windows`` is an even number."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import tomllib
 from pathlib import Path
 
 import pandas as pd
@@ -18,7 +17,7 @@ from testbed.control.registry import Context
 from testbed.lab.base import LinkChange
 from testbed.perturb.events import Event
 from testbed.perturb.moments import NOW
-from tests.packages import ROOT, install, python
+from tests.packages import ROOT, install, install_page, python
 from tests.testbed.bench import Bench
 from tests.testbed.records import check
 from workloads.kinds.forest import KIND
@@ -102,13 +101,7 @@ def test_one_that_fails_ends_the_trial_and_is_named(
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """The page's package, as files of an installed distribution, with its spec."""
-    text = PAGE.read_text()
-    for name, code in re.findall(r"`(\w+\.py)`[^\n]*:\n\n```python\n(.*?)```", text, re.S):
-        (tmp_path / name).write_text(code)
-    (spec,) = re.findall(r"```yaml plugged\n(.*?)```", text, re.S)
-    (tmp_path / "spec.yaml").write_text(spec + "retries: 0\nquiet: 0 s\n")
-    (points,) = re.findall(r"```toml\n(.*?)```", text, re.S)
-    install(tmp_path, tomllib.loads(points)["project"]["entry-points"])
+    install_page(PAGE, tmp_path)
     return tmp_path
 
 
