@@ -277,5 +277,5 @@ def test_torchvision_that_was_made_for_another_torch(folder: Path, monkeypatch: 
     monkeypatch.syspath_prepend(folder)
     for name in ("torchvision", "torchvision.models"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    with pytest.raises(MissingToolError, match=r"beside torch .*: no operator nms"):
+    with pytest.raises(MissingToolError, match=r"beside torch .*: operator torchvision::nms"):
         prepare(folder, "torchvision.resnet18", "./data.py:load", 1)
