@@ -26,6 +26,7 @@ from workloads.sync import codec
 from workloads.sync.cost import Cost, Releases
 from workloads.sync.flows import neighbours, pairs
 from workloads.sync.forest import Forest, RunBy
+from workloads.sync.verify import check_form
 
 if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial
@@ -181,6 +182,13 @@ class Kind(Generic[P]):
         """
         raise NotImplementedError
 
+    def check_form(self, plan: P, topology: Topology) -> None:
+        """Return only if the plan can be shown: it is for this topology, and its parts fit each other.
+
+        Raises:
+            SchemeError: it cannot.
+        """
+
     def verify(self, plan: P, topology: Topology) -> None:
         """Return only if the plan does there what it is for.
 
@@ -292,8 +300,9 @@ class Kind(Generic[P]):
         """Each (sender, receiver) once, sorted."""
         raise NotImplementedError
 
-    def neighbours(self, plan: P, node: int) -> list[int]:
-        """The nodes with which a process of ours has a connection, sorted."""
+    def neighbours(self, plan: P, process: str) -> list[int]:
+        """The nodes with which this process of ours has a connection, sorted; at the other end is the one process there
+        that has any. So of the processes of a node, one is connected with other nodes, and no two share a port."""
         raise NotImplementedError
 
     def meet(self, plan: P) -> Sequence[int]:
@@ -373,6 +382,9 @@ class Kind(Generic[P]):
 class KindOfForests(Kind[Forest]):
     """A kind whose plans are forests."""
 
+    def check_form(self, plan: Forest, topology: Topology) -> None:
+        check_form(plan, topology)
+
     def encode(self, plan: Forest) -> dict[str, NDArray[Any]]:
         return codec.encode(plan, {name: json.dumps(one) for name, one in _run_by(plan).items()})
 
@@ -386,8 +398,8 @@ class KindOfForests(Kind[Forest]):
     def pairs(self, plan: Forest) -> list[tuple[int, int]]:
         return pairs(plan)
 
-    def neighbours(self, plan: Forest, node: int) -> list[int]:
-        return neighbours(plan, node)
+    def neighbours(self, plan: Forest, process: str) -> list[int]:
+        return neighbours(plan, plan.nodes.index(process))  # each node has one process, called like it
 
 
 AnyKind: TypeAlias = Kind[Any]

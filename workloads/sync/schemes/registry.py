@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from workloads.kinds.asynchronous.schemes import async_ps, ssp
 from workloads.kinds.library.schemes import gloo, openmpi
+from workloads.plan import Plan
 from workloads.sync.forest import Forest
 from workloads.sync.schemes.atp import atp
 from workloads.sync.schemes.bcube import bcube
@@ -23,7 +24,7 @@ from workloads.sync.schemes.switchml import switchml
 from workloads.sync.schemes.tree import tree
 from workloads.sync.schemes.two_level import two_level
 
-Scheme = Callable[..., Forest]
+Scheme = Callable[..., Plan]
 
 SCHEMES: tuple[Scheme, ...] = (
     ps,
@@ -47,5 +48,5 @@ SCHEMES: tuple[Scheme, ...] = (
     openmpi,
 )
 
-REPAIRS: dict[str, Scheme] = {"rina": rina_without}
+REPAIRS: dict[str, Callable[..., Forest]] = {"rina": rina_without}
 """The schemes that go on when nodes die, and the function ``(dead, topology, tensor_sizes, ...)`` that says as what."""
