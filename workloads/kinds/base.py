@@ -27,6 +27,7 @@ from workloads.sync.cost import Cost, Releases
 from workloads.sync.flows import neighbours, pairs
 from workloads.sync.forest import Forest, RunBy
 from workloads.sync.verify import check_form
+from workloads.updates import Step, Update
 
 if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial
@@ -125,15 +126,17 @@ class Told:
 
     Attributes:
         samples: those that count.
-        order: updates in the order in which weights were changed by them, where that is not the order of iterations;
-            None where it is.
+        order: updates, and steps of several, in the order in which weights were changed by them, where that is not the
+            order of iterations; None where it is.
         updates: how many synchronisations each rank took part in for each of the trial's iterations; None where that is
             one.
+        moved: (sender, receiver, bytes) of an average synchronisation, where that is known only now; otherwise None.
     """
 
     samples: pd.DataFrame
-    order: Sequence[Any] | None = None
+    order: Sequence[Update | Step] | None = None
     updates: Sequence[float] | None = None
+    moved: Sequence[tuple[int, int, float]] | None = None
 
 
 class Kind(Generic[P]):
