@@ -2,9 +2,9 @@
 
     python benchmarks/mlfabric_scheduler.py [--repeats 5] [--updates 10,100,500,1000]
 
-Batches as section 7 describes them: a worker for each update, but 30 at least, around one switch with NICs of 10 Gbit/s;
-the rate of a NIC's direction is 1 to 10 Gbit/s, with the chances of N2 and N3 in turn; updates of 10 to 100 MB that all
-wait when the batch is scheduled, with deadlines that are uniform in 1 to twice their number; an aggregator for five
+Batches as section 7 describes them, around one switch, with NICs of 10 Gbit/s: a worker for each update, but 30 at
+least; rates of a NIC's direction of 1 to 10 Gbit/s, with the chances of N2 and N3 in turn; updates of 10 to 100 MB that
+all wait when the batch is scheduled, with deadlines that are uniform in 1 to twice their number; an aggregator for five
 workers, at hosts of workers, and as many others for the replica. Paths are known from an earlier batch, as they are in
 a scheduler that runs. To reach: the paper's times, with replication; the goal is a tenth of them.
 """

@@ -1,9 +1,12 @@
 """Which update goes next (MLfabric, alg. 2, ShrtDLine): of those that are due, or else of all, the one that ends first.
 
 To ask each of them at each position makes the time grow with the square of their number. :class:`_Bounds` asks few.
-What is reserved never makes a transfer end earlier, so an update ends no earlier than it once would have, and no earlier
-than the server's link alone allows. NumPy has both bounds of all updates in a few operations, and only those whose bound
-comes first are asked. That pays from some fifty updates on; :class:`_Every` asks all. Both have the same answer.
+What is reserved never makes a transfer end earlier, so an update ends no earlier than it once would have, and no
+earlier than the server's link alone allows. NumPy has both bounds of all updates in a few operations, and only those
+whose bound comes first are asked. Nor is one that is no smaller and no faster than another one that waits.
+
+That pays from some fifty updates on; :class:`_Every` asks all. Both have the same answer, up to sizes that differ by
+some bytes.
 """
 
 from __future__ import annotations
