@@ -57,7 +57,7 @@ class Scheduled:
         of = sent + len(self.schedule.dropped)
         took = f"The scheduler took {time_text(self.scheduler_s)}."
         if not sent:
-            return f"Nothing is sent: all of {of} updates are dropped. {took}"
+            return f"Nothing is sent: all {of} updates are dropped. {took}"
         return (
             f"{sent} of {of} updates {'is' if of == 1 else 'are'} sent. An update is at the server after "
             f"{time_text(way.average_s)} on average, and the last one after {time_text(way.total_s)}. {took}"
