@@ -3,10 +3,11 @@
 Which next hop each update takes, and at which rate it moves in each slot of time, is decided for all updates at once.
 Its time grows exponentially, so it is for few updates: an oracle beside which MLfabric's own algorithms are held.
 
-Variables are 0 or 1 where this says *whether*, and otherwise bits: what moves in a slot.
+Variables are 0 or 1 where this says *whether*, and otherwise what moves in a slot, as a share of the largest update:
+the solver's tolerances are for numbers about 1.
 
 - ``hop[g, d]``: whether update g goes to d, the server or an aggregator (dst of section 10.1).
-- ``sent[g, d, t]`` and ``summed[a, t]``: the rates r_g and r_a of eq. 12 and 13, as bits of slot t.
+- ``sent[g, d, t]`` and ``summed[a, t]``: the rates r_g and r_a of eq. 12 and 13, as what they move in slot t.
 - ``begun[a, t]``: whether aggregator a may send in slot t: all that it sums is there (eq. 14).
 - ``ended[a, t]`` and ``committed[g, t]``: whether a's sum, or update g, is at the server at the end of slot t (eq. 15).
 
@@ -114,7 +115,8 @@ class _Program:
         self.updates, self.aggregators, self.slots = batch.updates, batch.aggregators, slots
         self.server = batch.servers[0]
         self.hops = (self.server, *batch.aggregators)
-        self.links = _Links(topology, rates, slots)
+        self.unit_bits = 8 * max(update.sizes_bytes[0] for update in batch.updates)
+        self.links = _Links(topology, rates, slots, self.unit_bits)
         self.names: dict[tuple[str, int, int, int], int] = {}
         self.whole: list[bool] = []
         self.most: list[float] = []
@@ -163,7 +165,7 @@ class _Program:
         return self._variable("committed", update.id, 0, t)
 
     def _moved(self, what: str, a: int, b: int, until: int) -> dict[int, float]:
-        """The bits that are sent before slot ``until``."""
+        """What is sent before slot ``until``."""
         return {self._variable(what, a, b, t, np.inf, whole=False): 1.0 for t in range(until)}
 
     def _by(self, what: str, a: int, t: int) -> dict[int, float]:
@@ -186,26 +188,26 @@ class _Program:
         for t in range(self.slots.count):
             sent = self._variable("summed", aggregator, 0, t, np.inf, whole=False)
             begun = self._variable("begun", aggregator, 0, t)
-            self.rows.add({sent: 1.0, begun: -self.links.most_bits(aggregator, self.server, t)}, most=0)
+            self.rows.add({sent: 1.0, begun: -self.links.least(aggregator, self.server, t)}, most=0)
 
     def _sent(self, update: Update, hop: int) -> None:
-        size_bits, chosen = 8 * update.sizes_bytes[0], self._hop(update, hop)
+        size, chosen = 8 * update.sizes_bytes[0] / self.unit_bits, self._hop(update, hop)
         for t in range(self.slots.count):
             if t * self.slots.length_s < update.ready_s:
                 self.rows.add({self._variable("sent", update.id, hop, t, np.inf, whole=False): 1.0}, 0, 0)
             committed = self._by("committed", update.id, t)
             if hop == self.server:
-                bits = self._moved("sent", update.id, hop, t + 1)
-                self.rows.add(_less(bits, {**_times(committed, size_bits), chosen: size_bits}), least=-size_bits)
+                sent = self._moved("sent", update.id, hop, t + 1)
+                self.rows.add(_less(sent, {**_times(committed, size), chosen: size}), least=-size)
                 continue
             ended = self._by("ended", hop, t)
             self.rows.add(_less(ended, {**committed, chosen: 1.0}), least=-1)
             summed = self._moved("summed", hop, 0, t + 1)
-            self.rows.add(_less(summed, {**_times(ended, size_bits), chosen: size_bits}), least=-size_bits)
+            self.rows.add(_less(summed, {**_times(ended, size), chosen: size}), least=-size)
             if hop != update.worker:
-                bits = self._moved("sent", update.id, hop, t)
+                sent = self._moved("sent", update.id, hop, t)
                 begun = self._variable("begun", hop, 0, t)
-                self.rows.add(_less(bits, {begun: size_bits, chosen: size_bits}), least=-size_bits)
+                self.rows.add(_less(sent, {begun: size, chosen: size}), least=-size)
 
     def _capacities(self) -> None:
         for t in range(self.slots.count):
@@ -217,7 +219,7 @@ class _Program:
                 for link in self.links.path(aggregator, self.server):
                     loads.setdefault(link, {})[self._variable("summed", aggregator, 0, t, np.inf, whole=False)] = 1.0
             for link, terms in loads.items():
-                self.rows.add(terms, most=self.links.bits(link, t))
+                self.rows.add(terms, most=self.links.share(link, t))
 
     def _deadlines(self, deadlines: Mapping[int, int]) -> None:
         """An update that is committed in slot t has its place among the first dl(g) (eq. 9). Those that are committed
@@ -245,23 +247,24 @@ class _Program:
 
 
 class _Links:
-    """What links carry in each slot."""
+    """What links carry in each slot, as a share of ``unit_bits``."""
 
-    def __init__(self, topology: Topology, rates: Rates, slots: Slots) -> None:
-        self.topology, self.rates, self.slots = topology, rates, slots
+    def __init__(self, topology: Topology, rates: Rates, slots: Slots, unit_bits: float) -> None:
+        self.topology, self.rates, self.slots, self.unit_bits = topology, rates, slots, unit_bits
 
     def path(self, source: int, target: int) -> Sequence[int]:
         return self.topology.paths(source, target)[0].links
 
-    def bits(self, link: int, t: int) -> float:
+    def share(self, link: int, t: int) -> float:
         """What a directed link carries in slot ``t``."""
         begin_s = t * self.slots.length_s
         steps = self.rates.get(link, ((0.0, float(self.topology.links[link // 2].rate_bps)),))
-        return [bps for from_s, bps in steps if from_s <= begin_s + 1e-9][-1] * self.slots.length_s
+        bps = [rate for from_s, rate in steps if from_s <= begin_s + 1e-9][-1]
+        return bps * self.slots.length_s / self.unit_bits
 
-    def most_bits(self, source: int, target: int, t: int) -> float:
+    def least(self, source: int, target: int, t: int) -> float:
         """What a path carries in slot ``t``."""
-        return min(self.bits(link, t) for link in self.path(source, target))
+        return min(self.share(link, t) for link in self.path(source, target))
 
 
 def _times(terms: Terms, factor: float) -> dict[int, float]:
