@@ -52,20 +52,15 @@ def replicate(batch: Batch, order: Sequence[Update], way: Way, network: Network)
     commits = list(_commits(way, len(asked.behind), lead))
     until_s = max((max(one.arrives_s, one.allowed_s) for one in commits[-1:]), default=-math.inf)
     frozen = lead.held(until_s)
-    late = _last(batch, way) if commits and until_s > commits[-1].arrives_s + TICK_S else ()
-    for transfer in late:
-        network.release(transfer)
     to_replica = _prefix(tentative, {update.id for update in waiting[:frozen]})
-    for transfer in to_replica.transfers:
-        network.take(transfer)
-    later = tuple(network.reserve(_from(transfer, until_s)) for transfer in late)
-    way = _with_later(way, late, later)
+    is_late = bool(commits) and until_s > commits[-1].arrives_s + TICK_S
+    way, delayed_s = _reserved(way, _last(batch, way) if is_late else (), to_replica, until_s, network)
     commits_s = _committed(way, commits)
     return way, Replicated(
         way=to_replica,
         punted=tuple(update.id for update in waiting[frozen:]),
         divergence=lead.divergence(frozen, len(waiting)),
-        delayed_s=max((new.start_s - old.start_s for old, new in zip(late, later, strict=True)), default=0.0),
+        delayed_s=delayed_s,
         is_breach=any(lead.is_beyond(min(frozen, lead.held(commits_s[one.last])), one.committed) for one in commits),
         commits_s=commits_s,
     )
@@ -149,16 +144,22 @@ def _from(transfer: Transfer, moment_s: float) -> Load:
     )
 
 
-def _with_later(way: Way, late: Sequence[Transfer], later: Sequence[Transfer]) -> Way:
-    """The way with some transfers in place of others."""
+def _reserved(
+    way: Way, late: Sequence[Transfer], to_replica: Way, from_s: float, network: Network
+) -> tuple[Way, float]:
+    """The way with its late transfers sent from a moment on, and by how much that delays them. The replica's transfers
+    are reserved before them."""
+    for transfer in late:
+        network.release(transfer)
+    for transfer in to_replica.transfers:
+        network.take(transfer)
     if not late:
-        return way
-    arrives_s = max(transfer.end_s for transfer in later)
-    return replace(
-        way,
-        transfers=_sorted([one for one in way.transfers if one not in late] + list(later)),
-        arrivals_s={**way.arrivals_s, **dict.fromkeys(later[0].members, arrives_s)},
-    )
+        return way, 0.0
+    later = [network.reserve(_from(transfer, from_s)) for transfer in late]
+    transfers = [one for one in way.transfers if one not in late] + later
+    arrivals_s = {**way.arrivals_s, **dict.fromkeys(later[0].members, max(one.end_s for one in later))}
+    way = replace(way, transfers=tuple(sorted(transfers, key=lambda one: one.start_s)), arrivals_s=arrivals_s)
+    return way, max(new.start_s - old.start_s for old, new in zip(late, later, strict=True))
 
 
 def _committed(way: Way, commits: Sequence[_Commit]) -> dict[int, float]:
@@ -180,7 +181,3 @@ def _prefix(way: Way, ids: set[int]) -> Way:
         tuple(one for one in way.transfers if ids.issuperset(one.members)),
         {one: arrives_s for one, arrives_s in way.arrivals_s.items() if one in ids},
     )
-
-
-def _sorted(transfers: Sequence[Transfer]) -> tuple[Transfer, ...]:
-    return tuple(sorted(transfers, key=lambda one: one.start_s))
