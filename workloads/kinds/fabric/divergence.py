@@ -1,7 +1,7 @@
 """How far the weights of the servers and of the replica may be apart (MLfabric, sections 3.3 and 5.3).
 
-Both apply the same updates in the same order (eq. 2), and the replica is behind by some of them. What the servers are
-ahead is the sum of the changes that the replica has not made. A change h is momentum times the one before it plus an
+Both apply the same updates in the same order (eq. 2), and the replica is behind by some of them. The weights differ by
+the sum of the changes that the replica has not made. A change h is momentum times the one before it plus an
 update, so its norm is at most ``momentum * ||h before|| + ||u||``. The sum of these bounds is eq. 11: the scheduler
 knows norms alone, and ``sqrt((a + b + ..)^2)`` is what remains of its squares and products. It holds for any lead:
 

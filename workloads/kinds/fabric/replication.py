@@ -1,13 +1,12 @@
 """Which updates go to the replica with a batch, and when the servers wait for them (MLfabric, section 5.3, fig. 3).
 
-The replica gets the updates in the servers' order, by the aggregation of section 5.2 over aggregators of its own. What
-is there by the time at which the servers commit the last update of the batch (T_last) is frozen. The rest is punted: it
-goes with the next batch, and has more to be summed with. If the weights would then be too far apart, the last transfer
-to the servers is delayed until enough is at the replica, and only what is there by then is frozen.
+The replica gets the updates in the servers' order, by the aggregation of section 5.2 over aggregators of its own. Those
+that it has when the servers commit the last update of the batch (T_last) are frozen. The others are punted: they go with
+the next batch, and have more to be summed with. If the weights would be too far apart at T_last, the last transfer to
+the servers is delayed until the replica has enough updates, and only these are frozen.
 
-The paper looks at T_last alone. The bound holds at every commit here: an update that is at the servers before the
-replica has what its commit needs is held there (:attr:`Replicated.commits_s`). The last commit needs the most, so none
-before it is held longer.
+The paper looks at T_last alone. The bound holds at every commit here: the servers hold an update until the replica has
+enough updates for its commit (:attr:`Replicated.commits_s`). The last commit needs the most, so no other is held longer.
 
 The replica applies an update after the servers have, so it is never ahead of them. Why it is so, and what is done about
 an update that is beyond the bound by itself, is in docs/decisions/mlfabric-replication.md.
@@ -123,7 +122,7 @@ class _Lead:
 
 
 def _commits(way: Way, behind: int, lead: _Lead) -> Iterator[_Commit]:
-    """Those of a batch, in their order. What the replica can never have, no commit waits for."""
+    """Those of a batch, in their order. No commit waits for an update that the replica can never have."""
     committed = behind
     for members in (*((one,) for one in way.direct), *(group.members for group in way.groups)):
         committed += len(members)
