@@ -1,12 +1,13 @@
 """Which updates go to the replica with a batch, and when the servers wait for them (MLfabric, section 5.3, fig. 3).
 
 The replica gets the updates in the servers' order, by the aggregation of section 5.2 over aggregators of its own. Those
-that it has when the servers commit the last update of the batch (T_last) are frozen. The others are punted: they go with
-the next batch, and have more to be summed with. If the weights would be too far apart at T_last, the last transfer to
-the servers is delayed until the replica has enough updates, and only these are frozen.
+that it has when the servers commit the last update of the batch (T_last) are frozen. The others are punted: they go
+with the next batch, and have more to be summed with. If the weights would be too far apart at T_last, the last transfer
+to the servers is delayed until the replica has enough updates, and only these are frozen.
 
 The paper looks at T_last alone. The bound holds at every commit here: the servers hold an update until the replica has
-enough updates for its commit (:attr:`Replicated.commits_s`). The last commit needs the most, so no other is held longer.
+enough updates for its commit (:attr:`Replicated.commits_s`). The last commit needs the most, so no other is held
+longer.
 
 The replica applies an update after the servers have, so it is never ahead of them. Why it is so, and what is done about
 an update that is beyond the bound by itself, is in docs/decisions/mlfabric-replication.md.
