@@ -1,8 +1,11 @@
-"""The update of weights by one gradient, where each is a step of its own."""
+"""The update of weights by one gradient, where each is a step of its own, or several are summed and are a step
+together."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -15,3 +18,30 @@ class Update:
     rank: int
     iteration: int
     version: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """What changed the weights in one go: an update, or the sum of several.
+
+    Attributes:
+        updates: in their order.
+        shares: what each counts in the sum for the weights, and in that for the velocity; of an update alone, the same
+            number twice.
+        is_sum: whether somebody summed them before.
+    """
+
+    updates: tuple[Update, ...]
+    shares: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
+    is_sum: bool = False
+
+    @classmethod
+    def load(cls, told: Mapping[str, Any]) -> Step:
+        """The step whose fields JSON has told."""
+        updates = tuple(Update(**one) for one in told["updates"])
+        return cls(updates, tuple((weights, velocity) for weights, velocity in told["shares"]), told["is_sum"])
+
+
+def steps(order: Iterable[Update | Step]) -> Sequence[Step]:
+    """The same, each update as a step of its own."""
+    return [one if isinstance(one, Step) else Step((one,)) for one in order]

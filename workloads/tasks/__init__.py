@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,14 @@ BUILT_IN: dict[str, tuple[type[Task], bool]] = {"train": (Training, True), "prof
 """By name, what a job says of it, and whether its module imports PyTorch. The harness reads jobs, too, and has no use
 for PyTorch."""
 Floats = NDArray[np.float32]
+
+
+@runtime_checkable
+class Together(Protocol):
+    """What several gradients with momentum do to a server's weights in one step, besides what one does."""
+
+    def together(self, sums: tuple[Floats, Floats], history: tuple[float, float]) -> None:
+        """As :func:`workloads.training.descend_together`."""
 
 
 class TaskModule(Protocol):
