@@ -24,7 +24,8 @@ from itertools import accumulate
 from workloads.kinds.fabric.aggregation import Destination, aggregate
 from workloads.kinds.fabric.divergence import changes
 from workloads.kinds.fabric.model import Batch, Group, Replicated, Replication, Transfer, Update, Way
-from workloads.kinds.fabric.network import TICK_S, Load, Network
+from workloads.kinds.fabric.network import Load, Network
+from workloads.kinds.fabric.residual import TICK_S
 
 ROUNDING = 1e-9
 """A divergence that is beyond its bound by so little, as a share of it, is within it."""
@@ -44,9 +45,8 @@ def replicate(batch: Batch, order: Sequence[Update], way: Way, network: Network)
     """
     asked = batch.replication
     assert asked is not None
-    waiting = (*asked.behind, *order)
-    targets = (asked.replica,) * len(batch.servers)
-    destination = Destination(targets, asked.aggregators, batch.momentum, is_replica=True)
+    waiting = [_whole(update) for update in (*asked.behind, *order)]
+    destination = Destination((asked.replica,), asked.aggregators, batch.momentum, is_replica=True)
     tentative = aggregate(waiting, destination, network.copy())
     lead = _Lead(asked, batch.momentum, waiting, tentative)
     commits = list(_commits(way, len(asked.behind), lead))
@@ -64,6 +64,11 @@ def replicate(batch: Batch, order: Sequence[Update], way: Way, network: Network)
         is_breach=any(lead.is_beyond(min(frozen, lead.held(commits_s[one.last])), one.committed) for one in commits),
         commits_s=commits_s,
     )
+
+
+def _whole(update: Update) -> Update:
+    """The replica has all shards, so an update goes there in one piece."""
+    return replace(update, sizes_bytes=(sum(update.sizes_bytes),))
 
 
 @dataclass(frozen=True)
