@@ -183,7 +183,7 @@ class BatchFile(Group):
         if self.replica:
             return self
         for key in ("divergence_bound", "replica_aggregators", "behind"):
-            if getattr(self, key):
+            if getattr(self, key) not in (None, []):
                 raise refuse(
                     f"{key} without a replica", "name the host of the replica, such as replica: h3, or remove it"
                 )

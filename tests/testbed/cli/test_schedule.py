@@ -56,6 +56,10 @@ CHANGES: dict[str, tuple[str, str]] = {
     "delay_bound_0": ("delay_bound: 5", "delay_bound: 0"),
     "too_many_aggregators": ("[h4]", "[h4, h0, h1]"),
     "divergence_bound_without_replica": ("replica: h3\n", ""),
+    "divergence_bound_0_without_replica": (
+        "replica: h3\ndelay_bound: 5\nversion: 10\ndivergence_bound: 9",
+        "version: 10\ndivergence_bound: 0",
+    ),
     "divergence_bound_unreadable": ("divergence_bound: 9", "divergence_bound: 20 iterations"),
     "divergence_bound_of_no_updates": ("divergence_bound: 9", "divergence_bound: 0 updates"),
     "momentum_1": ("version: 10", "version: 10\nmomentum: 1"),
