@@ -1,9 +1,9 @@
 """In which order updates are sent, and which are dropped (MLfabric, section 5.1, algorithms 1 and 2).
 
 Without a bound on delay, the transfer that ends first goes first, then the one of the others that ends first given what
-is reserved, and so on (alg. 1). With one, an update has a deadline, the last position at which it may stand (eq. 9), and
-an update that is due goes before shorter ones. If it would end after the next one, it is dropped: the server would have
-to wait for it with the next one at hand (section 5.1.3, fig. 5).
+is reserved, and so on (alg. 1). With one, an update has a deadline, the last position at which it may stand (eq. 9),
+and an update that is due goes before shorter ones. If it would end after the next one, it is dropped: the server would
+have to wait for it with the next one at hand (section 5.1.3, fig. 5).
 
 The printed alg. 2 is mended in three points (docs/decisions/mlfabric-ordering.md): positions count what stays, several
 updates may be due at once, and an update that is dropped no longer speaks for the one before it.
@@ -59,7 +59,8 @@ def order(batch: Batch, network: Network) -> Ordering:
 
 
 def deadline(update: Update, batch: Batch) -> float:
-    """The last position, from 1, at which an update may stand in its batch (eq. 9); infinity without a bound on delay."""
+    """The last position, from 1, at which an update may stand in its batch (eq. 9); infinity without a bound on
+    delay."""
     return math.inf if batch.delay_bound is None else update.version + batch.delay_bound - batch.version
 
 
