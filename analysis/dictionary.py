@@ -281,6 +281,7 @@ QUEUES: Mapping[str, Field] = {
     "mean_bytes": Field(NUMBER, "B", "mean of the readings in the window"),
     "full_share": Field(NUMBER, SHARE, "readings in which 90 % of the queue's limit or more was in use"),
     "drops": Field(COUNT, "packets", "packets for which the queue had no room"),
+    "marks": Field(COUNT, "packets", "packets that the queue marked (ECN)"),
 }
 """Of ``queues/*.parquet``."""
 FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
