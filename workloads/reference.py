@@ -208,7 +208,7 @@ def repeated(training: Training, world: int, order: Sequence[Update], noise: flo
     Raises:
         SpecError: unknown model or data set.
     """
-    replica = Replica(training)
+    replica, order = Replica(training), [update for update in order if not update.is_dropped]
     newest, velocity = replica.weights.copy(), np.zeros_like(replica.weights)
     versions = {0: newest.copy()}
     last_use = {update.version: at for at, update in enumerate(order)}
@@ -248,8 +248,8 @@ def judged(
         ``test_accuracy``, ``test_loss``, ``weights_error`` (distance to the reference over the reference's norm),
         ``training_error`` (the same over what training changed), ``training_allowed`` (how much of that rounding
         explains; 0 where there is nothing to explain), ``coarseness`` and ``scale_needed`` (see :class:`Reference`),
-        ``coarsest`` (:data:`COARSEST`), and ``curve``: the reference's accuracies if the weights are its own, else
-        None.
+        ``coarsest`` (:data:`COARSEST`), ``curve``: the reference's accuracies if the weights are its own, else None;
+        and ``curve_of``, which of these numbers the curve is of.
 
     Raises:
         SpecError: unknown model or data set.
@@ -277,6 +277,7 @@ def judged(
         "coarseness": ideal.coarseness,
         "coarsest": COARSEST,
         "scale_needed": ideal.scale,
+        "curve_of": "test_accuracy",
         "curve": ideal.accuracy if error <= ALIKE else None,
     }
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 class Update:
     """One gradient: whose, of which of its iterations, and the version of the weights that it was computed on.
 
-    A version is how many updates the weights contain.
+    A version is how many updates the weights contain. One that is dropped is in none of them; its worker has computed
+    it all the same.
     """
 
     rank: int
     iteration: int
     version: int
+    is_dropped: bool = False

@@ -54,11 +54,11 @@ class PreparedCorpus(Prepared):
 
     Attributes:
         documents: to train on.
-        tokens: in them; no count is larger.
+        most_of_a_word: tokens of the most frequent word in them; no count is larger.
     """
 
     documents: int = 0
-    tokens: int = 0
+    most_of_a_word: int = 0
 
 
 def prepare(folder: Path, asked: Asked, topics: int) -> PreparedCorpus:
@@ -73,15 +73,15 @@ def prepare(folder: Path, asked: Asked, topics: int) -> PreparedCorpus:
         raise docword.too_large(asked.name)
     content = hashlib.sha256(b"".join(one.tobytes() for one in (bags.documents, bags.words, bags.counts)))
     made = corpus(bags.without(asked.least_documents, asked.most_documents), asked.held_out, asked.seed, asked.name)
-    tokens, documents = len(made.train.words), len(made.train.lengths)
-    facts = {"vocabulary": made.vocabulary, "documents": documents, "tokens": tokens}
+    documents, most = len(made.train.lengths), int(np.bincount(made.train.words).max())
+    facts = {"vocabulary": made.vocabulary, "documents": documents, "tokens": len(made.train.words)}
     arrays = (made.train.words, made.train.lengths, made.test.words, made.test.lengths)
     files = {FACTS: json.dumps(facts).encode()}
     files |= {f"{name}.npy": _npy(one.astype(np.int32)) for name, one in zip(_ARRAYS, arrays, strict=True)}
     digest = hashlib.sha256(b"".join(files.values())).hexdigest()[:DIGITS]
     layers = ((("word_topic", (made.vocabulary, topics)),),)
     inputs = {f"corpus {asked.name}": content.hexdigest()[:DIGITS]}
-    return PreparedCorpus(layers, inputs, digest, files, documents, tokens)
+    return PreparedCorpus(layers, inputs, digest, files, documents, most)
 
 
 def _bags(folder: Path, asked: Asked) -> Bags:

@@ -116,9 +116,7 @@ class Prior:
     beta: float
 
 
-def sweep(
-    scan: Scan, topics: Ints, counts: Floats32, prior: Prior, uniforms: Floats64
-) -> tuple[Ints, float]:
+def sweep(scan: Scan, topics: Ints, counts: Floats32, prior: Prior, uniforms: Floats64) -> tuple[Ints, float]:
     """Draw a new topic for each token, once.
 
     Args:
