@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -16,4 +16,4 @@ class Update:
     rank: int
     iteration: int
     version: int
-    is_dropped: bool = False
+    is_dropped: bool = field(default=False, repr=False)

@@ -69,9 +69,8 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
 
 def _quality(records: Records) -> Quality:
     """What tells how good the weights of these trials are, which have one workload."""
-    return quality(
-        next((one["curve_of"] for record in records if "curve_of" in (one := record["accuracy"] or {})), None)
-    )
+    found = (record.get("accuracy") or {} for record in records)
+    return quality(next((one["curve_of"] for one in found if "curve_of" in one), None))
 
 
 def notes(records: Records, first: str) -> list[str]:

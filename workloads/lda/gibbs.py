@@ -36,8 +36,8 @@ Ints = NDArray[np.int64]
 Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
 BLOCK = 128
-"""Tokens that are drawn together, at most. With 90 documents of 100 tokens, a token takes 1.4 to 1.9 us with 20 topics and
-6 us with 100 topics on one core; one by one, 8 us and 8.5 us."""
+"""Tokens that are drawn together, at most. With 90 documents of 100 tokens, a token takes 1.4 to 1.9 us with 20 topics
+and 6 us with 100 topics on one core; one by one, 8 us and 8.5 us."""
 
 
 @dataclass(frozen=True)
