@@ -105,7 +105,7 @@ class _Reader:
 
 def _unfit(shown: str, why: str) -> SpecError:
     return SpecError(
-        f"corpus {shown!r} {why}",
+        f"corpus {shown!r}: {why}",
         fix="give a docword file as UCI publishes them, unpacked: three lines with one number, then lines with three",
     )
 

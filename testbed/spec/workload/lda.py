@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from testbed.base.errors import SpecError
 from testbed.base.groups import Number, Share, Whole, listed, refuse
 from testbed.spec.workload.base import Synchronised
-from testbed.spec.workload.compute import ComputeTime, mode_alone, no_pace
+from testbed.spec.workload.compute import ComputeTime, mode_alone
 from workloads.buckets import Gradient
 from workloads.job import Task
 from workloads.lda.corpus import too_few
@@ -126,7 +126,7 @@ class Lda(Synchronised):
     @model_validator(mode="after")
     def _pace_known(self) -> Self:
         if self.compute.mode == "paced" and SHARD not in self.compute.pace_s:
-            raise no_pace([SHARD])
+            raise refuse("mode 'paced' needs a pace", "add the time of a sweep, such as pace: 0.3 s")
         return self
 
 
