@@ -262,6 +262,9 @@ SAMPLES: Mapping[str, Field] = {
     "version": Field(COUNT, NO_UNIT, "updates that were in the weights that the gradient is of"),
     "staleness": Field(COUNT, "updates", "updates of others that the server applied in between"),
     "held_s": Field(NUMBER, "s", "how long the server held the weights back"),
+    "fate": Field(
+        COUNT, NO_UNIT, "what became of the update; MLfabric only: 0 applied, 1 applied in a sum, 2 dropped, 3 late"
+    ),
 }
 """Of ``samples/*.parquet``."""
 RESULTS: Mapping[str, Field] = {
@@ -293,6 +296,7 @@ QUEUES: Mapping[str, Field] = {
     "mean_bytes": Field(NUMBER, "B", "mean of the readings in the window"),
     "full_share": Field(NUMBER, SHARE, "readings in which 90 % of the queue's limit or more was in use"),
     "drops": Field(COUNT, "packets", "packets for which the queue had no room"),
+    "marks": Field(COUNT, "packets", "packets that the queue marked (ECN)"),
 }
 """Of ``queues/*.parquet``."""
 FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {

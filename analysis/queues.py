@@ -13,7 +13,7 @@ from testbed.files.foreign import UnfitError
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = ("link", "start_s", "window_s", "most_bytes", "mean_bytes", "full_share", "drops")
+COLUMNS = ("link", "start_s", "window_s", "most_bytes", "mean_bytes", "full_share", "drops", "marks")
 """What a table must have."""
 MOST_BYTES = 2**24
 """Of a table, however small its file: queues that are full all the time have one number. A trial's largest table, as

@@ -158,7 +158,7 @@ def _samples() -> pd.DataFrame:
 
 def _queues() -> pd.DataFrame:
     link, window = (part.ravel() for part in np.meshgrid(range(2 * HOSTS), range(20)))
-    waited = {"most_bytes": 1000 * link, "mean_bytes": 500.0 * link, "full_share": 0.5, "drops": 1}
+    waited = {"most_bytes": 1000 * link, "mean_bytes": 500.0 * link, "full_share": 0.5, "drops": 1, "marks": 0}
     return pd.DataFrame({"link": link, "start_s": 0.02 * window, "window_s": 0.02, **waited})
 
 

@@ -6,6 +6,7 @@ from markupsafe import Markup
 
 from analysis import dictionary
 from analysis.figures import plotly
+from analysis.packed import packed
 from analysis.pages import source, template
 from analysis.recorded import Run
 from analysis.report import differences, plot, settings, tables, words
@@ -41,6 +42,7 @@ def render(run: Run) -> str:
         specs=[(part.name, part.spec) for part in run.parts or (run,) if part.spec],
         plotly=plotly() if any(panel.figure for q in questions for panel in q.panels) else None,
         markup=Markup,
+        packed=packed,
         dictionary=[(file, *told) for file, told in dictionary.FILES.items()],
         style=source("analysis.report", "report.css"),
         script=source("analysis.report", "report.js"),

@@ -68,16 +68,10 @@ class Question:
     told: tuple[Mapping[str, str], ...] = ()
 
     def json(self) -> str:
-        """Table and figures, so that it may stand inside a script element."""
+        """Table and figures, for the page's script."""
         columns = {str(name): _column(self.frame[name]) for name in self.frame}
         value = {"columns": columns, "figures": {panel.name: panel.figure for panel in self.panels if panel.figure}}
-        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        return (
-            text.replace("<", "\\u003c")
-            .replace(">", "\\u003e")
-            .replace("\u2028", "\\u2028")
-            .replace("\u2029", "\\u2029")
-        )
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def column(name: str, minus: str | None = None) -> dict[str, str]:

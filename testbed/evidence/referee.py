@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.base.errors import TrialError, TrialTimeoutError
 from testbed.files.foreign import UnfitError, opened
 from workloads.job import Task
-from workloads.updates import Update
+from workloads.updates import Step, Update, steps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,12 +71,13 @@ class Referee:
         mode: str,
         weights: Path,
         scales: Sequence[float | None] = (),
-        order: Sequence[Update] | None = None,
+        order: Sequence[Update | Step] | None = None,
     ) -> dict[str, Any]:
         """What the weights in a .npy file are worth.
 
         ``worlds`` are (first iteration, ranks) of each phase, see :data:`workloads.reference.Worlds`; ``scales`` are
-        :data:`workloads.reference.Scales`; ``order`` is that of updates, where each gradient is one.
+        :data:`workloads.reference.Scales`; ``order`` is that of updates, where each gradient is one,
+        alone or in a sum.
 
         Returns what the task's ``judged`` finds (:mod:`workloads.tasks`).
 
@@ -93,7 +94,7 @@ class Referee:
             "mode": mode,
             "weights": str(weights.resolve()),
             "scales": scales,
-            "order": None if order is None else [astuple(update) for update in order],
+            "order": None if order is None else [asdict(step) for step in steps(order)],
         }
         answer = self._ask(self._process, json.dumps(question))
         if not answer:
@@ -153,7 +154,7 @@ def main(parent: int) -> None:
         busy.set()
         question = json.loads(line)
         worlds = tuple((first, ranks) for first, ranks in question["worlds"])
-        order = [Update(*update) for update in question["order"] or ()]
+        order = [Step.load(step) for step in question["order"] or ()]
         training = tasks.load(question["training"])
         judge = tasks.judging(training)
         try:

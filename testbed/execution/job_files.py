@@ -79,14 +79,14 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
     forest, kind, spec = job.plan, job.kind, job.network.spec
     addresses, port = plan(job.network.topology), kind.meeting_port(forest)
     ranks = {name: rank for rank, name in enumerate(job.workers)}
-    for name, node in job.processes.items():
+    for process, (name, node) in zip(kind.processes(forest), job.processes.items(), strict=True):
         yield WorkerJob(
             node=node,
             name=name,
             rank=ranks.get(name),
             world=job.world,
             forest=str(files.plan(job.name)),
-            peers=tuple(peer(addresses, node, other) for other in kind.neighbours(forest, node)),
+            peers=tuple(peer(addresses, node, other) for other in kind.neighbours(forest, process)),
             training=training(job, files),
             compute=_compute(job, ranks.get(name)),
             overlap=job.work.overlap,

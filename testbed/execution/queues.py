@@ -8,12 +8,12 @@ import pandas as pd
 
 from testbed.lab.measurements import Queues, Waited
 
-WHOLE = ("link", "most_bytes", "drops")
+WHOLE = ("link", "most_bytes", "drops", "marks")
 
 
 def table(seen: Queues | None, start_s: float, end_s: float) -> pd.DataFrame | None:
-    """A row for each window and directed link where something waited or was dropped, by time and link. None where the
-    lab cannot tell.
+    """A row for each window and directed link where something waited, or was dropped or marked, by time and link. None
+    where the lab cannot tell.
 
     Times are relative to ``start_s``. Windows that begin before it are left out, since bursts that measure links are in
     them, and so are those from ``end_s`` on.

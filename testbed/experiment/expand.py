@@ -36,8 +36,7 @@ from workloads.kinds.base import Asked
 from workloads.own.prepared import OwnError, Prepared
 from workloads.plan import Plan
 from workloads.sync.cost import Cost
-from workloads.sync.schemes import build as build_forest
-from workloads.sync.schemes import repairable
+from workloads.sync.schemes import build_plan, repairable
 
 _T = TypeVar("_T")
 MOST_SAMPLES = 4_000_000
@@ -85,11 +84,11 @@ def gradient_of(work: Synchronised, own: Prepared | None = None) -> Gradient:
 
 
 class Built:
-    """Topologies and forests that were built and verified; each once, however many trials use it."""
+    """Topologies and plans that were built and verified; each once, however many trials use it."""
 
     def __init__(self) -> None:
         self._topologies: dict[Hashable, Topology] = {}
-        self._forests: dict[Hashable, tuple[Plan, Cost]] = {}
+        self._plans: dict[Hashable, tuple[Plan, Cost]] = {}
 
     def topology(self, text: str, spec: Spec) -> Topology:
         """The network that ``text`` describes, with the links of ``spec``."""
@@ -101,15 +100,15 @@ class Built:
             self._topologies[key] = found
         return self._topologies[key]
 
-    def forest(self, text: str, topology_text: str, spec: Spec, gradient: Gradient) -> tuple[Plan, Cost]:
+    def plan(self, text: str, topology_text: str, spec: Spec, gradient: Gradient) -> tuple[Plan, Cost]:
         """What the scheme ``text`` does there, verified, and what that costs."""
         key = (text, _links_key(topology_text, spec), gradient.tensors)
-        if key not in self._forests:
+        if key not in self._plans:
             topology = self.topology(topology_text, spec)
-            forest = build_forest(text, topology, gradient.tensors)
-            kinds.verify(forest, topology)
-            self._forests[key] = (forest, kinds.cost(forest, topology, 4 * gradient.floats))
-        return self._forests[key]
+            plan = build_plan(text, topology, gradient.tensors)
+            kinds.verify(plan, topology)
+            self._plans[key] = (plan, kinds.cost(plan, topology, 4 * gradient.floats))
+        return self._plans[key]
 
 
 def _links_key(topology_text: str, spec: Spec) -> Hashable:
@@ -146,7 +145,7 @@ def job(arm: Arm, spec: Spec, sent: Gradient | None, own: Prepared | None, folde
         return Job("", network, plan.scheme, plan, least, NOTHING, spec.workload)
     scheme_text, work = locate(arm.scheme, folder), synchronised(spec.workload)
     _check_samples(arm, topology, work.iterations)
-    plan, least = built.forest(scheme_text, topology_text, spec, sent)
+    plan, least = built.plan(scheme_text, topology_text, spec, sent)
     if len(plan.workers) == 1:
         raise SpecError(f"{arm.topology} has only one worker; synchronisation needs two", fix="give it two hosts")
     work.refuse(own, len(plan.workers))

@@ -36,6 +36,7 @@ class Waited(NamedTuple):
         mean_bytes: the mean of its readings.
         full_share: share of its readings in which 90 % of the queue's limit or more was in use.
         drops: packets that found no room, since the reading before the window.
+        marks: packets that a queue that marks has marked since then.
     """
 
     directed_link: int
@@ -45,6 +46,7 @@ class Waited(NamedTuple):
     mean_bytes: float
     full_share: float
     drops: int
+    marks: int
 
 
 @dataclass(frozen=True)

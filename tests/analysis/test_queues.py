@@ -22,6 +22,7 @@ TABLE = pd.DataFrame(
         "mean_bytes": [1000.0, 2000.0, 3000.0],
         "full_share": [0.0, 1.0, 0.5],
         "drops": [0, 7, 0],
+        "marks": [0, 0, 3],
     }
 )
 

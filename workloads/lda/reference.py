@@ -6,7 +6,7 @@ found here are the same bits, of synchronous schemes and, with the updates in th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,7 +18,7 @@ from workloads.lda.gibbs import Prior
 from workloads.lda.likelihood import per_token
 from workloads.lda.shard import Floats, Shard, first_counts
 from workloads.lda.task import TopicModel
-from workloads.updates import Update
+from workloads.updates import Step, Update, steps
 
 REFERENCE = "a single process that samples every shard"
 MOST_TESTED = 50
@@ -73,35 +73,49 @@ def _sums(parts: Sequence[Shard], first: Floats, iterations: int) -> Iterator[Fl
         yield counts
 
 
-def asynchronous(model: TopicModel, world: int, order: Sequence[Update]) -> Reference:
-    """Where each change is an update of its own: these, in their order, each against the version that it was.
+def asynchronous(model: TopicModel, world: int, order: Sequence[Update | Step]) -> Reference:
+    """Where each change is an update of its own, or a few are summed: these, in their order, each against the version
+    that it was.
 
     The curve is by rounds: as many updates, one after the other, as there are workers.
     """
-    parts = shards(model, world)
+    parts, every = shards(model, world), steps(order)
     first = first_counts(parts, model.floats)
-    counts = (now for at, now in enumerate(_updates(parts, first, order), 1) if at % world == 0 or at == len(order))
-    return _traced(model, first, -(-len(order) // world), counts)
+    rounds = -(-sum(len(step.updates) for step in every) // world)
+    return _traced(model, first, rounds, _by_rounds(_steps(parts, first, every), world))
 
 
-def _updates(parts: Sequence[Shard], first: Floats, order: Sequence[Update]) -> Iterator[Floats]:
-    """The counts after each update; dropped ones, which change nothing, are in no version."""
+def _by_rounds(counts: Iterable[tuple[int, Floats]], world: int) -> Iterator[Floats]:
+    """The counts once each round is over; of the last one, when all is."""
+    done, now = 0, None
+    for updates, now in counts:
+        for _ in range((done + updates) // world - done // world):
+            yield now
+        done += updates
+    if done % world and now is not None:
+        yield now
+
+
+def _steps(parts: Sequence[Shard], first: Floats, every: Sequence[Step]) -> Iterator[tuple[int, Floats]]:
+    """How many updates each step has, and the counts after it. A dropped one changes nothing, and is in no version."""
     counts, change, version = first.copy(), np.empty_like(first), 0
     versions = {0: first}
-    last_use = {update.version: at for at, update in enumerate(order)}
-    for at, update in enumerate(order):
-        part = parts[update.rank]
-        part.sample(update.iteration, versions[update.version])
-        part.change(change)
-        part.settle(is_common=not update.is_dropped)
-        if last_use[update.version] == at:
-            del versions[update.version]
-        if not update.is_dropped:
-            counts += change
-            version += 1
+    last_use = {update.version: at for at, step in enumerate(every) for update in step.updates}
+    for at, step in enumerate(every):
+        total = np.zeros_like(first)
+        for update in step.updates:
+            parts[update.rank].sample(update.iteration, versions[update.version])
+            parts[update.rank].change(change)
+            parts[update.rank].settle(is_common=not step.is_dropped)
+            total += change
+        for used in {update.version for update in step.updates if last_use[update.version] == at}:
+            del versions[used]
+        if not step.is_dropped:
+            counts += total
+            version += len(step.updates)
             if last_use.get(version, -1) > at:
                 versions[version] = counts.copy()
-        yield counts
+        yield len(step.updates), counts
 
 
 def _traced(model: TopicModel, first: Floats, iterations: int, counts: Iterator[Floats]) -> Reference:
@@ -115,7 +129,7 @@ def _traced(model: TopicModel, first: Floats, iterations: int, counts: Iterator[
     return Reference(first, last, tuple(curve))
 
 
-def judged(weights: Floats, model: TopicModel, world: int, order: Sequence[Update]) -> dict[str, Any]:
+def judged(weights: Floats, model: TopicModel, world: int, order: Sequence[Update | Step]) -> dict[str, Any]:
     """What a trial's counts are worth, as :func:`workloads.reference.judged` has it, with ``log_likelihood`` in place
     of accuracy and loss. Nothing is explained by rounding, for nothing is rounded.
 

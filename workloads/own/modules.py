@@ -34,7 +34,7 @@ def built(call: Call, seed: int) -> tuple[nn.Module, set[Path]]:
 
     Raises:
         SpecError: it cannot be made, or is no module.
-        MissingToolError: it is torchvision's, which is not installed.
+        MissingToolError: it is torchvision's, which is not installed, or not for this PyTorch.
     """
     seeded(seed)
     with siblings(call) as files:
@@ -53,6 +53,11 @@ def _of_torchvision(call: Call) -> object:
     except ImportError:
         raise MissingToolError(
             f"model {call.name!r} is part of torchvision, which is not installed", fix="pip install 'testbed[vision]'"
+        ) from None
+    except RuntimeError as error:  # its compiled part was made for another PyTorch
+        raise MissingToolError(
+            f"torchvision cannot be imported beside torch {torch.__version__}: {error}",
+            fix="install the build of torchvision that was made for this version and build of torch",
         ) from None
     name = call.name.removeprefix(TORCHVISION)
     known = list(models.list_models())

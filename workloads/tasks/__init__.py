@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from workloads.job import Replay, Task, Training, WorkerJob
 from workloads.kinds.base import AnyKind
 from workloads.lda.task import TopicModel
 from workloads.tasks.base import Participant
-from workloads.updates import Update
+from workloads.updates import Step, Update
 
 BUILT_IN: dict[str, tuple[type[Task], bool]] = {
     "train": (Training, True),
@@ -30,6 +30,14 @@ BUILT_IN: dict[str, tuple[type[Task], bool]] = {
 """By name, what a job says of it, and whether its module imports PyTorch. The harness reads jobs, too, and has no use
 for PyTorch."""
 Floats = NDArray[np.float32]
+
+
+@runtime_checkable
+class Together(Protocol):
+    """What several gradients with momentum do to a server's weights in one step, besides what one does."""
+
+    def together(self, sums: tuple[Floats, Floats], history: tuple[float, float]) -> None:
+        """As :func:`workloads.training.descend_together`."""
 
 
 class TaskModule(Protocol):
@@ -58,7 +66,7 @@ class JudgedModule(TaskModule, Protocol):
         worlds: Sequence[tuple[int, int]],
         mode: str,
         scales: Sequence[float | None],
-        order: Sequence[Update],
+        order: Sequence[Update | Step],
     ) -> dict[str, Any]:
         """What the weights that a trial ended with are worth (:func:`workloads.reference.judged` says what is told).
 

@@ -14,7 +14,7 @@ from workloads.lda.shard import first_counts
 from workloads.lda.task import TopicModel
 from workloads.tasks.base import Floats
 from workloads.tasks.learner import Learner
-from workloads.updates import Update
+from workloads.updates import Step, Update
 
 TASK = TopicModel
 
@@ -47,7 +47,7 @@ def judged(
     worlds: Sequence[tuple[int, int]],
     mode: str,  # noqa: ARG001 - a sweep is the same however long it takes
     scales: Sequence[float | None],  # noqa: ARG001 - sums are rounded to whole numbers, so no scale is left in them
-    order: Sequence[Update],
+    order: Sequence[Update | Step],
 ) -> dict[str, Any]:
     """What the counts are worth, compared with those of a single process."""
     assert isinstance(task, TopicModel)

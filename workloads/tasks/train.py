@@ -14,7 +14,7 @@ from workloads.sketch import Sketch
 from workloads.sync.session import Session
 from workloads.tasks.base import Floats
 from workloads.tasks.learner import Learner, Onlooker
-from workloads.updates import Update
+from workloads.updates import Step, Update
 
 TASK = Training
 
@@ -29,12 +29,23 @@ def served(job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
     assert isinstance(job.training, Training)
     work, floats = job.training, job.buckets[-1][1]
     training.use_one_thread()
-    weights, velocity = training.first_weights(work), np.zeros(floats, np.float32)
+    descent = Descent(work, training.first_weights(work), floats, job.world)
+    return descent.weights, descent
 
-    def step(gradient: Floats) -> None:
-        training.descend(work, weights, velocity, gradient, job.world)
 
-    return weights, step
+class Descent:
+    """Steps of SGD, of one gradient each or of several together."""
+
+    def __init__(self, work: Training, weights: Floats, floats: int, world: int) -> None:
+        self._work, self.weights, self._world = work, weights, world
+        self._velocity: Floats = np.zeros(floats, np.float32)
+
+    def __call__(self, gradient: Floats) -> None:
+        training.descend(self._work, self.weights, self._velocity, gradient, self._world)
+
+    def together(self, sums: tuple[Floats, Floats], history: tuple[float, float]) -> None:
+        """As :func:`workloads.training.descend_together`."""
+        training.descend_together(self._work, self.weights, self._velocity, sums, history, self._world)
 
 
 def floats(task: Task) -> int:
@@ -49,7 +60,7 @@ def judged(
     worlds: reference.Worlds,
     mode: reference.Mode,
     scales: reference.Scales,
-    order: Sequence[Update],
+    order: Sequence[Update | Step],
 ) -> dict[str, Any]:
     """What the weights are worth, compared with those of a single process."""
     assert isinstance(task, Training)

@@ -44,6 +44,7 @@ class _Link:
     mean_bytes: float
     full_s: float
     drops: int
+    marks: int
 
     @property
     def name(self) -> str:
@@ -89,7 +90,7 @@ def waiting(study: Study) -> Question | None:
         tuple(panels),
         (_sentence(shown),),
         DEFINED,
-        told=tuple(_row(one, link) for one in shown for link in one.links[:MOST_TOLD]),
+        told=_rows(shown),
     )
 
 
@@ -124,6 +125,7 @@ def _link(count: LinkCount, rows: pd.DataFrame, end_s: float) -> _Link:
         float((rows["mean_bytes"] * rows["window_s"]).sum()) / end_s,
         float((rows["full_share"] * rows["window_s"]).sum()),
         int(rows["drops"].sum()),
+        int(rows["marks"].sum()),
     )
 
 
@@ -211,6 +213,13 @@ def _sentence(shown: list[_Shown]) -> str:
         f"{words.amount(link.most_bytes)} at most, which take {words.seconds(link.ms(link.mean_bytes) / 1e3)} and "
         f"{words.seconds(link.ms(link.most_bytes) / 1e3)} at the link's rate."
     )
+
+
+def _rows(shown: list[_Shown]) -> tuple[dict[str, str], ...]:
+    """A table of the links at which most waited; with marks, if there were any."""
+    told = [(one, link) for one in shown for link in one.links[:MOST_TOLD]]
+    marked = any(link.marks for _, link in told)
+    return tuple(_row(one, link) | ({"Marks": f"{link.marks:,}"} if marked else {}) for one, link in told)
 
 
 def _row(one: _Shown, link: _Link) -> dict[str, str]:

@@ -1,20 +1,20 @@
 "use strict";
 
-// Data stands in the page once for each question: its columns, and its figures, whose traces name columns.
+// Data stands in the page once for each question, packed: its columns, and its figures, whose traces name columns.
 
 const questions = new Map();
 
-function question(name) {
-  if (!questions.has(name)) {
-    const source = document.querySelector(`script[data-question="${name}"]`);
-    const { columns, figures } = JSON.parse(source.textContent);
-    for (const [key, column] of Object.entries(columns)) {
-      if (!Array.isArray(column)) columns[key] = column.at.map((i) => column.of[i]);
-    }
-    questions.set(name, { columns, figures });
+async function unpackQuestion(source) {
+  const { columns, figures } = JSON.parse(await unpacked(source));
+  for (const [key, column] of Object.entries(columns)) {
+    if (!Array.isArray(column)) columns[key] = column.at.map((i) => column.of[i]);
   }
-  return questions.get(name);
+  questions.set(source.dataset.question, { columns, figures });
 }
+
+const sources = [...document.querySelectorAll("script[data-question]")];
+const readable = sources.length > 0 && canUnpack();
+const unpackedAll = readable ? Promise.all(sources.map(unpackQuestion)) : Promise.resolve();
 
 // Plotly reads texts as HTML; what comes from a spec is text.
 const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
@@ -37,7 +37,7 @@ function filled(value, columns, [from, to]) {
 }
 
 function figure(plot) {
-  const { columns, figures } = question(plot.closest("figure").dataset.question);
+  const { columns, figures } = questions.get(plot.closest("figure").dataset.question);
   const { data, layout } = figures[plot.id];
   const traces = data.map(({ rows, ...trace }) => filled(trace, columns, rows ?? [0, 0]));
   return { data: traces, layout: structuredClone(layout) };
@@ -66,11 +66,10 @@ const watcher = new IntersectionObserver(
   },
   { rootMargin: "300px" },
 );
-const drawable = plots.length > 0 ? plotlyIsThere() : Promise.resolve(false);
-drawable.then((there) => {
-  document.body.classList.toggle("undrawn", !there);
-  if (there) plots.forEach((plot) => watcher.observe(plot));
-});
+const isDrawable = readable && plots.length > 0;
+const drawable = isDrawable ? unpackedAll.then(unpackPlotly) : Promise.resolve();
+document.body.classList.toggle("undrawn", !isDrawable);
+drawable.then(() => isDrawable && plots.forEach((plot) => watcher.observe(plot)));
 
 // Every figure as SVG, and its data as CSV.
 
@@ -83,7 +82,7 @@ function save(name, type, content) {
 }
 
 function csv(name) {
-  const { columns } = question(name);
+  const { columns } = questions.get(name);
   const names = Object.keys(columns);
   const quoted = (value) => {
     const words = value === null ? "" : String(value);
@@ -130,8 +129,13 @@ for (const holder of document.querySelectorAll("figure")) {
     if (holder.querySelector(".plot")) made.className = "of-plot";
     taken.append(made);
   }
-  const act = () => save(`${name}.csv`, "text/csv", csv(name));
-  taken.append(button("CSV", `Download the data of ${caption.textContent} as CSV`, act));
+  if (readable) {
+    const act = async () => {
+      await unpackedAll;
+      save(`${name}.csv`, "text/csv", csv(name));
+    };
+    taken.append(button("CSV", `Download the data of ${caption.textContent} as CSV`, act));
+  }
   holder.prepend(taken);
 }
 

@@ -28,7 +28,7 @@ from testbed.lab.netns.netlink import (
     packed,
     places,
 )
-from testbed.lab.netns.red import TCA_RED_PARMS
+from testbed.lab.netns.red import MARKED, TCA_RED_PARMS
 from testbed.lab.netns.windows import Found, Windows
 
 LEAST_S, MOST_S = 0.02, 2.0
@@ -42,17 +42,20 @@ FULL = 0.9
 
 _COUNTS = struct.Struct("=III")  # the start of struct gnet_stats_queue: packets, bytes, drops
 _LIMIT = struct.Struct("=I")
+_MARKS = struct.Struct("=I")
 _NETEM_LIMIT = 4
 """Where struct tc_netem_qopt has its limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Where answers of one form have their numbers; ``counts_packets`` if the limit is one of packets."""
+    """Where answers of one form have their numbers; ``counts_packets`` if the limit is one of packets, and ``marks`` is
+    None for a queue that does not mark."""
 
     counts: int
     limit: int
     counts_packets: bool
+    marks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,13 @@ def form_of(answer: bytes | bytearray, end: int) -> Form:
     """Where an answer about a queue, which begins with its header and ends at ``end``, has its numbers."""
     outer = places(answer, HEADER.size + shaping.TCMSG.size, end)
     inner = places(answer, *outer[shaping.TCA_STATS2])
-    kind, limit = answer[slice(*outer[shaping.TCA_KIND])], outer[shaping.TCA_OPTIONS][0]
+    kind, limit, marks = answer[slice(*outer[shaping.TCA_KIND])], outer[shaping.TCA_OPTIONS][0], None
     if kind.startswith(b"netem"):
         limit += _NETEM_LIMIT
     elif kind.startswith(b"red"):  # whose limit is in an attribute of its own, at the beginning
         limit = places(answer, *outer[shaping.TCA_OPTIONS])[TCA_RED_PARMS][0]
-    return Form(inner[shaping.TCA_STATS_QUEUE][0], limit, kind.startswith(b"netem"))
+        marks = inner[shaping.TCA_STATS_APP][0] + MARKED
+    return Form(inner[shaping.TCA_STATS_QUEUE][0], limit, kind.startswith(b"netem"), marks)
 
 
 def period_s(cost_s: float) -> float:
@@ -89,7 +93,7 @@ class Sampler:
         self._sockets: list[RouteSocket] = []
         self._asked: list[_Asked] = []
         self._forms: dict[tuple[int, bytes], Form] = {}
-        self._drops: dict[int, int] = {}
+        self._lost: dict[int, tuple[int, int]] = {}
         self._windows = Windows()
         self._buffer = bytearray(LARGEST_ANSWER_BYTES)
         self._cost_s = 0.0
@@ -137,21 +141,22 @@ class Sampler:
         return [one for asked in self._asked for one in self._answers(asked)]
 
     def _answers(self, asked: _Asked) -> Iterator[Found]:
-        """Queues in which something waits, or that dropped something."""
-        buffer, begins, known = self._buffer, HEADER.size + shaping.TCMSG.size, self._drops
+        """Queues in which something waits, or that dropped or marked something."""
+        buffer, begins, known = self._buffer, HEADER.size + shaping.TCMSG.size, self._lost
         lengths = asked.netlink.ask_packed(asked.packed, len(asked.links), buffer)
         for link, length in zip(asked.links, lengths, strict=True):
             key = length, bytes(buffer[begins : begins + 12])  # the kind, bfifo or netem, as an attribute
             form = self._forms.get(key) or self._forms.setdefault(key, form_of(buffer, length))
             packets, waiting, drops = _COUNTS.unpack_from(buffer, form.counts)
-            before = known.setdefault(link, drops)
-            if not waiting and drops == before:
+            now = drops, 0 if form.marks is None else _MARKS.unpack_from(buffer, form.marks)[0]
+            before = known.setdefault(link, now)
+            if not waiting and now == before:
                 continue
-            known[link] = drops
+            known[link] = now
             # Where another queue has taken the place of one, it counts from 0 on.
-            lost = drops - before if drops >= before else drops
+            dropped, marked = (new - old if new >= old else new for new, old in zip(now, before, strict=True))
             (limit,) = _LIMIT.unpack_from(buffer, form.limit)
-            yield link, waiting, (packets if form.counts_packets else waiting) >= FULL * limit, lost
+            yield link, waiting, (packets if form.counts_packets else waiting) >= FULL * limit, dropped, marked
 
     def _fail(self, error: Exception) -> None:
         self._problem = str(error)

@@ -17,6 +17,8 @@ PARAMETERS = struct.Struct("=IIIBBBB")  # struct tc_red_qopt: limit, qth_min, qt
 BITFIELD = struct.Struct("=II")  # struct nla_bitfield32: value, selector
 ECN, HARDDROP, ADAPTATIVE, NODROP = 1, 2, 4, 8
 EVERY_FLAG = ECN | HARDDROP | ADAPTATIVE | NODROP
+MARKED = 12
+"""Where struct tc_red_xstats, the statistics of its own, has how many packets it has marked."""
 FORGETS = bytes([31] * 256)
 """By how much each idle time divides the mean length (RED_STAB_SIZE powers of two): whatever it was, it is 0."""
 

@@ -41,7 +41,7 @@ NETEM_HANDLE = 0x00200000  # 20: another, so that one can take the other's place
 RED_HANDLE = 0x00300000  # 30:
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 TCA_HTB_PARMS, TCA_HTB_INIT = 1, 2
-TCA_STATS_BASIC, TCA_STATS_QUEUE = 1, 3
+TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP = 1, 3, 4
 
 TCMSG = struct.Struct("=BxxxiIII")  # struct tcmsg: family, interface, handle, parent, info
 RATESPEC = struct.Struct("=BBHhHI")  # struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate

@@ -15,10 +15,11 @@ MOST_WINDOWS = 2000
 MOST_ROWS = 2**17
 """Of a trial, a row for each window and link at which something waited: a file of 1 to 2 MB."""
 
-Found = tuple[int, int, bool, int]
-"""At one egress: the directed link, bytes that wait, whether the queue is full, and drops since the last reading."""
-_Row = tuple[int, int, int, int]
-"""In one window: the most bytes, their sum over the readings, readings with a full queue, drops."""
+Found = tuple[int, int, bool, int, int]
+"""At one egress: the directed link, bytes that wait, whether the queue is full, and drops and marks since the last
+reading."""
+_Row = tuple[int, int, int, int, int]
+"""In one window: the most bytes, their sum over the readings, readings with a full queue, drops, marks."""
 
 
 class Windows:
@@ -43,8 +44,8 @@ class Windows:
         self.readings += 1
         rows = self._rows[-1]
         before = len(rows)
-        for link, waiting, is_full, drops in found:
-            one = waiting, waiting, int(is_full), drops
+        for link, waiting, is_full, drops, marks in found:
+            one = waiting, waiting, int(is_full), drops, marks
             rows[link] = _together(rows[link], one) if link in rows else one
         self._row_count += len(rows) - before
         if self._row_count > self._most_rows and len(self._rows) > 1 and self.readings % (2 * self._size) == 0:
@@ -57,8 +58,8 @@ class Windows:
         for i, (start_s, window_end_s, rows) in enumerate(zip(self._starts_s, ends, self._rows, strict=True)):
             count = min(self._size, self.readings - i * self._size)
             found += [
-                Waited(link, start_s, window_end_s - start_s, most, total / count, full / count, drops)
-                for link, (most, total, full, drops) in sorted(rows.items())
+                Waited(link, start_s, window_end_s - start_s, most, total / count, full / count, drops, marks)
+                for link, (most, total, full, drops, marks) in sorted(rows.items())
             ]
         return found
 
@@ -76,4 +77,4 @@ def _merged(first: dict[int, _Row], second: dict[int, _Row]) -> dict[int, _Row]:
 
 
 def _together(one: _Row, other: _Row) -> _Row:
-    return max(one[0], other[0]), one[1] + other[1], one[2] + other[2], one[3] + other[3]
+    return max(one[0], other[0]), one[1] + other[1], one[2] + other[2], one[3] + other[3], one[4] + other[4]

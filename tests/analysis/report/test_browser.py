@@ -43,7 +43,7 @@ def address(quickstart: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Of the made-up run's report, with queues of one trial."""
     run = copytree(quickstart, tmp_path_factory.mktemp("run") / "quickstart")
     (run / "queues").mkdir()
-    waited = {"most_bytes": 10**6, "mean_bytes": 10.0**6, "full_share": 0.0, "drops": 0}
+    waited = {"most_bytes": 10**6, "mean_bytes": 10.0**6, "full_share": 0.0, "drops": 0, "marks": 0}
     table = pd.DataFrame({"link": [0, 1, 0], "start_s": [0.0, 0.0, 2.0], "window_s": 2.0, **waited})
     table.to_parquet(run / "queues" / "bml-b16.parquet", index=False)
     return report.write(run).as_uri()

@@ -21,13 +21,6 @@ def test_texts_that_repeat_are_there_once() -> None:
     }
 
 
-def test_nothing_ends_the_script_element() -> None:
-    text = ask(pd.DataFrame({"</script>": ["<!--", "</script>\u2028"]}))
-    assert "<" not in text
-    assert "\u2028" not in text
-    assert json.loads(text)["columns"] == {"</script>": ["<!--", "</script>\u2028"]}
-
-
 def test_numbers_have_six_digits() -> None:
     assert [rounded(value) for value in (1234567.0, 0.00012345678)] == [1234570, 0.000123457]
     assert [rounded(value) for value in (5.0, float("nan"), float("-inf"))] == [5, None, None]

@@ -26,15 +26,15 @@ TO_H1 = 3
 
 def test_times_are_those_of_the_trial() -> None:
     windows = (
-        Waited(0, 9.5, 1.0, 5, 5.0, 0.0, 0),  # with the bursts that measure links
-        Waited(0, 10.5, 1.0, 7, 6.0, 1.0, 2),
-        Waited(1, 11.5, 1.0, 9, 9.0, 0.0, 0),
-        Waited(1, 12.5, 1.0, 1, 1.0, 0.0, 0),
+        Waited(0, 9.5, 1.0, 5, 5.0, 0.0, 0, 0),  # with the bursts that measure links
+        Waited(0, 10.5, 1.0, 7, 6.0, 1.0, 2, 0),
+        Waited(1, 11.5, 1.0, 9, 9.0, 0.0, 0, 0),
+        Waited(1, 12.5, 1.0, 1, 1.0, 0.0, 0, 0),
     )
     found = table(Queues(windows, 4, 0.1), 10.0, 12.0)
     assert found is not None
     assert tuple(found) == COLUMNS
-    assert found.values.tolist() == [[0, 0.5, 1.0, 7, 6.0, 1.0, 2], [1, 1.5, 0.5, 9, 9.0, 0.0, 0]]
+    assert found.values.tolist() == [[0, 0.5, 1.0, 7, 6.0, 1.0, 2, 0], [1, 1.5, 0.5, 9, 9.0, 0.0, 0, 0]]
 
 
 def test_a_lab_that_cannot_tell_leaves_no_table() -> None:

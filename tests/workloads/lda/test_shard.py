@@ -17,7 +17,7 @@ from workloads.lda.gibbs import Prior
 from workloads.lda.shard import Shard, first_counts
 from workloads.lda.task import TopicModel
 from workloads.tasks.lda import Counts
-from workloads.updates import Update
+from workloads.updates import Step, Update
 
 WORLD = 3
 
@@ -73,11 +73,11 @@ def test_a_dropped_update_stays_in_the_next(model: TopicModel, sent: list[tuple[
     process comes to the same counts."""
     workers = [Counts(model, rank, WORLD) for rank in range(WORLD)]
     server, versions, done = workers[0].weights.copy(), [0] * WORLD, [0] * WORLD
-    order: list[Update] = []
+    order: list[Step] = []
     for rank, is_dropped in sent:
         worker = workers[rank]
         worker.compute(done[rank])
-        order.append(Update(rank, done[rank], versions[rank], is_dropped))
+        order.append(Step((Update(rank, done[rank], versions[rank]),), is_dropped=is_dropped))
         done[rank] += 1
         if is_dropped:
             worker.is_dropped = True

@@ -267,3 +267,15 @@ def test_torchvision_that_is_not_there(folder: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(MissingToolError, match="torchvision, which is not installed") as told:
         prepare(folder, "torchvision.resnet18", "./data.py:load", 1)
     assert told.value.fix == "pip install 'testbed[vision]'"
+
+
+def test_torchvision_that_was_made_for_another_torch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "torchvision").mkdir()
+    (folder / "torchvision" / "__init__.py").write_text(
+        "raise RuntimeError('operator torchvision::nms does not exist')"
+    )
+    monkeypatch.syspath_prepend(folder)
+    for name in ("torchvision", "torchvision.models"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(MissingToolError, match=r"beside torch .*: operator torchvision::nms"):
+        prepare(folder, "torchvision.resnet18", "./data.py:load", 1)

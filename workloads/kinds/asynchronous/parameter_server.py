@@ -19,6 +19,7 @@ import struct
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from itertools import count, takewhile
 from socket import socket
 from typing import Any
@@ -270,7 +271,7 @@ class Server(_Exchange):
 
     def said(self) -> dict[str, Any]:
         """The updates in their order, as the fields of each."""
-        return {"updates": [(one.rank, one.iteration, one.version) for one in self.ledger.order]}
+        return {"updates": [astuple(update) for update in self.ledger.order]}
 
     def start(self, bucket: int) -> None:
         """A server has no gradient."""

@@ -83,6 +83,7 @@ class Drop(Enum):
 
     OVERDUE = "its deadline has passed"
     BLOCKS = "the next update would end first"
+    UNREACHABLE = "its path has no rate left, ever"
 
 
 @dataclass(frozen=True)

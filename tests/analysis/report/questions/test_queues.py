@@ -24,7 +24,7 @@ def table(worst: int, jct_s: float = 10.0, windows: int = 100) -> pd.DataFrame:
     steady = pd.DataFrame({"link": worst, "start_s": start_s, "most_bytes": 10**6, "full_share": 0.5, "drops": 1})
     brief = pd.DataFrame({"link": 5, "start_s": start_s[::2], "most_bytes": 25_000, "full_share": 0.0, "drops": 0})
     found = pd.concat([steady, brief]).sort_values(["start_s", "link"], ignore_index=True)
-    return found.assign(window_s=jct_s / windows, mean_bytes=found["most_bytes"] / 2)
+    return found.assign(window_s=jct_s / windows, mean_bytes=found["most_bytes"] / 2, marks=0)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_link_that_was_briefly_full_keeps_its_most_and_columns_without_it_are_
         {"link": [0, 2], "start_s": [0.0, 5.0], "window_s": 0.01, "most_bytes": [10**6, 7], "mean_bytes": [10**6, 7]}
     )
     for path in (watched / "queues").iterdir():
-        brief.assign(full_share=0.0, drops=0).to_parquet(path, index=False)
+        brief.assign(full_share=0.0, drops=0, marks=0).to_parquet(path, index=False)
     question = answer(load(watched), "queues")
     frame = question.frame[question.frame["arm"] == "PS on fat-tree"]
     assert len(frame[frame["link"] == "h0 to s0"]) == queues.MOST_COLUMNS
@@ -85,6 +85,13 @@ def test_the_worst_links_are_told_by_name(watched: Path) -> None:
     assert rows[0]["Full for"] == "5.00\u00a0s"
     assert (rows[0]["Drops"], rows[1]["Drops"], rows[1]["Full for"]) == ("100", "0", "never")
     assert "at most, which take" in question.seen[0]
+    assert "Marks" not in rows[0]
+
+
+def test_marks_are_told_if_there_were_any(watched: Path) -> None:
+    table(0).assign(marks=2).to_parquet(watched / "queues" / "ps-b16.parquet", index=False)
+    rows = answer(load(watched), "queues").told
+    assert {row["Trial"].startswith("PS"): row["Marks"] for row in rows} == {True: "100", False: "0"}
 
 
 def test_ends_of_iterations_are_marked_where_there_are_few(watched: Path, monkeypatch: pytest.MonkeyPatch) -> None:

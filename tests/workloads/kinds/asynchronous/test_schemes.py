@@ -39,9 +39,7 @@ def order_of(seen: dict[int, list[dict[str, Any]]], bound: int | None = None) ->
     lines = sorted(
         (line for rank in range(WORLD) for line in of("iteration", seen[rank])), key=lambda one: one["update"]
     )
-    assert [(line["rank"], line["i"], line["version"]) for line in lines] == [
-        dataclasses.astuple(one)[:3] for one in order
-    ]
+    assert [(line["rank"], line["i"], line["version"]) for line in lines] == [dataclasses.astuple(one) for one in order]
     assert [line["staleness"] for line in lines] == staleness(order)
     assert [line["update"] for line in lines] == list(range(len(order)))
     return order
