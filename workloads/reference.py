@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workloads.job import Training
+from workloads.parts import Parts
 from workloads.training import Floats, Replica, descend, first_weights, global_batch
-from workloads.updates import Update
+from workloads.updates import Update, versions
 
 Mode = Literal["real", "paced", "none"]
 Worlds = tuple[tuple[int, int], ...]
@@ -208,6 +209,8 @@ def repeated(training: Training, world: int, order: Sequence[Update], noise: flo
     Raises:
         SpecError: unknown model or data set.
     """
+    if any(update.server for update in order):
+        return _repeated_in_parts(training, world, order, noise, draw)
     replica = Replica(training)
     newest, velocity = replica.weights.copy(), np.zeros_like(replica.weights)
     versions = {0: newest.copy()}
@@ -230,6 +233,36 @@ def repeated(training: Training, world: int, order: Sequence[Update], noise: flo
             replica.weights[:] = newest
             found.append((iteration - 1, replica.evaluate()[0]))
     return Reference(newest, tuple(found), statistics=tuple(replica.module.buffers()))
+
+
+def _repeated_in_parts(training: Training, world: int, order: Sequence[Update], noise: float, draw: int) -> Reference:
+    """The same where several servers have a part of the weights each, and their orders are merged. A round ends when
+    each of them has applied as many updates as there are workers."""
+    replica, updates = Replica(training), len(versions(order))
+    evaluated = set() if noise else _evaluated(updates // world, _most_evaluated(replica, updates))
+    parts = Parts(replica.weights, order, wanted=[world * (iteration + 1) for iteration in evaluated])
+    velocity = np.zeros_like(replica.weights)
+    found, shaken = [], _Shaken(noise, draw) if noise else None
+    gradients: dict[tuple[int, int], Floats] = {}
+    for update in order:
+        whose = update.rank, update.iteration
+        if whose not in gradients:
+            parts.computed_on(update, replica.weights)
+            with replica.statistics_of(update.rank):
+                replica.compute(*replica.samples(update.iteration, update.rank, world))
+            if shaken:
+                shaken(replica.gradient, np.abs(replica.gradient))
+            gradients[whose] = replica.gradient.copy()
+        at = slice(*parts.spans[update.server])
+        descend(training, parts.newest[at], velocity[at], gradients[whose][at], world)
+        if parts.applied(update):
+            del gradients[whose]
+        iteration, left = divmod(parts.least, world)
+        if not left and iteration - 1 in evaluated:
+            evaluated.remove(iteration - 1)
+            parts.at_version(parts.least, replica.weights)
+            found.append((iteration - 1, replica.evaluate()[0]))
+    return Reference(parts.newest, tuple(found), statistics=tuple(replica.module.buffers()))
 
 
 def judged(

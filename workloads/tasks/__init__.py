@@ -19,6 +19,7 @@ from testbed.base.plugins import plugged
 from workloads.job import Replay, Task, Training, WorkerJob
 from workloads.kinds.base import AnyKind
 from workloads.tasks.base import Participant
+from workloads.updates import Span
 
 BUILT_IN: dict[str, tuple[type[Task], bool]] = {"train": (Training, True), "profile": (Replay, False)}
 """By name, what a job says of it, and whether its module imports PyTorch. The harness reads jobs, too, and has no use
@@ -35,8 +36,8 @@ class TaskModule(Protocol):
     def take_part(self, job: WorkerJob, rank: int, kind: AnyKind) -> Participant:
         """A worker's part, where gradients are from."""
 
-    def served(self, job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
-        """A server's weights, and what a gradient does to them."""
+    def served(self, job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]]:
+        """The weights of a server that has this span of them, and what that of a gradient does to them."""
 
 
 @cache
@@ -59,6 +60,6 @@ def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Participant:
     return module(job.training.kind).take_part(job, rank, kind)
 
 
-def served(job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
-    """A server's weights, and what a gradient does to them."""
-    return module(job.training.kind).served(job)
+def served(job: WorkerJob, span: Span | None = None) -> tuple[Floats, Callable[[Floats], None]]:
+    """The weights of a server that has this span of them, and what that of a gradient does to them; None is all."""
+    return module(job.training.kind).served(job, span or (0, job.buckets[-1][1]))

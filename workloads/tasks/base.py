@@ -16,6 +16,7 @@ from workloads.compute import Computed
 from workloads.job import WorkerJob
 from workloads.meter import TASKS, Meter
 from workloads.sync.session import Session
+from workloads.updates import Span
 
 Floats = NDArray[np.float32]
 Moments = tuple[float, float, float, float]
@@ -108,8 +109,9 @@ class Participant(ABC):
     def result(self) -> dict[str, Any]:
         """What the process's last line tells of the work."""
 
-    def learn(self, updates: Sequence[tuple[int, int]]) -> None:  # noqa: B027
-        """Weights are to come that contain these updates of others, (rank, iteration) each, besides those before."""
+    def learn(self, updates: Sequence[tuple[int, int]], span: Span) -> None:  # noqa: B027
+        """Weights are to come whose floats in this span contain these updates, (rank, iteration) each, besides those
+        before."""
 
     def join(self, job: WorkerJob, completed: int, names: Sequence[str]) -> None:  # noqa: B027
         """Before others are met, in the first job and in each after somebody died; ``names`` are those of all nodes."""

@@ -16,6 +16,7 @@ from workloads.kinds.base import AnyKind
 from workloads.sketch import Sketch
 from workloads.sync.session import Session
 from workloads.tasks.base import Floats, Notes, Participant, Release
+from workloads.updates import Span
 
 TASK = Training
 
@@ -25,12 +26,13 @@ def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Trainer:  # noqa: ARG
     return Trainer(job, rank)
 
 
-def served(job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
+def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]]:
     """The weights of a server, and a step of SGD."""
     assert isinstance(job.training, Training)
-    work, floats = job.training, job.buckets[-1][1]
+    work = job.training
     training.use_one_thread()
-    weights, velocity = training.first_weights(work), np.zeros(floats, np.float32)
+    weights = training.first_weights(work)[slice(*span)].copy()
+    velocity = np.zeros_like(weights)
 
     def step(gradient: Floats) -> None:
         training.descend(work, weights, velocity, gradient, job.world)
