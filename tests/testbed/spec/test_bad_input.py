@@ -131,6 +131,8 @@ CHANGES: dict[str, tuple[str, str]] = {
     ),
     "asynchronous_failover": ("timeout: 20 s", "timeout: 20 s\nfailover: 3 s"),
     "asynchronous_command": (TRAIN, "  kind: command\n  command: python train.py\n"),
+    "asynchronous_servers_beyond_hosts": ("scheme: ring", "scheme: async_ps(servers=3)"),
+    "asynchronous_servers_below_one": ("scheme: ring", "scheme: 'ssp(staleness=1,servers=0)'"),
     "ssp_staleness_negative": ("scheme: ring", "scheme: ssp(staleness=-1)"),
     "arm_without_scheme": ("star(hosts=3), scheme: ring", "star(hosts=3)"),
     "command_not_found": (TRAIN, "  kind: command\n  command: pyhton train.py\n"),
@@ -437,6 +439,7 @@ def test_the_profile_without_a_mistake_is_fine(testbed: Callable[..., Called], s
 
 
 CALLS: dict[str, list[str]] = {
+    "asynchronous_servers_beyond_floats": ["forest", "async_ps(servers=3)", "star(hosts=5)", "--bytes", "8"],
     "set_without_value": ["plan", "spec.yaml", "--set", "seed"],
     "set_unknown_key": ["plan", "spec.yaml", "--set", "workload.iteratons=3"],
     "set_beyond_a_list": ["plan", "spec.yaml", "--set", "arms.5.scheme=ring"],

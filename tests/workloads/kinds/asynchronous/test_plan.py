@@ -96,27 +96,9 @@ def test_the_slowest_servers_link_bounds_an_update(topology: Build) -> None:
 @pytest.mark.parametrize(
     ("hosts", "servers", "floats", "problem", "fix"),
     [
-        (
-            4,
-            0,
-            [9],
-            "{} has 0 servers for the 4 hosts of star(hosts=4)",
-            "give servers 1 to 3, with a host left to work",
-        ),
-        (
-            4,
-            4,
-            [9],
-            "{} has 4 servers for the 4 hosts of star(hosts=4)",
-            "give servers 1 to 3, with a host left to work",
-        ),
-        (
-            5,
-            3,
-            [1, 1],
-            "{} has 3 servers for a model of 2 floats",
-            "give servers 1 to 2, so that each has a part of the weights",
-        ),
+        (4, 0, [9], "{} has 0 servers for the 4 hosts of star(hosts=4)", "1 to 3, with a host left to work"),
+        (4, 4, [9], "{} has 4 servers for the 4 hosts of star(hosts=4)", "1 to 3, with a host left to work"),
+        (5, 3, [1, 1], "{} has 3 servers for a model of 2 floats", "1 to 2, so that each has a part of the weights"),
     ],
 )
 def test_servers_that_cannot_be_are_refused(
@@ -124,4 +106,4 @@ def test_servers_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(SchemeError) as caught:
         build(f"{scheme}(servers={servers})", topology(f"star(hosts={hosts})"), floats)
-    assert (caught.value.problem, caught.value.fix) == (problem.format(scheme), fix)
+    assert (caught.value.problem, caught.value.fix) == (problem.format(scheme), f"give servers {fix}")
