@@ -20,6 +20,7 @@ MOST_LINKS = 2**18
 _LIST, _LISTS = "a list of integers, such as [1,5]", "a list of lists of integers, such as [[0,1],[2,3]]"
 _KINDS: dict[object, str] = {
     int: "an integer",
+    int | None: "an integer",
     float: "a number",
     float | None: "a number",
     bool: "true or false",

@@ -1,16 +1,63 @@
-"""Weights that several servers share, as one process keeps them that makes all of their updates again."""
+"""Weights that several servers share: who has which part, and how one process makes all of their updates again.
+
+Each server has an order of updates of its own. The orders are merged into one that a process can follow; of each part
+it keeps the newest version, and those older ones of which gradients are still to be computed.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.updates import Update, spans, versions
+from workloads.updates import Update
 
 Floats = NDArray[np.float32]
+Span = tuple[int, int]
+"""Where a part of the weights begins, and where it stops, in floats."""
+
+
+def spans(floats: int, servers: int) -> list[Span]:
+    """The part of each server: contiguous, and none more than one float longer than another."""
+    cuts = [floats * server // servers for server in range(servers + 1)]
+    return list(pairwise(cuts))
+
+
+def versions(order: Sequence[Update]) -> dict[tuple[int, int], dict[int, int]]:
+    """By (rank, iteration), the version of each server's part that the gradient was computed on."""
+    found: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+    for update in order:
+        found[update.rank, update.iteration][update.server] = update.version
+    return found
+
+
+def merged(orders: Sequence[Sequence[Update]]) -> list[Update]:
+    """The orders of all servers in one, in which no update comes before a version that its gradient was computed on.
+
+    Raises:
+        ValueError: there is none: a gradient would have to be there before itself.
+    """
+    needed = versions([update for order in orders for update in order])
+    done, merged = [0] * len(orders), list[Update]()
+    while len(merged) < sum(map(len, orders)):
+        before = len(merged)
+        for server, order in enumerate(orders):
+            while done[server] < len(order):
+                update = order[done[server]]
+                versions_needed = needed[update.rank, update.iteration]
+                if any(done[other] < version for other, version in versions_needed.items()):
+                    break
+                merged.append(update)
+                done[server] += 1
+        if len(merged) == before:
+            stuck = next(order[at] for order, at in zip(orders, done, strict=True) if at < len(order))
+            raise ValueError(
+                f"iteration {stuck.iteration} of worker {stuck.rank} was computed on weights that depend on it"
+            )
+    return merged
 
 
 class Parts:
@@ -24,7 +71,7 @@ class Parts:
 
     def __init__(self, first: Floats, order: Sequence[Update], wanted: Iterable[int] = ()) -> None:
         """``first`` are the weights before the updates of ``order``, the servers' orders in one
-        (:func:`workloads.updates.merged`). Versions that are ``wanted`` are kept for :meth:`at_version`, of all parts.
+        (:func:`workloads.parts.merged`). Versions that are ``wanted`` are kept for :meth:`at_version`, of all parts.
         """
         self.servers = 1 + max(update.server for update in order)
         self.spans = spans(len(first), self.servers)
@@ -34,6 +81,7 @@ class Parts:
         self._uses = [Counter(wanted) for _ in self.spans]
         for update in order:
             self._uses[update.server][update.version] += 1
+        self._gradients: dict[tuple[int, int], Floats] = {}
         self._versions = [0] * self.servers
         self._kept: list[dict[int, Floats]] = [{} for _ in self.spans]
         for server in range(self.servers):
@@ -44,22 +92,35 @@ class Parts:
         """The version of the part that has had fewest updates."""
         return min(self._versions)
 
-    def computed_on(self, update: Update, into: Floats) -> None:
-        """Put the weights there that an update's gradient is computed on; once for all servers."""
-        for server, version in self._needed[update.rank, update.iteration].items():
-            into[slice(*self.spans[server])] = self._use(server, version)
+    def gradient(self, update: Update, compute: Callable[[Update, Floats], Floats]) -> Floats:
+        """All of the gradient of which an update is a part; ``compute`` makes it of the weights that it is of, once for
+        all servers."""
+        whose = update.rank, update.iteration
+        if whose not in self._gradients:
+            self._gradients[whose] = compute(update, self._mixed(self._needed[whose]))
+        return self._gradients[whose]
 
-    def at_version(self, version: int, into: Floats) -> None:
-        """Put the version there that is the same of all parts; it was ``wanted``."""
-        for server, span in enumerate(self.spans):
-            into[slice(*span)] = self._use(server, version)
-
-    def applied(self, update: Update) -> bool:
-        """The newest weights of a server contain this update now. Returns whether those of all servers do."""
+    def applied(self, update: Update) -> int | None:
+        """The newest weights of a server contain this update now. Returns :attr:`least` if it is another one than
+        before."""
+        before = self.least
         self._versions[update.server] += 1
         self._keep(update.server)
-        self._left[update.rank, update.iteration] -= 1
-        return not self._left[update.rank, update.iteration]
+        whose = update.rank, update.iteration
+        self._left[whose] -= 1
+        if not self._left[whose]:
+            del self._gradients[whose]
+        return self.least if self.least > before else None
+
+    def at_version(self, version: int) -> Floats:
+        """The weights of which all parts have this version; it was ``wanted``."""
+        return self._mixed(dict.fromkeys(range(self.servers), version))
+
+    def _mixed(self, versions: Mapping[int, int]) -> Floats:
+        found = np.empty_like(self.newest)
+        for server, version in versions.items():
+            found[slice(*self.spans[server])] = self._use(server, version)
+        return found
 
     def _keep(self, server: int) -> None:
         version = self._versions[server]

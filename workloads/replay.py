@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from workloads.compute import Computed
 from workloads.job import LARGEST, Compute, Replay
+from workloads.parts import Span
 from workloads.sync.engine import Engine
-from workloads.updates import Span
 
 PERIOD = 64
 FORWARD = 1 / 3

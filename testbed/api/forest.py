@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from testbed.api import html, inspection
 from testbed.api.topology import Picture, Topology, shown
 from testbed.base.columns import Layout, columns
-from testbed.base.errors import UsageError
+from testbed.base.errors import SchemeError, UsageError
 from workloads import kinds
 from workloads.catalogue import tensor_sizes
+from workloads.plan import Plan
 from workloads.sync import draw, schemes
 from workloads.sync.forest import Forest as ForestModel
 
@@ -24,7 +25,7 @@ class Forest:
     """What a scheme does on a topology, for a gradient of ``gradient_bytes``. ``model`` is what the project's own code
     works with."""
 
-    model: ForestModel
+    model: Plan
     topology: Topology
     gradient_bytes: int
     mtu: int = 1500
@@ -67,7 +68,7 @@ class Forest:
         Raises:
             SchemeError: there is no such class, or its trees have too many nodes for a picture.
         """
-        if klass is None and self.model.classes > draw.MOST_CLASSES:
+        if klass is None and self._trees.classes > draw.MOST_CLASSES:
             klass = 0
         return self.picture(klass)
 
@@ -75,9 +76,16 @@ class Forest:
         """The trees of one class, or of all.
 
         Raises:
-            SchemeError: there is no such class, or they are too many for a picture, or have too many nodes.
+            SchemeError: there is no such class, or they are too many for a picture, or have too many nodes; or the
+                scheme has no trees.
         """
-        return Picture(draw.svg(self.model, klass))
+        return Picture(draw.svg(self._trees, klass))
+
+    @property
+    def _trees(self) -> ForestModel:
+        if not isinstance(self.model, ForestModel):
+            raise SchemeError(f"scheme {self.model.scheme} has no trees to draw", fix="leave the picture out")
+        return self.model
 
     def text(self, lay_out: Layout = columns) -> str:
         """What ``testbed forest`` says, its table laid out by ``lay_out``."""
@@ -128,5 +136,5 @@ def proposed(scheme: str, topology: Topology, model: str | None, size_bytes: int
         SchemeError: the scheme cannot use this topology.
     """
     floats = [size_bytes // 4] if size_bytes else [count for _, count in tensor_sizes(model or "lenet5")]
-    made = schemes.build(scheme, topology.model, floats)
+    made = schemes.build_plan(scheme, topology.model, floats)
     return Forest(made, topology, 4 * sum(floats), mtu, verified=False)

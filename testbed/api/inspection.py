@@ -1,4 +1,4 @@
-"""A forest on a network in numbers: what ``testbed forest`` shows."""
+"""A plan on a network in numbers: what ``testbed forest`` shows."""
 
 from __future__ import annotations
 
@@ -11,43 +11,42 @@ from testbed.base.units import rate_text, size_text, time_text
 from testbed.trial.network import shaper
 from topologies.model import Topology
 from workloads import kinds
+from workloads.plan import Plan
 from workloads.sync.cost import Cost, goodput
-from workloads.sync.forest import Forest
-from workloads.sync.verify import check_form
 
 SHOWN_LINKS = 12
 
 
-def inspect(forest: Forest, topology: Topology, gradient_bytes: int, mtu: int) -> dict[str, Any]:
+def inspect(plan: Plan, topology: Topology, gradient_bytes: int, mtu: int) -> dict[str, Any]:
     """Classes, rounds, bytes, load per link and the bound; where the forest is wrong, ``problem`` says why and no cost
     is given.
 
     Raises:
-        SchemeError: there is nothing to show, for the forest's arrays do not fit the topology or each other.
+        SchemeError: there is nothing to show, for the plan does not fit the topology.
     """
-    check_form(forest, topology)
+    kinds.of(plan).check_form(plan, topology)
     try:
-        kinds.verify(forest, topology)
+        kinds.verify(plan, topology)
     except SchemeError as error:
-        return {**_described(forest, topology, gradient_bytes), "verified": False, "problem": error.problem}
-    return of_verified(forest, topology, gradient_bytes, mtu)
+        return {**_described(plan, topology, gradient_bytes), "verified": False, "problem": error.problem}
+    return of_verified(plan, topology, gradient_bytes, mtu)
 
 
-def of_verified(forest: Forest, topology: Topology, gradient_bytes: int, mtu: int) -> dict[str, Any]:
-    """The same of a forest that has passed :func:`workloads.kinds.verify`."""
-    found = _described(forest, topology, gradient_bytes)
-    return {**found, "cost": _cost(kinds.cost(forest, topology, gradient_bytes), topology, mtu)}
+def of_verified(plan: Plan, topology: Topology, gradient_bytes: int, mtu: int) -> dict[str, Any]:
+    """The same of a plan that has passed :func:`workloads.kinds.verify`."""
+    found = _described(plan, topology, gradient_bytes)
+    return {**found, "cost": _cost(kinds.cost(plan, topology, gradient_bytes), topology, mtu)}
 
 
-def _described(forest: Forest, topology: Topology, gradient_bytes: int) -> dict[str, Any]:
+def _described(plan: Plan, topology: Topology, gradient_bytes: int) -> dict[str, Any]:
     return {
-        "scheme": forest.scheme,
+        "scheme": plan.scheme,
         "topology": topology.expression,
         "gradient_bytes": gradient_bytes,
         "verified": True,
         "problem": None,
         "cost": None,
-        "forest": kinds.of(forest).to_json(forest),
+        "forest": kinds.of(plan).to_json(plan),
     }
 
 
@@ -74,14 +73,14 @@ def _cost(one: Cost, topology: Topology, mtu: int) -> dict[str, Any]:
     }
 
 
-def text(found: Mapping[str, Any], plan: Forest, lay_out: Layout = columns) -> str:
+def text(found: Mapping[str, Any], plan: Plan, lay_out: Layout = columns) -> str:
     """The same for people, of a plan of which it was ``found``; the most loaded links only."""
     forest, one = found["forest"], found["cost"]
     lines = [
         f"{found['scheme']} on {found['topology']}, gradient of {size_text(found['gradient_bytes'])}",
         f"  workers      {len(forest['workers'])}",
-        f"  classes      {len(forest['classes'])}",
-        *_added_as(forest["fixed"]),
+        *(f"  classes      {len(trees)}" for trees in [forest.get("classes")] if trees is not None),
+        *_added_as(forest.get("fixed")),
         *(f"  {name:<12} {told}" for name, told in kinds.of(plan).describe(plan)),
         f"  verified     {'yes' if found['verified'] else 'no: ' + found['problem']}",
     ]

@@ -33,11 +33,10 @@ from topologies.model import Topology
 from workloads import kinds
 from workloads.buckets import Gradient, gradient
 from workloads.kinds.base import Asked
-from workloads.own.prepared import OwnError, Prepared, prepare
+from workloads.own.prepared import OwnError, Prepared
 from workloads.plan import Plan
 from workloads.sync.cost import Cost
-from workloads.sync.schemes import build as build_forest
-from workloads.sync.schemes import repairable
+from workloads.sync.schemes import build_plan, repairable
 
 _T = TypeVar("_T")
 MOST_SAMPLES = 4_000_000
@@ -85,11 +84,11 @@ def gradient_of(work: Synchronised, own: Prepared | None = None) -> Gradient:
 
 
 class Built:
-    """Topologies and forests that were built and verified; each once, however many trials use it."""
+    """Topologies and plans that were built and verified; each once, however many trials use it."""
 
     def __init__(self) -> None:
         self._topologies: dict[Hashable, Topology] = {}
-        self._forests: dict[Hashable, tuple[Plan, Cost]] = {}
+        self._plans: dict[Hashable, tuple[Plan, Cost]] = {}
 
     def topology(self, text: str, spec: Spec) -> Topology:
         """The network that ``text`` describes, with the links of ``spec``."""
@@ -101,15 +100,15 @@ class Built:
             self._topologies[key] = found
         return self._topologies[key]
 
-    def forest(self, text: str, topology_text: str, spec: Spec, gradient: Gradient) -> tuple[Plan, Cost]:
+    def plan(self, text: str, topology_text: str, spec: Spec, gradient: Gradient) -> tuple[Plan, Cost]:
         """What the scheme ``text`` does there, verified, and what that costs."""
         key = (text, _links_key(topology_text, spec), gradient.tensors)
-        if key not in self._forests:
+        if key not in self._plans:
             topology = self.topology(topology_text, spec)
-            forest = build_forest(text, topology, gradient.tensors)
-            kinds.verify(forest, topology)
-            self._forests[key] = (forest, kinds.cost(forest, topology, 4 * gradient.floats))
-        return self._forests[key]
+            plan = build_plan(text, topology, gradient.tensors)
+            kinds.verify(plan, topology)
+            self._plans[key] = (plan, kinds.cost(plan, topology, 4 * gradient.floats))
+        return self._plans[key]
 
 
 def _links_key(topology_text: str, spec: Spec) -> Hashable:
@@ -130,9 +129,9 @@ def _topology(arm: Arm, spec: Spec, folder: Path, built: Built) -> tuple[str, To
     return text, topology
 
 
-def job(arm: Arm, spec: Spec, sent: Gradient | None, folder: Path, built: Built) -> Job:
+def job(arm: Arm, spec: Spec, sent: Gradient | None, own: Prepared | None, folder: Path, built: Built) -> Job:
     """Build and check an arm's network and its job there; ``sent`` is what is synchronised, None where processes of
-    which nothing is known synchronise by themselves.
+    which nothing is known synchronise by themselves; ``own`` is what was prepared for workers.
 
     Raises:
         SpecError: the topology cannot be, the scheme cannot use it, or its plan is wrong.
@@ -146,10 +145,11 @@ def job(arm: Arm, spec: Spec, sent: Gradient | None, folder: Path, built: Built)
         return Job("", network, plan.scheme, plan, least, NOTHING, spec.workload)
     scheme_text, work = locate(arm.scheme, folder), synchronised(spec.workload)
     _check_samples(arm, topology, work.iterations)
-    plan, least = built.forest(scheme_text, topology_text, spec, sent)
+    plan, least = built.plan(scheme_text, topology_text, spec, sent)
     if len(plan.workers) == 1:
         raise SpecError(f"{arm.topology} has only one worker; synchronisation needs two", fix="give it two hosts")
-    kinds.of(plan).refuse(plan, topology, _asked(spec))
+    work.refuse(own, len(plan.workers))
+    kinds.of(plan).refuse(plan, topology, _asked(spec, own))
     kinds.of(plan).chunks(plan, sent, work.chunk_bytes)  # refused where some have nothing
     check_perturbations(arm, spec, topology, plan, folder)
     found = Job("", network, scheme_text, plan, least, sent, spec.workload)
@@ -161,7 +161,7 @@ NOTHING = Gradient((), (), ())
 """What is synchronised where nobody knows it."""
 
 
-def _asked(spec: Spec) -> Asked:
+def _asked(spec: Spec, own: Prepared | None) -> Asked:
     """What a kind of trial may refuse."""
     work = synchronised(spec.workload)
     return Asked(
@@ -172,6 +172,7 @@ def _asked(spec: Spec) -> Asked:
         is_trained=work.is_trained,
         has_agent=spec.place.has_agent,
         lab=spec.lab,
+        largest=work.largest(own),
     )
 
 
@@ -267,13 +268,13 @@ class _Cells:
         else:
             work = synchronised(spec.workload)
             self._said("workload.dataset", at, work.check)
-            if len(self._problems) == before and work.own:
-                own = self._said("workload.model", at, partial(self._prepared, spec, work.own))
+            if len(self._problems) == before and work.needs(spec.seed) is not None:
+                own = self._said("workload.model", at, partial(self._prepared, spec, work))
             if len(self._problems) == before:
                 sent = self._said("workload.model", at, partial(self._sent, work, own))
             if sent is None:
                 return []
-        make = partial(job, spec=spec, sent=sent, folder=folder, built=self._built)
+        make = partial(job, spec=spec, sent=sent, own=own, folder=folder, built=self._built)
         made = [(cell, self._job(cell, make)) for cell in group]
         found = [_trial(cell, one, self._inputs.of(spec, cell.arm), own) for cell, one in made if one is not None]
         return [replace(trial, inputs={**trial.inputs, **self._packages.of(trial)}) for trial in found]
@@ -285,11 +286,11 @@ class _Cells:
             self._jobs[key] = self._said(f"arms.{cell.number}", cell.at, partial(make, cell.arm))
         return self._jobs[key]
 
-    def _prepared(self, spec: Spec, named: tuple[str, str]) -> Prepared:
-        """The user's own model and data, the same for all its batches that a model takes at once."""
-        key = (named, spec.seed, least := min(synchronised(spec.workload).batch))
+    def _prepared(self, spec: Spec, work: Synchronised) -> Prepared:
+        """The files that workers need, made once."""
+        key = work.needs(spec.seed)
         if key not in self._own:
-            self._own[key] = prepare(self._source.folder, *named, spec.seed, least)
+            self._own[key] = work.prepare(self._source.folder, spec.seed)
         return self._own[key]
 
     def _sent(self, work: Synchronised, own: Prepared | None) -> Gradient:

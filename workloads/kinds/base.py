@@ -26,6 +26,8 @@ from workloads.sync import codec
 from workloads.sync.cost import Cost, Releases
 from workloads.sync.flows import neighbours, pairs
 from workloads.sync.forest import Forest, RunBy
+from workloads.sync.verify import check_form
+from workloads.updates import Step, Update
 
 if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial
@@ -51,6 +53,8 @@ class Asked:
         mode: of computing, as :class:`workloads.job.Compute`.
         iterations: of each worker.
         is_trained: whether weights depend on the sums; otherwise values of a profile are played back.
+        largest: the largest magnitude of an element of a gradient or of a sum, if all are whole numbers whose sums must
+            be exact; None where that is not known before.
         has_agent: whether the lab lets a process on one host start programs on another.
         lab: its name, for people.
     """
@@ -62,6 +66,7 @@ class Asked:
     is_trained: bool
     has_agent: bool
     lab: str
+    largest: int | None = None
 
 
 @dataclass(frozen=True)
@@ -124,15 +129,17 @@ class Told:
 
     Attributes:
         samples: those that count.
-        order: updates in the order in which weights were changed by them, where that is not the order of iterations;
-            None where it is. Several servers' orders are merged (:func:`workloads.updates.merged`).
+        order: updates, and steps of several, in the order in which weights were changed by them, where that is not the
+            order of iterations; None where it is. Several servers' orders are merged (:func:`workloads.parts.merged`).
         updates: how many synchronisations each rank took part in for each of the trial's iterations; None where that is
             one.
+        moved: (sender, receiver, bytes) of an average synchronisation, where that is known only now; otherwise None.
     """
 
     samples: pd.DataFrame
-    order: Sequence[Any] | None = None
+    order: Sequence[Update | Step] | None = None
     updates: Sequence[float] | None = None
+    moved: Sequence[tuple[int, int, float]] | None = None
 
 
 class Kind(Generic[P]):
@@ -180,6 +187,13 @@ class Kind(Generic[P]):
             SchemeError: it cannot use this topology.
         """
         raise NotImplementedError
+
+    def check_form(self, plan: P, topology: Topology) -> None:
+        """Return only if the plan can be shown: it is for this topology, and its parts fit each other.
+
+        Raises:
+            SchemeError: it cannot.
+        """
 
     def verify(self, plan: P, topology: Topology) -> None:
         """Return only if the plan does there what it is for.
@@ -292,8 +306,9 @@ class Kind(Generic[P]):
         """Each (sender, receiver) once, sorted."""
         raise NotImplementedError
 
-    def neighbours(self, plan: P, node: int) -> list[int]:
-        """The nodes with which a process of ours has a connection, sorted."""
+    def neighbours(self, plan: P, process: str) -> list[int]:
+        """The nodes with which this process of ours has a connection, sorted; at the other end is the one process there
+        that has any. So of the processes of a node, one is connected with other nodes, and no two share a port."""
         raise NotImplementedError
 
     def meet(self, plan: P) -> Sequence[int]:
@@ -373,6 +388,9 @@ class Kind(Generic[P]):
 class KindOfForests(Kind[Forest]):
     """A kind whose plans are forests."""
 
+    def check_form(self, plan: Forest, topology: Topology) -> None:
+        check_form(plan, topology)
+
     def encode(self, plan: Forest) -> dict[str, NDArray[Any]]:
         return codec.encode(plan, {name: json.dumps(one) for name, one in _run_by(plan).items()})
 
@@ -386,8 +404,8 @@ class KindOfForests(Kind[Forest]):
     def pairs(self, plan: Forest) -> list[tuple[int, int]]:
         return pairs(plan)
 
-    def neighbours(self, plan: Forest, node: int) -> list[int]:
-        return neighbours(plan, node)
+    def neighbours(self, plan: Forest, process: str) -> list[int]:
+        return neighbours(plan, plan.nodes.index(process))  # each node has one process, called like it
 
 
 AnyKind: TypeAlias = Kind[Any]

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from workloads.compute import Computed
 from workloads.job import WorkerJob
 from workloads.meter import TASKS, Meter
+from workloads.parts import Span
 from workloads.sync.session import Session
-from workloads.updates import Span
 
 Floats = NDArray[np.float32]
 Moments = tuple[float, float, float, float]
@@ -112,6 +112,10 @@ class Participant(ABC):
     def learn(self, updates: Sequence[tuple[int, int]], span: Span) -> None:  # noqa: B027
         """Weights are to come whose floats in this span contain these updates, (rank, iteration) each, besides those
         before."""
+
+    def dropped(self, iteration: int) -> None:  # noqa: B027
+        """The gradient of this iteration, the last one, was dropped: no weights that come contain it. This is called
+        before these weights are taken. Here it is lost, as in SGD."""
 
     def join(self, job: WorkerJob, completed: int, names: Sequence[str]) -> None:  # noqa: B027
         """Before others are met, in the first job and in each after somebody died; ``names`` are those of all nodes."""

@@ -10,11 +10,11 @@ import numpy as np
 
 from workloads.job import Replay, WorkerJob
 from workloads.kinds.base import AnyKind
+from workloads.parts import Span
 from workloads.replay import Checked, Player, Values
 from workloads.sync.engine import Engine
 from workloads.sync.session import Session
 from workloads.tasks.base import Floats, Notes, Participant, Release
-from workloads.updates import Span
 
 TASK = Replay
 

@@ -104,11 +104,11 @@ def test_a_network_is_built_once_however_many_trials_use_it(monkeypatch: pytest.
         monkeypatch.setattr(planning, name, build)
 
     counted("build_topology")
-    counted("build_forest")
+    counted("build_plan")
     overrides = ["seed=1..3", "workload.chunk=[32 KiB, 1 MiB]", "workload.batch=[2, 4]", "repeats=3"]
     found = trials(read(SPEC, "spec.yaml", Path(), overrides))
     assert len(found) == 2 * 3 * 2 * 2 * 3
-    assert built == {"build_topology star(hosts=3)": 1, "build_forest ps": 1, "build_forest ring": 1}
+    assert built == {"build_topology star(hosts=3)": 1, "build_plan ps": 1, "build_plan ring": 1}
     built.clear()
     trials(
         read(SPEC, "spec.yaml", Path(), ["links.rate=[100 Mbit/s, 200 Mbit/s]", "arms.1.topology=star(hosts=[3,4])"])
@@ -116,8 +116,8 @@ def test_a_network_is_built_once_however_many_trials_use_it(monkeypatch: pytest.
     assert built == {
         "build_topology star(hosts=3)": 2,
         "build_topology star(hosts=4)": 2,
-        "build_forest ps": 2,
-        "build_forest ring": 4,
+        "build_plan ps": 2,
+        "build_plan ring": 4,
     }
 
 

@@ -16,10 +16,10 @@ from workloads.kinds.asynchronous.notes import NOTES
 from workloads.kinds.asynchronous.plan import Asynchronous
 from workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
 from workloads.kinds.forest.kind import ForestKind
+from workloads.parts import merged
 from workloads.sync.cost import Cost, Releases
 from workloads.sync.forest import Forest
 from workloads.sync.verify import verify
-from workloads.updates import merged
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -33,7 +33,8 @@ import math
 from collections.abc import Sequence
 
 from testbed.base.errors import WorkerError
-from workloads.updates import Update, merged
+from workloads.parts import merged
+from workloads.updates import Update
 
 FIX = "report it: the protocol is broken"
 

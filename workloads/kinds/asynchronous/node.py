@@ -8,9 +8,9 @@ from workloads import tasks
 from workloads.job import WorkerJob
 from workloads.kinds.asynchronous.parameter_server import Client, Server
 from workloads.kinds.asynchronous.plan import servers
+from workloads.parts import spans
 from workloads.sync import transport
 from workloads.sync.forest import Forest
-from workloads.updates import spans
 
 if TYPE_CHECKING:
     from workloads.tasks.base import Participant

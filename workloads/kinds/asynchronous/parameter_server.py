@@ -1,6 +1,6 @@
 """Parameter servers that wait for nobody, and their workers: gradients up, the newest weights back.
 
-Each server has a part of the weights (:func:`workloads.updates.spans`), and applies what it gets of gradients as it
+Each server has a part of the weights (:func:`workloads.parts.spans`), and applies what it gets of gradients as it
 comes. The part of a gradient for a server travels whole, is applied whole, and makes one new version of that server's
 weights, so that what a worker computes on is one version of each part, and a single process can repeat a trial in the
 orders of its servers (:mod:`.ledger` decides them; :mod:`workloads.reference` repeats them). What is sent is a copy of
@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, takewhile
 from socket import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,13 +35,11 @@ from numpy.typing import NDArray
 from testbed.base.errors import WorkerError
 from workloads.kinds.asynchronous.ledger import Allotment, Ledger
 from workloads.kinds.asynchronous.plan import servers, staleness
+from workloads.parts import Span, spans
 from workloads.sync.connection import Connection, lost
 from workloads.sync.forest import Forest
 from workloads.sync.loop import Loop
-from workloads.updates import Span, spans
-
-if TYPE_CHECKING:
-    from workloads.training import Replica  # whose module imports torch
+from workloads.sync.session import Model
 
 _BARRIER, _NOTE, _FLOATS, _GOES_ON, _ENDS = range(5)
 _KIND_SHIFT = 28
@@ -248,9 +246,9 @@ class Client(_Exchange):
         """Those that the first server gives out."""
         return takewhile(lambda _: self.goes_on, count(done))
 
-    def step(self, replica: Replica, world: int) -> None:
+    def step(self, model: Model, world: int) -> None:
         """Compute on the weights that came."""
-        replica.put()
+        model.put()
 
     def _came(self, connection: Connection, kind: int, note: bytes) -> None:
         part = self._parts[connection.node]

@@ -64,7 +64,7 @@ class LibraryKind(ForestKind):
     def unknown_load(self, plan: Forest) -> str:
         return f"what {library_of(plan).name} takes of the cores is not measured"
 
-    def neighbours(self, plan: Forest, node: int) -> list[int]:
+    def neighbours(self, plan: Forest, process: str) -> list[int]:
         return []
 
     def meet(self, plan: Forest) -> Sequence[int]:

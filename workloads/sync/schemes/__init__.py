@@ -1,6 +1,7 @@
-"""From an expression such as ``ps(place=tensor)`` or ``./mine.py:my_scheme(depth=2)`` to a forest.
+"""From an expression such as ``ps(place=tensor)`` or ``./mine.py:my_scheme(depth=2)`` to a plan.
 
-A scheme is a function ``(topology, tensor_sizes, *, parameters) -> Forest``; ours have a file each in this package.
+A scheme is a function ``(topology, tensor_sizes, *, parameters) -> Plan``. Most plans are forests, and their schemes
+have a file each in this package. Schemes whose plans are of another type are with their kind of trial.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from topologies.call import Call, parse
 from topologies.load import is_in_file, load_function, users_code
 from topologies.model import Topology
 from topologies.parameters import Parameter, bind, did_you_mean, parameters_of
+from workloads.plan import Plan
 from workloads.sync.forest import Forest
 from workloads.sync.schemes.registry import REPAIRS, SCHEMES, Scheme
 
@@ -60,9 +62,23 @@ def names_of(scheme: str) -> list[str]:
 
 
 def build(expression: str, topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
-    """Build the forest of a scheme on a topology; ``tensor_sizes`` are in floats, in the model's order.
+    """The plan of a scheme whose plans are forests, as :func:`build_plan`.
 
-    The forest is as its function made it: :func:`workloads.sync.verify.verify` says whether it is right.
+    Raises:
+        SpecError, SchemeError: as :func:`build_plan`; or the scheme's plans are no forests.
+    """
+    plan = build_plan(expression, topology, tensor_sizes)
+    if not isinstance(plan, Forest):
+        raise SchemeError(
+            f"scheme {expression} has no forest", fix="use a scheme whose sums go along trees, such as ring"
+        )
+    return plan
+
+
+def build_plan(expression: str, topology: Topology, tensor_sizes: Sequence[int]) -> Plan:
+    """Build the plan of a scheme on a topology; ``tensor_sizes`` are in floats, in the model's order.
+
+    The plan is as its function made it: :func:`workloads.kinds.verify` says whether it is right.
 
     Raises:
         SpecError: the expression cannot be read.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workloads.kinds.asynchronous.schemes import async_ps, ssp
+from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 from workloads.kinds.library.schemes import gloo, openmpi
+from workloads.plan import Plan
 from workloads.sync.forest import Forest
 from workloads.sync.schemes.atp import atp
 from workloads.sync.schemes.bcube import bcube
@@ -23,7 +25,7 @@ from workloads.sync.schemes.switchml import switchml
 from workloads.sync.schemes.tree import tree
 from workloads.sync.schemes.two_level import two_level
 
-Scheme = Callable[..., Forest]
+Scheme = Callable[..., Plan]
 
 SCHEMES: tuple[Scheme, ...] = (
     ps,
@@ -43,9 +45,10 @@ SCHEMES: tuple[Scheme, ...] = (
     rina,
     async_ps,
     ssp,
+    mlfabric_a,
     gloo,
     openmpi,
 )
 
-REPAIRS: dict[str, Scheme] = {"rina": rina_without}
+REPAIRS: dict[str, Callable[..., Forest]] = {"rina": rina_without}
 """The schemes that go on when nodes die, and the function ``(dead, topology, tensor_sizes, ...)`` that says as what."""

@@ -14,8 +14,9 @@ from testbed.spec import read
 from testbed.trial.model import Trial
 from workloads.kinds.asynchronous.account import attribute, orders, updates_a_round
 from workloads.kinds.base import Told
+from workloads.parts import merged
 from workloads.sync.forest import Forest
-from workloads.updates import Update, merged
+from workloads.updates import Update
 
 from ....testbed.conftest import SPEC
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from testbed.base.errors import WorkerError
 from workloads.kinds.asynchronous.ledger import Allotment, Ledger, disagreement, most_stale, problem, staleness
-from workloads.updates import Update, merged, spans, versions
+from workloads.parts import merged, spans, versions
+from workloads.updates import Update
 
 
 @dataclass(frozen=True)

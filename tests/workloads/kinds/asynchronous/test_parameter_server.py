@@ -17,9 +17,9 @@ from workloads.kinds.asynchronous.ledger import disagreement, problem, staleness
 from workloads.kinds.asynchronous.parameter_server import Client, Server
 from workloads.kinds.asynchronous.plan import servers
 from workloads.kinds.asynchronous.plan import staleness as allowed
+from workloads.parts import Span, spans
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build
-from workloads.updates import Span, spans
 
 Run = Callable[..., dict[int, Any]]
 FLOATS = 50_000

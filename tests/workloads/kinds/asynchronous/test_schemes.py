@@ -13,9 +13,10 @@ import torch
 from workloads import accelerated, training
 from workloads.job import Compute
 from workloads.kinds.asynchronous.ledger import disagreement, problem, staleness
+from workloads.parts import merged
 from workloads.reference import MOST_REPEATED, accuracy, reference, relative_error, repeated, training_error
 from workloads.replay import Values
-from workloads.updates import Update, merged
+from workloads.updates import Update
 
 from ...test_worker import PACE_S, REPLAY, TRAINING, Cluster, cluster, of
 
