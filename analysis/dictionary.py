@@ -247,6 +247,12 @@ SAMPLES: Mapping[str, Field] = {
     "version": Field(COUNT, NO_UNIT, "updates that were in the weights that the gradient is of"),
     "staleness": Field(COUNT, "updates", "updates of others that the server applied in between"),
     "held_s": Field(NUMBER, "s", "how long the server held the weights back"),
+    "planned_s": Field(
+        NUMBER, "s", "from the gradient until the server was to have the update, as planned; MLfabric only"
+    ),
+    "arrived_s": Field(
+        NUMBER, "s", "from the gradient until the server had the update, alone or in a sum; MLfabric only"
+    ),
     "fate": Field(
         COUNT, NO_UNIT, "what became of the update; MLfabric only: 0 applied, 1 applied in a sum, 2 dropped, 3 late"
     ),

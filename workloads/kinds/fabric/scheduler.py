@@ -32,9 +32,11 @@ class Scheduler(Exchange):
             TrialTimeoutError: nothing moved for ``silence_s``; names the workers that are waited for.
             WorkerError: a process is gone, or told what cannot be.
         """
-        self._until(lambda: self._ended == set(self._plan.workers), silence_s)
-        for connection in self._connections:
-            self._say(connection.node, End())
+        self._until(lambda: self._ended == {*self._plan.workers}, silence_s)
+        self._say(self._plan.server, End())  # first, for daemons that end close their connections with it
+        self._until(lambda: self._plan.server in self._ended, silence_s)
+        for node in self._plan.workers:
+            self._say(node, End())
         self._over = True
         self._until(lambda: not self._sending(), silence_s)
         yield total
@@ -50,7 +52,7 @@ class Scheduler(Exchange):
                     *(one.planned.source, one.planned.target, one.planned.size_bytes, one.planned.members),
                     *(one.planned.start_s, one.planned.end_s, one.arrived_s),
                 ]
-                for one in self._planner.moved
+                for one in self._planner.traffic.moved
             ],
         }
 
@@ -95,7 +97,7 @@ class Scheduler(Exchange):
         return moved or bool(said)
 
     def _awaited(self) -> str:
-        silent = sorted(set(self._plan.workers) - self._ended)
+        silent = sorted({*self._plan.workers, self._plan.server} - self._ended)
         return f"for {', '.join(self._plan.nodes[node] for node in silent)}"
 
 
