@@ -213,7 +213,7 @@ def repeated(
     """
     replica = Replica(training)
     newest, velocity = replica.weights.copy(), np.zeros_like(replica.weights)
-    every = steps(order)
+    every = [step for step in steps(order) if not step.is_dropped]  # what was dropped is lost
     updates = [update for step in every for update in step.updates]
     versions = {0: newest.copy()}
     last_use = {update.version: at for at, update in enumerate(updates)}
@@ -283,8 +283,8 @@ def judged(
         ``test_accuracy``, ``test_loss``, ``weights_error`` (distance to the reference over the reference's norm),
         ``training_error`` (the same over what training changed), ``training_allowed`` (how much of that rounding
         explains; 0 where there is nothing to explain), ``coarseness`` and ``scale_needed`` (see :class:`Reference`),
-        ``coarsest`` (:data:`COARSEST`), and ``curve``: the reference's accuracies if the weights are its own, else
-        None.
+        ``coarsest`` (:data:`COARSEST`), ``curve``: the reference's accuracies if the weights are its own, else None;
+        and ``curve_of``, which of these numbers the curve is of.
 
     Raises:
         SpecError: unknown model or data set.
@@ -312,6 +312,7 @@ def judged(
         "coarseness": ideal.coarseness,
         "coarsest": COARSEST,
         "scale_needed": ideal.scale,
+        "curve_of": "test_accuracy",
         "curve": ideal.accuracy if error <= ALIKE else None,
     }
 

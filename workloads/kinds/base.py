@@ -53,6 +53,8 @@ class Asked:
         mode: of computing, as :class:`workloads.job.Compute`.
         iterations: of each worker.
         is_trained: whether weights depend on the sums; otherwise values of a profile are played back.
+        largest: the largest magnitude of an element of a gradient or of a sum, if all are whole numbers whose sums must
+            be exact; None where that is not known before.
         has_agent: whether the lab lets a process on one host start programs on another.
         lab: its name, for people.
     """
@@ -64,6 +66,7 @@ class Asked:
     is_trained: bool
     has_agent: bool
     lab: str
+    largest: int | None = None
 
 
 @dataclass(frozen=True)

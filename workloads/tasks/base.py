@@ -111,6 +111,10 @@ class Participant(ABC):
     def learn(self, updates: Sequence[tuple[int, int]]) -> None:  # noqa: B027
         """Weights are to come that contain these updates of others, (rank, iteration) each, besides those before."""
 
+    def dropped(self, iteration: int) -> None:  # noqa: B027
+        """The gradient of this iteration, the last one, was dropped: no weights that come contain it. This is called
+        before these weights are taken. Here it is lost, as in SGD."""
+
     def join(self, job: WorkerJob, completed: int, names: Sequence[str]) -> None:  # noqa: B027
         """Before others are met, in the first job and in each after somebody died; ``names`` are those of all nodes."""
 

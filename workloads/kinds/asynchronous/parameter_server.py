@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from itertools import count, takewhile
 from socket import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,7 @@ from workloads.kinds.asynchronous.plan import staleness
 from workloads.sync.connection import Connection, lost
 from workloads.sync.forest import Forest
 from workloads.sync.loop import Loop
-
-if TYPE_CHECKING:
-    from workloads.training import Replica  # whose module imports torch
+from workloads.sync.session import Model
 
 _BARRIER, _NOTE, _FLOATS = range(3)
 _KIND_SHIFT = 28
@@ -191,9 +189,9 @@ class Client(_Exchange):
         """Those that the server gives out."""
         return takewhile(lambda _: self.goes_on, count(done))
 
-    def step(self, replica: Replica, world: int) -> None:
+    def step(self, model: Model, world: int) -> None:
         """Compute on the weights that came."""
-        replica.put()
+        model.put()
 
     def _came(self, connection: Connection, kind: int, note: bytes) -> None:
         if kind == _BARRIER:

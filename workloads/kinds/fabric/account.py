@@ -59,11 +59,15 @@ def lines(journal: Sequence[Sequence[Any]], world: int) -> list[Line]:
 
 
 def order(journal: Sequence[Line], momentum: float) -> list[Step]:
-    """What changed the weights, in order."""
-    applied = [line for line in journal if line.fate.is_applied]
+    """What changed the weights, and what was dropped, in order."""
     return [
-        Step(line.updates, shares([1.0] * len(line.updates), momentum), line.fate == Fate.AGGREGATED)
-        for line in applied
+        Step(
+            line.updates,
+            shares([1.0] * len(line.updates), momentum),
+            line.fate == Fate.AGGREGATED,
+            not line.fate.is_applied,
+        )
+        for line in journal
     ]
 
 

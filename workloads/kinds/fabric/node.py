@@ -35,7 +35,8 @@ def join(job: WorkerJob, plan: Fabric, part: Participant | None) -> Client | Dae
         assert job.rank is not None
         memory = shared.Memory.make(floats)
         sock = shared.reach_daemon(address, memory, job.start_timeout_s)
-        return Client(job.name, job.node, job.rank, job.world, sock, memory, part.gradient, part.weights, part.learn)
+        buffers = memory, part.gradient, part.weights
+        return Client(job.name, job.node, job.rank, job.world, sock, *buffers, part.learn, dropped=part.dropped)
     momentum = float(getattr(job.training, "momentum", 0.0))  # tasks that train nothing have none
     if job.node in plan.workers:
         worker, memory = shared.await_worker(address, floats, job.start_timeout_s)
