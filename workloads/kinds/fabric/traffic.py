@@ -85,9 +85,9 @@ class Traffic:
         """Those on their way that have begun and share a link with it."""
         links = set(self._paths.path(moved.planned.source, moved.planned.target))
         for other in self._running.values():
-            if other.planned.start_s < (moved.arrived_s or math.inf):
-                if not links.isdisjoint(self._paths.path(other.planned.source, other.planned.target)):
-                    yield other
+            path = self._paths.path(other.planned.source, other.planned.target)
+            if other.planned.start_s < (moved.arrived_s or math.inf) and not links.isdisjoint(path):
+                yield other
 
     def is_late(self, now_s: float) -> bool:
         """Whether something is not there although it was expected a while ago."""
