@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise, permutations
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.workloads.kinds.fabric import plain
-from tests.workloads.kinds.fabric.networks import MBIT, batches, star, updates
+from tests.workloads.kinds.fabric.networks import MBIT, batches, large, star, updates
 from topologies.build import build
+from workloads.kinds.fabric import picking
 from workloads.kinds.fabric.components import end_s, reserve
 from workloads.kinds.fabric.model import Batch, Drop, Update
 from workloads.kinds.fabric.network import Network
@@ -135,6 +137,22 @@ def test_the_order_is_that_of_the_plain_algorithm(asked: tuple[Batch, Network]):
     expected = plain.order(batch, network)
     assert (ids(found), found.dropped) == expected
     assert sorted([*ids(found), *found.dropped]) == sorted(one.id for one in batch.updates)
+
+
+@given(batches())
+def test_to_ask_few_updates_has_the_same_answer(asked: tuple[Batch, Network]):
+    batch, network = asked
+    with patch.object(picking, "MANY", 1):
+        found = order(batch, network)
+    assert (ids(found), found.dropped) == plain.order(batch, network)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_many(seed: int):
+    batch, network = large(picking.MANY + 10, seed)
+    found = order(batch, network)
+    assert (ids(found), found.dropped) == plain.order(batch, network)
+    assert {Drop.BLOCKS} <= set(found.dropped.values())
 
 
 @given(batches())
