@@ -12,12 +12,14 @@ from typing import Any
 class Update:
     """One gradient: whose, of which of its iterations, and the version of the weights that it was computed on.
 
-    A version is how many updates the weights contain.
+    A version is how many updates the weights contain. Where several servers have a part of the weights each, this is a
+    gradient's part for one of them, with the version of that part (:mod:`workloads.parts`).
     """
 
     rank: int
     iteration: int
     version: int
+    server: int = 0
 
 
 @dataclass(frozen=True)
@@ -29,17 +31,21 @@ class Step:
         shares: what each counts in the sum for the weights, and in that for the velocity; of an update alone, the same
             number twice.
         is_sum: whether somebody summed them before.
+        is_dropped: whether they changed nothing after all, and are in no version. Their workers have computed them all
+            the same, and some tasks keep them (:meth:`workloads.tasks.base.Participant.dropped`).
     """
 
     updates: tuple[Update, ...]
     shares: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
     is_sum: bool = False
+    is_dropped: bool = False
 
     @classmethod
     def load(cls, told: Mapping[str, Any]) -> Step:
         """The step whose fields JSON has told."""
         updates = tuple(Update(**one) for one in told["updates"])
-        return cls(updates, tuple((weights, velocity) for weights, velocity in told["shares"]), told["is_sum"])
+        shares = tuple((weights, velocity) for weights, velocity in told["shares"])
+        return cls(updates, shares, told["is_sum"], told["is_dropped"])
 
 
 def steps(order: Iterable[Update | Step]) -> Sequence[Step]:

@@ -1,5 +1,6 @@
-"""Checks a trial's weights against single-process SGD, or, where each gradient is an update of its own, against one
-process that makes the same updates in the same order; in a process of its own that sleeps while trials are measured.
+"""Checks a trial's weights against those of one process that does the same work: for a model that is trained,
+single-process SGD, or, where each gradient is an update of its own, the same updates in the same order. A task says how
+(:mod:`workloads.tasks`). It runs in a process of its own that sleeps while trials are measured.
 
 The process is kept between trials, so that torch is imported and each distinct training is repeated only once. It ends
 with its standard input, or with the harness, however that ends.
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.base.errors import TrialError, TrialTimeoutError
 from testbed.files.foreign import UnfitError, opened
-from workloads.job import Training
+from workloads.job import Task
 from workloads.updates import Step, Update, steps
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Referee:
 
     def check(
         self,
-        training: Training,
+        training: Task,
         worlds: Sequence[tuple[int, int]],
         mode: str,
         weights: Path,
@@ -78,7 +79,7 @@ class Referee:
         :data:`workloads.reference.Scales`; ``order`` is that of updates, where each gradient is one,
         alone or in a sum.
 
-        Returns what :func:`workloads.reference.judged` finds.
+        Returns what the task's ``judged`` finds (:mod:`workloads.tasks`).
 
         Raises:
             TrialError: the process died, or the file holds no weights.
@@ -147,8 +148,6 @@ def main(parent: int) -> None:
     import torch  # here, for the harness imports this module and must not import torch
 
     from workloads import tasks
-    from workloads.reference import judged
-    from workloads.training import network
 
     torch.set_num_threads(1)  # two threads that wait for each other are slower than one where somebody else uses a core
     for line in sys.stdin:
@@ -157,10 +156,10 @@ def main(parent: int) -> None:
         worlds = tuple((first, ranks) for first, ranks in question["worlds"])
         order = [Step.load(step) for step in question["order"] or ()]
         training = tasks.load(question["training"])
-        assert isinstance(training, Training)
+        judge = tasks.judging(training)
         try:
-            weights = read_weights(Path(question["weights"]), network(training).floats())
-            found = judged(weights, training, worlds, question["mode"], tuple(question["scales"]), order)
+            weights = read_weights(Path(question["weights"]), judge.floats(training))
+            found = judge.judged(weights, training, worlds, question["mode"], tuple(question["scales"]), order)
         except UnfitError as error:
             found = {"unfit": str(error)}
         busy.clear()

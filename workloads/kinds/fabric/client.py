@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, takewhile
 from socket import socket
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,10 +19,8 @@ from workloads.kinds.fabric.exchange import Exchange, Floats
 from workloads.kinds.fabric.messages import Given, Note, Push
 from workloads.kinds.fabric.shared import Memory
 from workloads.sync.connection import Connection
+from workloads.sync.session import Model
 from workloads.sync.tcp_info import Sent
-
-if TYPE_CHECKING:
-    from workloads.training import Replica  # whose module imports torch
 
 Learn = Callable[[Sequence[tuple[int, int]]], None]
 
@@ -52,13 +49,15 @@ class Client(Exchange):
         weights: Floats,
         learn: Learn = lambda _updates: None,
         scale: float = 0.0,
+        dropped: Callable[[int], None] = lambda _iteration: None,
     ) -> None:
         """``learn`` is told (rank, iteration) of the updates that are new in weights that come. ``scale`` is what a
-        gradient's norm times becomes that of the change of the weights; 0 if nobody needs norms."""
+        gradient's norm times becomes that of the change of the weights; 0 if nobody needs norms. ``dropped`` is told
+        the iteration whose update is in no weights."""
         super().__init__(name, {node: f"{name}.daemon"}, {node: sock})
         self._node, self._rank, self._world = node, rank, world
         self._memory, self._gradient, self._weights = memory, gradient, weights
-        self._learn, self._scale = learn, scale
+        self._learn, self._scale, self._dropped = learn, scale, dropped
         self._iteration = self._version = 0
         self._known = 0
         self._complete, self._complete_s = False, 0.0
@@ -125,9 +124,9 @@ class Client(Exchange):
         """Those that the scheduler gives out."""
         return takewhile(lambda _: self.goes_on, count(done))
 
-    def step(self, replica: Replica, world: int) -> None:
+    def step(self, model: Model, world: int) -> None:
         """Compute on the weights that came."""
-        replica.put()
+        model.put()
 
     def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
         if not isinstance(note, Given) or self._complete:
@@ -142,6 +141,8 @@ class Client(Exchange):
         self._seen = {**told, "fate": int(new.fate), "held_s": note.held_s}
         self._known, self._version, self.goes_on = new.known, note.version, note.goes_on
         self._learn(new.applied)
+        if not new.fate.is_applied:
+            self._dropped(self._iteration)
         self._complete, self._complete_s = True, time.monotonic()
 
     def _waits_for(self, connection: Connection) -> bool:
