@@ -19,18 +19,18 @@ from analysis.transfers import NEAR, late_shares, overtaken
 from workloads.kinds.transfers import Purpose
 
 MOST_PANELS = 3
-MOST_BARS = 40
+MOST_BARS = 32
 """Transfers of a chart, each with a row of its own."""
 ROW_PX = 17
 SHADES = {Purpose.SUM: "#5b6673", Purpose.WEIGHTS: "#dcc988", Purpose.REPLICA: "#8a7434"}
 """Of what is no update; an update has the colour of its arm."""
 DEFINED = (
     "A row is a transfer. Its upper bar is the plan, as it was when the transfer began. Its lower bar begins with the "
-    "plan, too, and ends when the transfer was there: when it left its host is not recorded. By how much a transfer was "
-    "later than planned is told as a share of the time that was planned for it; a negative share is earlier. An update "
-    "or a sum is overtaking if it was there before another that was to be at the same node earlier. Of each arm at each "
-    f"setting, the trial in the middle by JCT is considered. Drawn are {MOST_BARS} transfers after the warm-up of the "
-    f"first {MOST_PANELS} of these trials; numbers are of whole trials."
+    "plan, too, and ends when the transfer was there: when it left its host is not recorded. By how much a transfer "
+    "was later than planned is told as a share of the time that was planned for it; a negative share is earlier. An "
+    "update or a sum is overtaking if it was there before another that was to be at the same node earlier. Of each arm"
+    f" at each setting, the trial in the middle by JCT is considered. Drawn are {MOST_BARS} transfers after the warm-up"
+    f" of the first {MOST_PANELS} of these trials; numbers are of whole trials."
 )
 
 

@@ -28,8 +28,9 @@ SHADES = ("#5b6673", "#a7aeb8", "#dcc988", "#8a7434")
 DEFINED = "Counts are of all updates of all repeats, those of the warm-up included."
 RATES_DEFINED = (
     "The rate is that of the link from the worker's host when its update was ready: as the link was shaped at the "
-    "start, and as perturbations have changed it since. It does not count what other traffic took of the link. Bars add "
-    "up the updates of all repeats. An arm is not drawn if workers have several links, or on a network of a user's own."
+    "start, and as perturbations have changed it since. It does not count what other traffic took of the link. Bars "
+    "add up the updates of all repeats. An arm is not drawn if workers have several links, or on a network of a user's"
+    " own."
 )
 
 
