@@ -102,7 +102,7 @@ def _bars(group: Group, first: int, named: Mapping[str, str]) -> plot.Figure:
         for row, cell in enumerate(group.cells)
         for name, shade in named.items()
     ]
-    figure = plot.rows_figure(bars, group.cells, "share of updates", (0.0, 1.0), JCT)
+    figure = plot.rows_figure(bars, group.cells, "share of updates", (0.0, 1.02), JCT)
     figure["layout"]["xaxis"] |= {"tickformat": ".0%"}
     return figure
 
@@ -158,7 +158,9 @@ def _by_rate(cell: MeasuredCell) -> pd.DataFrame | None:
     by = updates.groupby(["rate", "fate"], sort=False)
     table = by.agg(updates=("rate_bps", "size"), lowest_bps=("rate_bps", "min")).reset_index()
     lowest = table.groupby("rate")["lowest_bps"].transform("min")
-    return table.assign(lowest_bps=lowest).sort_values(["lowest_bps", "fate"], ignore_index=True)
+    place = {name: i for i, name in enumerate(_fates([cell]))}
+    ordered = table.assign(lowest_bps=lowest, place=table["fate"].map(place))
+    return ordered.sort_values(["lowest_bps", "place"], ignore_index=True).drop(columns="place")
 
 
 def _rated(trial: Trial) -> pd.DataFrame | None:
