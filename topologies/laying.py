@@ -5,14 +5,14 @@ its servers are odd in number, the last one has to go to a third. Rings over all
 each. All else shares the panels after those: first given matchings, a panel each, then what finds its ports free on the
 lowest panel: the last circuits of odd rings, and rings that leave servers out. Two servers are one circuit.
 
-Whoever takes ports that a layout left dark, and gives them as matchings, gets the same layout again: each ring meets
-the same ports taken below the panels that it went to, and free on those.
+Matchings of ports that a layout left dark, given to the same rings, do not move those: what each ring took is still
+free when its turn comes, and nothing else has become so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import count, islice
+from collections.abc import Sequence
+from itertools import count, islice, product
 
 from topologies.panels import Matching
 
@@ -27,13 +27,21 @@ def lay(servers: int, rings: Sequence[Sequence[int]], given: Sequence[Pairs] = (
     for panel, pairs in enumerate(given, layout.first_shared):
         layout.add(panel, pairs)
     for number, ring in enumerate(whole):
-        layout.add_ring(ring, (2 * number, 2 * number + 1))
+        layout.add_whole(_closed(ring), 2 * number)
     for ring in rings:
-        if len(ring) == 2 < servers:
-            layout.add(next(layout.free(ring)), [(min(ring), max(ring))])
-        elif len(ring) < servers:
-            layout.add_ring(ring, tuple(islice(layout.free(ring), 2)))
+        if len(ring) < servers:
+            layout.add_smaller(_closed(ring) if len(ring) > 2 else [(min(ring), max(ring))])
     return layout.panels()
+
+
+def _closed(ring: Sequence[int]) -> Pairs:
+    return [(min(pair), max(pair)) for pair in zip(ring, (*ring[1:], ring[0]), strict=True)]
+
+
+def _turns(pairs: Pairs, place: int) -> tuple[Pairs, Pairs, Pairs]:
+    """An odd ring's circuit at a place, and the others by turns."""
+    rest = pairs[place + 1 :] + pairs[:place]
+    return [pairs[place]], rest[::2], rest[1::2]
 
 
 class _Layout:
@@ -43,33 +51,48 @@ class _Layout:
         self._taken: dict[int, set[int]] = {}
         """By panel, the servers whose ports there are."""
 
-    def add(self, panel: int, pairs: Iterable[tuple[int, int]]) -> None:
+    def add(self, panel: int, pairs: Pairs) -> None:
         self._pairs.setdefault(panel, []).extend(pairs)
-        self._taken.setdefault(panel, set()).update(server for pair in self._pairs[panel] for server in pair)
+        self._taken.setdefault(panel, set()).update(*pairs)
 
-    def free(self, servers: Iterable[int]) -> Iterator[int]:
-        """The panels on which all of these have a dark port, from the lowest shared one on."""
-        wanted = set(servers)
-        return (panel for panel in count(self.first_shared) if not wanted & self._taken.get(panel, set()))
-
-    def add_ring(self, ring: Sequence[int], turns: tuple[int, ...]) -> None:
-        pairs = [(min(a, b), max(a, b)) for a, b in zip(ring, (*ring[1:], ring[0]), strict=True)]
+    def add_whole(self, pairs: Pairs, panel: int) -> None:
+        """A ring over all servers, on this panel, the next, and, if it is odd, the lowest where a circuit fits."""
         if len(pairs) % 2:
-            panel, place = self._place(pairs, turns)
-            self.add(panel, [pairs[place]])
-            pairs = pairs[place + 1 :] + pairs[:place]
-        self.add(turns[0], pairs[::2])
-        self.add(turns[1], pairs[1::2])
+            shared = next(p for p in count(self.first_shared) if any(self._fits(p, [pair]) for pair in pairs))
+            place = next(i for i, pair in enumerate(pairs) if self._fits(shared, [pair]))
+            last, one, other = _turns(pairs, place)
+            self.add(shared, last)
+        else:
+            one, other = pairs[::2], pairs[1::2]
+        self.add(panel, one)
+        self.add(panel + 1, other)
 
-    def _place(self, pairs: Pairs, turns: tuple[int, ...]) -> tuple[int, int]:
-        """The first panel and circuit of an odd ring that fit together."""
-        return next(
-            (panel, place)
-            for panel in count(self.first_shared)
-            if panel not in turns
-            for place, pair in enumerate(pairs)
-            if not self._taken.get(panel, set()).intersection(pair)
-        )
+    def add_smaller(self, pairs: Pairs) -> None:
+        """A ring that leaves servers out, or a single circuit, on the lowest panels.
+
+        Of all ways, the one whose highest panel is lowest: taking ports that it leaves dark makes none better.
+        """
+        ways: list[tuple[Pairs, ...]]
+        if len(pairs) == 1:
+            ways = [(pairs,)]
+        elif len(pairs) % 2:
+            ways = [_turns(pairs, place) for place in range(len(pairs))]
+        else:
+            ways = [(pairs[::2], pairs[1::2])]
+        _, way, panels = min(self._best(number, parts) for number, parts in enumerate(ways))
+        for panel, part in zip(panels, ways[way], strict=True):
+            self.add(panel, part)
+
+    def _best(self, way: int, parts: tuple[Pairs, ...]) -> tuple[int, int, tuple[int, ...]]:
+        """The highest panel of a way, its number, and the panels of its parts, each another."""
+        free = [
+            list(islice((p for p in count(self.first_shared) if self._fits(p, part)), len(parts))) for part in parts
+        ]
+        return min((max(panels), way, panels) for panels in product(*free) if len(set(panels)) == len(parts))
+
+    def _fits(self, panel: int, pairs: Pairs) -> bool:
+        taken = self._taken.get(panel, set())
+        return all(taken.isdisjoint(pair) for pair in pairs)
 
     def panels(self) -> tuple[Matching, ...]:
         last = max(self._pairs, default=-1)

@@ -55,9 +55,13 @@ def find(job: Demand, degree: int, how: Select = "geometric", paths: int = 1) ->
 
 
 def _rings(job: Demand, degree: int, how: Select) -> list[Ring]:
-    """All rings, groups with most bytes first. One whose circuits find no panels is left out: :class:`.Found` tells."""
+    """Rings over all servers, then the others, groups with most bytes first.
+
+    A ring whose circuits find no panels is left out: smaller rings of odd length need three, and have two ports each.
+    """
     found: list[Ring] = []
-    for part in allot(job, allreduce_rings(job, degree)):
+    parts = allot(job, allreduce_rings(job, degree))
+    for part in sorted(parts, key=lambda part: len(part.members) < job.servers):
         for stride in select(how, part.members, part.rings, job.mp_bytes):
             ring = Ring(part.group, part.members, stride)
             if len(lay(job.servers, [one.order for one in (*found, ring)])) <= degree:
