@@ -14,7 +14,20 @@ from testbed.base.address_space import is_lack, too_little
 from testbed.base.errors import TestbedError, UsageError, as_json
 from testbed.base.exits import code_for
 from testbed.base.printable import printable
-from testbed.cli import clean, compare, containers, describe, experiment, hold, hosts, reproduce, specs, theory, watch
+from testbed.cli import (
+    clean,
+    compare,
+    containers,
+    describe,
+    experiment,
+    find,
+    hold,
+    hosts,
+    reproduce,
+    specs,
+    theory,
+    watch,
+)
 
 
 def _tell_version(wanted: bool) -> None:
@@ -57,6 +70,7 @@ app.command()(compare.history)
 app.command()(describe.topo)
 app.command()(describe.forest)
 app.command()(describe.schemes)
+app.command()(find.find)
 app.command()(describe.models)
 app.command()(describe.doctor)
 app.command()(theory.theory)

@@ -79,8 +79,7 @@ def demand(servers: int, groups: Sequence[Group], mp_bytes: ArrayLike) -> Demand
     Raises:
         SpecError: a server does not exist or is in a group twice, bytes are negative or no number, or there are none.
     """
-    if not 2 <= servers <= MOST_SERVERS:
-        raise SpecError(f"a job of {servers:,} servers", fix=f"give 2 to {MOST_SERVERS:,} servers")
+    check_servers(servers)
     checked = tuple(_group(servers, group, place) for place, group in enumerate(groups))
     for (i, one), (j, other) in combinations(enumerate(checked), 2):
         if one.members == other.members:
@@ -91,6 +90,15 @@ def demand(servers: int, groups: Sequence[Group], mp_bytes: ArrayLike) -> Demand
     if found.allreduce_total_bytes + found.mp_total_bytes == 0:
         raise SpecError("the job sends nothing", fix="give AllReduce groups, MP transfers, or both")
     return found
+
+
+def check_servers(servers: int, least: int = 2) -> None:
+    """
+    Raises:
+        SpecError: there are too few or too many.
+    """
+    if not least <= servers <= MOST_SERVERS:
+        raise SpecError(f"a job of {servers:,} servers", fix=f"give {least} to {MOST_SERVERS:,} servers")
 
 
 def _group(servers: int, group: Group, place: int) -> Group:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -73,13 +73,21 @@ class Found:
         Its ``routes`` are those that coin change would not take. With several paths a pair it has none of them: an
         expression's routes go by server, not by NIC.
         """
+        return self._expression(self.routes)
+
+    @property
+    def without_routes(self) -> str:
+        """The same circuits, and coin change for all traffic."""
+        return self._expression(())
+
+    def _expression(self, paths: Iterable[Sequence[int]]) -> str:
         rings: list[Value] = list(self.strides)
         rings += [ring.order for ring in self.rings if len(ring.members) < self.job.servers]
         arguments: dict[str, Value] = {"servers": self.job.servers, "degree": self.degree, "rings": tuple(rings)}
         circuits = [tuple(f"{a}-{b}" for a, b in panel) for panel in self.mp_circuits]
         while circuits and not circuits[-1]:
             circuits.pop()
-        routes = tuple("-".join(map(str, path)) for path in self.routes)
+        routes = tuple("-".join(map(str, path)) for path in paths)
         given: dict[str, Value] = {"circuits": tuple(circuits), "routes": routes}
         arguments |= {name: value for name, value in given.items() if value}
         return str(Call("patch_panel", arguments | {"routing": "coin_change"}))

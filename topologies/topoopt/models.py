@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.topoopt.demand import Demand, Group, demand
+from topologies.topoopt.demand import Demand, Group, check_servers, demand
 
 ACTIVATIONS_BYTES = 8192 * 512 * 8
 """Of the samples of one server, forward or backward (Appendix B)."""
@@ -26,6 +26,7 @@ def dlrm(servers: int = 16, tables: Sequence[int] | None = None) -> Demand:
     Args:
         tables: the server of each table; section 2.2's are on 0, 3, 8 and 13 of 16, and of other numbers in proportion.
     """
+    check_servers(servers)
     holders = [place * servers // 16 for place in (0, 3, 8, 13)] if tables is None else tables
     everyone = tuple(range(servers))
     dense = Group(everyone, 4 * _GIB * 16 * (servers - 1) // (15 * servers))
@@ -38,9 +39,11 @@ def dlrm(servers: int = 16, tables: Sequence[int] | None = None) -> Demand:
 def candle(servers: int = 16) -> Demand:
     """CANDLE: a drug tower on the first quarter of the servers, a cell tower on the last, all else on all of them.
 
-    The towers have 4 GB each, read as 4 GiB. The paper does not say what all else has: 1 GiB is assumed, and the
-    activations of Appendix B. A server's samples go to one of a tower's holders, neighbours' to the same.
+    It needs 8 servers, two for each tower. The towers have 4 GB each, read as 4 GiB. The paper does not say what all
+    else has: 1 GiB is assumed, and the activations of Appendix B. A server's samples go to one of a tower's holders,
+    neighbours' to the same.
     """
+    check_servers(servers, least=8)  # two for each tower
     quarter = servers // 4
     drug, cell = range(quarter), range(servers - quarter, servers)
     groups = [Group.of_gradient(drug, 4 * _GIB), Group.of_gradient(cell, 4 * _GIB)]
