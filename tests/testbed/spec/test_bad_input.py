@@ -133,6 +133,12 @@ CHANGES: dict[str, tuple[str, str]] = {
     "asynchronous_failover": ("timeout: 20 s", "timeout: 20 s\nfailover: 3 s"),
     "asynchronous_command": (TRAIN, "  kind: command\n  command: python train.py\n"),
     "asynchronous_servers_beyond_hosts": ("scheme: ring", "scheme: async_ps(servers=3)"),
+    "asynchronous_replicas_beyond_hosts": ("scheme: ring", "scheme: 'async_ps(servers=2,replication=chain)'"),
+    "asynchronous_replicas_without_hosts": (
+        "star(hosts=3), scheme: ring",
+        "star(hosts=2), scheme: ssp(replication=chain)",
+    ),
+    "asynchronous_replication_unknown": ("scheme: ring", "scheme: async_ps(replication=tree)"),
     "asynchronous_servers_below_one": ("scheme: ring", "scheme: 'ssp(staleness=1,servers=0)'"),
     "fabric_that_computes_once": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a"),
     "fabric_with_a_delay_bound_of_0": ("scheme: ring", "scheme: mlfabric_a(delay_bound=0)"),
