@@ -212,16 +212,19 @@ class Daemon(Exchange):
     def _take_weights(self, note: Weights, floats: Floats) -> None:
         """Weights have come: for the worker here, for others, or for both."""
         recipients = {one[0]: one for one in note.recipients}
-        for node in note.onward:
+        for node, wait_s, rate_bps in note.onward:
             told = Weights(note.version, note.begin, note.begin_version, note.entries, (recipients[node],), ())
-            self._pace(node, 0.0)
-            self._say(node, told, floats)
+            self._at(time.monotonic() + wait_s, partial(self._pass_on, node, told, floats, rate_bps))
         if self._node in recipients:
             _, held_s, self._goes_on = recipients[self._node]
             if note.onward:
                 np.copyto(self._memory.weights, floats)
             given = Given(note.version, note.begin, note.begin_version, note.entries, held_s, self._goes_on)
             self._say(self._node, given)
+
+    def _pass_on(self, node: int, note: Weights, floats: Floats, rate_bps: float) -> None:
+        self._pace(node, rate_bps)
+        self._say(node, note, floats)
 
     def _sending(self) -> bool:
         return super()._sending() or bool(self._later)

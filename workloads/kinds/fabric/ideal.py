@@ -142,12 +142,16 @@ class _World:
     def _give(self, note: Give) -> None:
         version = self._found.journal.version
         goes_on = {node: goes for node, _, goes in note.recipients}
-        for node, goes in goes_on.items():
-            transfer = self._found.planner.traffic.planned(self._plan.server, node, ())
-            self._at(transfer.end_s, partial(self._got, node, version, goes))
+        for (first, *_), onward in note.ways:
+            for source, node in [(self._plan.server, first), *((first, hop[0]) for hop in onward)]:
+                transfer = self._found.planner.traffic.planned(source, node, ())
+                self._at(transfer.end_s, partial(self._got, source, node, version, goes_on.get(node)))
 
-    def _got(self, node: int, version: int, goes_on: bool, now_s: float) -> None:
-        self._found.planner.arrived((), self._plan.server, node, now_s)
+    def _got(self, source: int, node: int, version: int, goes_on: bool | None, now_s: float) -> None:
+        """Weights are there; ``goes_on`` is None for a node that only passes them on."""
+        self._found.planner.arrived((), source, node, now_s)
+        if goes_on is None:
+            return
         rank = self._plan.workers.index(node)
         number = self._iteration[rank] * len(self._version) + rank
         update = Update(rank, self._iteration[rank], self._ready_s[number], now_s, self._stale[number])

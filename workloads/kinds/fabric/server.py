@@ -121,13 +121,13 @@ class Server(Exchange):
         if self._copied != self.journal.version:
             self._newest, self._copied = self._weights.copy(), self.journal.version
         recipients = {one[0]: one for one in give.recipients}
-        for first, onward, wait_s, rate_bps in give.ways:
-            nodes = [node for node in (first, *onward) if node in recipients]
+        for (first, wait_s, rate_bps), onward in give.ways:
+            nodes = [node for node in (first, *(hop[0] for hop in onward)) if node in recipients]
             begin = min(self._known[node] for node in nodes)
             version = self.journal.version - sum(Fate(fate).is_applied for _, fate in self.journal.entries[begin:])
             entries = tuple(self.journal.entries[begin:])
             told = tuple(recipients[node] for node in nodes)
-            note = Weights(self.journal.version, begin, version, entries, told, tuple(onward))
+            note = Weights(self.journal.version, begin, version, entries, told, onward)
             self._known |= dict.fromkeys(nodes, len(self.journal.entries))
             self._at(now_s + wait_s, self._sender(first, note, self._newest, rate_bps))
 
