@@ -6,7 +6,7 @@ earlier than the server's link alone allows. NumPy has both bounds of all update
 whose bound comes first are asked. Nor is one that is no smaller and no faster than another one that waits.
 
 That pays from some fifty updates on; :class:`_Every` asks all. Both have the same answer, up to sizes that differ by
-some bytes.
+some bytes. The bounds do not hold with several components: one that is slowed down leaves its worker's link to another.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Picker(Protocol):
 def picker(updates: Sequence[Update], deadlines: Sequence[float], servers: Sequence[int], network: Network) -> Picker:
     """For updates that are in the order of their ranks, from a state of the network on."""
     ends = _Ends(updates, servers, network)
-    if len(updates) < MANY or network.may_stall():
+    if len(updates) < MANY or len(servers) > 1 or network.may_stall():
         return _Every(ends, deadlines)
     return _Bounds(ends, deadlines)
 
