@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,8 @@ def join(job: WorkerJob, plan: Fabric, part: Participant | None) -> Client | Dae
         memory = shared.Memory.make(floats)
         sock = shared.reach_daemon(address, memory, job.start_timeout_s)
         buffers = memory, part.gradient, part.weights
-        return Client(job.name, job.node, job.rank, job.world, sock, *buffers, part.learn, dropped=part.dropped)
+        learn = partial(part.learn, span=(0, floats))
+        return Client(job.name, job.node, job.rank, job.world, sock, *buffers, learn, dropped=part.dropped)
     momentum = float(getattr(job.training, "momentum", 0.0))  # tasks that train nothing have none
     if job.node in plan.workers:
         worker, memory = shared.await_worker(address, floats, job.start_timeout_s)
