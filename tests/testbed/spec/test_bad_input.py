@@ -139,6 +139,7 @@ CHANGES: dict[str, tuple[str, str]] = {
     "fabric_with_too_many_aggregators": ("scheme: ring", "scheme: mlfabric_a(aggregators=3)"),
     "fabric_on_too_few_hosts": ("star(hosts=3), scheme: ring", "star(hosts=2), scheme: mlfabric_a"),
     "fabric_window_negative": ("scheme: ring", "scheme: mlfabric_a(window=-0.1)"),
+    "fabric_staleness_negative": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_ssp(staleness=-1)"),
     "fabric_with_several_paths": ("star(hosts=3), scheme: ring", '"fat_tree(k=4,routing=ecmp)", scheme: mlfabric_a'),
     "ssp_staleness_negative": ("scheme: ring", "scheme: ssp(staleness=-1)"),
     "arm_without_scheme": ("star(hosts=3), scheme: ring", "star(hosts=3)"),

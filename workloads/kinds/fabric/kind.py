@@ -96,7 +96,11 @@ class FabricKind(Kind[Fabric]):
 
     def describe(self, plan: Fabric) -> list[tuple[str, str]]:
         options = plan.options
-        bound = "no bound" if options.delay_bound is None else f"at most {options.delay_bound - 1} others in between"
+        bound = "whatever others came in between"
+        if options.delay_bound is not None:
+            bound = f"applied if at most {options.delay_bound - 1} others came in between"
+        if options.staleness is not None:
+            bound = f"workers wait for the slowest one when more than {options.staleness} iterations ahead of it"
         return [
             ("server", plan.nodes[plan.server]),
             ("scheduler", f"{plan.nodes[plan.scheduler]}, plans every {options.window_s:g} s"),

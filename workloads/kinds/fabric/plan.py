@@ -149,16 +149,23 @@ def _route(topology: Topology, source: int, target: int) -> tuple[int, ...]:
     return paths[0].links
 
 
-def check_bounds(name: str, delay_bound: int, window: float, lag: float) -> None:
+def check_delay_bound(name: str, delay_bound: int) -> None:
     """
     Raises:
-        SchemeError: a bound or a time of the scheme ``name`` cannot be.
+        SchemeError: the scheme ``name`` cannot have this bound.
     """
     if delay_bound < 1:
         raise SchemeError(
             f"{name} has a delay_bound of {delay_bound}, and an update that no other came before has a delay of 1",
             fix="give delay_bound 1 or more, in updates",
         )
+
+
+def check_times(name: str, window: float, lag: float) -> None:
+    """
+    Raises:
+        SchemeError: the scheme ``name`` cannot have one of these times (s).
+    """
     for what, value in (("window", window), ("t_lag", lag)):
         if not 0 <= value <= MOST_S:
             raise SchemeError(f"{name} has a {what} of {value:g} s", fix=f"give {what} 0 to {MOST_S:g}, in seconds")

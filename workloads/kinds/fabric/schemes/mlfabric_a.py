@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from topologies.model import Topology
-from workloads.kinds.fabric.plan import Fabric, Options, check_bounds, fabric
+from workloads.kinds.fabric.plan import Fabric, Options, check_delay_bound, check_times, fabric
 
 
 def mlfabric_a(
@@ -33,6 +33,7 @@ def mlfabric_a(
 
     Source: MLfabric sections 3 to 5 and 10.3 (Viswanathan and Akella).
     """
-    check_bounds("mlfabric_a", delay_bound, window, t_lag)
+    check_delay_bound("mlfabric_a", delay_bound)
+    check_times("mlfabric_a", window, t_lag)
     options = Options(delay_bound=delay_bound, assign=assign, window_s=window, lag_s=t_lag)
     return fabric(topology, "mlfabric_a", options, aggregators)
