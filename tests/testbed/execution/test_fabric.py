@@ -26,7 +26,7 @@ workload:
   compute: {mode: paced, pace: {4: 0.2 s}}
 perturb: [{kind: slow, workers: [h0], slowdown: 4}]
 arms:
-  - {topology: star(hosts=8), scheme: "mlfabric_a(delay_bound=6,aggregators=2)"}
+  - {topology: star(hosts=8), scheme: "mlfabric_a(delay_bound=6,aggregators=2,rate=adaptive,c=0.5)"}
   - {topology: star(hosts=8), scheme: "mlfabric_ssp(staleness=1,aggregators=2)"}
 timeout: 20 s
 retries: 0

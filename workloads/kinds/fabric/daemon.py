@@ -158,7 +158,7 @@ class Daemon(Exchange):
         """The update's time has come."""
         if self._pushed is None or self._number(self._pushed) != note.update:
             raise self._misfit(connection, f"{note}, and the worker has {self._pushed}")
-        told = Gradient((note.update,), (self._pushed.version,), note.group, 1)
+        told = Gradient((note.update,), (self._pushed.version,), ((1.0, 1.0),), note.group, 1)
         if note.target == self._node:
             self._collect(told, self._memory.update)
         else:
@@ -205,7 +205,8 @@ class Daemon(Exchange):
         del self._groups[note.group]
         versions = tuple(group.versions[number] for number in note.members)
         self._pace(note.target, group.go.rate_bps)
-        self._say(note.target, Gradient(note.members, versions, note.group, group.sums.count), group.sums.floats)
+        told = Gradient(note.members, versions, note.shares, note.group, group.sums.count)
+        self._say(note.target, told, group.sums.floats)
 
     # Weights.
 

@@ -16,6 +16,7 @@ from workloads.kinds.fabric.journal import Journal, Step, Unit
 from workloads.kinds.fabric.messages import Dropped, Gather, Give, Note, Order, Send, SendSums
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planner import Planner, Work
+from workloads.kinds.fabric.sums import Share
 
 Pace = Callable[[int, int], float]
 """How long (s) a rank computes its update of an iteration."""
@@ -65,7 +66,7 @@ class _World:
     """Workers, a server, a scheduler, and what happens next."""
 
     def __init__(self, plan: Fabric, work: Work, pace: Pace) -> None:
-        self._plan, self._pace = plan, pace
+        self._plan, self._pace, self._rates = plan, pace, plan.options.rates(work.learning_rate)
         self._found = Run(Planner(plan, work), Journal(plan.options.delay_bound))
         self._events: list[tuple[float, int, Callable[[float], None]]] = []
         self._numbers = itertools.count()
@@ -112,13 +113,14 @@ class _World:
             self._groups[note.group] = note
         elif isinstance(note, SendSums):
             group = self._groups.pop(note.group)
-            self._arrives(node, group.target, group.members, is_sum=True)
+            self._arrives(node, group.target, group.members, group.shares)
         elif isinstance(note, Send) and node != note.target:
-            self._arrives(node, note.target, (note.update,), is_sum=False)
+            self._arrives(node, note.target, (note.update,), None)
         elif isinstance(note, Give):
             self._give(note)
 
-    def _arrives(self, source: int, target: int, members: Sequence[int], *, is_sum: bool) -> None:
+    def _arrives(self, source: int, target: int, members: Sequence[int], parts: Sequence[Share] | None) -> None:
+        """``parts`` is what each counts in a sum; None of an update alone."""
         planner = self._found.planner
         planned = planner.traffic.planned(source, target, members)
 
@@ -126,8 +128,9 @@ class _World:
             planner.arrived(members, source, target, now_s)
             if target == self._plan.server:
                 versions = tuple(self._version[number % len(self._version)] for number in members)
-                self._found.journal.arrive(Unit(tuple(members), versions, is_sum))
-            steps = list(iter(self._found.journal.next, None))
+                unit = Unit(tuple(members), versions, parts is not None, tuple(parts or [(1.0, 1.0)]))
+                self._found.journal.arrive(unit)
+            steps = list(iter(partial(self._found.journal.next, self._rates), None))
             self._decided(steps, now_s)
 
         self._at(planned.end_s, there)

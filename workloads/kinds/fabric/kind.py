@@ -72,6 +72,11 @@ class FabricKind(Kind[Fabric]):
                 f"scheme {plan.scheme} sums on hosts, so switches cannot add for it",
                 fix="leave ina out of this arm's topology",
             )
+        if plan.options.rate != "constant" and (not asked.is_trained or asked.largest is not None):
+            raise SpecError(
+                f"scheme {plan.scheme} has rate={plan.options.rate}, and this workload has no learning rate",
+                fix="leave rate out, or train a model (kind: train)",
+            )
         most = MOST_EXACT // LARGEST // len(plan.workers)
         if not asked.is_trained and asked.iterations > most:
             problem = f"scheme {plan.scheme} adds values exactly for at most {most:,} iterations; here are more"

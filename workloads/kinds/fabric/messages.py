@@ -81,12 +81,14 @@ class Gradient:
     Attributes:
         members: numbers of the updates, in their order.
         versions: what each was computed on.
+        shares: what each counts in what follows, as :class:`Gather` has it; of an update alone, once.
         group: as in :class:`Send`.
         sums: how many sums follow.
     """
 
     members: tuple[int, ...]
     versions: tuple[int, ...]
+    shares: tuple[tuple[float, float], ...]
     group: int
     sums: int
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -12,6 +12,7 @@ import numpy as np
 from testbed.base.errors import SchemeError
 from topologies.model import Link, Node, Path, Topology
 from workloads.kinds.asynchronous.plan import Steps, UpdatesCost
+from workloads.kinds.fabric.rates import RateSettings, rule
 from workloads.sync.cost import cost_of_flows
 from workloads.sync.flows import Flows
 
@@ -31,6 +32,7 @@ class Options:
             at once.
         lag_s: how late a change of a link's rate is told.
         assign: which aggregator takes the next group: any, by seed, or the one whose link is fastest.
+        rate: what becomes of the learning rate of an update (:mod:`.rates`), and ``c`` of eq. 21.
     """
 
     delay_bound: int | None = None
@@ -38,6 +40,21 @@ class Options:
     window_s: float = 0.1
     lag_s: float = 0.2
     assign: Literal["random", "fastest"] = "random"
+    rate: Literal["constant", "worst_case", "adaptive"] = "constant"
+    c: float = 1.0
+
+    def rates(self, learning_rate: float) -> Callable[[int, int], float]:
+        """What the learning rate of an update is of the workload's: from the version of the weights that it changes,
+        and from the one that it was computed on.
+
+        Raises:
+            SchemeError: the rule makes no rate of this one.
+        """
+        if self.rate == "constant":
+            return lambda _version, _computed_on: 1.0
+        settings = RateSettings(learning_rate, self.c, self.delay_bound)
+        of = rule(self.rate, settings)
+        return lambda version, computed_on: of(settings, version + 1, version - computed_on) / learning_rate
 
 
 @dataclass(frozen=True)

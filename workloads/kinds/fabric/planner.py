@@ -51,6 +51,7 @@ class Work:
         momentum: gamma of eq. 2.
         seed: of what is drawn.
         goodput: share of a link's rate that carries payload.
+        learning_rate: the workload's; 1 where it has none.
     """
 
     update_bytes: float
@@ -58,6 +59,7 @@ class Work:
     momentum: float
     seed: int
     goodput: float
+    learning_rate: float = 1.0
 
 
 class Planner:
@@ -66,7 +68,6 @@ class Planner:
     Attributes:
         traffic: what has begun.
         order: numbers of all updates that were planned to be sent, in their order.
-        momentum: as in :class:`Work`.
     """
 
     def __init__(self, plan: Fabric, work: Work) -> None:
@@ -75,7 +76,7 @@ class Planner:
         self._turns = Turns(len(plan.workers), work.updates, plan.options.staleness)
         self.traffic = Traffic(plan, work.goodput)
         self.order: list[int] = []
-        self.momentum = work.momentum
+        self._rates = plan.options.rates(work.learning_rate)
         self._waiting: dict[int, Update] = {}
         """Those whose way is not settled, by number."""
         self._units: list[Unit] = []
@@ -210,13 +211,14 @@ class Planner:
             self._tell(piece, now_s)
 
     def _settle(self, unit: Unit) -> None:
-        for number in unit.members:
-            self._waiting.pop(number)
+        begin = self._version + len(self._undecided)
+        versions = [self._waiting.pop(number).version for number in unit.members]
         self._undecided.update(unit.members)
         group = -1
         if unit.group is not None:
             group, self._groups = self._groups, self._groups + 1
-            parts = shares([1.0] * len(unit.members), self._work.momentum)
+            rates = [self._rates(begin + at, version) for at, version in enumerate(versions)]
+            parts = shares(rates, self._work.momentum)
             self._said.append((unit.group.aggregator, Gather(group, unit.members, parts, self._plan.server)))
         self._settled.add(unit, group)
 
