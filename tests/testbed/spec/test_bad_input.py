@@ -145,6 +145,8 @@ CHANGES: dict[str, tuple[str, str]] = {
     "fabric_with_too_many_aggregators": ("scheme: ring", "scheme: mlfabric_a(aggregators=3)"),
     "fabric_on_too_few_hosts": ("star(hosts=3), scheme: ring", "star(hosts=2), scheme: mlfabric_a"),
     "fabric_window_negative": ("scheme: ring", "scheme: mlfabric_a(window=-0.1)"),
+    "fabric_with_c_of_0": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a(c=0)"),
+    "fabric_staleness_negative": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_ssp(staleness=-1)"),
     "fabric_with_several_paths": ("star(hosts=3), scheme: ring", '"fat_tree(k=4,routing=ecmp)", scheme: mlfabric_a'),
     "ssp_staleness_negative": ("scheme: ring", "scheme: ssp(staleness=-1)"),
     "arm_without_scheme": ("star(hosts=3), scheme: ring", "star(hosts=3)"),
@@ -330,6 +332,7 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
         "scale: 200}\narms:",
         "scale: 200, overlap: layer}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_a}",
     ),
+    "fabric_rate_of_a_profile": ("scheme: ring", "scheme: mlfabric_a(rate=adaptive)"),
     "fabric_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: mlfabric_a"),
     "fabric_beyond_exact_sums": (
         "iterations: 3, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
