@@ -2,8 +2,8 @@
 
 The words behind the three ticks say what it is: ``yaml`` is an experiment, ``yaml fragment`` a part of one, whose keys
 replace those of :data:`BASE`; ``yaml plugged`` a part that needs a package which the page describes, so that only its
-keys are checked; ``yaml prices``, ``yaml inventory``, ``yaml batch`` and ``yaml job`` (of ``testbed find``) are what their
-names say.
+keys are checked; ``yaml prices``, ``yaml inventory``, ``yaml batch`` and ``yaml job`` (of ``testbed find``) are what
+their names say.
 """
 
 from __future__ import annotations
