@@ -56,7 +56,9 @@ METRICS: Mapping[str, Field] = {
     ),
     "gst_uncertainty_s": Field(NUMBER, "s", "by how much GST may be off where hosts have clocks of their own"),
     "iteration_median_s": Field(NUMBER, "s", "median time of an iteration after the warm-up"),
-    "throughput_sps": Field(NUMBER, "samples/s", "samples that were trained on, per second of JCT"),
+    "throughput_sps": Field(
+        NUMBER, "samples/s", "samples that were trained on, per second of JCT; LDA: shards that were sampled"
+    ),
     "wire_bytes": Field(COUNT, "B", "bytes of gradients and chunk headers that all processes sent; null if not known"),
     "wire_bytes_theory": Field(NUMBER, "B", "what these are by the scheme's plan"),
     "algbw_bps": Field(NUMBER, "bit/s", "algorithm bandwidth, as nccl-tests: size of the gradient over median GST"),
@@ -70,6 +72,9 @@ METRICS: Mapping[str, Field] = {
 _ACCURACY: Mapping[str, Field] = {
     "test_accuracy": Field(NOT_NEGATIVE, SHARE, "share of the test set that the trained weights classify right"),
     "test_loss": Field(NOT_NEGATIVE, "nats", "cross-entropy of the trained weights on the test set"),
+    "log_likelihood": Field(
+        NUMBER, "nats", "mean log-likelihood of a token of the held-out documents, given half of their tokens; LDA only"
+    ),
     "weights_error": Field(NOT_NEGATIVE, WEIGHTS, "distance of the weights to the reference's, over the latter's norm"),
     "weights_equal": Field(TRUTH, NO_UNIT, "whether all workers ended with the same weights"),
     "training_error": Field(NOT_NEGATIVE, SHARE, "the same distance, as a share of what training changed"),
@@ -78,7 +83,12 @@ _ACCURACY: Mapping[str, Field] = {
     "coarsest": Field(NOT_NEGATIVE, SHARE, "the most that this may be"),
     "scale_needed": Field(NUMBER, "ratio", "the least power of ten as a scale of fixed point that keeps it well below"),
     "reference": Field(NAME, NO_UNIT, "what repeated the training"),
-    "curve[][]": Field(NUMBER, "iteration, share", "after an iteration, the accuracy of the reference on the test set"),
+    "curve[][]": Field(
+        NUMBER,
+        "iteration, share or nats",
+        "after an iteration, the accuracy of the reference on the test set, or the log-likelihood",
+    ),
+    "curve_of": Field(NAME, NO_UNIT, "which of the two: `test_accuracy` or `log_likelihood`"),
     "curve_s[]": Field(NUMBER, "s", "when the last worker had ended each of these iterations, from the trial's start"),
 }
 _SUMS: Mapping[str, Field] = {
@@ -164,7 +174,7 @@ RECORD: Mapping[str, Field] = {
     "label": Field(NAME, NO_UNIT, "name of its arm"),
     "topology": Field(NAME, NO_UNIT, "the network, as an expression"),
     "scheme": Field(NAME, NO_UNIT, "the synchronisation scheme, as an expression"),
-    "kind": Field(NAME, NO_UNIT, "kind of workload: `train`, `profile` or `command`"),
+    "kind": Field(NAME, NO_UNIT, "kind of workload: `train`, `profile`, `lda` or `command`"),
     "moves": Field(NAME, NO_UNIT, "kind of trial: `forest`, `library`, `asynchronous`, `command`, or an added one"),
     "model": Field(NAME, NO_UNIT, "model that was trained or played back"),
     "scale": Field(NUMBER, "ratio", "by what a profile's bytes and the links' rates were divided"),
@@ -234,7 +244,12 @@ SAMPLES: Mapping[str, Field] = {
     "ready_s": Field(NUMBER, "s", "when the worker had its gradient"),
     "sum_s": Field(NUMBER, "s", "when it had the whole sum (asynchronous schemes: the new weights)"),
     "end_s": Field(NUMBER, "s", "when the optimiser's step was done"),
-    "loss": Field(NUMBER, "nats", "training loss of its batch; empty for profiles"),
+    "loss": Field(
+        NUMBER,
+        "nats",
+        "training loss of its batch; LDA: minus the mean log-likelihood of a token of the shard, given the topics of "
+        "all others; empty for profiles",
+    ),
     "compute_s": Field(NUMBER, "s", "what computing the gradient took, without the wait for the pace"),
     "overrun_s": Field(NUMBER, "s", "by how much that was longer than the pace"),
     "factor": Field(NUMBER, "ratio", "by what a perturbation stretched the pace"),
@@ -243,10 +258,25 @@ SAMPLES: Mapping[str, Field] = {
     "wait_s": Field(NUMBER, "s", "how long it waited for a core between gradient and sum"),
     "sync_halted_s": Field(NUMBER, "s", "how long it stood still between gradient and sum"),
     "world": Field(COUNT, "workers", "how many there were in this iteration"),
-    "update": Field(COUNT, NO_UNIT, "number of this update at the server; asynchronous schemes only, as all below"),
-    "version": Field(COUNT, NO_UNIT, "updates that were in the weights that the gradient is of"),
-    "staleness": Field(COUNT, "updates", "updates of others that the server applied in between"),
-    "held_s": Field(NUMBER, "s", "how long the server held the weights back"),
+    "update": Field(
+        COUNT, NO_UNIT, "number of this update at the (first) server; asynchronous schemes only, as all below"
+    ),
+    "version": Field(COUNT, NO_UNIT, "updates that were in the (first) server's weights that the gradient is of"),
+    "update_*": Field(COUNT, NO_UNIT, "with several servers: the number of this update at each other one, from 1 on"),
+    "version_*": Field(COUNT, NO_UNIT, "the version of its weights that the gradient is of"),
+    "staleness": Field(
+        COUNT, "updates", "updates of others that the server applied in between; with several, of the most stale part"
+    ),
+    "held_s": Field(NUMBER, "s", "for how long the servers made the worker wait for weights"),
+    "planned_s": Field(
+        NUMBER, "s", "from the gradient until the server was to have the update, as planned; MLfabric only"
+    ),
+    "arrived_s": Field(
+        NUMBER, "s", "from the gradient until the server had the update, alone or in a sum; MLfabric only"
+    ),
+    "fate": Field(
+        COUNT, NO_UNIT, "what became of the update; MLfabric only: 0 applied, 1 applied in a sum, 2 dropped, 3 late"
+    ),
 }
 """Of ``samples/*.parquet``."""
 RESULTS: Mapping[str, Field] = {

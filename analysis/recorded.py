@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from analysis.repeats import TEST_ACCURACY, is_valid
+from analysis.goal import QUALITIES, Quality, quality
+from analysis.repeats import is_valid
 from analysis.verdicts import INVALID, NUMBERS, VALID, Number
 from workloads import kinds
 from workloads.kinds.base import AnyKind
@@ -63,6 +64,8 @@ class Accuracy:
 
     test_accuracy: float | None = None
     test_loss: float | None = None
+    log_likelihood: float | None = None
+    """Of topics, per token of documents that were held out."""
     weights_error: float | None = None
     weights_equal: bool | None = None
     """All workers have the same."""
@@ -76,8 +79,14 @@ class Accuracy:
     checked_elements: int | None = None
     wrong_elements: int | None = None
     curve: list[list[float]] | None = None
-    """(iteration, share of the test set that is classified right after it), of the reference, if the weights are its
-    own."""
+    """(iteration, quality after it), of the reference, if the weights are its own."""
+    curve_of: str | None = None
+    """Which quality that is; None in older records, whose curves are of accuracy."""
+
+    @property
+    def quality(self) -> Quality:
+        """What tells how good the weights are."""
+        return quality(self.curve_of)
 
     @property
     def apart(self) -> bool:
@@ -261,7 +270,7 @@ class Trial:
 
     def metric(self, name: str) -> float | None:
         """One of its metrics, by name, or its accuracy."""
-        found: float | None = getattr(self.accuracy if name == TEST_ACCURACY else self.metrics, name)
+        found: float | None = getattr(self.accuracy if name in QUALITIES else self.metrics, name)
         return found
 
     @property

@@ -21,8 +21,6 @@ NUMBER_OF = {
 }
 """By which verdict each metric is judged: that of a number, or a derived one (:func:`analysis.verdicts.verdict_of`).
 Metrics that are not listed cover the whole job, so JCT's verdict judges them."""
-TEST_ACCURACY = "test_accuracy"
-"""A metric of trials that train."""
 NOT_JUDGED = "not judged"
 _COMPARED = {ratios.GST: "gst_median_s", ratios.JCT: "jct_s", ratios.THROUGHPUT: "throughput_sps"}
 

@@ -29,8 +29,8 @@ _PAIR = Kind(
     "pair of whole numbers", lambda value: isinstance(value, list) and [type(one) for one in value] == [int, int]
 )
 _POINT = Kind(
-    "pair of an iteration and its accuracy",
-    lambda value: isinstance(value, list) and len(value) == 2 and COUNT.has(value[0]) and NOT_NEGATIVE.has(value[1]),
+    "pair of an iteration and its accuracy or likelihood",
+    lambda value: isinstance(value, list) and len(value) == 2 and COUNT.has(value[0]) and NUMBER.has(value[1]),
 )
 _LAB: Shape = {
     "hosts": {NO_NULL: OBJECT},
@@ -101,8 +101,10 @@ _ACCURACY: Shape = {
     **dict.fromkeys(("test_accuracy", "test_loss", "weights_error", "training_error", "rounding_error"), NOT_NEGATIVE),
     **dict.fromkeys(("checked_sums", "checked_elements", "wrong_elements"), COUNT),
     "weights_equal": TRUTH,
+    "log_likelihood": NUMBER,
     "reference": NAME,
     "curve": [_POINT],
+    "curve_of": NAME,
     "curve_s": [NUMBER],
 }
 RECORD: Shape = {

@@ -12,16 +12,14 @@ other workers use the same cores meanwhile, and the least of :data:`PROFILE_RUNS
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from workloads.job import Compute
-
-if TYPE_CHECKING:
-    from workloads.training import Replica  # whose module imports torch, for which profiles have no use
 
 PROFILE_RUNS = 3
 
@@ -42,6 +40,33 @@ class Computed:
     extra_s: float = 0.0
 
 
+class Model(Protocol):
+    """What a worker computes gradients with.
+
+    Attributes:
+        gradient: float32[floats], which :attr:`compute` overwrites.
+        buckets: spans (start, stop) of it, in the order in which they become ready.
+        on_ready: called with a bucket's index, while the gradient is computed, as soon as that bucket and those before
+            it are complete. A model without layers calls it for none.
+    """
+
+    on_ready: Callable[[int], None]
+
+    @property
+    def gradient(self) -> NDArray[np.float32]: ...
+
+    @property
+    def buckets(self) -> Sequence[tuple[int, int]]: ...
+
+    @property
+    def compute(self) -> Callable[..., float]:
+        """Overwrites the gradient with that of some samples, the same one however often it is called; returns the
+        loss."""
+
+    def samples(self, iteration: int, rank: int, world: int) -> tuple[Any, ...]:
+        """What ``rank`` takes in an iteration."""
+
+
 class Accelerator:
     """Puts the gradient of each iteration into the replica, and releases it when it is due.
 
@@ -51,7 +76,7 @@ class Accelerator:
 
     def __init__(
         self,
-        replica: Replica,
+        replica: Model,
         compute: Compute,
         rank: int,
         world: int,

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workloads.job import Training
-from workloads.training import Floats, Replica, descend, first_weights, global_batch
-from workloads.updates import Update
+from workloads.parts import Parts, versions
+from workloads.training import Floats, Replica, descend, descend_together, first_weights, global_batch
+from workloads.updates import Step, Update, steps
 
 Mode = Literal["real", "paced", "none"]
 Worlds = tuple[tuple[int, int], ...]
@@ -199,37 +200,101 @@ def _most_evaluated(replica: Replica, batches: int) -> int:
     return min(MOST_EVALUATED, max(1, batches * replica.training.batch // len(replica.data.test)))
 
 
-def repeated(training: Training, world: int, order: Sequence[Update], noise: float = 0.0, draw: int = 0) -> Reference:
+def repeated(
+    training: Training, world: int, order: Sequence[Update | Step], noise: float = 0.0, draw: int = 0
+) -> Reference:
     """Weights and accuracy after the updates of an asynchronous scheme, each computed on the version that it was.
 
-    Accuracies are by rounds: as many updates, one after the other, as there are workers. Every gradient is off by
-    ``noise`` times itself, either way at random; another ``draw`` has other signs.
+    Updates that were summed on their way are summed here, in the same order. Accuracies are by rounds: as many updates,
+    one after the other, as there are workers. Every gradient is off by ``noise`` times itself, either way at random;
+    another ``draw`` has other signs.
 
     Raises:
         SpecError: unknown model or data set.
     """
+    every = [step for step in steps(order) if not step.is_dropped]  # what was dropped is lost
+    updates = [update for step in every for update in step.updates]
+    if any(update.server for update in updates):
+        return _repeated_in_parts(training, world, updates, noise, draw)
     replica = Replica(training)
     newest, velocity = replica.weights.copy(), np.zeros_like(replica.weights)
-    versions = {0: newest.copy()}
-    last_use = {update.version: at for at, update in enumerate(order)}
-    evaluated = set() if noise else _evaluated(len(order) // world, _most_evaluated(replica, len(order)))
-    found, shaken = [], _Shaken(noise, draw) if noise else None
-    for at, update in enumerate(order):
-        replica.weights[:] = versions[update.version]
+    kept = {0: newest.copy()}
+    last_use = {update.version: at for at, update in enumerate(updates)}
+    evaluated = set() if noise else _evaluated(len(updates) // world, _most_evaluated(replica, len(updates)))
+    found, shaken, done = [], _Shaken(noise, draw) if noise else None, 0
+    for step in every:
+        sums = _Together(step, training.momentum)
+        for update, share in zip(step.updates, step.shares, strict=True):
+            replica.weights[:] = kept[update.version]
+            with replica.statistics_of(update.rank):
+                replica.compute(*replica.samples(update.iteration, update.rank, world))
+            if shaken:
+                shaken(replica.gradient, np.abs(replica.gradient))
+            if last_use[update.version] == done:
+                del kept[update.version]
+            sums.add(replica.gradient, share)
+            done += 1
+        sums.change(training, newest, velocity, world)
+        if done in last_use:
+            kept[done] = newest.copy()
+        passed = {one for one in evaluated if world * (one + 1) <= done}
+        if passed:
+            replica.weights[:] = newest
+            found += [(iteration, replica.evaluate()[0]) for iteration in sorted(passed)]
+            evaluated -= passed
+    return Reference(newest, tuple(found), statistics=tuple(replica.module.buffers()))
+
+
+class _Together:
+    """The gradients of one step: of one update, or of several that are summed, for weights and for velocity."""
+
+    def __init__(self, step: Step, momentum: float) -> None:
+        self._step, self._momentum = step, momentum
+        self._sums: list[Floats] = []
+
+    def add(self, gradient: Floats, share: tuple[float, float]) -> None:
+        """The next one."""
+        counts = share if self._step.is_sum and self._momentum else share[:1]
+        if not self._sums:
+            self._sums = [np.zeros_like(gradient) for _ in counts]
+        for total, count in zip(self._sums, counts, strict=True):
+            total += gradient if count == 1.0 else np.float32(count) * gradient
+
+    def change(self, training: Training, weights: Floats, velocity: Floats, world: int) -> None:
+        """Change weights and velocity by all of them."""
+        if len(self._sums) == 1:
+            descend(training, weights, velocity, self._sums[0], world)
+            return
+        powers = [self._momentum**power for power in range(len(self._step.updates) + 1)]
+        history = (float(sum(powers)) - 1.0, powers[-1])
+        descend_together(training, weights, velocity, (self._sums[0], self._sums[1]), history, world)
+
+
+def _repeated_in_parts(training: Training, world: int, order: Sequence[Update], noise: float, draw: int) -> Reference:
+    """The same where several servers have a part of the weights each, and their orders are merged. A round ends when
+    each of them has applied as many updates as there are workers."""
+    replica, shaken = Replica(training), _Shaken(noise, draw) if noise else None
+    rounds = len(versions(order)) // world
+    evaluated = set() if noise else _evaluated(rounds, _most_evaluated(replica, rounds * world))
+    ends = {world * (iteration + 1) for iteration in evaluated}
+    parts, velocity = Parts(replica.weights, order, wanted=ends), np.zeros_like(replica.weights)
+    found = []
+
+    def gradient(update: Update, weights: Floats) -> Floats:
+        replica.weights[:] = weights
         with replica.statistics_of(update.rank):
             replica.compute(*replica.samples(update.iteration, update.rank, world))
         if shaken:
             shaken(replica.gradient, np.abs(replica.gradient))
-        if last_use[update.version] == at:
-            del versions[update.version]
-        descend(training, newest, velocity, replica.gradient, world)
-        if at + 1 in last_use:
-            versions[at + 1] = newest.copy()
-        iteration, left = divmod(at + 1, world)
-        if not left and iteration - 1 in evaluated:
-            replica.weights[:] = newest
-            found.append((iteration - 1, replica.evaluate()[0]))
-    return Reference(newest, tuple(found), statistics=tuple(replica.module.buffers()))
+        return replica.gradient.copy()
+
+    for update in order:
+        at = slice(*parts.spans[update.server])
+        descend(training, parts.newest[at], velocity[at], parts.gradient(update, gradient)[at], world)
+        if parts.applied(update) in ends:
+            replica.weights[:] = parts.at_version(parts.least)
+            found.append((parts.least // world - 1, replica.evaluate()[0]))
+    return Reference(parts.newest, tuple(found), statistics=tuple(replica.module.buffers()))
 
 
 def judged(
@@ -238,7 +303,7 @@ def judged(
     worlds: Worlds,
     mode: Mode = "real",
     scales: Scales = (),
-    order: Sequence[Update] = (),
+    order: Sequence[Update | Step] = (),
 ) -> dict[str, Any]:
     """What a trial's weights are worth.
 
@@ -248,8 +313,8 @@ def judged(
         ``test_accuracy``, ``test_loss``, ``weights_error`` (distance to the reference over the reference's norm),
         ``training_error`` (the same over what training changed), ``training_allowed`` (how much of that rounding
         explains; 0 where there is nothing to explain), ``coarseness`` and ``scale_needed`` (see :class:`Reference`),
-        ``coarsest`` (:data:`COARSEST`), and ``curve``: the reference's accuracies if the weights are its own, else
-        None.
+        ``coarsest`` (:data:`COARSEST`), ``curve``: the reference's accuracies if the weights are its own, else None;
+        and ``curve_of``, which of these numbers the curve is of.
 
     Raises:
         SpecError: unknown model or data set.
@@ -277,6 +342,7 @@ def judged(
         "coarseness": ideal.coarseness,
         "coarsest": COARSEST,
         "scale_needed": ideal.scale,
+        "curve_of": "test_accuracy",
         "curve": ideal.accuracy if error <= ALIKE else None,
     }
 

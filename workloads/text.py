@@ -39,7 +39,7 @@ def python_reference() -> tuple[Tensor, Tensor]:
     """
     import torch
 
-    words = re.findall(r"[a-z]+", _text().lower())
+    words = re.findall(r"[a-z]+", "\n".join(help_topics("dataset")).lower())
     known = {word: number for number, (word, _) in enumerate(Counter(words).most_common(WORDS - 2), 2)}
     numbers = np.array([known.get(word, UNKNOWN) for word in words], np.int64)
     rows = numbers[: len(numbers) // TOKENS * TOKENS].reshape(-1, TOKENS)
@@ -48,12 +48,17 @@ def python_reference() -> tuple[Tensor, Tensor]:
     return torch.from_numpy(np.where(masked, MASK, rows)), torch.from_numpy(np.where(masked, rows, NO_LABEL))
 
 
-def _text() -> str:
+def help_topics(what: str) -> list[str]:
+    """The texts of ``help()``, by the names of their topics; ``what`` of a spec asks for them.
+
+    Raises:
+        MissingToolError: this Python comes without its documentation.
+    """
     try:
         topics: dict[str, str] = importlib.import_module("pydoc_data.topics").topics
     except ImportError:
         raise MissingToolError(
-            "dataset 'python_reference' is what Python's help() shows, and this Python comes without it",
+            f"{what} 'python_reference' is what Python's help() shows, and this Python comes without it",
             fix="install all of Python's standard library",
         ) from None
-    return "\n".join(topics[name] for name in sorted(topics))
+    return [topics[name] for name in sorted(topics)]

@@ -323,6 +323,25 @@ def descend(training: Training, weights: Floats, velocity: Floats, gradient: Flo
     torch.from_numpy(weights).sub_(moved, alpha=training.learning_rate)
 
 
+def descend_together(
+    training: Training,
+    weights: Floats,
+    velocity: Floats,
+    sums: tuple[Floats, Floats],
+    history: tuple[float, float],
+    world: int,
+) -> None:
+    """Several steps of :func:`descend` in one, in place, of gradients that were summed for the weights and for the
+    velocity with what each counts in them (:mod:`workloads.kinds.fabric.sums`).
+
+    ``history`` is what the velocity counts in the change of the weights, and in the velocity itself.
+    """
+    moved, changed = torch.from_numpy(velocity), torch.from_numpy(weights)
+    changed.sub_(moved, alpha=training.learning_rate * history[0])
+    changed.sub_(torch.from_numpy(sums[0]), alpha=training.learning_rate / world)
+    moved.mul_(history[1]).add_(torch.from_numpy(sums[1]), alpha=1 / world)
+
+
 def _check_fit(net: Model, data: Dataset) -> None:
     if (net.input_shape, net.outputs) != (data.input_shape, data.outputs):
         raise SpecError(

@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from analysis import ratios
+from analysis.goal import ACCURACY, LIKELIHOOD, Quality
 from analysis.recorded import Attempt, Place, RecordedCheck, Run, Trial
-from analysis.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, TEST_ACCURACY, THROUGHPUT
+from analysis.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT
 from analysis.report import words
 from analysis.report.cells import MeasuredCell, as_text, cells, faster, faster_by, is_known
 from analysis.statistics import Interval
@@ -165,7 +166,7 @@ def _results(run: Run, found: Mapping[Place, MeasuredCell]) -> list[_Column]:
         _middle(f"Iteration, {each.unit}", "iteration_median_s", each.text),
         _middle("Samples/s", "throughput_sps", "{:,.0f}".format),
         _Column("Staleness", _staleness),
-        _Column("Test accuracy", _accuracy),
+        *(_quality(title, one) for title, one in (("Test accuracy", ACCURACY), ("Likelihood", LIKELIHOOD))),
         _Column("Weights", _weights),
     ]
 
@@ -222,9 +223,12 @@ def _staleness(cell: MeasuredCell) -> Value:
     return Value(f"{found:g}", found, f"at most {most:g}")
 
 
-def _accuracy(cell: MeasuredCell) -> Value:
-    found = cell.middle(TEST_ACCURACY)
-    return Value(NONE) if found is None else Value(f"{found:.1%}", found)
+def _quality(title: str, quality: Quality) -> _Column:
+    def of(cell: MeasuredCell) -> Value:
+        found = cell.middle(quality.metric)
+        return Value(NONE) if found is None else Value(quality.text(found), found)
+
+    return _Column(title, of)
 
 
 def _weights(cell: MeasuredCell) -> Value:

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from analysis.goal import QUALITIES
 from analysis.load import load as read_run
 from analysis.load import read_samples
 from analysis.recorded import Event, LinkCount, RecordedCheck
@@ -182,7 +183,7 @@ def _row(trial: RecordedTrial) -> dict[str, Any]:
         "verdict": trial.verdict,
         "reasons": ", ".join(dict.fromkeys(check.name for check in trial.reasons)),
         **vars(trial.metrics),
-        "test_accuracy": trial.accuracy.test_accuracy,
+        **{name: getattr(trial.accuracy, name) for name in QUALITIES},
         "weights_error": trial.accuracy.weights_error,
         **{f"{name}_verdict": number.verdict for name, number in trial.numbers.items()},
         **{f"{name}_error": number.error for name, number in trial.numbers.items()},

@@ -24,6 +24,7 @@ from testbed.cli import (
     hold,
     hosts,
     reproduce,
+    schedule,
     specs,
     theory,
     watch,
@@ -74,6 +75,7 @@ app.command()(find.find)
 app.command()(describe.models)
 app.command()(describe.doctor)
 app.command()(theory.theory)
+app.command()(schedule.schedule)
 app.command()(reproduce.reproduce)
 app.command()(hold.up)
 app.command()(containers.image)

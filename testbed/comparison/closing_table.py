@@ -10,25 +10,24 @@ from typing import Any
 
 from analysis import ratios, repeats
 from analysis.cell import Cell, cell_of, references
-from analysis.goal import Curve, goal, reached_s
-from analysis.repeats import TEST_ACCURACY
+from analysis.goal import QUALITIES, Curve, Quality, goal, quality, reached_s
 from analysis.verdicts import Number, errors_in_short, numbers_of
 from testbed.base.units import time_text
 from testbed.experiment.attempts import made
 from workloads.kinds import of_record
 
-ERROR, TO_ACCURACY = "error at most", "time to accuracy"
+ERROR, ACCURACY, TO_ACCURACY = "error at most", "accuracy", "time to accuracy"
 HEADER = (
     *("arm", "batch", "GST", "p95", "p99", "theory", "ratio", "JCT", "samples/s", "speed-up"),
-    *(ERROR, "accuracy", TO_ACCURACY, "verdict"),
+    *(ERROR, ACCURACY, TO_ACCURACY, "verdict"),
 )
 AT, SPREAD, STALE, ATTEMPTS = "at", "±", "staleness", "attempts"
 """Columns that are there where something is swept, where trials are repeated, where updates are stale, and where a
 trial was measured again."""
 MISSING = "-"
 LEFT_OUT = (
-    *("theory", ERROR, "accuracy", "p99", "p95", "samples/s", ATTEMPTS, SPREAD, STALE),
-    *(TO_ACCURACY, "speed-up", "JCT", "ratio"),
+    *("theory", ERROR, ACCURACY, "likelihood", "p99", "p95", "samples/s", ATTEMPTS, SPREAD, STALE),
+    *(TO_ACCURACY, "time to likelihood", "speed-up", "JCT", "ratio"),
 )
 """What a narrow terminal goes without, the least needed first; never the verdict."""
 Record = Mapping[str, Any]
@@ -46,14 +45,15 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
     done, and ``±`` half the range of their GST over it. The error is the largest of those trials. Speed-up is over the
     arm ``first`` (:func:`analysis.cell.references`, :func:`analysis.ratios.speed_up`); there may be none. Of the
     staleness of updates it is median and largest. Time to accuracy is the median over the trials that JCT is of; the
-    accuracy is the highest that every trial with the same batch at the same point reached (:mod:`analysis.goal`).
+    accuracy is the highest that every trial with the same batch at the same point reached (:mod:`analysis.goal`). Where
+    weights have another quality than accuracy, both columns are of that one.
     """
     found = _cells(records)
     swept = any(cell.at for cell in found)
     repeated = any(len(trials) > 1 for trials in found.values())
     header = [*HEADER[:2], *([AT] if swept else []), HEADER[2], *([SPREAD] if repeated else []), *HEADER[3:]]
     if any(_has_staleness(record) for record in records):
-        header.insert(header.index("accuracy"), STALE)
+        header.insert(header.index(ACCURACY), STALE)
     if any(made(record) > 1 for record in records):
         header.insert(header.index("verdict"), ATTEMPTS)
     goals = _goals(found)
@@ -63,7 +63,14 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
         named[TO_ACCURACY] = _to_accuracy(_repeats(trials), goals[_setting(cell)])
         named[ATTEMPTS] = str(sum(map(made, trials))) + (f" for {len(trials)}" if len(trials) > 1 else "")
         rows.append([(named | _numbers(_repeats(trials), _repeats(base))).get(name, MISSING) for name in header])
-    return header, rows
+    noun = _quality(records).noun
+    return [{ACCURACY: noun, TO_ACCURACY: f"time to {noun}"}.get(name, name) for name in header], rows
+
+
+def _quality(records: Records) -> Quality:
+    """What tells how good the weights of these trials are, which have one workload."""
+    found = (record.get("accuracy") or {} for record in records)
+    return quality(next((one["curve_of"] for one in found if "curve_of" in one), None))
 
 
 def notes(records: Records, first: str) -> list[str]:
@@ -137,7 +144,7 @@ class _Repeat:
         return [(time_s, share) for time_s, (_, share) in zip(times_s, shares, strict=True)]
 
     def metric(self, name: str) -> float | None:
-        found: float | None = (self.record["accuracy" if name == TEST_ACCURACY else "metrics"] or {}).get(name)
+        found: float | None = (self.record["accuracy" if name in QUALITIES else "metrics"] or {}).get(name)
         return found
 
 
@@ -166,6 +173,7 @@ def _numbers(trials: Repeats, base: Repeats) -> dict[str, str]:
     }
     if not of_record(done[0].record).writes_samples:
         return found
+    good = _quality([trial.record for trial in trials])
     gst_s, middle_s = repeats.values(trials, "gst_median_s"), repeats.middle(trials, "gst_median_s")
     return found | {
         "GST": _time(trials, "gst_median_s"),
@@ -175,7 +183,7 @@ def _numbers(trials: Repeats, base: Repeats) -> dict[str, str]:
         "theory": _time(trials, "gst_theory_s"),
         "ratio": _text(repeats.middle(trials, "gst_ratio"), ".3f"),
         "samples/s": _text(repeats.middle(trials, "throughput_sps"), ".0f"),
-        "accuracy": _text(repeats.middle(trials, TEST_ACCURACY), ".1%"),
+        ACCURACY: _text(repeats.middle(trials, good.metric), good.form),
         STALE: _staleness(trials),
     }
 
@@ -202,7 +210,8 @@ def _to_accuracy(trials: Repeats, accuracy: float | None) -> str:
     if accuracy is None or not curves:
         return MISSING
     middle_s = median(reached_s(curve, accuracy) for curve in curves)
-    return f"{time_text(middle_s, measured=True)} to {accuracy:.1%}"
+    good = _quality([trial.record for trial in trials])
+    return f"{time_text(middle_s, measured=True)} to {good.text(accuracy)}"
 
 
 def _text(value: float | None, form: str) -> str:

@@ -1,5 +1,6 @@
-"""Checks a trial's weights against single-process SGD, or, where each gradient is an update of its own, against one
-process that makes the same updates in the same order; in a process of its own that sleeps while trials are measured.
+"""Checks a trial's weights against those of one process that does the same work: for a model that is trained,
+single-process SGD, or, where each gradient is an update of its own, the same updates in the same order. A task says how
+(:mod:`workloads.tasks`). It runs in a process of its own that sleeps while trials are measured.
 
 The process is kept between trials, so that torch is imported and each distinct training is repeated only once. It ends
 with its standard input, or with the harness, however that ends.
@@ -19,15 +20,15 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from testbed.base.errors import TrialError, TrialTimeoutError
 from testbed.files.foreign import UnfitError, opened
-from workloads.job import Training
-from workloads.updates import Update
+from workloads.job import Task
+from workloads.updates import Step, Update, steps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,19 +66,20 @@ class Referee:
 
     def check(
         self,
-        training: Training,
+        training: Task,
         worlds: Sequence[tuple[int, int]],
         mode: str,
         weights: Path,
         scales: Sequence[float | None] = (),
-        order: Sequence[Update] | None = None,
+        order: Sequence[Update | Step] | None = None,
     ) -> dict[str, Any]:
         """What the weights in a .npy file are worth.
 
         ``worlds`` are (first iteration, ranks) of each phase, see :data:`workloads.reference.Worlds`; ``scales`` are
-        :data:`workloads.reference.Scales`; ``order`` is that of updates, where each gradient is one.
+        :data:`workloads.reference.Scales`; ``order`` is that of updates, where each gradient is one,
+        alone or in a sum.
 
-        Returns what :func:`workloads.reference.judged` finds.
+        Returns what the task's ``judged`` finds (:mod:`workloads.tasks`).
 
         Raises:
             TrialError: the process died, or the file holds no weights.
@@ -92,7 +94,7 @@ class Referee:
             "mode": mode,
             "weights": str(weights.resolve()),
             "scales": scales,
-            "order": None if order is None else [astuple(update) for update in order],
+            "order": None if order is None else [asdict(step) for step in steps(order)],
         }
         answer = self._ask(self._process, json.dumps(question))
         if not answer:
@@ -146,20 +148,18 @@ def main(parent: int) -> None:
     import torch  # here, for the harness imports this module and must not import torch
 
     from workloads import tasks
-    from workloads.reference import judged
-    from workloads.training import network
 
     torch.set_num_threads(1)  # two threads that wait for each other are slower than one where somebody else uses a core
     for line in sys.stdin:
         busy.set()
         question = json.loads(line)
         worlds = tuple((first, ranks) for first, ranks in question["worlds"])
-        order = [Update(*update) for update in question["order"] or ()]
+        order = [Step.load(step) for step in question["order"] or ()]
         training = tasks.load(question["training"])
-        assert isinstance(training, Training)
+        judge = tasks.judging(training)
         try:
-            weights = read_weights(Path(question["weights"]), network(training).floats())
-            found = judged(weights, training, worlds, question["mode"], tuple(question["scales"]), order)
+            weights = read_weights(Path(question["weights"]), judge.floats(training))
+            found = judge.judged(weights, training, worlds, question["mode"], tuple(question["scales"]), order)
         except UnfitError as error:
             found = {"unfit": str(error)}
         busy.clear()

@@ -17,7 +17,6 @@ from testbed.execution import job_files
 from testbed.execution.files import Files
 from testbed.recovery.deaths import Course
 from testbed.trial.job import Job
-from workloads.job import Training
 from workloads.kinds.base import Told
 
 Lines = Sequence[Mapping[str, Any]]
@@ -26,7 +25,6 @@ Lines = Sequence[Mapping[str, Any]]
 def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee, files: Files) -> dict[str, Any]:
     """Test accuracy, and how far the weights are from those of the reference and from each other."""
     training, each = job_files.training(job, files), course.phases
-    assert isinstance(training, Training)  # the one task whose weights the referee repeats
     scales = [phase.job.kind.scale(phase.job.plan) for phase in each]
     worlds = [(phase.first, phase.job.world) for phase in each]
     weights = files.weights(each[-1].job.workers[0])
@@ -35,10 +33,11 @@ def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee
     rounded = min((scale for scale in scales if scale is not None), default=None)
     named = REFERENCE if rounded is None else ROUNDED.format(1 / rounded)
     return {
+        "reference": named,
         **found,
         "curve_s": _reached_s(found["curve"], told.samples),
         "weights_equal": len(hashes) == 1,
-        "reference": job.kind.reference or named,
+        **({"reference": job.kind.reference} if job.kind.reference else {}),
     }
 
 

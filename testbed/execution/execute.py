@@ -162,7 +162,7 @@ def _check(job: Job, seen: Observed, told: Told, referee: Referee, files: Files,
         record["sums"] = correctness.sums(job, done)
         correctness.check_sums(done, job.floats)
         return
-    if job.kind.sums_together:
+    if job.kind.sums_together and job.work.is_sketched:
         looked_at = correctness.added(job, course, done)
         record["sums"] = correctness.storable(looked_at.record())
         sum_check.check(looked_at, correctness.expected_sums(job, course))

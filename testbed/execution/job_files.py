@@ -20,7 +20,7 @@ from topologies.bursts import Burst
 from topologies.model import Topology
 from workloads import kinds
 from workloads.arrivals import SETTLE
-from workloads.job import Compute, Failover, Meeting, Peer, Probe, StepJitter, Task, Training, WorkerJob
+from workloads.job import Compute, Failover, Meeting, Peer, Probe, StepJitter, Task, WorkerJob
 
 SYNC_PORT = 10_000
 """A connection's port is this plus the index of the node that opens it: below Linux's ephemeral range (32768)."""
@@ -60,7 +60,7 @@ def _write(job: Job, files: Files, congestion_control: str, probing: Probing) ->
     files.generation(0, job.name).mkdir()
     if job.own:
         job.own.place(files.prepared(job.name))
-    torch = job.work.is_trained or job.kind.uses_torch(job.plan)
+    torch = job.work.uses_torch or job.kind.uses_torch(job.plan)
     for one in worker_jobs(job, files, congestion_control, probing):
         path = files.job(one.name)
         one.save(path)
@@ -106,12 +106,12 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
 
 
 def training(job: Job, files: Files) -> Task:
-    """What each worker does, with the user's own model and data where they are while the trial runs."""
+    """What each worker does, with files that were prepared for it where they are while the trial runs."""
     task = job.training
     if job.own is None:
         return task
-    assert isinstance(task, Training)  # the one task that has such
-    return replace(task, own=job.own.names(files.prepared(job.name)), own_digest=job.own.digest)
+    own = {"own": job.own.names(files.prepared(job.name)), "own_digest": job.own.digest}
+    return replace(task, **own)  # a task of prepared files has both fields
 
 
 def _compute(job: Job, rank: int | None) -> Compute:

@@ -33,7 +33,7 @@ from topologies.model import Topology
 from workloads import kinds
 from workloads.buckets import Gradient, gradient
 from workloads.kinds.base import Asked
-from workloads.own.prepared import OwnError, Prepared, prepare
+from workloads.own.prepared import OwnError, Prepared
 from workloads.plan import Plan
 from workloads.sync.cost import Cost
 from workloads.sync.schemes import build_plan, repairable
@@ -129,9 +129,9 @@ def _topology(arm: Arm, spec: Spec, folder: Path, built: Built) -> tuple[str, To
     return text, topology
 
 
-def job(arm: Arm, spec: Spec, sent: Gradient | None, folder: Path, built: Built) -> Job:
+def job(arm: Arm, spec: Spec, sent: Gradient | None, own: Prepared | None, folder: Path, built: Built) -> Job:
     """Build and check an arm's network and its job there; ``sent`` is what is synchronised, None where processes of
-    which nothing is known synchronise by themselves.
+    which nothing is known synchronise by themselves; ``own`` is what was prepared for workers.
 
     Raises:
         SpecError: the topology cannot be, the scheme cannot use it, or its plan is wrong.
@@ -148,7 +148,8 @@ def job(arm: Arm, spec: Spec, sent: Gradient | None, folder: Path, built: Built)
     plan, least = built.plan(scheme_text, topology_text, spec, sent)
     if len(plan.workers) == 1:
         raise SpecError(f"{arm.topology} has only one worker; synchronisation needs two", fix="give it two hosts")
-    kinds.of(plan).refuse(plan, topology, _asked(spec))
+    work.refuse(own, len(plan.workers))
+    kinds.of(plan).refuse(plan, topology, _asked(spec, own))
     kinds.of(plan).chunks(plan, sent, work.chunk_bytes)  # refused where some have nothing
     check_perturbations(arm, spec, topology, plan, folder)
     found = Job("", network, scheme_text, plan, least, sent, spec.workload)
@@ -160,7 +161,7 @@ NOTHING = Gradient((), (), ())
 """What is synchronised where nobody knows it."""
 
 
-def _asked(spec: Spec) -> Asked:
+def _asked(spec: Spec, own: Prepared | None) -> Asked:
     """What a kind of trial may refuse."""
     work = synchronised(spec.workload)
     return Asked(
@@ -171,6 +172,7 @@ def _asked(spec: Spec) -> Asked:
         is_trained=work.is_trained,
         has_agent=spec.place.has_agent,
         lab=spec.lab,
+        largest=work.largest(own),
     )
 
 
@@ -266,13 +268,13 @@ class _Cells:
         else:
             work = synchronised(spec.workload)
             self._said("workload.dataset", at, work.check)
-            if len(self._problems) == before and work.own:
-                own = self._said("workload.model", at, partial(self._prepared, spec, work.own))
+            if len(self._problems) == before and work.needs(spec.seed) is not None:
+                own = self._said("workload.model", at, partial(self._prepared, spec, work))
             if len(self._problems) == before:
                 sent = self._said("workload.model", at, partial(self._sent, work, own))
             if sent is None:
                 return []
-        make = partial(job, spec=spec, sent=sent, folder=folder, built=self._built)
+        make = partial(job, spec=spec, sent=sent, own=own, folder=folder, built=self._built)
         made = [(cell, self._job(cell, make)) for cell in group]
         found = [_trial(cell, one, self._inputs.of(spec, cell.arm), own) for cell, one in made if one is not None]
         return [replace(trial, inputs={**trial.inputs, **self._packages.of(trial)}) for trial in found]
@@ -284,11 +286,11 @@ class _Cells:
             self._jobs[key] = self._said(f"arms.{cell.number}", cell.at, partial(make, cell.arm))
         return self._jobs[key]
 
-    def _prepared(self, spec: Spec, named: tuple[str, str]) -> Prepared:
-        """The user's own model and data, the same for all its batches that a model takes at once."""
-        key = (named, spec.seed, least := min(synchronised(spec.workload).batch))
+    def _prepared(self, spec: Spec, work: Synchronised) -> Prepared:
+        """The files that workers need, made once."""
+        key = work.needs(spec.seed)
         if key not in self._own:
-            self._own[key] = prepare(self._source.folder, *named, spec.seed, least)
+            self._own[key] = work.prepare(self._source.folder, spec.seed)
         return self._own[key]
 
     def _sent(self, work: Synchronised, own: Prepared | None) -> Gradient:

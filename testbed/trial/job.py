@@ -80,7 +80,7 @@ class Job:
     @property
     def goes_on(self) -> bool:
         """Whether the others go on when a node dies."""
-        return self.kind.goes_on(self.plan)
+        return self.kind.goes_on(self.plan) and self.work.survives
 
     @property
     def knows_bytes(self) -> bool:

@@ -27,6 +27,7 @@ from workloads.sync.cost import Cost, Releases
 from workloads.sync.flows import neighbours, pairs
 from workloads.sync.forest import Forest, RunBy
 from workloads.sync.verify import check_form
+from workloads.updates import Step, Update
 
 if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial
@@ -52,6 +53,8 @@ class Asked:
         mode: of computing, as :class:`workloads.job.Compute`.
         iterations: of each worker.
         is_trained: whether weights depend on the sums; otherwise values of a profile are played back.
+        largest: the largest magnitude of an element of a gradient or of a sum, if all are whole numbers whose sums must
+            be exact; None where that is not known before.
         has_agent: whether the lab lets a process on one host start programs on another.
         lab: its name, for people.
     """
@@ -63,6 +66,7 @@ class Asked:
     is_trained: bool
     has_agent: bool
     lab: str
+    largest: int | None = None
 
 
 @dataclass(frozen=True)
@@ -125,15 +129,17 @@ class Told:
 
     Attributes:
         samples: those that count.
-        order: updates in the order in which weights were changed by them, where that is not the order of iterations;
-            None where it is.
+        order: updates, and steps of several, in the order in which weights were changed by them, where that is not the
+            order of iterations; None where it is. Several servers' orders are merged (:func:`workloads.parts.merged`).
         updates: how many synchronisations each rank took part in for each of the trial's iterations; None where that is
             one.
+        moved: (sender, receiver, bytes) of an average synchronisation, where that is known only now; otherwise None.
     """
 
     samples: pd.DataFrame
-    order: Sequence[Any] | None = None
+    order: Sequence[Update | Step] | None = None
     updates: Sequence[float] | None = None
+    moved: Sequence[tuple[int, int, float]] | None = None
 
 
 class Kind(Generic[P]):
@@ -152,8 +158,9 @@ class Kind(Generic[P]):
         notes: what a report says about its numbers where they mean something else than those of others, by the name of
             the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
         counts: names of what its samples have besides those of all kinds: whole numbers,
-        numbers: and numbers.
-        controllers: names of entry points of the group ``testbed.controllers``: what acts on its trials while they run.
+        numbers: and numbers. A name that ends in ``_*`` stands for several, which end in numbers from 1 on.
+        controllers: names of what acts on its trials while they run: ours (:mod:`testbed.control.registry`), and entry
+            points of the group ``testbed.controllers``.
         tools: what some of its trials need to be installed.
         abouts: what a reader should know of its own checks, which :meth:`Kind.judge` makes.
     """
@@ -410,6 +417,8 @@ def _run_by(plan: Forest) -> dict[str, dict[str, Any] | None]:
     from workloads.kinds import BUILT_IN, named
 
     told = None if plan.run_by is None else asdict(plan.run_by)  # type: ignore[call-overload]
+    if told:  # what a plan may have, and has not, does not make it another one than before there was such a thing
+        told = {name: value for name, value in told.items() if value != ()}
     ours: dict[str, dict[str, Any] | None] = dict.fromkeys(name for name in BUILT_IN if _tells(named(name).run_by))
     return ours | {plan.kind: told} if told else ours
 

@@ -114,8 +114,17 @@ def cost(forest: Forest, topology: Topology, gradient_bytes: float) -> Cost:
 
 def cost_of(traffic: Flows, forest: Forest, topology: Topology) -> Cost:
     """The same, given what is sent along the forest's edges."""
+    return cost_of_flows(traffic, topology, int((depth(forest.reduce) + depth(forest.broadcast)).max()))
+
+
+def cost_of_flows(traffic: Flows, topology: Topology, rounds: int) -> Cost:
+    """Cost of what is sent; ``rounds`` transfers must follow each other.
+
+    Raises:
+        TopologyError: a sender and a receiver have no route.
+    """
     return Cost(
-        rounds=int((depth(forest.reduce) + depth(forest.broadcast)).max()),
+        rounds=rounds,
         wire_bytes=float(traffic.count_bytes.sum()),
         cross_rack_bytes=_cross_rack_bytes(topology, traffic),
         link_bytes=_link_bytes(traffic, topology),

@@ -5,12 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 from workloads.sync.tcp_info import Sent
 
-if TYPE_CHECKING:
-    from workloads.training import Replica  # whose module imports torch
+
+class Model(Protocol):
+    """What a worker computes on, and what becomes of it after a synchronisation."""
+
+    def step(self, world: int) -> None:
+        """Take the step that the sum over ``world`` ranks, in the gradient, makes."""
+
+    def put(self) -> None:
+        """Compute on the weights that came from now on."""
 
 
 class Session(ABC):
@@ -69,9 +76,9 @@ class Session(ABC):
         """Those that this worker does: all that are left, unless somebody else gives them out."""
         return iter(range(done, total))
 
-    def step(self, replica: Replica, world: int) -> None:
-        """Take the optimiser's step with what came back, for a worker that trains."""
-        replica.step(world)
+    def step(self, model: Model, world: int) -> None:
+        """Take the step that follows from what came back, for a worker that trains."""
+        model.step(world)
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
         """What a process without a gradient of its own does: it yields the number of iterations that are done."""

@@ -1,16 +1,16 @@
-"""What workers do between synchronisations: they train, or play a profile back.
+"""What workers do between synchronisations: they train, sample topics, or play a profile back.
 
 A task is a module here, or an entry point ``testbed.tasks`` of an installed package (:mod:`testbed.base.plugins`). It
 has the class of what a job says of it (``TASK``), a worker's part in it (``take_part``), and what a server that adds
-gradients up does with them (``served``).
+gradients up does with them (``served``). A task that leaves weights also says what these are worth (``judged``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,27 @@ from numpy.typing import NDArray
 from testbed.base.plugins import plugged
 from workloads.job import Replay, Task, Training, WorkerJob
 from workloads.kinds.base import AnyKind
+from workloads.lda.task import TopicModel
+from workloads.parts import Span
 from workloads.tasks.base import Participant
+from workloads.updates import Step, Update
 
-BUILT_IN: dict[str, tuple[type[Task], bool]] = {"train": (Training, True), "profile": (Replay, False)}
+BUILT_IN: dict[str, tuple[type[Task], bool]] = {
+    "train": (Training, True),
+    "profile": (Replay, False),
+    "lda": (TopicModel, False),
+}
 """By name, what a job says of it, and whether its module imports PyTorch. The harness reads jobs, too, and has no use
 for PyTorch."""
 Floats = NDArray[np.float32]
+
+
+@runtime_checkable
+class Together(Protocol):
+    """What several gradients with momentum do to a server's weights in one step, besides what one does."""
+
+    def together(self, sums: tuple[Floats, Floats], history: tuple[float, float]) -> None:
+        """As :func:`workloads.training.descend_together`."""
 
 
 class TaskModule(Protocol):
@@ -35,8 +50,30 @@ class TaskModule(Protocol):
     def take_part(self, job: WorkerJob, rank: int, kind: AnyKind) -> Participant:
         """A worker's part, where gradients are from."""
 
-    def served(self, job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
-        """A server's weights, and what a gradient does to them."""
+    def served(self, job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]]:
+        """The weights of a server that has this span of them, and what that of a gradient does to them."""
+
+
+class JudgedModule(TaskModule, Protocol):
+    """One whose weights depend on the sums, so that a process of the harness does the work again."""
+
+    def floats(self, task: Task) -> int:
+        """How many weights there are."""
+
+    def judged(
+        self,
+        weights: Floats,
+        task: Task,
+        worlds: Sequence[tuple[int, int]],
+        mode: str,
+        scales: Sequence[float | None],
+        order: Sequence[Update | Step],
+    ) -> dict[str, Any]:
+        """What the weights that a trial ended with are worth (:func:`workloads.reference.judged` says what is told).
+
+        ``worlds`` are (first iteration, ranks) of each phase, with the scale of its fixed point in ``scales``, ``mode``
+        is that of computing, and ``order`` that of updates, where each gradient is one.
+        """
 
 
 @cache
@@ -59,6 +96,12 @@ def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Participant:
     return module(job.training.kind).take_part(job, rank, kind)
 
 
-def served(job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
-    """A server's weights, and what a gradient does to them."""
-    return module(job.training.kind).served(job)
+def judging(task: Task) -> JudgedModule:
+    """Who knows what the weights of a task are worth, for a task of which there are some."""
+    found: Any = module(task.kind)
+    return found  # type: ignore[no-any-return]
+
+
+def served(job: WorkerJob, span: Span | None = None) -> tuple[Floats, Callable[[Floats], None]]:
+    """The weights of a server that has this span of them, and what that of a gradient does to them; None is all."""
+    return module(job.training.kind).served(job, span or (0, job.buckets[-1][1]))

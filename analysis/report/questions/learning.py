@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import metrics
-from analysis.goal import goal, reached_s
+from analysis.goal import Quality, goal, quality, reached_s
 from analysis.recorded import Trial
 from analysis.repeats import JCT
 from analysis.report import plot, words
@@ -24,14 +24,12 @@ SAME, DIFFERENT = "every arm had the same losses; ", "the arms had different los
 _ALIKE = {SAME: "the same", DIFFERENT: "different", "": words.UNKNOWN}
 
 GOAL_DEFINED = (
-    "Accuracy is the share of the test set that the weights after an iteration classify right. A single process found "
-    "these weights: plain SGD over the same global batches, with gradients rounded as the arm's scheme rounds them. "
-    "The accuracy counts only for trials that ended with that process's weights. The goal at a setting is the highest "
-    "accuracy that every trial with an accuracy reached there. Time runs from the trial's start to the end of the last "
-    "worker's iteration."
+    "{defined} The {noun} counts only for trials that ended with that process's weights. The goal at a setting is the "
+    "highest {noun} that every trial with {a_noun} reached there. Time runs from the trial's start to the end of the "
+    "last worker's iteration."
 )
 LOSS_DEFINED = (
-    "Loss is the training loss (cross-entropy) of an iteration's batch, as the mean over the workers, at the moment "
+    "Loss is the {loss}, as the mean over the workers, at the moment "
     "the last worker ends that iteration. Time runs from the trial's start. With several repeats, the one with the "
     "median JCT is drawn."
 )
@@ -51,12 +49,12 @@ def loss_curve(trial: Trial) -> pd.DataFrame | None:
 
 
 def accuracy_curve(trial: Trial) -> pd.DataFrame | None:
-    """By iteration, ``time_s`` as :func:`loss_curve` and ``accuracy``; None where it is not known."""
+    """By iteration, ``time_s`` as :func:`loss_curve` and ``quality``; None where it is not known."""
     known = trial.accuracy.own_curve
     if trial.samples is None or not known:
         return None
-    by_iteration = pd.Series({int(iteration): share for iteration, share in known}, dtype=float)
-    curve = pd.DataFrame({"time_s": metrics.ends_s(trial.samples), "accuracy": by_iteration}).dropna()
+    by_iteration = pd.Series({int(iteration): value for iteration, value in known}, dtype=float)
+    curve = pd.DataFrame({"time_s": metrics.ends_s(trial.samples), "quality": by_iteration}).dropna()
     return None if curve.empty else curve
 
 
@@ -70,18 +68,24 @@ def accuracy(study: Study) -> Question | None:
         return None
     cells = [cell for group in groups for cell in group.cells]
     rows = [_time_row(study, cell, *reached[id(cell)]) for cell in cells]
-    frame = pd.DataFrame(rows)
+    frame, good = pd.DataFrame(rows), _quality(cells)
     span = plot.from_zero(frame["time_s"])
+    noun = {"noun": good.noun, "a_noun": f"{'an' if good.noun[0] in 'aeiou' else 'a'} {good.noun}"}
     return Question(
         "accuracy",
-        "How soon did the model reach the same accuracy?",
+        f"How soon did the model reach the same {good.noun}?",
         frame,
         plot.panels("accuracy", groups, lambda group, start: _time_figure(study, group, start, frame, span)),
         (*_accuracy_seen(cells, rows), *_left_out(study), *words.about_intervals(cells, JCT)),
-        f"{GOAL_DEFINED}{_about_rounds(cells)} {words.INTERVALS}",
+        f"{GOAL_DEFINED.format(defined=good.defined, **noun)}{_about_rounds(cells)} {words.INTERVALS}",
         plot.legend(study.run, study.along),
         _accuracy_told(cells, rows),
     )
+
+
+def _quality(cells: Sequence[MeasuredCell]) -> Quality:
+    """What tells how good the weights of these arms are, which have one workload."""
+    return next((trial.accuracy.quality for cell in cells for trial in cell.finished), quality(None))
 
 
 def _about_rounds(cells: Sequence[MeasuredCell]) -> str:
@@ -92,7 +96,7 @@ def _reached(cells: Sequence[MeasuredCell]) -> dict[int, tuple[float, list[float
     """By cell of a setting that has accuracies, the highest that all of them reached, and when each repeat did (s)."""
     found = {
         id(cell): [
-            list(zip(curve["time_s"], curve["accuracy"], strict=True))
+            list(zip(curve["time_s"], curve["quality"], strict=True))
             for trial in cell.counted(JCT)
             if (curve := accuracy_curve(trial)) is not None
         ]
@@ -133,7 +137,7 @@ def _accuracy_seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]
         first = [min(found, key=lambda one: one[0])[1].label for found in by_setting.values()]
         return [f"Of {len(by_setting)} settings {words.counted(first, 'reached the goal first in')}."]
     return [
-        f"{words.where(found[0][1])}{found[0][2]:.1%} was reached after "
+        f"{words.where(found[0][1])}{_quality(cells).text(found[0][2])} was reached after "
         f"{words.each([(time, cell) for time, cell, _ in found], words.seconds)}."
         for found in by_setting.values()
     ]
@@ -151,13 +155,13 @@ def _by_setting(
 
 def _accuracy_told(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]) -> tuple[dict[str, str], ...]:
     """A row for each of several settings, unless they are many."""
-    by_setting = _by_setting(cells, rows)
+    by_setting, good = _by_setting(cells, rows), _quality(cells)
     if not 1 < len(by_setting) <= words.MOST_ROWS:
         return ()
     return tuple(
         {
             "Setting": words.setting(found[0][1]),
-            "Accuracy": f"{found[0][2]:.1%}",
+            good.noun.capitalize(): good.text(found[0][2]),
             "Reached after": words.each([(time, cell) for time, cell, _ in found], words.seconds),
         }
         for found in by_setting.values()
@@ -197,6 +201,7 @@ def loss(study: Study) -> Question | None:
         )
         figure = plot.timed(figure, "x", longest_s)
         panels.append(Panel(f"loss-{i}", words.where(curves[0][0]).removesuffix(": ") or "Every arm", figure))
+    cells = [cell for curves in shown for cell, _ in curves]
     more = f" Drawn are the first {MOST_PANELS} of {len(shown)} settings." if len(shown) > MOST_PANELS else ""
     return Question(
         "loss",
@@ -204,7 +209,7 @@ def loss(study: Study) -> Question | None:
         pd.concat(tables, ignore_index=True),
         tuple(panels),
         tuple(_loss_seen(shown)),
-        f"{LOSS_DEFINED}{_about_rounds([cell for curves in shown for cell, _ in curves])}{more}",
+        f"{LOSS_DEFINED.format(loss=_quality(cells).loss)}{_about_rounds(cells)}{more}",
         plot.dashes(study.run),
         tuple(map(_loss_row, shown)) if 1 < len(shown) <= words.MOST_ROWS else (),
     )

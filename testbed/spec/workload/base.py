@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -11,6 +13,7 @@ from testbed.base.groups import Group, Size, Whole, listed, refuse
 from testbed.spec.workload.compute import ComputeTime, mode_alone
 from workloads.buckets import Gradient
 from workloads.job import Task
+from workloads.own.prepared import Prepared
 
 LARGEST_BATCH = 2**16
 """No published experiment gives one worker more samples at once, and images of that many fit into memory."""
@@ -56,12 +59,19 @@ class Synchronised(Workload):
     """What every worker does, the same in every arm, between the synchronisations of a scheme.
 
     Attributes:
-        is_trained: whether weights depend on the sums: a process of the harness repeats the training, and sums are held
-            against gradients by sketches. Otherwise workers count the wrong elements of each sum themselves.
+        is_trained: whether weights depend on the sums: a process of the harness repeats the work. Otherwise workers
+            count the wrong elements of each sum themselves.
+        is_sketched: of work that is repeated, whether sums are held against gradients by sketches besides. That tells
+            nothing more where nothing is rounded, because the weights then tell of every sum.
+        uses_torch: whether workers need PyTorch.
+        survives: whether the others can go on with it when a worker dies.
         scale: what divides gradients and the links' rates alike.
     """
 
     is_trained: ClassVar[bool] = False
+    is_sketched: ClassVar[bool] = True
+    uses_torch: ClassVar[bool] = False
+    survives: ClassVar[bool] = True
 
     model: str
     """The model whose gradient is synchronised: one of ``testbed models``."""
@@ -95,17 +105,37 @@ class Synchronised(Workload):
         """
         raise NotImplementedError
 
-    @property
-    def own(self) -> tuple[str, str] | None:
-        """The names of model and data set, if one of them is the user's own (:mod:`workloads.own`)."""
-        return None
-
     def check(self) -> None:
         """Return only if what it names goes together.
 
         Raises:
             SpecError: it does not.
         """
+
+    def needs(self, seed: int) -> Hashable:  # noqa: ARG002
+        """What files have to be prepared for, in a spec with this seed; None where none are."""
+        return None
+
+    def prepare(self, folder: Path, seed: int) -> Prepared:
+        """Files for workers, made once for all workloads that :meth:`needs` finds equal; paths start from ``folder``.
+
+        Raises:
+            SpecError: what the workload names cannot be used.
+            MissingToolError: a package that it takes is not installed.
+        """
+        raise NotImplementedError
+
+    def refuse(self, own: Prepared | None, world: int) -> None:
+        """Return only if so many workers can do it, with the files that were prepared.
+
+        Raises:
+            SpecError: they cannot.
+        """
+
+    def largest(self, own: Prepared | None) -> int | None:  # noqa: ARG002
+        """The largest magnitude that an element of a gradient or of a sum can have, if all of them are whole numbers
+        whose sums must be exact; otherwise None."""
+        return None
 
     def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:
         """What each worker does; ``rounding`` is by how much an element of a right sum of a profile may be off."""

@@ -10,10 +10,11 @@ from testbed.base.groups import kind_of, tag, tagged
 from testbed.base.plugins import with_plugged
 from testbed.spec.workload.base import Workload
 from testbed.spec.workload.command import Command
+from testbed.spec.workload.lda import Lda
 from testbed.spec.workload.profile import Profile
 from testbed.spec.workload.train import Train
 
-_BUILT_IN = (Train, Profile, Command)
+_BUILT_IN = (Train, Profile, Lda, Command)
 KINDS: dict[str, type[Workload]] = with_plugged("workloads", {kind_of(one): one for one in _BUILT_IN})
 """The kinds of workload, by the name that ``kind`` gives; each entry point ``testbed.workloads`` is such a class."""
 
@@ -25,6 +26,6 @@ def _kind(value: object) -> Any:
 
 
 if TYPE_CHECKING:
-    AnyWorkload = Train | Profile | Command
+    AnyWorkload = Train | Profile | Lda | Command
 else:
     AnyWorkload = Annotated[tagged(KINDS.values()), Discriminator(_kind)]

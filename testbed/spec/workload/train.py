@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import prod
+from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -15,6 +17,7 @@ from workloads.catalogue import check_dataset
 from workloads.job import Task, Training
 from workloads.models import model
 from workloads.own import is_own_data, is_own_model
+from workloads.own.prepared import Prepared, prepare
 
 
 class Train(Synchronised):
@@ -33,6 +36,7 @@ class Train(Synchronised):
     """The momentum of SGD."""
     overlap: Literal["none", "layer"] = "none"
     is_trained: ClassVar[bool] = True
+    uses_torch: ClassVar[bool] = True
 
     @property
     def scale(self) -> float:
@@ -42,14 +46,21 @@ class Train(Synchronised):
     def layers(self) -> list[list[int]]:
         return [[prod(shape) for _, shape in layer] for layer in reversed(model(self.model).layers)]
 
-    @property
-    def own(self) -> tuple[str, str] | None:
-        either = is_own_model(self.model) or is_own_data(self.dataset)
-        return (self.model, self.dataset) if either else None
-
     def check(self) -> None:
-        if not self.own:
+        if not self._is_own:
             check_dataset(self.dataset, self.model)
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether model or data set is the user's own (:mod:`workloads.own`)."""
+        return is_own_model(self.model) or is_own_data(self.dataset)
+
+    def needs(self, seed: int) -> Hashable:
+        """The same files do for all batches that a model takes at once."""
+        return (self.model, self.dataset, seed, min(self.batch)) if self._is_own else None
+
+    def prepare(self, folder: Path, seed: int) -> Prepared:
+        return prepare(folder, self.model, self.dataset, seed, min(self.batch))
 
     def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:  # noqa: ARG002
         rate, momentum = self.learning_rate, self.momentum

@@ -103,6 +103,19 @@ def test_samples_tell_of_every_update(trained: Path) -> None:
     assert "staleness" not in synchronous
 
 
+def test_a_replica_has_every_update_of_its_server(bench: Bench, tmp_path: Path) -> None:
+    spec = PLAYED.replace("star(hosts=4), scheme: async_ps", "star(hosts=5), scheme: async_ps(replication=chain)")
+    (outcome,) = bench.run(spec, tmp_path)
+    record = outcome.record
+    assert record["status"] == "done", record["error"]
+    assert record["sums"]["wrong_elements"] == 0
+    loaded = [link for link in record["links"] if (link["from"], link["to"]) != ("h4", "s0")]  # it sends words alone
+    carried_what_the_forest_says({**record, "links": loaded})
+    links = {(link["from"], link["to"]): link["theory_bytes"] for link in record["links"]}
+    assert links["h4", "s0"] == 0
+    assert links["s0", "h4"] == links["s0", "h3"] == pytest.approx(links["h3", "s0"] / 2)
+
+
 def test_a_profiles_sums_are_checked_by_every_worker(bench: Bench, tmp_path: Path) -> None:
     (outcome,) = bench.run(PLAYED, tmp_path)
     record = outcome.record
@@ -118,3 +131,25 @@ def test_a_worker_or_the_server_that_dies_fails_the_trial_by_name(bench: Bench, 
     (outcome,) = bench.run(dying, tmp_path)
     assert outcome.record["status"] == "failed"
     assert f"{node} was killed by SIGKILL" in outcome.record["error"]
+
+
+SEVERAL = TRAINED.replace("star(hosts=4)", "star(hosts=5)").replace("name: asynchronous", "name: several")
+
+
+def test_versions_of_several_servers_are_repeated_as_vectors(bench: Bench, tmp_path: Path) -> None:
+    arms = "arms:\n  - {label: two, topology: star(hosts=5), scheme: 'ssp(staleness=1,servers=2)'}\ntimeout"
+    spec = SEVERAL[: SEVERAL.index("arms:")] + arms + SEVERAL[SEVERAL.index(": 20 s") :]
+    (outcome,) = bench.run(spec, tmp_path)
+    record = outcome.record
+    assert (record["status"], record["error"]) == ("done", None)
+    assert record["accuracy"]["weights_equal"] is True
+    assert record["accuracy"]["weights_error"] < 1e-6
+    assert check(record, "staleness")["ok"]
+    carried_what_the_forest_says(record)
+    links = {(link["from"], link["to"]): link["theory_bytes"] for link in record["links"]}
+    assert links["h3", "s0"] == links["h4", "s0"] == pytest.approx(sum(links[f"h{i}", "s0"] for i in range(3)) / 2)
+    samples = outcome.samples
+    assert samples is not None
+    stale = [samples["update"] - samples["version"], samples["update_1"] - samples["version_1"]]
+    assert (samples["staleness"] == pd.concat(stale, axis=1).max(axis=1)).all()
+    assert sorted(samples["update_1"]) == list(range(24))

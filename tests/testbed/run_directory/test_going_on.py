@@ -53,6 +53,7 @@ COMMAND = """\
 name: order
 links: {rate: 100 Mbit/s}
 workload: {kind: command, command: python train.py}
+quiet: 0 s
 arms: [ARMS]
 repeats: 2
 """

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import own
+from workloads.lda import texts
 
 from ..conftest import PROFILE, SPEC, Called
 
@@ -131,6 +132,22 @@ CHANGES: dict[str, tuple[str, str]] = {
     ),
     "asynchronous_failover": ("timeout: 20 s", "timeout: 20 s\nfailover: 3 s"),
     "asynchronous_command": (TRAIN, "  kind: command\n  command: python train.py\n"),
+    "asynchronous_servers_beyond_hosts": ("scheme: ring", "scheme: async_ps(servers=3)"),
+    "asynchronous_replicas_beyond_hosts": ("scheme: ring", "scheme: 'async_ps(servers=2,replication=chain)'"),
+    "asynchronous_replicas_without_hosts": (
+        "star(hosts=3), scheme: ring",
+        "star(hosts=2), scheme: ssp(replication=chain)",
+    ),
+    "asynchronous_replication_unknown": ("scheme: ring", "scheme: async_ps(replication=tree)"),
+    "asynchronous_servers_below_one": ("scheme: ring", "scheme: 'ssp(staleness=1,servers=0)'"),
+    "fabric_that_computes_once": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a"),
+    "fabric_with_a_delay_bound_of_0": ("scheme: ring", "scheme: mlfabric_a(delay_bound=0)"),
+    "fabric_with_too_many_aggregators": ("scheme: ring", "scheme: mlfabric_a(aggregators=3)"),
+    "fabric_on_too_few_hosts": ("star(hosts=3), scheme: ring", "star(hosts=2), scheme: mlfabric_a"),
+    "fabric_window_negative": ("scheme: ring", "scheme: mlfabric_a(window=-0.1)"),
+    "fabric_with_c_of_0": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a(c=0)"),
+    "fabric_staleness_negative": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_ssp(staleness=-1)"),
+    "fabric_with_several_paths": ("star(hosts=3), scheme: ring", '"fat_tree(k=4,routing=ecmp)", scheme: mlfabric_a'),
     "ssp_staleness_negative": ("scheme: ring", "scheme: ssp(staleness=-1)"),
     "arm_without_scheme": ("star(hosts=3), scheme: ring", "star(hosts=3)"),
     "command_not_found": (TRAIN, "  kind: command\n  command: pyhton train.py\n"),
@@ -311,6 +328,16 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
         "scale: 200}\narms:",
         "scale: 200, overlap: layer}\narms:\n  - {topology: star(hosts=5), scheme: ssp}",
     ),
+    "fabric_overlap": (
+        "scale: 200}\narms:",
+        "scale: 200, overlap: layer}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_a}",
+    ),
+    "fabric_rate_of_a_profile": ("scheme: ring", "scheme: mlfabric_a(rate=adaptive)"),
+    "fabric_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: mlfabric_a"),
+    "fabric_beyond_exact_sums": (
+        "iterations: 3, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
+        "iterations: 700000, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_a}",
+    ),
     "asynchronous_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: async_ps"),
     "asynchronous_beyond_exact_sums": (
         "iterations: 3, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
@@ -431,12 +458,63 @@ def test_a_model_or_data_of_ones_own_with_a_mistake(
     assert called.code == 2
 
 
+TOPICS = """\
+name: topics
+links: {rate: 200 Mbit/s}
+workload: {kind: lda, corpus: ./docword.txt, topics: 4, iterations: 3, least_documents: 1, most_documents: 1}
+arms:
+  - {topology: star(hosts=3), scheme: ring}
+"""
+DOCWORD = "4\n3\n8\n1 1 2\n1 3 1\n2 1 1\n2 2 3\n3 2 1\n3 3 1\n4 1 2\n4 2 1\n"
+TOPICS_CHANGES: dict[str, tuple[str, str]] = {
+    "lda_corpus_missing": ("corpus: ./docword.txt, ", ""),
+    "lda_corpus_unknown": ("./docword.txt", "python_referense"),
+    "lda_corpus_not_there": ("./docword.txt", "./absent.txt"),
+    "lda_corpus_of_another_format": ("./docword.txt", "./spec.yaml"),
+    "lda_corpus_without_gensim": ("./docword.txt", "lee"),
+    "lda_corpus_of_rare_words": ("least_documents: 1", "least_documents: 5"),
+    "lda_more_workers_than_documents": ("star(hosts=3)", "star(hosts=4)"),
+    "lda_too_many_topics": ("topics: 4", "topics: 1001"),
+    "lda_one_topic": ("topics: 4", "topics: 1"),
+    "lda_with_a_batch": ("topics: 4", "topics: 4, batch: [1, 16]"),
+    "lda_that_computes_nothing": ("topics: 4", "topics: 4, compute: none"),
+    "lda_paced_without_a_pace": ("topics: 4", "topics: 4, compute: paced"),
+    "lda_with_overlap": ("topics: 4", "topics: 4, overlap: layer"),
+    "lda_with_a_scale_too_coarse": (
+        "star(hosts=3), scheme: ring",
+        "'star(hosts=3,ina=all)', scheme: atp(scale=0.1)",
+    ),
+    "lda_with_a_scale_too_fine": ("star(hosts=3), scheme: ring", "'star(hosts=3,ina=all)', scheme: atp(scale=1e9)"),
+}
+
+
+@pytest.mark.parametrize("name", TOPICS_CHANGES)
+def test_topics_with_a_mistake(
+    name: str, testbed: Callable[..., Called], spec_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "find_spec", lambda _name: None)  # as where gensim is not installed
+    old, new = TOPICS_CHANGES[name]
+    assert old in TOPICS
+    spec_file.write_text(TOPICS.replace(old, new))
+    (spec_file.parent / "docword.txt").write_text(DOCWORD)
+    called = testbed("plan", "spec.yaml")
+    check(name, called)
+    assert called.code == 2
+
+
+def test_topics_without_a_mistake_are_fine(testbed: Callable[..., Called], spec_file: Path) -> None:
+    spec_file.write_text(TOPICS)
+    (spec_file.parent / "docword.txt").write_text(DOCWORD)
+    assert testbed("plan", "spec.yaml").code == 0
+
+
 def test_the_profile_without_a_mistake_is_fine(testbed: Callable[..., Called], spec_file: Path) -> None:
     spec_file.write_text(PROFILE)
     assert testbed("plan", "spec.yaml").code == 0
 
 
 CALLS: dict[str, list[str]] = {
+    "asynchronous_servers_beyond_floats": ["forest", "async_ps(servers=3)", "star(hosts=5)", "--bytes", "8"],
     "set_without_value": ["plan", "spec.yaml", "--set", "seed"],
     "set_unknown_key": ["plan", "spec.yaml", "--set", "workload.iteratons=3"],
     "set_beyond_a_list": ["plan", "spec.yaml", "--set", "arms.5.scheme=ring"],
@@ -491,7 +569,7 @@ def test_a_command_line_with_a_mistake(name: str, testbed: Callable[..., Called]
 def test_every_golden_text_belongs_to_a_case() -> None:
     assert {
         path.stem for path in GOLDEN.glob("*.txt")
-    } == CHANGES.keys() | PROFILE_CHANGES.keys() | CALLS.keys() | OWN.keys()
+    } == CHANGES.keys() | PROFILE_CHANGES.keys() | TOPICS_CHANGES.keys() | CALLS.keys() | OWN.keys()
 
 
 @pytest.mark.parametrize(

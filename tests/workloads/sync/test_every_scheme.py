@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Callable
@@ -86,7 +87,8 @@ def expressions(name: str, hosts: int) -> st.SearchStrategy[str]:
             "hierarchical_ps(across={},colocated={})".format, st.sampled_from(["ps", "ring"]), yes_or_no
         ),
         "atp": st.builds("atp(servers={})".format, st.integers(0, hosts)),
-        "ssp": st.builds("ssp(staleness={})".format, st.integers(0, 5)),
+        "async_ps": st.builds("async_ps(servers={})".format, st.integers(1, max(1, hosts - 1))),
+        "ssp": st.builds("ssp(staleness={},servers={})".format, st.integers(0, 5), st.integers(1, max(1, hosts - 1))),
         "gloo": st.sampled_from(["gloo", "gloo(algorithm=reduce_broadcast)"]),
         "openmpi": st.builds("openmpi(algorithm={},segment_bytes=65536)".format, st.sampled_from(MPI_ALGORITHMS)),
         "two_level": st.just("two_level") | st.builds("two_level(groups={})".format, _groups(hosts)),
@@ -111,7 +113,11 @@ def may_be_refused(scheme: str, net: Topology) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", schemes())
+FORESTS = [name for name, one in schemes().items() if inspect.signature(one.function).return_annotation == "Forest"]
+"""Others have plans that are no forests, and tests of their own."""
+
+
+@pytest.mark.parametrize("name", FORESTS)
 @given(net=networks(), data=st.data())
 @settings(max_examples=40)
 def test_a_forest_is_right_or_refused(name: str, net: Topology, data: st.DataObject) -> None:

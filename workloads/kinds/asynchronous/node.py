@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from workloads import tasks
 from workloads.job import WorkerJob
 from workloads.kinds.asynchronous.parameter_server import Client, Server
+from workloads.kinds.asynchronous.plan import replicas, servers
+from workloads.kinds.asynchronous.replica import Replica
+from workloads.parts import spans
 from workloads.sync import transport
 from workloads.sync.forest import Forest
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from workloads.tasks.base import Participant
 
 
-def join(job: WorkerJob, forest: Forest, part: Participant | None) -> Client | Server:
+def join(job: WorkerJob, forest: Forest, part: Participant | None) -> Client | Server | Replica:
     """Meet the other processes of the trial.
 
     Raises:
@@ -24,5 +27,9 @@ def join(job: WorkerJob, forest: Forest, part: Participant | None) -> Client | S
     sockets = transport.connect(job.node, job.peers, forest.nodes, job.congestion_control, job.start_timeout_s)
     if part is not None:
         return Client(job.name, forest, sockets, part.gradient, part.weights, part.learn)
-    weights, apply = tasks.served(job)
-    return Server(job.name, forest, sockets, weights, apply, job.training.iterations * job.world)
+    served = servers(forest)
+    serves = {**{server: server for server in served}, **{copy: server for server, copy in replicas(forest).items()}}
+    span = spans(job.buckets[-1][1], len(served))[served.index(serves[job.node])]
+    weights, apply = tasks.served(job, span)
+    role = Server if job.node in served else Replica
+    return role(job.name, forest, sockets, weights, apply, job.training.iterations * job.world)

@@ -1,1 +1,5 @@
-"""MLfabric: a scheduler orders, aggregates, replicates and drops the updates of an asynchronous trial."""
+"""MLfabric: a scheduler orders, sums and drops the updates of asynchronous workers (Viswanathan and Akella)."""
+
+from workloads.kinds.fabric.kind import KIND
+
+__all__ = ["KIND"]

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MOST_ROUNDED = 1e-3 * LARGEST
 """By how much fixed point may change a sum of a profile's values, which are whole numbers up to ``LARGEST``."""
+HALF = 0.5
+"""What is off by less than this is the whole number that it should be after rounding."""
 MOST_EDGES = 20_000
 """Of a forest: with more, who was ready when is not followed edge by edge, and the bound is that of all bytes from the
 first worker's gradient on. Most networks of up to 128 workers have fewer."""
@@ -49,6 +51,8 @@ class ForestKind(KindOfForests):
             raise own_order(plan, "priority: layer", "switches add")
         if not asked.is_trained:
             _check_scale(plan)
+        if asked.largest is not None:
+            _check_whole(plan, asked.largest)
 
     def goes_on(self, plan: Forest) -> bool:
         from workloads.sync.schemes import repairable  # which imports the schemes of all kinds
@@ -133,6 +137,22 @@ def _check_scale(plan: Forest) -> None:
         raise SpecError(
             f"scheme {plan.scheme}: values up to {LARGEST} times the scale {scale:g} do not fit 32 bits",
             fix="give it a smaller scale, such as 1e6",
+        )
+
+
+def _check_whole(plan: Forest, largest: int) -> None:
+    """Whole numbers up to ``largest`` must come out of fixed point as they went in, once they are rounded again."""
+    assert plan.fixed is not None
+    scale, world = plan.fixed.scale or (2**31 - 1) / (len(plan.workers) * 2 * largest), len(plan.workers)
+    if scale * largest >= 2**31:
+        raise SpecError(
+            f"scheme {plan.scheme}: counts up to {largest:,} times the scale {scale:g} do not fit 32 bits",
+            fix="give it scale=1, which is exact for whole numbers",
+        )
+    if furthest(scale, world, largest) >= HALF:
+        raise SpecError(
+            f"scheme {plan.scheme}: sums of {world} counts up to {largest:,} are not exact with the scale {scale:g}",
+            fix="give it scale=1, which is exact for whole numbers" if plan.fixed.scale else "take a float scheme",
         )
 
 

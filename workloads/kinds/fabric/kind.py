@@ -1,0 +1,189 @@
+"""What schemes declare whose transfers are scheduled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.base.check import Check
+from testbed.base.errors import SchemeError, SpecError
+from topologies.model import Topology
+from workloads.job import LARGEST
+from workloads.kinds.base import Asked, Evidence, Floats, Kind, Refusal, Told
+from workloads.kinds.fabric import plan as plans
+from workloads.kinds.fabric.notes import NOTES
+from workloads.kinds.fabric.plan import Fabric
+from workloads.sync import codec
+from workloads.sync.cost import Cost
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workloads.job import WorkerJob
+    from workloads.kinds.measures import Measures
+    from workloads.replay import Values
+    from workloads.sync.session import Session
+    from workloads.tasks.base import Participant
+
+MOST_EXACT = 2**24
+"""Whole numbers up to this are exact in float32."""
+
+
+class FabricKind(Kind[Fabric]):
+    """Workers with daemons, a server and a scheduler."""
+
+    name = "fabric"
+    sums_together = False
+    controllers = ("network_monitor",)
+    counts = frozenset({"update", "version", "staleness", "fate"})
+    numbers = frozenset({"held_s"})
+    notes = NOTES
+    reference = "a single process that makes the server's updates in their order"
+
+    def check_form(self, plan: Fabric, topology: Topology) -> None:
+        if plan.nodes != tuple(node.name for node in topology.nodes):
+            raise SchemeError(
+                f"scheme {plan.scheme} was built over other nodes than those of {topology.expression}",
+                fix="build it for this topology",
+            )
+
+    def verify(self, plan: Fabric, topology: Topology) -> None:
+        self.check_form(plan, topology)
+
+    def refuse(self, plan: Fabric, topology: Topology, asked: Asked) -> None:
+        fix = "or compare it with other schemes in an experiment of its own"
+        if asked.overlap != "none":
+            problem = f"scheme {plan.scheme} schedules whole updates, so overlap: {asked.overlap} is not possible"
+            raise SpecError(problem, fix=f"remove overlap, {fix}")
+        if asked.is_trained and asked.mode == "none":
+            raise SpecError(
+                f"scheme {plan.scheme} computes each update on new weights, and compute: none computes only one",
+                fix="give a pace: compute: {mode: paced, ...}",
+            )
+        if any(node.ina for node in topology.nodes):
+            raise SpecError(
+                f"scheme {plan.scheme} sums on hosts, so switches cannot add for it",
+                fix="leave ina out of this arm's topology",
+            )
+        if plan.options.rate != "constant" and (not asked.is_trained or asked.largest is not None):
+            raise SpecError(
+                f"scheme {plan.scheme} has rate={plan.options.rate}, and this workload has no learning rate",
+                fix="leave rate out, or train a model (kind: train)",
+            )
+        most = MOST_EXACT // LARGEST // len(plan.workers)
+        if not asked.is_trained and asked.iterations > most:
+            problem = f"scheme {plan.scheme} adds values exactly for at most {most:,} iterations; here are more"
+            raise SpecError(problem, fix=f"give at most {most:,} iterations")
+
+    def cannot(self, plan: Fabric) -> Mapping[str, Refusal]:
+        fix = "leave the scheme out of this experiment"
+        steps = Refusal(
+            "workers do not wait for a sum, so a synchronisation has no steps", f"{fix}, or write of: iteration"
+        )
+        moved = Refusal("the scheduler plans with the routes that it knows at the start", fix)
+        return {"steps": steps, "circuits": moved}
+
+    def encode(self, plan: Fabric) -> dict[str, NDArray[Any]]:
+        return {"version": np.asarray(codec.VERSION), "fabric": np.asarray(json.dumps(asdict(plan)))}
+
+    def decode(self, encoded: Mapping[str, NDArray[Any]]) -> Fabric:
+        return plans.from_fields(json.loads(str(encoded["fabric"])))
+
+    def to_json(self, plan: Fabric) -> dict[str, Any]:
+        return plans.to_json(plan)
+
+    def describe(self, plan: Fabric) -> list[tuple[str, str]]:
+        options = plan.options
+        bound = "whatever others came in between"
+        if options.delay_bound is not None:
+            bound = f"applied if at most {options.delay_bound - 1} others came in between"
+        if options.staleness is not None:
+            bound = f"workers wait for the slowest one when more than {options.staleness} iterations ahead of it"
+        return [
+            ("server", plan.nodes[plan.server]),
+            ("scheduler", f"{plan.nodes[plan.scheduler]}, plans every {options.window_s:g} s"),
+            ("aggregators", ", ".join(plan.nodes[node] for node in plan.aggregators) or "none"),
+            ("updates", f"each gradient is one; {bound}"),
+        ]
+
+    def least_text(self, bound: str, whole: str) -> str:
+        return f"{bound} for an update alone, there and back; {whole} for one of each worker, if none is summed"
+
+    # What it costs
+
+    def cost(self, plan: Fabric, topology: Topology, gradient_bytes: float) -> Cost:
+        return plans.cost(plan, topology, gradient_bytes)
+
+    def least_jct_s(self, cost: Cost, least_gst_s: float, goodput: float, pace_s: Floats, overlap: str) -> float:
+        """Each worker is alone with the network, at its average pace. How busy a link is at least nobody knows, for
+        updates may be summed or dropped; and one that is dropped takes no time but for the weights."""
+        workers, iterations = pace_s.shape
+        alone_s = pace_s.mean(axis=1) + least_gst_s / 2
+        return float(iterations * workers / (1 / alone_s).sum())
+
+    def chunks(self, plan: Fabric, gradient: Any, chunk_bytes: int) -> int:
+        return 2 * len(plan.workers)
+
+    def unknown_load(self, plan: Fabric) -> str:
+        return "what a scheduler and daemons take of the cores is not measured"
+
+    # Who takes part
+
+    def pairs(self, plan: Fabric) -> list[tuple[int, int]]:
+        return plan.pairs
+
+    def neighbours(self, plan: Fabric, process: str) -> list[int]:
+        node = self.processes(plan)[process]
+        return [] if process == plan.nodes[node] and node in plan.workers else plan.met_by(node)
+
+    def processes(self, plan: Fabric) -> dict[str, int]:
+        workers = {plan.nodes[node]: node for node in plan.workers}
+        daemons = {f"{plan.nodes[node]}.daemon": node for node in plan.workers}
+        return workers | daemons | {plan.nodes[node]: node for node in (plan.server, plan.scheduler)}
+
+    # On a node
+
+    def prepare(self) -> None:
+        import_module("workloads.kinds.fabric.node")
+
+    def join(self, job: WorkerJob, plan: Fabric, part: Participant | None, called_off: Callable[[], None]) -> Session:
+        from workloads.kinds.fabric.node import join
+
+        return join(job, plan, part)
+
+    def values(self, job: WorkerJob, rank: int) -> Values:
+        from workloads.replay import Updates
+
+        return Updates(job.buckets[-1][1], job.training.seed, rank, job.world)
+
+    # Afterwards
+
+    def told(self, plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
+        from workloads.kinds.fabric import account
+
+        return account.told(plan, samples, done, iterations)
+
+    def cost_as_run(self, plan: Fabric, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
+        assert told.moved is not None
+        return plans.cost_of(told.moved, plan, topology, gradient_bytes)
+
+    def judge(self, seen: Evidence) -> Iterable[Check]:
+        from workloads.kinds.fabric import checks
+
+        return checks.judge(seen)
+
+    @cached_property
+    def measures(self) -> Measures:
+        from workloads.kinds.fabric.measures import ScheduledMeasures
+
+        return ScheduledMeasures()
+
+
+KIND = FabricKind()

@@ -1,0 +1,31 @@
+"""What the times in the samples of a trial mean whose transfers are scheduled: each is an update of its own.
+
+A round is as many applied updates, one after the other, as there are workers. Updates that were dropped belong to the
+round that was going on.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from workloads.kinds.asynchronous.measures import UpdatesMeasures
+from workloads.kinds.fabric.fates import Fate
+
+APPLIED = [int(fate) for fate in Fate if fate.is_applied]
+
+
+class ScheduledMeasures(UpdatesMeasures):
+    """Of schemes in which some updates are dropped."""
+
+    columns = frozenset({"update", "fate"})
+
+    def rounds(self, samples: pd.DataFrame) -> pd.DataFrame:
+        ordered = samples.sort_values("update")
+        applied = ordered["fate"].isin(APPLIED).astype(int)
+        before = (applied.cumsum() - applied).clip(upper=max(0, int(applied.sum()) - 1))
+        ends = (ordered["end_s"] - ordered["held_s"]).cummax()
+        return ordered.assign(iteration=before // samples["rank"].nunique(), end_s=ends)
+
+    def staleness(self, samples: pd.DataFrame, skip: int = 0) -> pd.Series[int] | None:
+        """Of those that were applied."""
+        return super().staleness(samples[samples["fate"].isin(APPLIED)], skip)

@@ -1,0 +1,1 @@
+"""The schemes of MLfabric, a file each."""

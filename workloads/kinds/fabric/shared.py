@@ -1,0 +1,134 @@
+"""What a worker shares with its daemon: memory for one update and for weights, and a connection for notes.
+
+The memory has no name (memfd_create(2)), and the socket's address is abstract (unix(7)): the kernel frees both when the
+two processes have ended, however they did. An abstract address belongs to a network namespace; on a machine where
+others may use it, too, only a process of the same user is accepted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import mmap
+import os
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.base.errors import TrialTimeoutError, WorkerError
+
+Floats = NDArray[np.float32]
+_FLOAT_BYTES = 4
+_RETRY_S = 0.02
+_HELLO = b"fabric"
+_CREDENTIALS = struct.Struct("3i")
+"""Process, user and group (``struct ucred``)."""
+
+
+class Memory:
+    """Room for an update and for weights, of as many floats each.
+
+    Attributes:
+        update: what the worker writes, and the daemon sends.
+        weights: what the daemon writes, and the worker reads.
+    """
+
+    def __init__(self, descriptor: int, floats: int) -> None:
+        """Takes the descriptor over.
+
+        Raises:
+            WorkerError: it holds something else.
+        """
+        self._descriptor = descriptor
+        size = 2 * floats * _FLOAT_BYTES
+        if os.fstat(descriptor).st_size != size:
+            raise WorkerError(f"shared memory does not have {size:,} bytes", fix="report it: the protocol is broken")
+        self._map = mmap.mmap(descriptor, size)
+        whole: Floats = np.frombuffer(self._map, np.float32)
+        self.update, self.weights = whole[:floats], whole[floats:]
+
+    @classmethod
+    def make(cls, floats: int) -> Memory:
+        """New memory, of zeros, whose size nobody can change."""
+        descriptor = os.memfd_create("fabric", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(descriptor, 2 * floats * _FLOAT_BYTES)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        return cls(descriptor, floats)
+
+    @property
+    def descriptor(self) -> int:
+        return self._descriptor
+
+    def close(self) -> None:
+        """Forget the descriptor; the memory goes when nothing views it any more."""
+        os.close(self._descriptor)
+
+
+def place(forest: str, node: int) -> bytes:
+    """The address at which a node's daemon awaits its worker, of the trial whose plan lies at ``forest``."""
+    return b"\0testbed." + hashlib.sha256(f"{forest} {node}".encode()).hexdigest()[:32].encode()
+
+
+def await_worker(address: bytes, floats: int, timeout_s: float) -> tuple[socket.socket, Memory]:
+    """The daemon's end.
+
+    Raises:
+        TrialTimeoutError: the worker did not come.
+        WorkerError: the address is taken, or the worker gave other memory.
+    """
+    deadline = time.monotonic() + timeout_s
+    with socket.socket(socket.AF_UNIX) as listener:
+        try:
+            listener.bind(address)
+        except OSError as error:
+            raise WorkerError(
+                f"cannot use the socket of the daemon: {error.strerror}", fix="end other runs of this trial"
+            ) from error
+        listener.listen()
+        while (left_s := deadline - time.monotonic()) > 0:
+            listener.settimeout(left_s)
+            with suppress(TimeoutError):
+                sock, _ = listener.accept()
+                if descriptor := _introduced(sock, left_s):
+                    return sock, Memory(descriptor[0], floats)
+                sock.close()
+    raise TrialTimeoutError("the worker did not come to its daemon", fix="see why the worker on this host ended")
+
+
+def _introduced(sock: socket.socket, timeout_s: float) -> Sequence[int]:
+    """The descriptor that a worker of the same user sends first; empty of anybody else."""
+    said = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    if _CREDENTIALS.unpack(said)[1] != os.getuid():
+        return []
+    sock.settimeout(timeout_s)
+    hello, descriptors, _, _ = socket.recv_fds(sock, len(_HELLO), 1)
+    return descriptors if hello == _HELLO else []
+
+
+def reach_daemon(address: bytes, memory: Memory, timeout_s: float) -> socket.socket:
+    """The worker's end.
+
+    Raises:
+        TrialTimeoutError: the daemon did not come.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.connect(address)
+        except OSError as error:  # not listening yet
+            sock.close()
+            if time.monotonic() >= deadline:
+                raise TrialTimeoutError(
+                    f"the daemon did not come to its worker: {error.strerror}",
+                    fix="see why the daemon on this host ended",
+                ) from error
+            time.sleep(_RETRY_S)
+            continue
+        socket.send_fds(sock, [_HELLO], [memory.descriptor])
+        return sock

@@ -1,0 +1,71 @@
+"""What each update of a group counts in its sums, so that weights become what they would one by one.
+
+With momentum gamma, velocity v and weights w, an update g of rate r changes them to v' = gamma v + r g and w' = w - v'
+(eq. 2; the learning rate and 1/N are left out here, for they multiply all of it). After m of them, g_1 to g_m::
+
+    v' = gamma^m v + sum gamma^(m-j) r_j g_j
+    w' = w - (gamma + .. + gamma^m) v - sum (1 + gamma + .. + gamma^(m-j)) r_j g_j
+
+So without momentum one sum is enough, and with it there are two. The decision of why is in
+docs/decisions/mlfabric-aggregation.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Share = tuple[float, float]
+"""What an update counts in the sum for the weights, and in that for the velocity."""
+
+
+def shares(rates: Sequence[float], momentum: float) -> tuple[Share, ...]:
+    """Of each update of a group, in its order; ``rates`` are what its learning rate is of the workload's."""
+    last = len(rates) - 1
+    return tuple((rate * _series(momentum, last - at), rate * momentum ** (last - at)) for at, rate in enumerate(rates))
+
+
+def history(momentum: float, updates: int) -> tuple[float, float]:
+    """What the velocity before a group of so many updates counts in the change of the weights, and in the velocity
+    after it."""
+    return _series(momentum, updates) - 1.0, momentum**updates
+
+
+def _series(momentum: float, last: int) -> float:
+    """1 + gamma + .. + gamma^last."""
+    return float(sum(momentum**power for power in range(last + 1)))
+
+
+class Sums:
+    """The sums of one group, made in the order of its members, whichever comes first.
+
+    Attributes:
+        floats: one sum after the other.
+    """
+
+    def __init__(self, parts: Sequence[Share], floats: int, momentum: float) -> None:
+        self._parts, self.count = parts, 2 if momentum else 1
+        self.floats: Floats = np.zeros(self.count * floats, np.float32)
+        self._early: dict[int, Floats] = {}
+        self._next = 0
+
+    @property
+    def is_complete(self) -> bool:
+        return self._next == len(self._parts)
+
+    def add(self, at: int, update: Floats) -> None:
+        """The update of the member ``at`` is there.
+
+        Raises:
+            ValueError: it was there before.
+        """
+        if at < self._next or at in self._early:
+            raise ValueError(f"member {at} is there already")
+        self._early[at] = update
+        while (update_ := self._early.pop(self._next, None)) is not None:
+            for total, share in zip(np.split(self.floats, self.count), self._parts[self._next], strict=False):
+                total += update_ if share == 1.0 else np.float32(share) * update_
+            self._next += 1

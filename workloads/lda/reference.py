@@ -1,0 +1,176 @@
+"""What a distributed trial must come to, number for number: one process that samples all shards, from the same seeds.
+
+Counts are whole, so sums have no order, and each draw is a function of counts and seed. So the trial's counts and those
+found here are the same bits, of synchronous schemes and, with the updates in the server's order, of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from workloads.lda import files
+from workloads.lda.gibbs import Prior
+from workloads.lda.likelihood import per_token
+from workloads.lda.shard import Floats, Shard, first_counts
+from workloads.lda.task import TopicModel
+from workloads.parts import Parts, versions
+from workloads.updates import Step, Update, steps
+
+REFERENCE = "a single process that samples every shard"
+MOST_TESTED = 50
+"""After so many iterations, evenly spaced, the likelihood of the held-out documents is found."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What sampling comes to.
+
+    Attributes:
+        first: the counts at the beginning.
+        last: the counts at the end.
+        curve: (iteration, log-likelihood per token of the held-out documents right after it), the last one included.
+    """
+
+    first: Floats
+    last: Floats
+    curve: tuple[tuple[int, float], ...]
+
+
+def shards(model: TopicModel, world: int) -> list[Shard]:
+    """All workers' shards, as they begin."""
+    return [Shard(model, rank, documents) for rank, documents in enumerate(files.dealt(model, world))]
+
+
+def tested(model: TopicModel, counts: Floats) -> float:
+    """The log-likelihood per token of the held-out documents."""
+    table = counts.reshape(model.words, model.topics)
+    return per_token(table, files.load(model).test, Prior(model.alpha, model.beta))
+
+
+@cache
+def synchronous(model: TopicModel, world: int) -> Reference:
+    """Where all workers' changes are summed in each iteration. It is kept for the next trial with the same workload."""
+    parts = shards(model, world)
+    first = first_counts(parts, model.floats)
+    return _traced(model, first, model.iterations, _sums(parts, first, model.iterations))
+
+
+def _sums(parts: Sequence[Shard], first: Floats, iterations: int) -> Iterator[Floats]:
+    """The counts after each iteration."""
+    counts, total, change = first.copy(), np.empty_like(first), np.empty_like(first)
+    for iteration in range(iterations):
+        total.fill(0)
+        for part in parts:
+            part.sample(iteration, counts)
+            part.change(change)
+            total += change
+            part.settle(is_common=True)
+        counts += total
+        yield counts
+
+
+def asynchronous(model: TopicModel, world: int, order: Sequence[Update | Step]) -> Reference:
+    """Where each change is an update of its own, or a few are summed: these, in their order, each against the version
+    that it was.
+
+    The curve is by rounds: as many updates, one after the other, as there are workers.
+    """
+    parts, every = shards(model, world), steps(order)
+    first = first_counts(parts, model.floats)
+    updates = [update for step in every for update in step.updates]
+    if any(update.server for update in updates):
+        return _traced(model, first, len(versions(updates)) // world, _by_servers(parts, first, updates))
+    rounds = -(-len(updates) // world)
+    return _traced(model, first, rounds, _by_rounds(_steps(parts, first, every), world))
+
+
+def _by_rounds(counts: Iterable[tuple[int, Floats]], world: int) -> Iterator[Floats]:
+    """The counts once each round is over; of the last one, when all is."""
+    done, now = 0, None
+    for updates, now in counts:
+        for _ in range((done + updates) // world - done // world):
+            yield now
+        done += updates
+    if done % world and now is not None:
+        yield now
+
+
+def _steps(parts: Sequence[Shard], first: Floats, every: Sequence[Step]) -> Iterator[tuple[int, Floats]]:
+    """How many updates each step has, and the counts after it. A dropped one changes nothing, and is in no version."""
+    counts, change, version = first.copy(), np.empty_like(first), 0
+    versions = {0: first}
+    last_use = {update.version: at for at, step in enumerate(every) for update in step.updates}
+    for at, step in enumerate(every):
+        total = np.zeros_like(first)
+        for update in step.updates:
+            parts[update.rank].sample(update.iteration, versions[update.version])
+            parts[update.rank].change(change)
+            parts[update.rank].settle(is_common=not step.is_dropped)
+            total += change
+        for used in {update.version for update in step.updates if last_use[update.version] == at}:
+            del versions[used]
+        if not step.is_dropped:
+            counts += total
+            version += len(step.updates)
+            if last_use.get(version, -1) > at:
+                versions[version] = counts.copy()
+        yield len(step.updates), counts
+
+
+def _by_servers(shards: Sequence[Shard], first: Floats, order: Sequence[Update]) -> Iterator[Floats]:
+    """The counts after each round where several servers have a part of them each, and their orders are merged."""
+    rounds = range(len(shards), len(versions(order)) + 1, len(shards))
+    parts = Parts(first, order, wanted=rounds)
+
+    def change(update: Update, counts: Floats) -> Floats:
+        found, shard = np.empty_like(first), shards[update.rank]
+        shard.sample(update.iteration, counts)
+        shard.change(found)
+        shard.settle(is_common=True)
+        return found
+
+    for update in order:
+        at = slice(*parts.spans[update.server])
+        parts.newest[at] += parts.gradient(update, change)[at]
+        if parts.applied(update) in rounds:
+            yield parts.at_version(parts.least)
+
+
+def _traced(model: TopicModel, first: Floats, iterations: int, counts: Iterator[Floats]) -> Reference:
+    """Test the counts after some of the iterations."""
+    chosen = {round(i) for i in np.linspace(0, iterations - 1, min(iterations, MOST_TESTED))}
+    curve, last = [], first
+    for iteration, last in enumerate(counts):
+        if iteration in chosen:
+            curve.append((iteration, tested(model, last)))
+    last.flags.writeable = False
+    return Reference(first, last, tuple(curve))
+
+
+def judged(weights: Floats, model: TopicModel, world: int, order: Sequence[Update | Step]) -> dict[str, Any]:
+    """What a trial's counts are worth, as :func:`workloads.reference.judged` has it, with ``log_likelihood`` in place
+    of accuracy and loss. Nothing is explained by rounding, for nothing is rounded.
+
+    Raises:
+        ValueError: ``weights`` has another length than the model.
+    """
+    ideal = asynchronous(model, world, order) if order else synchronous(model, world)
+    off, moved = (float(np.abs(one - ideal.last).sum()) for one in (weights, ideal.first))
+    error = off / moved if moved else float(off > 0)
+    return {
+        "log_likelihood": tested(model, weights) if weights.min() >= 0 else None,
+        "weights_error": float(np.linalg.norm(weights - ideal.last) / np.linalg.norm(ideal.last)),
+        "training_error": error,
+        "training_allowed": 0.0,
+        "coarseness": 0.0,
+        "coarsest": 0.0,
+        "scale_needed": 0.0,
+        "curve_of": "log_likelihood",
+        "curve": ideal.curve if error == 0 else None,
+        "reference": REFERENCE,
+    }

@@ -1,0 +1,107 @@
+"""Topic models: each worker samples its shard, and the changes of the word-topic counts are summed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workloads.job import Task, WorkerJob
+from workloads.kinds.base import AnyKind
+from workloads.lda import reference
+from workloads.lda.shard import first_counts
+from workloads.lda.task import TopicModel
+from workloads.parts import Span
+from workloads.tasks.base import Floats
+from workloads.tasks.learner import Learner
+from workloads.updates import Step, Update
+
+TASK = TopicModel
+
+
+def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Sampler:  # noqa: ARG001 - a change is the same for all kinds
+    """A worker with a shard of the documents."""
+    return Sampler(job, rank)
+
+
+def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]]:
+    """The counts of a server, to which changes are added."""
+    assert isinstance(job.training, TopicModel)
+    counts = first_counts(reference.shards(job.training, job.world), job.training.floats)[slice(*span)].copy()
+
+    def add(change: Floats) -> None:
+        np.add(counts, change, out=counts)
+
+    return counts, add
+
+
+def floats(task: Task) -> int:
+    """How many counts there are."""
+    assert isinstance(task, TopicModel)
+    return task.floats
+
+
+def judged(
+    weights: Floats,
+    task: Task,
+    worlds: Sequence[tuple[int, int]],
+    mode: str,  # noqa: ARG001 - a sweep is the same however long it takes
+    scales: Sequence[float | None],  # noqa: ARG001 - sums are rounded to whole numbers, so no scale is left in them
+    order: Sequence[Update | Step],
+) -> dict[str, Any]:
+    """What the counts are worth, compared with those of a single process."""
+    assert isinstance(task, TopicModel)
+    ((_, world),) = worlds  # a job of this task does not go on when nodes die
+    return reference.judged(weights, task, world, order)
+
+
+class Sampler(Learner):
+    """A worker that samples."""
+
+    def __init__(self, job: WorkerJob, rank: int) -> None:
+        assert isinstance(job.training, TopicModel)
+        self._counts = Counts(job.training, rank, job.world)
+        super().__init__(self._counts)
+
+    def dropped(self, iteration: int) -> None:  # noqa: ARG002 - the last one
+        """The next update has this one in it: topics that were drawn stay drawn."""
+        self._counts.is_dropped = True
+
+
+class Counts:
+    """A worker's copy of the word-topic counts, and its update of them.
+
+    Attributes:
+        weights: float32[floats], the common counts.
+        gradient: float32[floats], by how much this worker changed them; then the sum over all workers.
+        is_dropped: whether the update that was sent last is in no counts that come.
+    """
+
+    def __init__(self, model: TopicModel, rank: int, world: int) -> None:
+        shards = reference.shards(model, world)
+        self.weights: Floats = first_counts(shards, model.floats)
+        self.gradient: Floats = np.zeros(model.floats, np.float32)
+        self.is_dropped = False
+        self.buckets = ((0, model.floats),)
+        self.on_ready: Callable[[int], None] = lambda _bucket: None
+        self._shard = shards[rank]
+
+    def samples(self, iteration: int, rank: int, world: int) -> tuple[int]:  # noqa: ARG002 - always its own shard
+        return (iteration,)
+
+    def compute(self, iteration: int) -> float:
+        """Draw all topics of the shard anew, and write the update; returns minus the mean log-likelihood of a token."""
+        loss = self._shard.sample(iteration, self.weights)
+        self._shard.change(self.gradient)
+        return loss
+
+    def step(self, world: int) -> None:  # noqa: ARG002 - a sum of counts, not a mean
+        """Add the sum of all workers' changes. They are whole; what fixed point made of them is so after rounding."""
+        self.weights += np.rint(self.gradient)
+        self._shard.settle(is_common=True)
+
+    def put(self) -> None:
+        """Go on from counts that came, and that have this worker's update in them unless it was dropped."""
+        self._shard.settle(is_common=not self.is_dropped)
+        self.is_dropped = False

@@ -1,0 +1,85 @@
+"""What all workers do whose weights depend on the sums: compute, synchronise, take a step."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import Any, Protocol
+
+import numpy as np
+
+from workloads import compute
+from workloads.compute import Accelerator
+from workloads.job import WorkerJob
+from workloads.sync import session as sync
+from workloads.sync.session import Session
+from workloads.tasks.base import Floats, Notes, Participant, Release
+
+
+class Model(compute.Model, sync.Model, Protocol):
+    """What a worker computes on, and what becomes of it."""
+
+    @property
+    def weights(self) -> Floats: ...
+
+
+class Onlooker:
+    """Looks at gradients and sums while they are there; this one does not."""
+
+    def before_computing(self) -> None:
+        """The last sum is still in the gradient, and is about to be overwritten."""
+
+    def synchronised(self, iteration: int) -> None:
+        """The sum of this iteration is in the gradient now."""
+
+
+class Learner(Participant):
+    """A worker with a model of its own, which ends with the same weights as all others."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @property
+    def gradient(self) -> Floats:  # type: ignore[override]
+        return self._model.gradient
+
+    @property
+    def weights(self) -> Floats:  # type: ignore[override]
+        return self._model.weights
+
+    def onlooker(self, job: WorkerJob, session: Session) -> Onlooker:  # noqa: ARG002
+        """Who looks at what this session makes of gradients."""
+        return Onlooker()
+
+    def go(self, job: WorkerJob, session: Session, notes: Notes) -> None:
+        assert job.rank is not None
+        model, release = self._model, Release(job, session, notes)
+        layered, once = job.overlap == "layer", job.compute.mode == "none"
+        onlooker = self.onlooker(job, session)
+        accelerator = Accelerator(model, job.compute, job.rank, job.world, layered, release, session.poll)
+        session.barrier(job.timeout_s)
+        notes.begin()
+        sum_s = None
+        for i in session.iterations(notes.completed, job.training.iterations):
+            start_s = time.monotonic()
+            if not once:
+                onlooker.before_computing()
+            computed = accelerator.run(i, start_s, sum_s)
+            sum_s = session.wait(job.silence_s)
+            used = release.meter.now().since(release.ready)
+            onlooker.synchronised(i)
+            if not once:
+                session.step(model, job.world)
+            notes.iteration(job, session, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used)
+        onlooker.before_computing()
+        if once:
+            model.step(job.world)  # so that the weights tell whether the last sum was right
+
+    def save(self, job: WorkerJob) -> None:
+        """Rank 0 saves the weights."""
+        if job.weights is not None:
+            np.save(job.weights, self._model.weights)
+
+    def result(self) -> dict[str, Any]:
+        """The weights' digest."""
+        return {"weights_sha256": hashlib.sha256(self._model.weights.data).hexdigest()}
