@@ -14,7 +14,20 @@ from testbed.base.address_space import is_lack, too_little
 from testbed.base.errors import TestbedError, UsageError, as_json
 from testbed.base.exits import code_for
 from testbed.base.printable import printable
-from testbed.cli import clean, compare, containers, describe, experiment, hold, hosts, reproduce, specs, theory, watch
+from testbed.cli import (
+    clean,
+    compare,
+    containers,
+    describe,
+    experiment,
+    hold,
+    hosts,
+    reproduce,
+    schedule,
+    specs,
+    theory,
+    watch,
+)
 
 
 def _tell_version(wanted: bool) -> None:
@@ -60,6 +73,7 @@ app.command()(describe.schemes)
 app.command()(describe.models)
 app.command()(describe.doctor)
 app.command()(theory.theory)
+app.command()(schedule.schedule)
 app.command()(reproduce.reproduce)
 app.command()(hold.up)
 app.command()(containers.image)

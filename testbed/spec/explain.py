@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import ValidationError
@@ -43,18 +44,25 @@ MOST_SHOWN = 8
 """So many mistakes are listed; with more, the file is probably something else than a spec."""
 
 
-def explain(error: ValidationError, name: str, overridden: Sequence[Path] = (), at: Path = ()) -> list[SpecError]:
+def explain(
+    error: ValidationError,
+    name: str,
+    overridden: Sequence[Path] = (),
+    at: Path = (),
+    root: type[Group] = Spec,
+) -> list[SpecError]:
     """The errors, each as a SpecError.
 
     Args:
         name: what the spec is called.
         overridden: the paths that ``--set`` gave.
         at: where what was checked is in the spec.
+        root: the group that the whole file is.
     """
     found = []
     for item in error.errors(include_url=False):
         path = at + tuple(key for key in item["loc"] if key != "[key]")
-        problem, fix = _describe(item, path)
+        problem, fix = _describe(item, path, _Schema(root))
         path += ("kind",) if item["type"] == _WRONG_KIND else ()
         found.append(SpecError(f"{place(path, name, overridden)}: {problem}", fix=fix))
     return found
@@ -74,19 +82,19 @@ def together(errors: Sequence[SpecError]) -> SpecError:
     return SpecError(shortened([str(error) for error in errors], MOST_SHOWN, "\n", "more mistakes"))
 
 
-def _describe(item: Any, path: Path) -> tuple[str, str]:
+def _describe(item: Any, path: Path, schema: _Schema) -> tuple[str, str]:
     kind, value, context = item["type"], item["input"], item.get("ctx", {})
     if kind == "testbed":
         return context["problem"], context["fix"]
     if kind in ("extra_forbidden", "invalid_key"):  # the latter is a number
-        return _unknown_key(path)
+        return _unknown_key(path, schema)
     if kind == _WRONG_KIND:
         word, kinds = context["tag"][1:-1], list(_union(path))
         return f"{word!r} is not one of: {', '.join(kinds)}", nearest(word, kinds)
     if kind == "missing":
-        return "missing", f"add it, such as {path[-1]}: {_example(path)}"
+        return "missing", f"add it, such as {path[-1]}: {schema.example(path)}"
     if kind == "literal_error":
-        allowed = _words(_field(path))
+        allowed = _words(schema.field(path))
         return f"{value!r} is not one of: {', '.join(allowed)}", nearest(str(value), allowed)
     if kind == "string_pattern_mismatch":
         return f"{value!r} cannot name a directory", "use letters, digits, '.', '_' and '-'"
@@ -98,36 +106,31 @@ def _describe(item: Any, path: Path) -> tuple[str, str]:
     if kind == "too_short":
         return f"an empty {'group' if isinstance(value, dict) else 'list'}", f"give at least {context['min_length']}"
     path = path[:-1] if path[-1] in _TAGS else path
-    if kind == "model_type" and _names_other(path):
-        return _not_other(path)
-    form = _example(path) if isinstance(path[-1], int) else f"{path[-1]}: {_example(path)}"
+    if kind == "model_type" and schema.names_other(path):
+        return _not_other(path, schema)
+    form = schema.example(path) if isinstance(path[-1], int) else f"{path[-1]}: {schema.example(path)}"
     problem = "empty text" if kind == "string_too_short" else f"{_short(value)} is not {_EXPECTED[kind]}"
     return problem, f"write it as {form}"
 
 
-def _unknown_key(path: Path) -> tuple[str, str]:
+def _unknown_key(path: Path, schema: _Schema) -> tuple[str, str]:
     """A key that no kind has, or one that only others have."""
     *group, key = path
     others = [kind for kind, fields in _union(path).items() if key in _keys(fields)]
     if group and group[-1] in _TAGS and others:
         return f"kind {str(group[-1])[1:-1]} has no such key", f"remove it, or write kind: {' or '.join(others)}"
-    return "unknown key", nearest(str(key), known_keys(tuple(group)))
+    return "unknown key", nearest(str(key), schema.keys(tuple(group)))
 
 
-def _names_other(path: Path) -> bool:
-    """Whether the last key is none that its group has, and so names something that has keys of its own."""
-    group = _group(path[:-1])
-    return group is not None and group.others is not None and field_of(group, str(path[-1])) is None
-
-
-def _not_other(path: Path) -> tuple[str, str]:
+def _not_other(path: Path, schema: _Schema) -> tuple[str, str]:
     """A key that no group has, and whose value has no keys either."""
     key = str(path[-1])
-    meant = nearest(key, known_keys(path[:-1]))
+    meant = nearest(key, schema.keys(path[:-1]))
     if meant.startswith("did you mean"):
         return "unknown key", meant
-    inner = _example((*path, known_keys(path)[0]))
-    return "unknown key", f"{meant}; or for links of their own write {key}: {{{known_keys(path)[0]}: {inner}}}"
+    first = schema.keys(path)[0]
+    inner = schema.example((*path, first))
+    return "unknown key", f"{meant}; or for links of their own write {key}: {{{first}: {inner}}}"
 
 
 def _union(path: Path) -> Mapping[str, type[Group]]:
@@ -145,27 +148,69 @@ _LIMITS = {
 
 
 def known_keys(path: Path) -> list[str]:
-    """The keys that the group at ``path`` may hold."""
-    group = _group(path)
-    return _keys(group) if group else []
+    """The keys that the group at ``path`` of a spec may hold."""
+    return _Schema(Spec).keys(path)
 
 
 def _keys(group: type[Group]) -> list[str]:
     return [field.alias or key for key, field in group.model_fields.items()]
 
 
-def _group(path: Path) -> type[Group] | None:
-    group: type[Group] | None = Spec
-    for key in path:
-        if key in _TAGS:
-            group = _TAGS[str(key)]
-        if isinstance(key, int) or group is None or key in _TAGS:
-            continue
-        field = field_of(group, key)
-        kinds = [field.annotation, *get_args(field.annotation)] if field else []
-        inner = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Group)), None)
-        group = inner if field else group.others
-    return group
+@dataclass(frozen=True)
+class _Schema:
+    """What a file may hold, whose keys are those of ``root``."""
+
+    root: type[Group]
+
+    def keys(self, path: Path) -> list[str]:
+        """Those that the group at ``path`` may hold."""
+        group = self.group(path)
+        return _keys(group) if group else []
+
+    def group(self, path: Path) -> type[Group] | None:
+        """The group at ``path``, None where there is none."""
+        group: type[Group] | None = self.root
+        keys = iter(path)
+        for key in keys:
+            if key in _TAGS:
+                group = _TAGS[str(key)]
+            if isinstance(key, int) or group is None or key in _TAGS:
+                continue
+            field = field_of(group, key)
+            if field and get_origin(field.annotation) is dict:
+                next(keys, None)  # a name of the user's choice
+            group = next(_groups(field), None) if field else group.others
+        return group
+
+    def field(self, path: Path) -> Any:
+        """The field whose value is at ``path``, None where no group has it."""
+        words = [key for key in path if isinstance(key, str)]
+        group = self.group(tuple(words[:-1]))
+        return field_of(group, words[-1]) if group else None
+
+    def names_other(self, path: Path) -> bool:
+        """Whether the last key is none that its group has, and so names something that has keys of its own."""
+        group = self.group(path[:-1])
+        return group is not None and group.others is not None and field_of(group, str(path[-1])) is None
+
+    def example(self, path: Path) -> str:
+        """How to write what is at ``path``."""
+        if isinstance(path[-1], int):
+            return self.example(path[:-1]).strip("[]")
+        field = self.field(path)
+        if field is None:
+            return f"{{{', '.join(f'{key}: ...' for key in self.keys(path))}}}" if self.keys(path) else "1"
+        if field.examples:
+            return str(field.examples[0])
+        if isinstance(field.default, str | int | float) and field.default != "":
+            return str(field.default)
+        return f"{{{', '.join(f'{key}: ...' for key in self.keys(path))}}}"
+
+
+def _groups(field: Any) -> Iterator[type[Group]]:
+    """Those that a field's value may be."""
+    kinds = [field.annotation, *get_args(field.annotation)]
+    return (kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Group))
 
 
 def field_of(group: type[Group], key: str) -> Any:
@@ -173,30 +218,10 @@ def field_of(group: type[Group], key: str) -> Any:
     return next((field for name, field in group.model_fields.items() if key in (field.alias, name)), None)
 
 
-def _field(path: Path) -> Any:
-    """The field whose value is at ``path``, None where no group has it."""
-    words = [key for key in path if isinstance(key, str)]
-    group = _group(tuple(words[:-1]))
-    return field_of(group, words[-1]) if group else None
-
-
 def _words(field: Any) -> list[str]:
     """Those that a field's value is one of."""
     kinds = [field.annotation, *get_args(field.annotation)]
     return [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
-
-
-def _example(path: Path) -> str:
-    if isinstance(path[-1], int):
-        return _example(path[:-1]).strip("[]")
-    field = _field(path)
-    if field is None:
-        return "1"
-    if field.examples:
-        return str(field.examples[0])
-    if isinstance(field.default, str | int | float) and field.default != "":
-        return str(field.default)
-    return f"{{{', '.join(f'{key}: ...' for key in known_keys(path))}}}"
 
 
 def _short(value: object) -> str:

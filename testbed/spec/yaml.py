@@ -73,17 +73,17 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?(0|[1-9
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789"))
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, most_bytes: int = LIMIT_BYTES) -> str:
     """The file's text.
 
     Raises:
-        OutputError: it is missing, unreadable, or larger than a spec can be.
+        OutputError: it is missing, unreadable, or larger than ``most_bytes``, which no spec is.
         SpecError: it is not text.
     """
     try:
-        content = _read(path)
-        if len(content) > LIMIT_BYTES:
-            raise OutputError(f"{path}: a spec has at most {LIMIT_BYTES:,} bytes", fix="give the spec's file")
+        content = _read(path, most_bytes)
+        if len(content) > most_bytes:
+            raise OutputError(f"{path}: a spec has at most {most_bytes:,} bytes", fix="give the spec's file")
         return as_text(path, content)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
@@ -106,7 +106,7 @@ def as_text(path: Path, content: bytes) -> str:
         ) from None
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, most_bytes: int) -> bytes:
     """At most one byte more than a spec may have: it may be a device that never ends, or a pipe that nobody fills.
 
     Raises:
@@ -116,10 +116,10 @@ def _read(path: Path) -> bytes:
     content, deadline = b"", time.monotonic() + PIPE_S
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        while len(content) <= LIMIT_BYTES:
+        while len(content) <= most_bytes:
             if not select.select([file], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise OutputError(f"{path}: no spec has come for {PIPE_S:g} s", fix="write it into a file")
-            piece = os.read(file, LIMIT_BYTES + 1 - len(content))
+            piece = os.read(file, most_bytes + 1 - len(content))
             if not piece:
                 break
             content += piece

@@ -2,7 +2,7 @@
 
 The words behind the three ticks say what it is: ``yaml`` is an experiment, ``yaml fragment`` a part of one, whose keys
 replace those of :data:`BASE`; ``yaml plugged`` a part that needs a package which the page describes, so that only its
-keys are checked; ``yaml prices`` and ``yaml inventory`` are what their names say.
+keys are checked; ``yaml prices``, ``yaml inventory`` and ``yaml batch`` are what their names say.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from testbed.experiment import batch_file
 from testbed.experiment.planning import plan
 from testbed.lab.baremetal import inventory
 from testbed.spec import prices, read
@@ -26,7 +27,7 @@ workload: {model: lenet5, dataset: digits, batch: 16, iterations: 10}
 arms:
   - {topology: star(hosts=4), scheme: ring}
 """
-KINDS = ("fragment", "plugged", "prices", "inventory")
+KINDS = ("fragment", "plugged", "prices", "inventory", "batch")
 FOUND = [block for page in pages() for block in blocks(page, "yaml")]
 
 
@@ -79,3 +80,10 @@ def test_an_inventory_can_be_read(block: Block, tmp_path: Path) -> None:
     path = tmp_path / "lab.yml"
     path.write_text(block.text)
     assert inventory.load(path).hosts
+
+
+@pytest.mark.parametrize("block", of_kind("batch"), ids=str)
+def test_a_batch_can_be_read(block: Block, tmp_path: Path) -> None:
+    path = tmp_path / "batch.yaml"
+    path.write_text(block.text)
+    assert batch_file.load(path).batch.updates

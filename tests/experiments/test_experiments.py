@@ -11,9 +11,7 @@ import pytest
 
 from testbed.experiment.planning import plan
 from testbed.spec import load
-
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-SPECS = sorted(EXPERIMENTS.rglob("*.yaml"))
+from tests.shipped import EXPERIMENTS, SPECS
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: str(spec.relative_to(EXPERIMENTS)))

@@ -1,8 +1,9 @@
 """What the command line prints for programs stays the same, byte for byte, whatever its parts are rewritten into.
 
 ``same_bytes.txt`` has a line for each command: the SHA-256 of its output and its words, to which ``--json`` is added.
-Left out of a plan is what depends on the machine: what this one carries, how many cores it has, and its default
-congestion control. Left out of the list is ``theory bml.fig5``, which takes seven seconds.
+Left out is what depends on the machine: of a plan what this one carries, how many cores it has, and its default
+congestion control; of a schedule how long the scheduler took. Left out of the list is ``theory bml.fig5``, which takes
+seven seconds.
 
 ``python -m tests.testbed.cli.test_same_bytes --show WORDS`` prints what is compared, to hold it against that of another
 commit. ``--write`` writes the digests anew, of the commands that the file lists.
@@ -15,16 +16,22 @@ import io
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import chdir, redirect_stdout
 from pathlib import Path
 
 import pytest
 
+from tests.shipped import BATCHES, SPECS
+
 ROOT = Path(__file__).parents[3]
 FILE = Path(__file__).with_name("same_bytes.txt")
 MODULE = "tests.testbed.cli.test_same_bytes"
-OF_THE_MACHINE = ("capacity", "advice", "warnings", "machine_congestion_control")
-"""What a plan says of the machine that it is made on."""
+OF_THE_MACHINE = {
+    "plan": ("capacity", "advice", "warnings", "machine_congestion_control"),
+    "schedule": ("scheduler_s",),
+}
+"""By command, what it says of the machine that it runs on."""
 
 
 def listed() -> dict[str, str]:
@@ -39,12 +46,13 @@ def printed(words: str) -> str:
     with chdir(ROOT), redirect_stdout(io.StringIO()) as out:
         app([*shlex.split(words), "--json"], standalone_mode=False)
     text = out.getvalue()
-    return _of_any_machine(text) if words.startswith("plan ") else text
+    left_out = OF_THE_MACHINE.get(words.split()[0])
+    return _without(left_out, text) if left_out else text
 
 
-def _of_any_machine(plan: str) -> str:
-    found = json.loads(plan)
-    return json.dumps({key: value for key, value in found.items() if key not in OF_THE_MACHINE}, indent=2) + "\n"
+def _without(keys: Sequence[str], printed: str) -> str:
+    found = json.loads(printed)
+    return json.dumps({key: value for key, value in found.items() if key not in keys}, indent=2) + "\n"
 
 
 def digest(text: str) -> str:
@@ -65,8 +73,9 @@ def test_a_command_prints_what_it_did(words: str) -> None:
 
 
 def test_every_experiment_is_listed() -> None:
-    plans = {f"plan {path.relative_to(ROOT)}" for path in (ROOT / "experiments").rglob("*.yaml")}
-    assert plans <= set(listed()), f"add lines for the new ones to {FILE.name}, and write the digests"
+    plans = {f"plan {path.relative_to(ROOT)}" for path in SPECS}
+    schedules = {f"schedule {path.relative_to(ROOT)}" for path in BATCHES}
+    assert plans | schedules <= set(listed()), f"add lines for the new ones to {FILE.name}, and write the digests"
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ import typer
 
 from testbed.cli import app, experiment, main
 from testbed.experiment.run import Run
+from tests.shipped import BATCHES
 
 from ..conftest import Called
 from ..experiment.test_progress import FAILED, record
@@ -33,6 +34,7 @@ COMMANDS = [
     "topo 'fat_tree(k=8)'",
     "forest bml 'bcube(n=3,k=2)'",
     "forest 'ssp(staleness=2)' 'star(hosts=5)'",
+    *(f"schedule {path}" for path in BATCHES),
     f"plan {ROOT}/experiments/quickstart.yaml",
     f"plan {ROOT}/experiments/sweep.yaml",
     f"plan {ROOT}/experiments/rina/chain.yaml",

@@ -132,6 +132,12 @@ CHANGES: dict[str, tuple[str, str]] = {
     ),
     "asynchronous_failover": ("timeout: 20 s", "timeout: 20 s\nfailover: 3 s"),
     "asynchronous_command": (TRAIN, "  kind: command\n  command: python train.py\n"),
+    "fabric_that_computes_once": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a"),
+    "fabric_with_a_delay_bound_of_0": ("scheme: ring", "scheme: mlfabric_a(delay_bound=0)"),
+    "fabric_with_too_many_aggregators": ("scheme: ring", "scheme: mlfabric_a(aggregators=3)"),
+    "fabric_on_too_few_hosts": ("star(hosts=3), scheme: ring", "star(hosts=2), scheme: mlfabric_a"),
+    "fabric_window_negative": ("scheme: ring", "scheme: mlfabric_a(window=-0.1)"),
+    "fabric_with_several_paths": ("star(hosts=3), scheme: ring", '"fat_tree(k=4,routing=ecmp)", scheme: mlfabric_a'),
     "ssp_staleness_negative": ("scheme: ring", "scheme: ssp(staleness=-1)"),
     "arm_without_scheme": ("star(hosts=3), scheme: ring", "star(hosts=3)"),
     "command_not_found": (TRAIN, "  kind: command\n  command: pyhton train.py\n"),
@@ -311,6 +317,15 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
     "asynchronous_overlap": (
         "scale: 200}\narms:",
         "scale: 200, overlap: layer}\narms:\n  - {topology: star(hosts=5), scheme: ssp}",
+    ),
+    "fabric_overlap": (
+        "scale: 200}\narms:",
+        "scale: 200, overlap: layer}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_a}",
+    ),
+    "fabric_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: mlfabric_a"),
+    "fabric_beyond_exact_sums": (
+        "iterations: 3, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
+        "iterations: 700000, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_a}",
     ),
     "asynchronous_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: async_ps"),
     "asynchronous_beyond_exact_sums": (

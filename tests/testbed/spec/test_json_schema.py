@@ -15,11 +15,11 @@ from testbed.spec.override import apply
 from testbed.spec.yaml import parse
 from tests.docs.markdown import ROOT, blocks, pages
 from tests.docs.test_specs import BASE
+from tests.shipped import SPECS
 
 from ..conftest import PROFILE, SPEC
 from ..sweeps import SWEEP
 
-EXPERIMENTS = sorted((ROOT / "experiments").rglob("*.yaml"))
 DOCUMENTED = [block for page in pages() for block in blocks(page, "yaml") if block.words[1:] in ((), ("fragment",))]
 
 
@@ -36,7 +36,7 @@ def mistakes(validator: Any, text: str, *overrides: str) -> list[str]:
     return [error.message for error in validator.iter_errors(settings)]
 
 
-@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", SPECS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_it_takes_every_experiment(validator: Any, path: Path) -> None:
     assert mistakes(validator, path.read_text()) == []
 

@@ -14,9 +14,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workloads.kinds.fabric import ordering
+from workloads.kinds.fabric import components
+from workloads.kinds.fabric.cases import Cases, Cuts
 from workloads.kinds.fabric.model import Group, Transfer, Update, Way
-from workloads.kinds.fabric.network import TICK_S, Load, Network
+from workloads.kinds.fabric.network import Load, Network
+from workloads.kinds.fabric.residual import TICK_S, moment
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,6 @@ class Destination:
         return 2 if self.momentum else 1
 
 
-Cuts = tuple[int, ...]
-"""The index of the first update of each group, in the order of aggregators."""
-
-
 def aggregate(updates: Sequence[Update], destination: Destination, network: Network) -> Way:
     """The way of ordered updates, which is then reserved in ``network``.
 
@@ -53,7 +51,17 @@ def aggregate(updates: Sequence[Update], destination: Destination, network: Netw
     Raises:
         SchemeError: two of the nodes have several paths.
     """
-    best = (math.inf, math.inf, 0.0)
+    if len(destination.targets) == 1:
+        (target,) = destination.targets
+        cuts = Cases(updates, target, destination.aggregators, destination.sums, network).best()
+    else:
+        cuts = _best(updates, destination, network)
+    return _laid(updates, cuts, destination, network)
+
+
+def _best(updates: Sequence[Update], destination: Destination, network: Network) -> Cuts:
+    """The groups of the best case, with any number of components."""
+    best = (math.inf, math.inf, 0)
     cuts: Cuts = (len(updates),)
     straight = _Lane(updates, destination, network.copy())
     for direct in range(len(updates) + 1):
@@ -61,10 +69,10 @@ def aggregate(updates: Sequence[Update], destination: Destination, network: Netw
             straight.send(direct - 1)
         lane = straight.fork()
         tried = _cut(lane, direct)
-        ranked = (ordering.moment(lane.last_s), ordering.moment(lane.waited_s), -float(direct))
+        ranked = (moment(lane.last_s), moment(lane.waited_s), -direct)
         if ranked <= best:
             best, cuts = ranked, tried
-    return _laid(updates, cuts, destination, network)
+    return cuts
 
 
 class _Lane:
@@ -95,7 +103,7 @@ class _Lane:
 
     def end_s(self, index: int, aggregator: int) -> float:
         """When an aggregator would have it."""
-        return ordering.end_s(self.updates[index], [aggregator] * len(self.destination.targets), self.network)
+        return components.end_s(self.updates[index], [aggregator] * len(self.destination.targets), self.network)
 
     def hand_on(self, aggregator: int, members: Sequence[Update], ready_s: Sequence[float]) -> None:
         """The sum of a group to the target; ``ready_s`` says when the aggregator has each component of all."""
@@ -109,7 +117,7 @@ class _Lane:
         self._arrived(sent, len(members))
 
     def _send(self, index: int, targets: Sequence[int]) -> list[Transfer]:
-        sent = ordering.reserve(self.updates[index], targets, self.network, self.destination.is_replica)
+        sent = components.reserve(self.updates[index], targets, self.network, self.destination.is_replica)
         self.transfers += sent
         return sent
 

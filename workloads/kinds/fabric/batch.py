@@ -6,6 +6,7 @@ from workloads.kinds.fabric.aggregation import Destination, aggregate
 from workloads.kinds.fabric.model import Batch, Schedule
 from workloads.kinds.fabric.network import Network
 from workloads.kinds.fabric.ordering import order
+from workloads.kinds.fabric.replication import replicate
 
 
 def schedule(batch: Batch, network: Network) -> Schedule:
@@ -17,8 +18,9 @@ def schedule(batch: Batch, network: Network) -> Schedule:
     Raises:
         SchemeError: two of the nodes have several paths.
     """
-    if batch.replication is not None:
-        raise NotImplementedError("replication")
     ordered = order(batch, network)
     way = aggregate(ordered.order, Destination(batch.servers, batch.aggregators, batch.momentum), network)
-    return Schedule(tuple(update.id for update in ordered.order), ordered.dropped, way)
+    replicated = None
+    if batch.replication is not None:
+        way, replicated = replicate(batch, ordered.order, way, network)
+    return Schedule(tuple(update.id for update in ordered.order), ordered.dropped, way, replicated)

@@ -152,7 +152,8 @@ class Replicated:
         punted: ids of those that wait for the next batch, in their order.
         divergence: its upper bound (eq. 11) when the last update of the batch is committed.
         delayed_s: how much later the last update begins than it would without a replica.
-        is_breach: whether the divergence is beyond the bound all the same, because a single update is.
+        is_breach: whether a commit goes beyond the bound all the same, because a single update is.
+        commits_s: by id, when the servers may commit an update of the batch: once it is there and the bound holds.
     """
 
     way: Way
@@ -160,6 +161,7 @@ class Replicated:
     divergence: float
     delayed_s: float = 0.0
     is_breach: bool = False
+    commits_s: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -4,33 +4,21 @@ A transfer uses all that the bottleneck of its path has left, from the moment on
 takes that away from each link of the path. So two transfers never overlap on their bottleneck (section 3.1.1).
 
 Rates are whole bit/s. Sums and differences of them are exact, so a link that is used up has 0 left, and no remainder of
-a rounding that a later transfer would begin in. Moments closer than :data:`TICK_S` are one moment for the same reason.
+a rounding that a later transfer would begin in.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from testbed.base.errors import SchemeError
 from topologies.model import Topology
 from workloads.kinds.fabric.model import Rates, Transfer
-
-TICK_S = 1e-9
-"""Moments that are closer than this are one moment."""
-
-Flow = list[tuple[float, float]]
-"""(from when on in seconds, bit/s), until the transfer ends."""
-
-
-class Residual(NamedTuple):
-    """What a link has left: ``rates_bps[i]`` from ``times_s[i]`` to ``times_s[i + 1]``; the last moment is infinity."""
-
-    times_s: list[float]
-    rates_bps: list[float]
+from workloads.kinds.fabric.residual import Flow, Residual, flow, less, merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +34,25 @@ class Load:
     is_replica: bool = False
 
 
+class Leaf(NamedTuple):
+    """A node with one link: the directed links from it and to it, and the node at their other end.
+
+    No traffic but its own passes these links. Between two leaves of one switch they are the path.
+    """
+
+    out: int
+    into: int
+    switch: int
+
+
+class Outlet(NamedTuple):
+    """How a transfer gets from a leaf to its switch: at this rate at most, from this moment on."""
+
+    most_bps: float
+    from_s: float
+    switch: int
+
+
 class Network:
     """The residual rates of a topology's directed links.
 
@@ -58,12 +65,35 @@ class Network:
         self._topology = topology
         self._paths: dict[tuple[int, int], tuple[int, ...]] = {}
         self._residuals = _residuals(topology, rates or {})
+        self._leaves = _leaves(topology)
 
     def copy(self) -> Network:
         """Another one in the same state; what is reserved in one is not in the other."""
         other = Network.__new__(Network)
-        other._topology, other._paths, other._residuals = self._topology, self._paths, self._residuals.copy()
+        other._topology, other._paths, other._leaves = self._topology, self._paths, self._leaves
+        other._residuals = self._residuals.copy()
         return other
+
+    def leaf(self, node: int) -> Leaf | None:
+        """The links of a node that has only one; None of any other."""
+        return self._leaves[node]
+
+    def may_stall(self) -> bool:
+        """Whether some link has no rate from some moment on, so that transfers may never end."""
+        return not all(residual.rates_bps[-1] for residual in self._residuals)
+
+    def outlet(self, node: int, ready_s: float) -> Outlet | None:
+        """How a transfer leaves a node; None where its limits are more than one rate from some moment on."""
+        leaf = self._leaves[node]
+        if leaf is None:
+            return None
+        times_s, rates_bps = self._residuals[leaf.out]
+        at = bisect_right(times_s, ready_s) - 1
+        from_s = ready_s
+        while at + 1 < len(rates_bps) and not rates_bps[at]:
+            at += 1
+            from_s = times_s[at]
+        return Outlet(rates_bps[at], from_s, leaf.switch) if at + 1 == len(rates_bps) else None
 
     def path(self, source: int, target: int) -> tuple[int, ...]:
         """The directed links from node to node; none from a node to itself.
@@ -74,12 +104,22 @@ class Network:
         """
         known = self._paths.get((source, target))
         if known is None:
-            known = self._paths[source, target] = _only_path(self._topology, source, target)
+            known = self._paths[source, target] = self._found(source, target)
         return known
+
+    def _found(self, source: int, target: int) -> tuple[int, ...]:
+        a, b = self._leaves[source], self._leaves[target]
+        if a and b and a.switch == b.switch and source != target:
+            return a.out, b.into
+        return _only_path(self._topology, source, target)
 
     def residual(self, link: int) -> Residual:
         """What a directed link has left; not to be changed."""
         return self._residuals[link]
+
+    def residuals(self) -> list[Residual]:
+        """Of all directed links; the list is a copy."""
+        return self._residuals.copy()
 
     def end_s(self, load: Load) -> float:
         """When the load is there if it is sent now: t_en of fig. 4(b); infinity where rates stay 0 before it is."""
@@ -119,7 +159,7 @@ class Network:
         for link in self.path(transfer.source, transfer.target) if transfer.rates else ():
             left = less(self._residuals[link], transfer.rates, transfer.end_s)
             if min(left.rates_bps) < 0:
-                left = _merged(left.times_s, [max(0.0, rate) for rate in left.rates_bps])
+                left = merged((at, max(0.0, rate)) for at, rate in zip(left.times_s, left.rates_bps, strict=False))
             self._residuals[link] = left
 
     def _flow(self, load: Load) -> tuple[Flow, float]:
@@ -129,78 +169,18 @@ class Network:
         return flow([self._residuals[link] for link in path], 8 * load.size_bytes, load.ready_s)
 
 
-def flow(residuals: Sequence[Residual], bits: float, ready_s: float) -> tuple[Flow, float]:
-    """What a transfer takes of its path, and when it ends; infinity where rates stay 0 before it does.
-
-    The first step is at the first rate above 0. A step shorter than a tick carries nothing, and an end that is within a
-    tick of a change of rates is at that change.
-    """
-    steps: Flow = []
-    if ready_s == math.inf:
-        return steps, math.inf
-    last_rate = 0.0
-    now_s = ready_s
-    at = [bisect_right(one.times_s, ready_s) - 1 for one in residuals]
-    while True:
-        rate = min([one.rates_bps[i] for one, i in zip(residuals, at, strict=True)])
-        until_s = min([one.times_s[i + 1] for one, i in zip(residuals, at, strict=True)])
-        if until_s - now_s <= TICK_S:
-            rate = 0.0
-        if rate != last_rate:
-            steps.append((now_s, rate))
-            last_rate = rate
-        if rate:
-            end_s = now_s + bits / rate
-            if end_s <= until_s + TICK_S:
-                return steps, until_s if end_s > until_s - TICK_S else end_s
-            bits -= rate * (until_s - now_s)
-        if until_s == math.inf:
-            return steps, math.inf
-        at = [i + (one.times_s[i + 1] == until_s) for one, i in zip(residuals, at, strict=True)]
-        now_s = until_s
-
-
-def less(residual: Residual, steps: Sequence[tuple[float, float]], end_s: float) -> Residual:
-    """What is left when a transfer with these steps takes its part, until it ends."""
-    times, rates = residual
-    at = bisect_right(times, steps[0][0]) - 1
-    new_times, new_rates = times[: at + 1], rates[: at + 1]
-    for number, (from_s, rate) in enumerate(steps):
-        until_s = steps[number + 1][0] if number + 1 < len(steps) else end_s
-        new_times.append(from_s)
-        new_rates.append(rates[at] - rate)
-        while times[at + 1] < until_s:
-            at += 1
-            new_times.append(times[at])
-            new_rates.append(rates[at] - rate)
-        if times[at + 1] == until_s < math.inf:
-            at += 1
-    if end_s < math.inf:
-        new_times.append(end_s)
-        new_rates.append(rates[at])
-    return _merged([*new_times, *times[at + 1 :]], [*new_rates, *rates[at + 1 :]])
-
-
-def _merged(times: list[float], rates: list[float]) -> Residual:
-    """Without steps that take no time, and without changes from a rate to itself."""
-    new_times: list[float] = []
-    new_rates: list[float] = []
-    for i, rate in enumerate(rates):
-        if times[i] == times[i + 1] or (new_rates and new_rates[-1] == rate):
-            continue
-        new_times.append(times[i])
-        new_rates.append(rate)
-    new_times.append(math.inf)
-    return Residual(new_times, new_rates)
-
-
 def _residuals(topology: Topology, rates: Mapping[int, Iterable[tuple[float, float]]]) -> list[Residual]:
     made = [Residual([0.0, math.inf], [float(link.rate_bps)]) for link in topology.links for _ in range(2)]
     for link, steps in rates.items():
         nominal = float(topology.links[link // 2].rate_bps)
         known = [(0.0, nominal), *((from_s, float(math.floor(rate))) for from_s, rate in sorted(steps))]
-        made[link] = _merged([from_s for from_s, _ in known] + [math.inf], [rate for _, rate in known])
+        made[link] = merged(known)
     return made
+
+
+def _leaves(topology: Topology) -> list[Leaf | None]:
+    ports = topology.ports
+    return [Leaf(out[0], out[0] ^ 1, topology.head(out[0])) if len(out) == 1 else None for out in ports]
 
 
 def _only_path(topology: Topology, source: int, target: int) -> tuple[int, ...]:

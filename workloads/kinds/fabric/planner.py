@@ -130,6 +130,15 @@ class Planner:
         begins = min((unit.start_s - LEAD_S for unit in self._units), default=math.inf)
         return min(self._plan_s, self._give_s, begins)
 
+    def planned(self, source: int, target: int, members: Sequence[int]) -> Transfer:
+        """A transfer that has begun and not arrived. Raises KeyError: there is none."""
+        return self.moved[self._running[source, target, tuple(members)]].planned
+
+    def given(self, note: Give) -> list[tuple[int, Transfer]]:
+        """Of weights that are the last to be given: each recipient, and the transfer that brings them."""
+        nodes = [node for node, _, _ in note.recipients]
+        return list(zip(nodes, (one.planned for one in self.moved[-len(nodes) :]), strict=True))
+
     # What is heard.
 
     def ready(self, number: int, version: int, norm: float, now_s: float) -> None:

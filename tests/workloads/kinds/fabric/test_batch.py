@@ -11,7 +11,8 @@ from hypothesis import given
 from tests.workloads.kinds.fabric.networks import batches, star, updates
 from workloads.kinds.fabric.batch import schedule
 from workloads.kinds.fabric.model import Batch, Drop, Group, Schedule, Transfer
-from workloads.kinds.fabric.network import TICK_S, Network
+from workloads.kinds.fabric.network import Network
+from workloads.kinds.fabric.residual import TICK_S
 
 
 def test_a_batch_is_ordered_and_aggregated():

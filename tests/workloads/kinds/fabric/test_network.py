@@ -13,7 +13,8 @@ from testbed.base.errors import SchemeError
 from tests.workloads.kinds.fabric.networks import MBIT, SIZE_BYTES, star
 from topologies.build import build
 from workloads.kinds.fabric.model import Transfer
-from workloads.kinds.fabric.network import Load, Network, Residual, flow, less
+from workloads.kinds.fabric.network import Load, Network
+from workloads.kinds.fabric.residual import Residual, flow, less, send, when
 
 
 def steps(*known: tuple[float, float]) -> Residual:
@@ -151,3 +152,17 @@ def test_a_flow_leaves_no_step_without_time_and_no_change_without_a_change(
     left = less(residual, taken, end_s) if taken else residual
     assert all(a < b for a, b in pairwise(left.times_s))
     assert all(a != b for a, b in pairwise(left.rates_bps))
+
+
+@given(LINKS, st.lists(st.tuples(RATES, st.sampled_from([1e6, 1e7, 3e7, 1e8 / 3]), MOMENTS), max_size=12))
+def test_a_link_behind_a_constant_rate_is_taken_in_place_as_any_other(
+    known: list[tuple[float, float]], sent: list[tuple[float, float, float]]
+):
+    slow = Network(build("star(hosts=2)", rate_bps=100 * MBIT), {0: known}).residual(0)
+    fast = Residual(slow.times_s.copy(), slow.rates_bps.copy())
+    for most_bps, bits, ready_s in sent:
+        taken, end_s = flow([steps((0.0, most_bps)), slow], bits, ready_s)
+        slow = less(slow, taken, end_s) if taken else slow
+        assert when(fast, most_bps, bits, ready_s) == end_s
+        assert send(fast, most_bps, bits, ready_s) == end_s
+        assert fast == slow

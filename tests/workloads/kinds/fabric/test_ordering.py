@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from tests.workloads.kinds.fabric import plain
 from tests.workloads.kinds.fabric.networks import MBIT, batches, star, updates
 from topologies.build import build
+from workloads.kinds.fabric.components import end_s, reserve
 from workloads.kinds.fabric.model import Batch, Drop, Update
 from workloads.kinds.fabric.network import Network
-from workloads.kinds.fabric.ordering import Ordering, deadline, end_s, order, reserve
+from workloads.kinds.fabric.ordering import Ordering, deadline, order
 
 
 def ids(ordering: Ordering) -> list[int]:

@@ -31,7 +31,7 @@ def mlfabric_a(
     As with ``async_ps``, a gradient counts 1/N, and ``iterations`` times N updates are computed in all; one that is
     dropped counts among them.
 
-    Source: MLfabric (Viswanathan and Akella), sections 3 to 5 and 10.3.
+    Source: MLfabric sections 3 to 5 and 10.3 (Viswanathan and Akella).
     """
     check_bounds("mlfabric_a", delay_bound, window, t_lag)
     options = Options(delay_bound=delay_bound, assign=assign, window_s=window, lag_s=t_lag)

@@ -1,0 +1,80 @@
+"""Trials whose transfers a scheduler plans, in a real lab: what is applied, summed and dropped, and whether it is
+right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ..bench import Bench
+from ..records import check
+
+pytestmark = pytest.mark.lab
+
+TRAINED = """
+name: fabric
+links: {rate: 200 Mbit/s}
+workload:
+  model: resnet8
+  dataset: digits
+  batch: 4
+  iterations: 6
+  learning_rate: 0.05
+  momentum: 0.5
+  compute: {mode: paced, pace: {4: 0.2 s}}
+perturb: [{kind: slow, workers: [h0], slowdown: 4}]
+arms:
+  - {topology: star(hosts=8), scheme: "mlfabric_a(delay_bound=6,aggregators=2)"}
+timeout: 20 s
+retries: 0
+quiet: 0 s
+"""
+PLAYED = """
+name: played
+links: {rate: 100 Gbit/s}
+workload:
+  {kind: profile, model: resnet50, batch: 32, iterations: 6, scale: 200, compute: {mode: paced, pace: {32: 0.2 s}}}
+arms:
+  - {topology: star(hosts=6), scheme: "mlfabric_a(delay_bound=1000,aggregators=0,window=0)"}
+  - {topology: star(hosts=5), scheme: async_ps}
+retries: 0
+quiet: 0 s
+"""
+
+
+def test_weights_are_those_of_the_same_updates_and_sums_in_one_process(bench: Bench, tmp_path: Path) -> None:
+    (outcome,) = bench.run(TRAINED, tmp_path)
+    record = outcome.record
+    assert (record["status"], record["error"]) == ("done", None)
+    accuracy = record["accuracy"]
+    assert accuracy["reference"] == "a single process that makes the server's updates in their order"
+    assert accuracy["weights_equal"] is True
+    assert accuracy["weights_error"] < 1e-6
+    assert outcome.samples is not None
+    fates = outcome.samples["fate"].value_counts()
+    assert fates[1] > 0, "with momentum, so these are two sums each"
+    assert fates[2] > 0
+    assert set(outcome.samples.loc[outcome.samples["fate"] == 2, "rank"]) >= {0}, "the slow one"
+    assert sorted(outcome.samples["update"]) == list(range(36))
+    assert record["metrics"]["staleness_max"] <= check(record, "staleness")["limit"] == 5
+    assert check(record, "bytes on the wire")["ok"]
+    assert check(record, "lower bound")["ok"]
+
+
+def test_without_sums_bounds_and_window_it_is_an_asynchronous_server(bench: Bench, tmp_path: Path) -> None:
+    scheduled, plain = (outcome.record for outcome in bench.run(PLAYED, tmp_path))
+    for record in (scheduled, plain):
+        assert (record["status"], record["error"]) == ("done", None)
+        assert record["sums"]["wrong_elements"] == 0
+        assert record["sums"]["checked_elements"] == plain["sums"]["checked_elements"]
+    assert scheduled["metrics"]["jct_s"] == pytest.approx(plain["metrics"]["jct_s"], rel=0.05)
+    assert scheduled["metrics"]["wire_bytes_theory"] == plain["metrics"]["wire_bytes_theory"]
+
+
+@pytest.mark.parametrize("node", ["h1", "h7"])
+def test_a_process_that_dies_fails_the_trial_by_name(bench: Bench, tmp_path: Path, node: str) -> None:
+    dying = TRAINED.replace("slow, workers: [h0], slowdown: 4", f"kill, nodes: {node}, at: 0.3 s")
+    (outcome,) = bench.run(dying, tmp_path)
+    assert outcome.record["status"] == "failed"
+    assert f"perturb had killed {node}" in outcome.record["error"]

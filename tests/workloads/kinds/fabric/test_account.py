@@ -1,0 +1,114 @@
+"""Accounts of workers, server and scheduler that do not fit together are found out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from testbed.base.errors import WorkerError
+from topologies.build import build as build_topology
+from workloads.kinds.fabric.account import told
+from workloads.kinds.fabric.fates import Fate
+from workloads.kinds.fabric.measures import ScheduledMeasures
+from workloads.kinds.fabric.plan import Fabric, Options, fabric
+from workloads.updates import Step, Update
+
+DIRECT, SUM, DROPPED, LATE = (int(fate) for fate in Fate)
+JOURNAL = [[DIRECT, [0], [0]], [DROPPED, [2], [1]], [SUM, [1, 4], [0, 1]], [DIRECT, [3], [3]]]
+"""Of two workers, three updates each, of which one is of the other's: 0, 2, 4 are rank 0's, and 1, 3 rank 1's."""
+TRANSFERS = [
+    [0, 2, 100.0, [0], 0.0, 1.0, 1.0],
+    [1, 0, 100.0, [1], 0.0, 1.0, 1.1],
+    [0, 2, 100.0, [1, 4], 1.0, 2.0, 2.0],
+    [1, 2, 100.0, [3], 2.0, 3.0, 3.0],
+    *([2, node, 100.0, [], 3.0, 4.0, None] for node in (0, 0, 1, 0, 1)),
+]
+
+
+def plan(**options: Any) -> Fabric:
+    return fabric(build_topology("star(hosts=4)", rate_bps=10**8), "mlfabric_a", Options(**options), 1)
+
+
+def samples(journal: list[list[Any]]) -> pd.DataFrame:
+    entries = [(fate, n, v) for fate, numbers, versions in journal for n, v in zip(numbers, versions, strict=True)]
+    rows = [
+        {"rank": number % 2, "iteration": number // 2, "update": at, "version": version, "fate": fate, "held_s": 0.0}
+        for at, (fate, number, version) in enumerate(entries)
+    ]
+    return pd.DataFrame(rows).assign(end_s=lambda frame: frame["update"] + 1.0)
+
+
+def account(journal: list[list[Any]] = JOURNAL, **changes: Any) -> Any:
+    scheduler = {"transfers": TRANSFERS, "order": [0, 1, 4, 3], "momentum": 0.5} | changes
+    done = [{"journal": journal}, scheduler, {}]
+    return told(changes.pop("plan", plan()), changes.pop("samples", samples(journal)), done, 1)
+
+
+@pytest.fixture(autouse=True)
+def five(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the trial had five updates: iterations times workers cannot be odd, and a short journal is readable."""
+    from workloads.kinds.fabric import account as module
+
+    right = module.problem
+    monkeypatch.setattr(module, "problem", lambda journal, plan, _updates: right(journal, plan, 5))
+
+
+def test_the_order_of_updates_is_the_journals_without_what_was_dropped() -> None:
+    found = account()
+    assert found.order == [
+        Step((Update(0, 0, 0),)),
+        Step((Update(1, 0, 0), Update(0, 2, 1)), ((1.5, 0.5), (1.0, 1.0)), is_sum=True),
+        Step((Update(1, 1, 3),)),
+    ]
+    assert found.moved == [(0, 2, 200.0), (1, 0, 100.0), (1, 2, 100.0), (2, 0, 300.0), (2, 1, 200.0)]
+
+
+@pytest.mark.parametrize(
+    ("journal", "problem"),
+    [
+        (JOURNAL[:-1], "what became of 4 updates, of 5"),
+        ([*JOURNAL[:3], [DIRECT, [1], [3]]], "iteration 0 of worker 1 comes after 1 others"),
+        ([*JOURNAL[:3], [DIRECT, [3], [2]]], "computed on version 2, which it was not given"),
+        ([*JOURNAL[:3], [DIRECT, [3], [4]]], "computed on version 4, which it was not given"),
+    ],
+)
+def test_a_journal_that_cannot_be_is_refused(journal: list[list[Any]], problem: str) -> None:
+    with pytest.raises(WorkerError, match=problem):
+        account(journal)
+
+
+def test_what_is_beyond_the_delay_bound_must_not_be_applied() -> None:
+    with pytest.raises(WorkerError, match="iteration 0 of worker 1 missed 1 updates, and was applied"):
+        account(plan=plan(delay_bound=1))
+    assert account(plan=plan(delay_bound=2))
+
+
+@pytest.mark.parametrize(("column", "value"), [("version", 2), ("fate", LATE), ("iteration", 5), ("rank", 0)])
+def test_a_worker_that_tells_another_story_is_found_out(column: str, value: int) -> None:
+    other = samples(JOURNAL)
+    other.loc[4, column] = value
+    with pytest.raises(WorkerError, match=r"update 4 is .* to the server, and .* to worker"):
+        account(samples=other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"transfers": [*TRANSFERS, [1, 2, 100.0, [3], 2.0, 3.0, None]]}, "which does not know of them"),
+        ({"transfers": [*TRANSFERS, TRANSFERS[0]]}, "went twice from node 0 to node 2"),
+        ({"order": [0, 4, 1, 3]}, "update 4 was to be number 1, and the server had 1"),
+        ({"order": [0, 1, 4]}, "3 updates were planned, and 4 came"),
+    ],
+)
+def test_the_scheduler_and_the_others_must_agree(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(WorkerError, match=problem):
+        account(**changes)
+
+
+def test_rounds_count_what_was_applied() -> None:
+    found = ScheduledMeasures().rounds(samples(JOURNAL))
+    assert found["iteration"].tolist() == [0, 0, 0, 1, 1]
+    stale = samples(JOURNAL).assign(staleness=[0, 9, 1, 1, 0])
+    assert ScheduledMeasures().staleness(stale).tolist() == [0, 1, 1, 0]

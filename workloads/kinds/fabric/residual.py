@@ -1,0 +1,186 @@
+"""What a link has left over time, as steps, and what a transfer takes of it (MLfabric, section 5.1.1, fig. 4)."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+TICK_S = 1e-9
+"""Moments that are closer than this are one moment."""
+
+TICKS = 1e9
+"""In a second."""
+
+Flow = list[tuple[float, float]]
+"""(from when on in seconds, bit/s), until the transfer ends."""
+
+
+class Residual(NamedTuple):
+    """What a link has left: ``rates_bps[i]`` from ``times_s[i]`` to ``times_s[i + 1]``; the last moment is infinity.
+
+    Neither list is changed by anybody but :func:`send`.
+    """
+
+    times_s: list[float]
+    rates_bps: list[float]
+
+
+def moment(time_s: float) -> float:
+    """A time in whole ticks, so that times that differ by rounding alone are the same."""
+    return round(time_s * TICKS) if time_s < math.inf else math.inf
+
+
+def merged(steps: Iterable[tuple[float, float]]) -> Residual:
+    """Of (from when on in seconds, bit/s), in their order; of those at one moment the last counts."""
+    times: list[float] = []
+    rates: list[float] = []
+    for from_s, rate in steps:
+        if times and times[-1] == from_s:
+            del times[-1], rates[-1]
+        if not rates or rates[-1] != rate:
+            times.append(from_s)
+            rates.append(rate)
+    return Residual([*times, math.inf], rates)
+
+
+def flow(residuals: Sequence[Residual], bits: float, ready_s: float) -> tuple[Flow, float]:
+    """What a transfer takes of its path, and when it ends; infinity where rates stay 0 before it does.
+
+    The first step is at the first rate above 0. A step shorter than a tick carries nothing, and an end that is within a
+    tick of a change of rates is at that change.
+    """
+    steps: Flow = []
+    if ready_s == math.inf:
+        return steps, math.inf
+    last_rate = 0.0
+    now_s = ready_s
+    at = [bisect_right(one.times_s, ready_s) - 1 for one in residuals]
+    while True:
+        rate = min([one.rates_bps[i] for one, i in zip(residuals, at, strict=True)])
+        until_s = min([one.times_s[i + 1] for one, i in zip(residuals, at, strict=True)])
+        if until_s - now_s <= TICK_S:
+            rate = 0.0
+        if rate != last_rate:
+            steps.append((now_s, rate))
+            last_rate = rate
+        if rate:
+            end_s = now_s + bits / rate
+            if end_s <= until_s + TICK_S:
+                return steps, until_s if end_s > until_s - TICK_S else end_s
+            bits -= rate * (until_s - now_s)
+        if until_s == math.inf:
+            return steps, math.inf
+        at = [i + (one.times_s[i + 1] == until_s) for one, i in zip(residuals, at, strict=True)]
+        now_s = until_s
+
+
+def less(residual: Residual, steps: Sequence[tuple[float, float]], end_s: float) -> Residual:
+    """What is left when a transfer with these steps takes its part, until it ends."""
+    times, rates = residual
+    first = at = bisect_right(times, steps[0][0]) - 1
+    new_times, new_rates = times[:first], rates[:first]
+    last_rate = new_rates[-1] if first else math.nan
+
+    def put(from_s: float, rate: float) -> None:
+        nonlocal last_rate
+        if rate != last_rate:
+            new_times.append(from_s)
+            new_rates.append(rate)
+            last_rate = rate
+
+    if times[first] < steps[0][0]:
+        put(times[first], rates[first])
+    for number, (from_s, rate) in enumerate(steps):
+        until_s = steps[number + 1][0] if number + 1 < len(steps) else end_s
+        put(from_s, rates[at] - rate)
+        while times[at + 1] < until_s:
+            at += 1
+            put(times[at], rates[at] - rate)
+        if times[at + 1] == until_s < math.inf:
+            at += 1
+    if end_s < math.inf:
+        put(end_s, rates[at])
+    return Residual(new_times + times[at + 1 :], new_rates + rates[at + 1 :])
+
+
+def when(residual: Residual, most_bps: float, bits: float, ready_s: float) -> float:
+    """When :func:`send` would end; nothing is reserved."""
+    times, rates = residual
+    if ready_s == math.inf or not most_bps:
+        return math.inf
+    at = bisect_right(times, ready_s) - 1
+    now_s = ready_s
+    while True:
+        until_s = times[at + 1]
+        rate = rates[at]
+        if rate > most_bps:
+            rate = most_bps
+        if rate and until_s - now_s > TICK_S:
+            end_s = now_s + bits / rate
+            if end_s <= until_s + TICK_S:
+                return until_s if end_s > until_s - TICK_S else end_s
+            bits -= rate * (until_s - now_s)
+        if until_s == math.inf:
+            return math.inf
+        at += 1
+        now_s = until_s
+
+
+def send(residual: Residual, most_bps: float, bits: float, ready_s: float) -> float:
+    """Reserve a transfer that nothing but this link and a constant rate limit, in place; when it ends.
+
+    The same as :func:`flow` over the two, then :func:`less` of this one.
+    """
+    times, rates = residual
+    if ready_s == math.inf or not most_bps:
+        return math.inf
+    at = bisect_right(times, ready_s) - 1
+    now_s = ready_s
+    while True:
+        until_s = times[at + 1]
+        left = rates[at]
+        rate = left if left < most_bps else most_bps
+        if rate and until_s - now_s > TICK_S:
+            end_s = now_s + bits / rate
+            is_end = end_s <= until_s + TICK_S
+            if not is_end or end_s > until_s - TICK_S:
+                end_s = until_s
+            at = _split(times, rates, at, now_s, end_s, left - rate)
+            if is_end:
+                _join(times, rates, at + 1)
+                return end_s
+            bits -= rate * (until_s - now_s)
+        else:
+            at = _join(times, rates, at)
+        if until_s == math.inf:
+            return math.inf
+        at += 1
+        now_s = until_s
+
+
+def _split(times: list[float], rates: list[float], at: int, from_s: float, until_s: float, rate: float) -> int:
+    """Give the part of step ``at`` between two moments another rate; the index of that part."""
+    if until_s < times[at + 1]:
+        if times[at] == from_s and at and rates[at - 1] == rate:
+            times[at] = until_s  # the usual case: what is used up is so for longer
+            return at - 1
+        times.insert(at + 1, until_s)
+        rates.insert(at + 1, rates[at])
+    if times[at] < from_s:
+        at += 1
+        times.insert(at, from_s)
+        rates.insert(at, rate)
+    else:
+        rates[at] = rate
+        at = _join(times, rates, at)
+    return at
+
+
+def _join(times: list[float], rates: list[float], at: int) -> int:
+    """Make one step of this one and the one before if they have the same rate; its index."""
+    if not 0 < at < len(rates) or rates[at - 1] != rates[at]:
+        return at
+    del times[at], rates[at]
+    return at - 1
