@@ -55,10 +55,11 @@ def five(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "problem", lambda journal, plan, _updates: right(journal, plan, 5))
 
 
-def test_the_order_of_updates_is_the_journals_without_what_was_dropped() -> None:
+def test_the_order_of_updates_is_the_journals() -> None:
     found = account()
     assert found.order == [
         Step((Update(0, 0, 0),)),
+        Step((Update(0, 1, 1),), is_dropped=True),
         Step((Update(1, 0, 0), Update(0, 2, 1)), ((1.5, 0.5), (1.0, 1.0)), is_sum=True),
         Step((Update(1, 1, 3),)),
     ]

@@ -113,7 +113,7 @@ def test_every_trial_ends_and_its_journal_can_be(
 def _wrong(found: Run, plan: Fabric, updates: int) -> str:
     told = [[int(step.fate), step.unit.members, step.unit.versions] for step in found.journal.steps]
     read = lines(told, len(plan.workers))
-    assert sum(len(step.updates) for step in order(read, 0.0)) == found.journal.version
+    assert sum(len(step.updates) for step in order(read, 0.0) if not step.is_dropped) == found.journal.version
     return problem(read, plan, updates)
 
 
