@@ -79,7 +79,9 @@ def test_a_command_prints_what_it_did(words: str) -> None:
 def test_every_experiment_is_listed() -> None:
     plans = {f"plan {path.relative_to(ROOT)}" for path in SPECS}
     schedules = {f"schedule {path.relative_to(ROOT)}" for path in BATCHES}
-    assert (plans | schedules) - OF_PYTHON <= set(listed()), f"add lines for the new ones to {FILE.name}, and write the digests"
+    assert (plans | schedules) - OF_PYTHON <= set(listed()), (
+        f"add lines for the new ones to {FILE.name}, and write the digests"
+    )
 
 
 def main() -> None:
