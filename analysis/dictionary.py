@@ -258,10 +258,22 @@ SAMPLES: Mapping[str, Field] = {
     "wait_s": Field(NUMBER, "s", "how long it waited for a core between gradient and sum"),
     "sync_halted_s": Field(NUMBER, "s", "how long it stood still between gradient and sum"),
     "world": Field(COUNT, "workers", "how many there were in this iteration"),
-    "update": Field(COUNT, NO_UNIT, "number of this update at the server; asynchronous schemes only, as all below"),
-    "version": Field(COUNT, NO_UNIT, "updates that were in the weights that the gradient is of"),
-    "staleness": Field(COUNT, "updates", "updates of others that the server applied in between"),
-    "held_s": Field(NUMBER, "s", "how long the server held the weights back"),
+    "update": Field(
+        COUNT, NO_UNIT, "number of this update at the (first) server; asynchronous schemes only, as all below"
+    ),
+    "version": Field(COUNT, NO_UNIT, "updates that were in the (first) server's weights that the gradient is of"),
+    "update_*": Field(COUNT, NO_UNIT, "with several servers: the number of this update at each other one, from 1 on"),
+    "version_*": Field(COUNT, NO_UNIT, "the version of its weights that the gradient is of"),
+    "staleness": Field(
+        COUNT, "updates", "updates of others that the server applied in between; with several, of the most stale part"
+    ),
+    "held_s": Field(NUMBER, "s", "for how long the servers made the worker wait for weights"),
+    "planned_s": Field(
+        NUMBER, "s", "from the gradient until the server was to have the update, as planned; MLfabric only"
+    ),
+    "arrived_s": Field(
+        NUMBER, "s", "from the gradient until the server had the update, alone or in a sum; MLfabric only"
+    ),
     "fate": Field(
         COUNT, NO_UNIT, "what became of the update; MLfabric only: 0 applied, 1 applied in a sum, 2 dropped, 3 late"
     ),

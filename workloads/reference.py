@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workloads.job import Training
+from workloads.parts import Parts, versions
 from workloads.training import Floats, Replica, descend, descend_together, first_weights, global_batch
 from workloads.updates import Step, Update, steps
 
@@ -211,29 +212,31 @@ def repeated(
     Raises:
         SpecError: unknown model or data set.
     """
-    replica = Replica(training)
-    newest, velocity = replica.weights.copy(), np.zeros_like(replica.weights)
     every = [step for step in steps(order) if not step.is_dropped]  # what was dropped is lost
     updates = [update for step in every for update in step.updates]
-    versions = {0: newest.copy()}
+    if any(update.server for update in updates):
+        return _repeated_in_parts(training, world, updates, noise, draw)
+    replica = Replica(training)
+    newest, velocity = replica.weights.copy(), np.zeros_like(replica.weights)
+    kept = {0: newest.copy()}
     last_use = {update.version: at for at, update in enumerate(updates)}
     evaluated = set() if noise else _evaluated(len(updates) // world, _most_evaluated(replica, len(updates)))
     found, shaken, done = [], _Shaken(noise, draw) if noise else None, 0
     for step in every:
         sums = _Together(step, training.momentum)
         for update, share in zip(step.updates, step.shares, strict=True):
-            replica.weights[:] = versions[update.version]
+            replica.weights[:] = kept[update.version]
             with replica.statistics_of(update.rank):
                 replica.compute(*replica.samples(update.iteration, update.rank, world))
             if shaken:
                 shaken(replica.gradient, np.abs(replica.gradient))
             if last_use[update.version] == done:
-                del versions[update.version]
+                del kept[update.version]
             sums.add(replica.gradient, share)
             done += 1
         sums.change(training, newest, velocity, world)
         if done in last_use:
-            versions[done] = newest.copy()
+            kept[done] = newest.copy()
         passed = {one for one in evaluated if world * (one + 1) <= done}
         if passed:
             replica.weights[:] = newest
@@ -265,6 +268,33 @@ class _Together:
         powers = [self._momentum**power for power in range(len(self._step.updates) + 1)]
         history = (float(sum(powers)) - 1.0, powers[-1])
         descend_together(training, weights, velocity, (self._sums[0], self._sums[1]), history, world)
+
+
+def _repeated_in_parts(training: Training, world: int, order: Sequence[Update], noise: float, draw: int) -> Reference:
+    """The same where several servers have a part of the weights each, and their orders are merged. A round ends when
+    each of them has applied as many updates as there are workers."""
+    replica, shaken = Replica(training), _Shaken(noise, draw) if noise else None
+    rounds = len(versions(order)) // world
+    evaluated = set() if noise else _evaluated(rounds, _most_evaluated(replica, rounds * world))
+    ends = {world * (iteration + 1) for iteration in evaluated}
+    parts, velocity = Parts(replica.weights, order, wanted=ends), np.zeros_like(replica.weights)
+    found = []
+
+    def gradient(update: Update, weights: Floats) -> Floats:
+        replica.weights[:] = weights
+        with replica.statistics_of(update.rank):
+            replica.compute(*replica.samples(update.iteration, update.rank, world))
+        if shaken:
+            shaken(replica.gradient, np.abs(replica.gradient))
+        return replica.gradient.copy()
+
+    for update in order:
+        at = slice(*parts.spans[update.server])
+        descend(training, parts.newest[at], velocity[at], parts.gradient(update, gradient)[at], world)
+        if parts.applied(update) in ends:
+            replica.weights[:] = parts.at_version(parts.least)
+            found.append((parts.least // world - 1, replica.evaluate()[0]))
+    return Reference(parts.newest, tuple(found), statistics=tuple(replica.module.buffers()))
 
 
 def judged(

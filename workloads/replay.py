@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from workloads.compute import Computed
 from workloads.job import LARGEST, Compute, Replay
+from workloads.parts import Span
 from workloads.sync.engine import Engine
 
 PERIOD = 64
@@ -61,8 +62,9 @@ class Values:
         """Overwrite ``gradient`` with this rank's of an iteration."""
         self.gradient[:] = self._piece(self._mine, iteration)
 
-    def learn(self, updates: Sequence[tuple[int, int]]) -> None:
-        """Weights are to come that contain these updates, (rank, iteration) each, besides those before."""
+    def learn(self, updates: Sequence[tuple[int, int]], span: Span) -> None:
+        """Weights are to come whose floats in this span contain these updates, (rank, iteration) each, besides those
+        before."""
 
     def wrong(self, iteration: int) -> int:
         """How many elements of ``gradient`` differ from the sum over all ranks."""
@@ -87,15 +89,15 @@ class Updates(Values):
         self._all = _sequence(floats, seed, world)
         self.received = np.zeros(floats, np.float32)
         self._total = np.zeros(floats, np.int32)
-        self._new: list[tuple[int, int]] = []
+        self._new: list[tuple[int, int, slice]] = []
 
-    def learn(self, updates: Sequence[tuple[int, int]]) -> None:
-        self._new += updates
+    def learn(self, updates: Sequence[tuple[int, int]], span: Span) -> None:
+        self._new += [(*update, slice(*span)) for update in updates]
 
     def wrong(self, iteration: int) -> int:  # noqa: ARG002 - whatever this rank has done, all updates count
         """How many elements of ``received`` differ from the sum of all updates in it."""
-        for rank, done in self._new:
-            self._total += self._piece(self._all[PERIOD * rank :], done)
+        for rank, done, part in self._new:
+            self._total[part] += self._piece(self._all[PERIOD * rank :], done)[part]
         self._new.clear()
         return int(np.count_nonzero(self.received != self._total))
 

@@ -12,12 +12,14 @@ from typing import Any
 class Update:
     """One gradient: whose, of which of its iterations, and the version of the weights that it was computed on.
 
-    A version is how many updates the weights contain.
+    A version is how many updates the weights contain. Where several servers have a part of the weights each, this is a
+    gradient's part for one of them, with the version of that part (:mod:`workloads.parts`).
     """
 
     rank: int
     iteration: int
     version: int
+    server: int = 0
 
 
 @dataclass(frozen=True)

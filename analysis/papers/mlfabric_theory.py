@@ -38,7 +38,7 @@ def reached(world: int, bound: int) -> int:
     def work(rank: int) -> bool:
         if rank not in ledger.computing:
             return False
-        ledger.apply(rank, ledger.given[rank])
+        ledger.apply(rank, ledger.given[rank], goes_on=True)
         ledger.release()
         return True
 
@@ -49,7 +49,7 @@ def reached(world: int, bound: int) -> int:
     for _ in range(2 * bound + 1):
         for rank in others:
             work(rank)
-    ledger.apply(0, ledger.given[0])
+    ledger.apply(0, ledger.given[0], goes_on=True)
     return staleness(ledger.order)[-1]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,8 @@ _SKETCHES = Form(
         )
     ),
 )
+_NUMBER = re.compile(r"_[1-9][0-9]{0,5}\Z")
+"""What stands for the ``*`` in a name that a kind of trial declares."""
 _NUMBERS = ("compute_s", "overrun_s", "factor", "extra_s", "cpu_s", "wait_s", "sync_halted_s")
 _SHAPES: Mapping[str, Mapping[str, Shape]] = {
     "hello": {"rank": COUNT, "node": COUNT, "device": NAME, "congestion_control": NAME},
@@ -93,7 +96,12 @@ def check_said(line: Mapping[str, Any], of: AnyKind | None = None) -> None:
         raise ValueError(f"a line of the kind {kind} has no {lacking[0]}")
     shape = _SHAPES[kind]
     if of is not None and kind == "iteration":
-        shape = {**shape, **dict.fromkeys(of.counts, COUNT), **dict.fromkeys(of.numbers, _FINITE)}
+        names = {name: _NUMBER.sub("_*", name) for name in line}
+        shape = {
+            **shape,
+            **{name: COUNT for name, declared in names.items() if {name, declared} & of.counts},
+            **{name: _FINITE for name, declared in names.items() if {name, declared} & of.numbers},
+        }
     check(line, shape, kind)
     strange = line.keys() - shape.keys() - {"kind"} if kind == "iteration" else ()
     if strange:  # each would be a column of the table of samples

@@ -130,7 +130,7 @@ class Told:
     Attributes:
         samples: those that count.
         order: updates, and steps of several, in the order in which weights were changed by them, where that is not the
-            order of iterations; None where it is.
+            order of iterations; None where it is. Several servers' orders are merged (:func:`workloads.parts.merged`).
         updates: how many synchronisations each rank took part in for each of the trial's iterations; None where that is
             one.
         moved: (sender, receiver, bytes) of an average synchronisation, where that is known only now; otherwise None.
@@ -158,8 +158,9 @@ class Kind(Generic[P]):
         notes: what a report says about its numbers where they mean something else than those of others, by the name of
             the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
         counts: names of what its samples have besides those of all kinds: whole numbers,
-        numbers: and numbers.
-        controllers: names of entry points of the group ``testbed.controllers``: what acts on its trials while they run.
+        numbers: and numbers. A name that ends in ``_*`` stands for several, which end in numbers from 1 on.
+        controllers: names of what acts on its trials while they run: ours (:mod:`testbed.control.registry`), and entry
+            points of the group ``testbed.controllers``.
         tools: what some of its trials need to be installed.
         abouts: what a reader should know of its own checks, which :meth:`Kind.judge` makes.
     """

@@ -18,6 +18,7 @@ from workloads.lda.gibbs import Prior
 from workloads.lda.likelihood import per_token
 from workloads.lda.shard import Floats, Shard, first_counts
 from workloads.lda.task import TopicModel
+from workloads.parts import Parts, versions
 from workloads.updates import Step, Update, steps
 
 REFERENCE = "a single process that samples every shard"
@@ -81,6 +82,9 @@ def asynchronous(model: TopicModel, world: int, order: Sequence[Update | Step]) 
     """
     parts, every = shards(model, world), steps(order)
     first = first_counts(parts, model.floats)
+    updates = [update for step in every for update in step.updates]
+    if any(update.server for update in updates):
+        return _traced(model, first, len(versions(updates)) // world, _by_servers(parts, first, updates))
     rounds = -(-sum(len(step.updates) for step in every if not step.is_dropped) // world)
     return _traced(model, first, rounds, _by_rounds(_steps(parts, first, every), world))
 
@@ -116,6 +120,25 @@ def _steps(parts: Sequence[Shard], first: Floats, every: Sequence[Step]) -> Iter
             if last_use.get(version, -1) > at:
                 versions[version] = counts.copy()
         yield (0 if step.is_dropped else len(step.updates)), counts
+
+
+def _by_servers(shards: Sequence[Shard], first: Floats, order: Sequence[Update]) -> Iterator[Floats]:
+    """The counts after each round where several servers have a part of them each, and their orders are merged."""
+    rounds = range(len(shards), len(versions(order)) + 1, len(shards))
+    parts = Parts(first, order, wanted=rounds)
+
+    def change(update: Update, counts: Floats) -> Floats:
+        found, shard = np.empty_like(first), shards[update.rank]
+        shard.sample(update.iteration, counts)
+        shard.change(found)
+        shard.settle(is_common=True)
+        return found
+
+    for update in order:
+        at = slice(*parts.spans[update.server])
+        parts.newest[at] += parts.gradient(update, change)[at]
+        if parts.applied(update) in rounds:
+            yield parts.at_version(parts.least)
 
 
 def _traced(model: TopicModel, first: Floats, iterations: int, counts: Iterator[Floats]) -> Reference:

@@ -19,6 +19,7 @@ from testbed.base.plugins import plugged
 from workloads.job import Replay, Task, Training, WorkerJob
 from workloads.kinds.base import AnyKind
 from workloads.lda.task import TopicModel
+from workloads.parts import Span
 from workloads.tasks.base import Participant
 from workloads.updates import Step, Update
 
@@ -49,8 +50,8 @@ class TaskModule(Protocol):
     def take_part(self, job: WorkerJob, rank: int, kind: AnyKind) -> Participant:
         """A worker's part, where gradients are from."""
 
-    def served(self, job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
-        """A server's weights, and what a gradient does to them."""
+    def served(self, job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]]:
+        """The weights of a server that has this span of them, and what that of a gradient does to them."""
 
 
 class JudgedModule(TaskModule, Protocol):
@@ -101,6 +102,6 @@ def judging(task: Task) -> JudgedModule:
     return found  # type: ignore[no-any-return]
 
 
-def served(job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
-    """A server's weights, and what a gradient does to them."""
-    return module(job.training.kind).served(job)
+def served(job: WorkerJob, span: Span | None = None) -> tuple[Floats, Callable[[Floats], None]]:
+    """The weights of a server that has this span of them, and what that of a gradient does to them; None is all."""
+    return module(job.training.kind).served(job, span or (0, job.buckets[-1][1]))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from workloads.compute import Computed
 from workloads.job import WorkerJob
 from workloads.meter import TASKS, Meter
+from workloads.parts import Span
 from workloads.sync.session import Session
 
 Floats = NDArray[np.float32]
@@ -108,8 +109,9 @@ class Participant(ABC):
     def result(self) -> dict[str, Any]:
         """What the process's last line tells of the work."""
 
-    def learn(self, updates: Sequence[tuple[int, int]]) -> None:  # noqa: B027
-        """Weights are to come that contain these updates of others, (rank, iteration) each, besides those before."""
+    def learn(self, updates: Sequence[tuple[int, int]], span: Span) -> None:  # noqa: B027
+        """Weights are to come whose floats in this span contain these updates, (rank, iteration) each, besides those
+        before."""
 
     def dropped(self, iteration: int) -> None:  # noqa: B027
         """The gradient of this iteration, the last one, was dropped: no weights that come contain it. This is called

@@ -12,6 +12,7 @@ from workloads.kinds.base import AnyKind
 from workloads.lda import reference
 from workloads.lda.shard import first_counts
 from workloads.lda.task import TopicModel
+from workloads.parts import Span
 from workloads.tasks.base import Floats
 from workloads.tasks.learner import Learner
 from workloads.updates import Step, Update
@@ -24,10 +25,10 @@ def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Sampler:  # noqa: ARG
     return Sampler(job, rank)
 
 
-def served(job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
+def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]]:
     """The counts of a server, to which changes are added."""
     assert isinstance(job.training, TopicModel)
-    counts = first_counts(reference.shards(job.training, job.world), job.training.floats)
+    counts = first_counts(reference.shards(job.training, job.world), job.training.floats)[slice(*span)].copy()
 
     def add(change: Floats) -> None:
         np.add(counts, change, out=counts)

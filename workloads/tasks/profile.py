@@ -10,6 +10,7 @@ import numpy as np
 
 from workloads.job import Replay, WorkerJob
 from workloads.kinds.base import AnyKind
+from workloads.parts import Span
 from workloads.replay import Checked, Player, Values
 from workloads.sync.engine import Engine
 from workloads.sync.session import Session
@@ -23,9 +24,10 @@ def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Replayer:
     return Replayer(job, rank, kind)
 
 
-def served(job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
+def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]]:  # noqa: ARG001 - any job's are zeros
     """The weights of a server, to which gradients are added."""
-    total: Floats = np.zeros(job.buckets[-1][1], np.float32)
+    start, stop = span
+    total: Floats = np.zeros(stop - start, np.float32)
 
     def add(gradient: Floats) -> None:
         np.add(total, gradient, out=total)
@@ -54,8 +56,8 @@ class Replayer(Participant):
             assert job.rank is not None
             self._values = self._kind.values(job, job.rank)
 
-    def learn(self, updates: Sequence[tuple[int, int]]) -> None:
-        self._values.learn(updates)
+    def learn(self, updates: Sequence[tuple[int, int]], span: Span) -> None:
+        self._values.learn(updates, span)
 
     def go(self, job: WorkerJob, session: Session, notes: Notes) -> None:
         assert isinstance(job.training, Replay)

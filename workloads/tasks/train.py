@@ -10,6 +10,7 @@ import numpy as np
 from workloads import accelerated, failover, reference, training
 from workloads.job import Task, Training, WorkerJob
 from workloads.kinds.base import AnyKind
+from workloads.parts import Span
 from workloads.sketch import Sketch
 from workloads.sync.session import Session
 from workloads.tasks.base import Floats
@@ -24,21 +25,21 @@ def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Trainer:  # noqa: ARG
     return Trainer(job, rank)
 
 
-def served(job: WorkerJob) -> tuple[Floats, Callable[[Floats], None]]:
+def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]]:
     """The weights of a server, and a step of SGD."""
     assert isinstance(job.training, Training)
-    work, floats = job.training, job.buckets[-1][1]
+    work = job.training
     training.use_one_thread()
-    descent = Descent(work, training.first_weights(work), floats, job.world)
-    return descent.weights, descent
+    weights = training.first_weights(work)[slice(*span)].copy()
+    return weights, Descent(work, weights, job.world)
 
 
 class Descent:
     """Steps of SGD, of one gradient each or of several together."""
 
-    def __init__(self, work: Training, weights: Floats, floats: int, world: int) -> None:
+    def __init__(self, work: Training, weights: Floats, world: int) -> None:
         self._work, self.weights, self._world = work, weights, world
-        self._velocity: Floats = np.zeros(floats, np.float32)
+        self._velocity: Floats = np.zeros_like(weights)
 
     def __call__(self, gradient: Floats) -> None:
         training.descend(self._work, self.weights, self._velocity, gradient, self._world)

@@ -118,3 +118,25 @@ def test_a_worker_or_the_server_that_dies_fails_the_trial_by_name(bench: Bench, 
     (outcome,) = bench.run(dying, tmp_path)
     assert outcome.record["status"] == "failed"
     assert f"{node} was killed by SIGKILL" in outcome.record["error"]
+
+
+SEVERAL = TRAINED.replace("star(hosts=4)", "star(hosts=5)").replace("name: asynchronous", "name: several")
+
+
+def test_versions_of_several_servers_are_repeated_as_vectors(bench: Bench, tmp_path: Path) -> None:
+    arms = "arms:\n  - {label: two, topology: star(hosts=5), scheme: 'ssp(staleness=1,servers=2)'}\ntimeout"
+    spec = SEVERAL[: SEVERAL.index("arms:")] + arms + SEVERAL[SEVERAL.index(": 20 s") :]
+    (outcome,) = bench.run(spec, tmp_path)
+    record = outcome.record
+    assert (record["status"], record["error"]) == ("done", None)
+    assert record["accuracy"]["weights_equal"] is True
+    assert record["accuracy"]["weights_error"] < 1e-6
+    assert check(record, "staleness")["ok"]
+    carried_what_the_forest_says(record)
+    links = {(link["from"], link["to"]): link["theory_bytes"] for link in record["links"]}
+    assert links["h3", "s0"] == links["h4", "s0"] == pytest.approx(sum(links[f"h{i}", "s0"] for i in range(3)) / 2)
+    samples = outcome.samples
+    assert samples is not None
+    stale = [samples["update"] - samples["version"], samples["update_1"] - samples["version_1"]]
+    assert (samples["staleness"] == pd.concat(stale, axis=1).max(axis=1)).all()
+    assert sorted(samples["update_1"]) == list(range(24))

@@ -132,6 +132,8 @@ CHANGES: dict[str, tuple[str, str]] = {
     ),
     "asynchronous_failover": ("timeout: 20 s", "timeout: 20 s\nfailover: 3 s"),
     "asynchronous_command": (TRAIN, "  kind: command\n  command: python train.py\n"),
+    "asynchronous_servers_beyond_hosts": ("scheme: ring", "scheme: async_ps(servers=3)"),
+    "asynchronous_servers_below_one": ("scheme: ring", "scheme: 'ssp(staleness=1,servers=0)'"),
     "fabric_that_computes_once": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a"),
     "fabric_with_a_delay_bound_of_0": ("scheme: ring", "scheme: mlfabric_a(delay_bound=0)"),
     "fabric_with_too_many_aggregators": ("scheme: ring", "scheme: mlfabric_a(aggregators=3)"),
@@ -503,6 +505,7 @@ def test_the_profile_without_a_mistake_is_fine(testbed: Callable[..., Called], s
 
 
 CALLS: dict[str, list[str]] = {
+    "asynchronous_servers_beyond_floats": ["forest", "async_ps(servers=3)", "star(hosts=5)", "--bytes", "8"],
     "set_without_value": ["plan", "spec.yaml", "--set", "seed"],
     "set_unknown_key": ["plan", "spec.yaml", "--set", "workload.iteratons=3"],
     "set_beyond_a_list": ["plan", "spec.yaml", "--set", "arms.5.scheme=ring"],

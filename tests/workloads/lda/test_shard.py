@@ -16,8 +16,11 @@ from workloads.lda.corpus import Documents
 from workloads.lda.gibbs import Prior
 from workloads.lda.shard import Shard, first_counts
 from workloads.lda.task import TopicModel
+from workloads.parts import merged
 from workloads.tasks.lda import Counts
 from workloads.updates import Step, Update
+
+from ..kinds.asynchronous.test_ledger import Trial, played
 
 WORLD = 3
 
@@ -183,3 +186,18 @@ def test_gensim_is_found_and_not_imported(tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_is_no_corpus(tmp_path: Path, name: str, keys: dict[str, float], problem: str) -> None:
     with pytest.raises(SpecError, match=problem):
         files.prepare(tmp_path, asked(name, **keys), 2)
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=5)
+def test_the_updates_of_several_servers_are_repeated_on_the_same_mix_of_counts(model: TopicModel, seed: int) -> None:
+    """Of two servers with the same order, as if there were one. With orders of their own, no word is lost."""
+    orders = played(Trial(WORLD, 3 * WORLD, None, 2, seed))
+    alone = reference.asynchronous(model, WORLD, orders[0])
+    both = merged([orders[0], [replace(one, server=1) for one in orders[0]]])
+    again = reference.asynchronous(model, WORLD, both)
+    assert np.array_equal(again.last, alone.last)
+    assert again.curve == alone.curve
+    mixed = reference.asynchronous(model, WORLD, merged(orders)).last.reshape(model.words, model.topics)
+    assert mixed.min() >= 0
+    assert (mixed.sum(axis=1) == np.bincount(files.load(model).train.words, minlength=model.words)).all()

@@ -85,7 +85,8 @@ def expressions(name: str, hosts: int) -> st.SearchStrategy[str]:
             "hierarchical_ps(across={},colocated={})".format, st.sampled_from(["ps", "ring"]), yes_or_no
         ),
         "atp": st.builds("atp(servers={})".format, st.integers(0, hosts)),
-        "ssp": st.builds("ssp(staleness={})".format, st.integers(0, 5)),
+        "async_ps": st.builds("async_ps(servers={})".format, st.integers(1, max(1, hosts - 1))),
+        "ssp": st.builds("ssp(staleness={},servers={})".format, st.integers(0, 5), st.integers(1, max(1, hosts - 1))),
         "gloo": st.sampled_from(["gloo", "gloo(algorithm=reduce_broadcast)"]),
         "openmpi": st.builds("openmpi(algorithm={},segment_bytes=65536)".format, st.sampled_from(MPI_ALGORITHMS)),
         "two_level": st.just("two_level") | st.builds("two_level(groups={})".format, _groups(hosts)),

@@ -1,4 +1,4 @@
-"""What a trial has done whose workers did not wait for each other: the workers' account against their server's."""
+"""What a trial has done whose workers did not wait for each other: the workers' account against their servers'."""
 
 from __future__ import annotations
 
@@ -8,43 +8,57 @@ from typing import Any
 import pandas as pd
 
 from testbed.base.errors import WorkerError
-from workloads.kinds.asynchronous.ledger import problem
-from workloads.kinds.asynchronous.plan import staleness
+from workloads.kinds.asynchronous.ledger import FIX, disagreement, problem
+from workloads.kinds.asynchronous.plan import servers, staleness
 from workloads.sync.forest import Forest
 from workloads.updates import Update
 
-FIX = "report it: the protocol is broken"
 
-
-def order(plan: Forest, done: Sequence[Mapping[str, Any]], iterations: int) -> list[Update]:
-    """The updates as the server applied them, from its last line.
+def orders(plan: Forest, done: Sequence[Mapping[str, Any]], iterations: int) -> list[list[Update]]:
+    """The updates as each server applied them, from its last line; servers are in the order of their parts.
 
     Raises:
-        WorkerError: that cannot be: one is missing, or was made by nobody, or by somebody too far ahead.
+        WorkerError: that cannot be: one is missing, or was made by nobody, or by somebody too far ahead; or not all
+            servers applied the same ones.
     """
-    (told,) = [line["updates"] for line in done if "updates" in line]
-    updates = [Update(*one) for one in told]
-    world = len(plan.workers)
-    wrong = problem(updates, world, iterations * world, staleness(plan))
+    told = {line["name"]: line["updates"] for line in done if "updates" in line}
+    served, world = [plan.nodes[node] for node in servers(plan)], len(plan.workers)
+    found = [
+        [Update(rank, iteration, version, server) for rank, iteration, version in told[name]]
+        for server, name in enumerate(served)
+    ]
+    for name, order in zip(served, found, strict=True):
+        wrong = problem(order, world, iterations * world, staleness(plan))
+        if wrong:
+            whose = "the server's updates" if len(served) == 1 else f"the updates of {name}"
+            raise WorkerError(f"{whose} are not those of scheme {plan.scheme}: {wrong}", fix=FIX)
+    wrong = disagreement(found)
     if wrong:
-        raise WorkerError(f"the server's updates are not those of scheme {plan.scheme}: {wrong}", fix=FIX)
-    return updates
+        raise WorkerError(f"the servers {', '.join(served)} do not agree: {wrong}", fix=FIX)
+    return found
 
 
-def attribute(samples: pd.DataFrame, updates: Sequence[Update]) -> pd.DataFrame:
-    """The workers' samples, if each of the server's updates is one of them, as its worker knows it.
+def attribute(samples: pd.DataFrame, orders: Sequence[Sequence[Update]]) -> pd.DataFrame:
+    """The workers' samples, if each update of each server is one of them, as its worker knows it.
 
     Raises:
-        WorkerError: a worker tells another story than the server.
+        WorkerError: a worker tells another story than a server.
     """
-    known = samples.sort_values("update")
-    told = list(zip(known["update"], known["rank"], known["iteration"], known["version"], strict=True))
-    for at, (update, sample) in enumerate(zip(updates, told, strict=False)):
+    for server, order in enumerate(orders):
+        number, version = (f"{name}_{server}" if server else name for name in ("update", "version"))
+        _attribute(samples, order, number, version)
+    return samples
+
+
+def _attribute(samples: pd.DataFrame, order: Sequence[Update], number: str, version: str) -> None:
+    """One server's; ``number`` and ``version`` are the columns of what workers know of it."""
+    known = samples.sort_values(number)
+    told = list(zip(known[number], known["rank"], known["iteration"], known[version], strict=True))
+    for at, (update, sample) in enumerate(zip(order, told, strict=False)):
         if sample != (at, update.rank, update.iteration, update.version):
             raise WorkerError(f"update {at} is {update} to the server, and {sample} to worker {sample[1]}", fix=FIX)
-    if len(told) != len(updates):
-        raise WorkerError(f"workers have samples of {len(told)} updates, the server of {len(updates)}", fix=FIX)
-    return samples
+    if len(told) != len(order):
+        raise WorkerError(f"workers have samples of {len(told)} updates, the server of {len(order)}", fix=FIX)
 
 
 def updates_a_round(samples: pd.DataFrame, world: int, iterations: int) -> list[float]:

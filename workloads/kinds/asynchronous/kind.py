@@ -16,6 +16,7 @@ from workloads.kinds.asynchronous.notes import NOTES
 from workloads.kinds.asynchronous.plan import Asynchronous
 from workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
 from workloads.kinds.forest.kind import ForestKind
+from workloads.parts import merged
 from workloads.sync.cost import Cost, Releases
 from workloads.sync.forest import Forest
 from workloads.sync.verify import verify
@@ -39,12 +40,12 @@ MOST_EXACT = 2**24
 
 
 class AsynchronousKind(ForestKind):
-    """A star of workers at a host that only serves; each gradient is an update of its own."""
+    """A star of workers at each host that only serves; each gradient is an update of its own."""
 
     name = "asynchronous"
     run_by = Asynchronous
     sums_together = False
-    counts = frozenset({"update", "version", "staleness"})
+    counts = frozenset({"update", "version", "staleness", "update_*", "version_*"})
     numbers = frozenset({"held_s"})
     abouts = (STALENESS,)
     notes = NOTES
@@ -52,7 +53,7 @@ class AsynchronousKind(ForestKind):
 
     def verify(self, plan: Forest, topology: Topology) -> None:
         verify(plan, topology)
-        updates.check_server(plan)
+        updates.check_servers(plan)
 
     def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
         who, fix = (
@@ -82,7 +83,9 @@ class AsynchronousKind(ForestKind):
     def describe(self, plan: Forest) -> list[tuple[str, str]]:
         bound = updates.staleness(plan)
         whom = "nobody" if bound is None else f"the slowest one when more than {bound} iterations ahead of it"
-        return [("updates", f"each gradient is one; workers wait for {whom}")]
+        names = [plan.nodes[node] for node in updates.servers(plan)]
+        parts = [("servers", f"{', '.join(names)}; each has an equal part of the weights")] if len(names) > 1 else []
+        return [("updates", f"each gradient is one; workers wait for {whom}"), *parts]
 
     def least_text(self, bound: str, whole: str) -> str:
         return f"{bound} for an update alone, there and back; {whole} for one of each worker"
@@ -115,9 +118,9 @@ class AsynchronousKind(ForestKind):
     def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
         from workloads.kinds.asynchronous import account
 
-        order = account.order(plan, done, iterations)
-        samples = account.attribute(samples, order)
-        return Told(samples, order, account.updates_a_round(samples, len(plan.workers), iterations))
+        orders = account.orders(plan, done, iterations)
+        samples = account.attribute(samples, orders)
+        return Told(samples, merged(orders), account.updates_a_round(samples, len(plan.workers), iterations))
 
     def cost_as_run(self, plan: Forest, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         return updates.cost(plan, topology, gradient_bytes, told.updates)

@@ -10,8 +10,20 @@ only if the slowest worker has done c - s or more. Then an update is at most (2s
 worker with c iterations gets its weights every other one has done c - s or more, and none gets beyond c + s + 1 while
 that worker computes.
 
+Several servers have a part of the weights each, and a ledger of their own. Each holds its part back by the same rule,
+with what it has itself applied, and a worker goes on once it has all parts. So both bounds hold for each part, and no
+server asks another. A worker's version is a vector then: one number for each server.
+
 A trial has as many updates as iterations times workers, as a synchronous one has gradients. Which worker makes them is
 not given: whoever is faster makes more of them. So a slow worker holds up nobody but, with SSP, those far ahead of it.
+One server alone gives iterations out, when a worker says that it begins to send a gradient, and the worker tells the
+others. Servers that each decided for themselves could end with updates of different workers.
+
+No worker that is held back waits for one that has stopped. Say a worker that is to go on has done i iterations, and one
+that has stopped did m in all, with i - s > m. When the first began its last iteration, all had done i - 1 - s or more,
+which is m at least. So the other had stopped by then, because no iteration was left, and the first cannot have been
+given another one.
+
 Once no iteration is left to begin, workers wait for the last update, and all end with the same weights.
 """
 
@@ -19,41 +31,50 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from testbed.base.errors import WorkerError
+from workloads.parts import merged
 from workloads.updates import Update
 
+FIX = "report it: the protocol is broken"
 
-@dataclass(frozen=True)
-class Release:
-    """A worker that gets the newest weights now; to compute another gradient, or, as all updates are there, to end."""
 
-    rank: int
-    goes_on: bool
+class Allotment:
+    """The iterations of a trial, as the first server gives them out."""
+
+    def __init__(self, world: int, updates: int) -> None:
+        """``updates`` is how many there are in all, at least one a worker. Every worker begins one at once."""
+        if updates < world:
+            raise ValueError(f"{updates} updates for {world} workers")
+        self._left = updates - world
+
+    def take(self) -> bool:
+        """Whether there is another iteration for a worker that ends one. If there is, it is that worker's."""
+        if not self._left:
+            return False
+        self._left -= 1
+        return True
 
 
 class Ledger:
-    """Updates in the order in which they are applied.
+    """Updates in the order in which one server applies them.
 
     Attributes:
         order: all updates so far.
         given: by rank, the version of the weights that it was last given.
     """
 
-    def __init__(self, world: int, updates: int, staleness: int | None) -> None:
-        """``updates`` is how many there are in all, at least one a worker; ``staleness`` is SSP's s, None for no bound.
+    def __init__(self, world: int, updates: int, staleness: int | None, server: int = 0) -> None:
+        """``updates`` is how many there are in all; ``staleness`` is SSP's s, None for no bound.
 
         Every worker has the initial weights, and begins at once.
         """
-        if updates < world:
-            raise ValueError(f"{updates} updates for {world} workers")
         self.order: list[Update] = []
         self.given = [0] * world
         self._done = [0] * world
-        self._waiting: list[int] = []
-        self._left = updates - world
-        self._updates, self._staleness = updates, staleness
+        self._waiting: dict[int, bool] = {}
+        """Who waits for weights, in the order of their updates, and whether they are to compute another gradient."""
+        self._updates, self._staleness, self._server = updates, staleness, server
 
     @property
     def version(self) -> int:
@@ -70,8 +91,9 @@ class Ledger:
         """The ranks whose update is still to come."""
         return [rank for rank in range(len(self._done)) if rank not in self._waiting] if not self.is_complete else []
 
-    def apply(self, rank: int, version: int) -> Update:
-        """Note that a gradient, computed on ``version``, is applied now. Whoever sent it waits until it is released.
+    def apply(self, rank: int, version: int, goes_on: bool) -> Update:
+        """Note that a gradient, computed on ``version``, is applied now. Whoever sent it waits until it is released,
+        to compute another one if it ``goes_on``.
 
         Raises:
             WorkerError: it cannot have computed one, or not on that version.
@@ -80,31 +102,33 @@ class Ledger:
             raise WorkerError(
                 f"worker {rank} sent a gradient of version {version}, and was last given {self.given[rank]}"
                 + (", after which it has sent one already" if rank in self._waiting else ""),
-                fix="report it: the protocol is broken",
+                fix=FIX,
             )
-        update = Update(rank, self._done[rank], version)
+        if self.is_complete:
+            raise WorkerError(f"worker {rank} sent a gradient after all {self._updates} updates", fix=FIX)
+        update = Update(rank, self._done[rank], version, self._server)
         self.order.append(update)
         self._done[rank] += 1
-        self._waiting.append(rank)
+        self._waiting[rank] = goes_on
         return update
 
-    def release(self) -> list[Release]:
-        """Who gets the newest weights now, in the order in which their updates came."""
-        if self.is_complete:
-            released = [Release(rank, goes_on=False) for rank in self._waiting]
-        else:
-            most = math.inf if self._staleness is None else min(self._done) + self._staleness
-            may = [rank for rank in self._waiting if self._done[rank] <= most]
-            released = [Release(rank, goes_on=True) for rank in may[: self._left]]
-            self._left -= len(released)
-        for one in released:
-            self._waiting.remove(one.rank)
-            self.given[one.rank] = self.version
-        return released
+    def release(self) -> list[int]:
+        """Who gets the newest weights now, in the order in which their updates came: those that may go on, and those
+        that end, once all updates are there."""
+        most = math.inf if self._staleness is None else min(self._done) + self._staleness
+        may = [
+            rank
+            for rank, goes_on in self._waiting.items()
+            if (self._done[rank] <= most if goes_on else self.is_complete)
+        ]
+        for rank in may:
+            del self._waiting[rank]
+            self.given[rank] = self.version
+        return may
 
 
 def staleness(order: Sequence[Update]) -> list[int]:
-    """Of each update, in their order."""
+    """Of each update of one server, in their order."""
     return [at - update.version for at, update in enumerate(order)]
 
 
@@ -114,7 +138,7 @@ def most_stale(world: int, bound: int) -> int:
 
 
 def problem(order: Sequence[Update], world: int, updates: int, bound: int | None) -> str:
-    """What is wrong with an order of updates that somebody claims to have applied; empty if nothing is.
+    """What is wrong with an order of updates that a server claims to have applied; empty if nothing is.
 
     Each worker's iterations must be there once and in their order, each computed on weights that contain those before
     it; no worker may have begun one further ahead of the slowest than ``bound``.
@@ -133,4 +157,20 @@ def problem(order: Sequence[Update], world: int, updates: int, bound: int | None
             return f"worker {rank} began iteration {iteration} when it was {ahead} ahead of the slowest"
         done[rank], last[rank] = iteration + 1, at
         slowest.append(min(done))
+    return ""
+
+
+def disagreement(orders: Sequence[Sequence[Update]]) -> str:
+    """What is wrong with what several servers claim together, if each order is right; empty if nothing is.
+
+    All must have applied the same updates, in orders that one process can follow.
+    """
+    first = {(update.rank, update.iteration) for update in orders[0]}
+    for server, order in enumerate(orders):
+        for rank, iteration in sorted(first ^ {(update.rank, update.iteration) for update in order})[:1]:
+            return f"iteration {iteration} of worker {rank} was applied by one of servers 0 and {server} only"
+    try:
+        merged(orders)
+    except ValueError as error:
+        return str(error)
     return ""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from workloads import tasks
 from workloads.job import WorkerJob
 from workloads.kinds.asynchronous.parameter_server import Client, Server
+from workloads.kinds.asynchronous.plan import servers
+from workloads.parts import spans
 from workloads.sync import transport
 from workloads.sync.forest import Forest
 
@@ -24,5 +26,7 @@ def join(job: WorkerJob, forest: Forest, part: Participant | None) -> Client | S
     sockets = transport.connect(job.node, job.peers, forest.nodes, job.congestion_control, job.start_timeout_s)
     if part is not None:
         return Client(job.name, forest, sockets, part.gradient, part.weights, part.learn)
-    weights, apply = tasks.served(job)
+    served = servers(forest)
+    span = spans(job.buckets[-1][1], len(served))[served.index(job.node)]
+    weights, apply = tasks.served(job, span)
     return Server(job.name, forest, sockets, weights, apply, job.training.iterations * job.world)

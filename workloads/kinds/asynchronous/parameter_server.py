@@ -1,15 +1,20 @@
-"""A parameter server that waits for nobody, and its workers: gradients up, the newest weights back.
+"""Parameter servers that wait for nobody, and their workers: gradients up, the newest weights back.
 
-Each gradient travels whole, is applied whole, and makes one new version of the weights, so that what a worker computes
-on is always one version, and a single process can repeat a trial in the order of its updates (:mod:`.ledger` decides
-that order; :mod:`workloads.reference` repeats it). What is sent is a copy of the weights, made once a version that
-somebody gets: the server's own change while they are on their way.
+Each server has a part of the weights (:func:`workloads.parts.spans`), and applies what it gets of gradients as it
+comes. The part of a gradient for a server travels whole, is applied whole, and makes one new version of that server's
+weights, so that what a worker computes on is one version of each part, and a single process can repeat a trial in the
+orders of its servers (:mod:`.ledger` decides them; :mod:`workloads.reference` repeats them). What is sent is a copy of
+the weights, made once a version that somebody gets: the server's own change while they are on their way.
 
-A message is a 4-byte header (4 bits kind, 28 bits length of a note) and then a note, or all floats of a gradient or of
-weights, which go straight to where they belong. A process's :mod:`.loop` moves them.
+A worker sends to all servers at once. The first one says at the beginning whether an iteration is to follow, while the
+gradient is still on its way, and the worker tells the others behind their parts of it. So no server waits for another,
+and all end with the same updates.
+
+A message is a 4-byte header (4 bits kind, 28 bits length of a note) and then nothing, a note, or all floats of a part
+of a gradient or of weights, which go straight to where they belong. A process's :mod:`.loop` moves them.
 
 Rejected: applying each chunk as it comes (a worker would compute on weights of many versions, and neither staleness nor
-the result could be told); several servers (versions would differ from server to server, for the same reason).
+the result could be told).
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ import struct
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import dataclass
 from itertools import count, takewhile
 from socket import socket
 from typing import Any
@@ -28,27 +33,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import WorkerError
-from workloads.kinds.asynchronous.ledger import Ledger, Release
-from workloads.kinds.asynchronous.plan import staleness
+from workloads.kinds.asynchronous.ledger import Allotment, Ledger
+from workloads.kinds.asynchronous.plan import servers, staleness
+from workloads.parts import Span, spans
 from workloads.sync.connection import Connection, lost
 from workloads.sync.forest import Forest
 from workloads.sync.loop import Loop
 from workloads.sync.session import Model
 
-_BARRIER, _NOTE, _FLOATS = range(3)
+_BARRIER, _NOTE, _FLOATS, _GOES_ON, _ENDS = range(5)
 _KIND_SHIFT = 28
 _LENGTH_MASK = (1 << _KIND_SHIFT) - 1
 _LONGEST_NOTE_BYTES = 1 << 24
 """That of two million updates; room is made for a note before it is read."""
 _PUSH = struct.Struct("!II")
 """A worker's note before a gradient: its iteration, the version that it was computed on."""
-_REPLY = struct.Struct("!IIdB")
-"""The server's before weights: which update the gradient was, the version of these weights, for how long (s) they were
-held back, whether another iteration is to follow. Then comes an :data:`_UPDATE` for each update that is new in them."""
+_REPLY = struct.Struct("!IId")
+"""The server's before weights: which update the gradient was, the version of these weights, and for how long (s) they
+were held back. Then comes an :data:`_UPDATE` for each update that is new in them."""
 _UPDATE = struct.Struct("!II")
 """Rank and iteration."""
 
+_CALLED = {_NOTE: "a note", _FLOATS: "floats", _GOES_ON: "word of an iteration to follow", _ENDS: "word of the end"}
+
 Floats = NDArray[np.float32]
+
+
+def _rounds(servers: int) -> int:
+    """How often workers and servers greet each other in a barrier. After one round, a server knows that all workers are
+    there; it takes another one for what workers know by then: that all servers are."""
+    return 1 if servers == 1 else 2
 
 
 class _Exchange(Loop):
@@ -99,7 +113,7 @@ class _Exchange(Loop):
 
     def _make_room(self, connection: Connection, word: int) -> None:
         kind, length = word >> _KIND_SHIFT, word & _LENGTH_MASK
-        if kind not in (_BARRIER, _NOTE, _FLOATS):
+        if kind not in range(_ENDS + 1):
             raise self._misfit(connection, f"a message of kind {kind}")
         if length > (_LONGEST_NOTE_BYTES if kind == _NOTE else 0):
             raise self._misfit(connection, f"a message of kind {kind} and {length:,} bytes")
@@ -113,6 +127,31 @@ class _Exchange(Loop):
         )
 
 
+class _Part:
+    """What a worker has to do with one server.
+
+    Attributes:
+        next: what the server is to send next; None where it has sent all.
+        is_complete: whether the weights that answer the last gradient are there.
+    """
+
+    def __init__(self, connection: Connection, span: Span, gradient: Floats) -> None:
+        self.connection, self.span = connection, span
+        self.gradient = gradient[slice(*span)].data.cast("B")
+        self.next: int | None = None
+        self.is_complete = False
+        self.version = self.update = self.known = 0
+        self.held_s = self.complete_s = 0.0
+
+    def begin(self, first: int) -> None:
+        """A gradient is on its way, and ``first`` is what comes back first."""
+        self.is_complete, self.next, self.known = False, first, self.version
+
+    def end(self) -> None:
+        """Weights are there."""
+        self.next, self.is_complete, self.complete_s = None, True, time.monotonic()
+
+
 class Client(_Exchange):
     """A worker's side; a :class:`workloads.sync.session.Session`.
 
@@ -120,8 +159,9 @@ class Client(_Exchange):
 
     Attributes:
         goes_on: whether there is an iteration to do.
-        seen: of the last update: its number ``update``, the ``version`` it was computed on, its ``staleness``, and how
-            long its weights were held back, ``held_s``.
+        seen: of the last update: its number ``update`` at the first server, the ``version`` of that server's weights
+            that it was computed on, both numbers of each other server (``update_1``, ``version_1``), the largest
+            ``staleness`` of its parts, and for how long servers made the worker wait, ``held_s``.
     """
 
     leaves_sums = False
@@ -133,31 +173,32 @@ class Client(_Exchange):
         sockets: Mapping[int, socket],
         gradient: Floats,
         weights: Floats,
-        learn: Callable[[Sequence[tuple[int, int]]], None] = lambda _updates: None,
+        learn: Callable[[Sequence[tuple[int, int]], Span], None] = lambda _updates, _span: None,
     ) -> None:
-        """``learn`` is told (rank, iteration) of the updates that are new in weights that come."""
-        (server,) = sockets
-        super().__init__(name, forest, sockets, {server: weights})
-        self._server, self._gradient, self._learn = self._connections[0], gradient.data.cast("B"), learn
-        self._iteration = self._version = 0
+        """``learn`` is told (rank, iteration) of the updates that are new in weights that come, and where these are."""
+        served = servers(forest)
+        cuts = dict(zip(served, spans(len(weights), len(served)), strict=True))
+        super().__init__(name, forest, sockets, {node: weights[slice(*span)] for node, span in cuts.items()})
+        by_node = {connection.node: connection for connection in self._connections}
+        self._parts = {node: _Part(by_node[node], span, gradient) for node, span in cuts.items()}
+        self._first, *self._others = self._parts.values()
+        self._learn, self._world = learn, len(forest.workers)
+        self._iteration = 0
         self.goes_on = True
         self._seen: dict[str, float] = {}
-        self._world = len(forest.workers)
-        self._next: int | None = None
-        """What the server is to send next: a note, floats, or, where it has sent all, nothing."""
-        self._complete = False
 
     def start(self, bucket: int) -> None:
         """The gradient is complete: let it leave. There is one bucket, 0.
 
         Raises:
-            WorkerError: the server is gone.
+            WorkerError: a server is gone.
         """
         if bucket or not self.goes_on:
             raise ValueError(f"bucket {bucket} of iteration {self._iteration}, and goes_on is {self.goes_on}")
-        self._complete, self._next = False, _NOTE
-        self._say(self._server, _NOTE, _PUSH.pack(self._iteration, self._version))
-        self._say(self._server, _FLOATS, self._gradient)
+        for part in self._parts.values():
+            part.begin(first=_GOES_ON if part is self._first else _NOTE)
+            self._say(part.connection, _NOTE, _PUSH.pack(self._iteration, part.version))
+            self._say(part.connection, _FLOATS, part.gradient)
         self._move()
 
     def wait(self, timeout_s: float) -> float:
@@ -165,28 +206,44 @@ class Client(_Exchange):
 
         Raises:
             TrialTimeoutError: nothing moved for ``timeout_s``.
-            WorkerError: the server is gone.
+            WorkerError: a server is gone.
         """
-        self._until(lambda: self._complete, timeout_s)
+        parts = self._parts.values()
+        self._until(lambda: all(part.is_complete for part in parts), timeout_s)
         self._iteration += 1
-        return self._complete_s
+        complete_s = max(part.complete_s for part in parts)
+        others = {
+            f"{name}_{server}": number
+            for server, part in enumerate(self._others, start=1)
+            for name, number in (("update", part.update), ("version", part.known))
+        }
+        self._seen = {
+            "update": self._first.update,
+            "version": self._first.known,
+            **others,
+            "staleness": max(part.update - part.known for part in parts),
+            "held_s": complete_s - max(part.complete_s - part.held_s for part in parts),
+        }
+        return complete_s
 
     def barrier(self, timeout_s: float) -> None:
-        """Return once every worker and the server have called this.
+        """Return once every worker and all servers have called this.
 
         Raises:
             TrialTimeoutError, WorkerError: as :meth:`wait`.
         """
-        self._barriers += 1
-        self._say(self._server, _BARRIER)
-        self._until(lambda: self._met[self._server.node] == self._barriers, timeout_s)
+        for _ in range(_rounds(len(self._parts))):
+            self._barriers += 1
+            for connection in self._connections:
+                self._say(connection, _BARRIER)
+            self._until(lambda: min(self._met.values()) >= self._barriers, timeout_s)
 
     @property
     def seen(self) -> Mapping[str, float]:
         return self._seen
 
     def iterations(self, done: int, total: int) -> Iterator[int]:
-        """Those that the server gives out."""
+        """Those that the first server gives out."""
         return takewhile(lambda _: self.goes_on, count(done))
 
     def step(self, model: Model, world: int) -> None:
@@ -194,41 +251,60 @@ class Client(_Exchange):
         model.put()
 
     def _came(self, connection: Connection, kind: int, note: bytes) -> None:
+        part = self._parts[connection.node]
         if kind == _BARRIER:
             self._met[connection.node] += 1
-        elif kind != self._next:
-            raise self._misfit(connection, "a note" if kind == _NOTE else "weights")
+        elif kind in (_GOES_ON, _ENDS) and part.next == _GOES_ON:
+            self.goes_on, part.next = kind == _GOES_ON, _NOTE
+            for other in self._others:
+                self._say(other.connection, kind)
+        elif kind != part.next or kind == _GOES_ON:
+            raise self._misfit(connection, _CALLED[kind])
         elif kind == _NOTE:
-            self._told(connection, note)
-            self._next = _FLOATS
+            self._told(part, note)
+            part.next = _FLOATS
         else:
-            self._next, self._complete, self._complete_s = None, True, time.monotonic()
+            part.end()
 
-    def _told(self, connection: Connection, note: bytes) -> None:
-        """Take what the server says of the weights that come next. Raises WorkerError: it cannot say that."""
+    def _told(self, part: _Part, note: bytes) -> None:
+        """Take what a server says of the weights that come next. Raises WorkerError: it cannot say that."""
         if len(note) < _REPLY.size or (len(note) - _REPLY.size) % _UPDATE.size:
-            raise self._misfit(connection, f"a note of {len(note)} bytes")
-        update, version, held_s, goes_on = _REPLY.unpack_from(note)
+            raise self._misfit(part.connection, f"a note of {len(note)} bytes")
+        update, version, held_s = _REPLY.unpack_from(note)
         new = list(_UPDATE.iter_unpack(note[_REPLY.size :]))
         if not 0 <= held_s < math.inf or any(rank >= self._world for rank, _ in new):
-            raise self._misfit(connection, f"weights held for {held_s} s, with updates {new[:3]}")
-        missed = update - self._version
-        self._seen = {"update": update, "version": self._version, "staleness": missed, "held_s": held_s}
-        self._version, self.goes_on = version, bool(goes_on)
-        self._learn(new)
+            raise self._misfit(part.connection, f"weights held for {held_s} s, with updates {new[:3]}")
+        part.update, part.version, part.held_s = update, version, held_s
+        self._learn(new, part.span)
 
     def _waits_for(self, connection: Connection) -> bool:
         """A server that has sent its last weights ends, maybe before these are read."""
-        return self.goes_on or not self._complete or self._met[connection.node] < self._barriers
+        part = self._parts[connection.node]
+        return self.goes_on or not part.is_complete or self._met[connection.node] < self._barriers
 
     def _awaited(self) -> str:
-        return f"for {self._server.name}"
+        if min(self._met.values()) < self._barriers:
+            silent = [part for node, part in self._parts.items() if self._met[node] < self._barriers]
+        else:
+            silent = [part for part in self._parts.values() if not part.is_complete]
+        return f"for {', '.join(part.connection.name for part in silent)}"
+
+
+@dataclass
+class _Push:
+    """What has come of a worker's gradient; ``goes_on`` is None until it is known."""
+
+    iteration: int
+    version: int
+    goes_on: bool | None
+    is_there: bool = False
 
 
 class Server(_Exchange):
-    """The server: applies gradients as they come, and gives weights back as its ledger says.
+    """A server: applies gradients as they come, and gives weights back as its ledger says.
 
-    It has room for a gradient of each worker, and a copy of each version of the weights that is on its way.
+    It has room for a gradient of each worker, and a copy of each version of the weights that is on its way. All sizes
+    are those of its part.
 
     Attributes:
         ledger: the updates, in their order.
@@ -246,14 +322,17 @@ class Server(_Exchange):
         """``apply`` changes ``weights`` by one gradient; ``updates`` is how many there are in all."""
         self._gradients = {worker: np.empty_like(weights) for worker in forest.workers}
         super().__init__(name, forest, sockets, self._gradients)
+        served = [forest.nodes[node] for node in servers(forest)]
+        number, self._rounds = served.index(name), _rounds(len(served))
         self._workers = forest.workers
         self._by_node = {connection.node: connection for connection in self._connections}
         self._weights, self._apply = weights, apply
         self._newest, self._copied = memoryview(b""), -1
-        self._announced: dict[int, tuple[int, int]] = {}
+        self._pushes: dict[int, _Push] = {}
         self._updates_of: dict[int, tuple[int, float]] = {}
         """By rank, the number of its last update and when it was applied (s)."""
-        self.ledger = Ledger(len(forest.workers), updates, staleness(forest))
+        self.ledger = Ledger(len(forest.workers), updates, staleness(forest), number)
+        self._allotment = None if number else Allotment(len(forest.workers), updates)
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
         """All updates together."""
@@ -271,7 +350,7 @@ class Server(_Exchange):
 
     def said(self) -> dict[str, Any]:
         """The updates in their order, as the fields of each."""
-        return {"updates": [astuple(update) for update in self.ledger.order]}
+        return {"updates": [(one.rank, one.iteration, one.version) for one in self.ledger.order]}
 
     def start(self, bucket: int) -> None:
         """A server has no gradient."""
@@ -282,53 +361,68 @@ class Server(_Exchange):
         raise ValueError(f"{self._name} serves, and waits for no sum in {timeout_s:g} s")
 
     def barrier(self, timeout_s: float) -> None:
-        """Return once every worker has called this, and knows that all have.
+        """Return once every worker and all servers have called this.
 
         Raises:
             TrialTimeoutError, WorkerError: as :meth:`serve`.
         """
-        self._barriers += 1
-        for connection in self._connections:
-            self._refuse_end(connection)
-        self._until(lambda: min(self._met.values()) >= self._barriers, timeout_s)
-        for connection in self._connections:
-            self._say(connection, _BARRIER)
+        for _ in range(self._rounds):
+            self._barriers += 1
+            for connection in self._connections:
+                self._refuse_end(connection)
+            self._until(lambda: min(self._met.values()) >= self._barriers, timeout_s)
+            for connection in self._connections:
+                self._say(connection, _BARRIER)
         self._until(lambda: not self._sending(), timeout_s)
 
     def _came(self, connection: Connection, kind: int, note: bytes) -> None:
+        push = self._pushes.get(connection.node)
         if kind == _BARRIER:
             self._met[connection.node] += 1
-        elif kind == _NOTE:
-            if len(note) != _PUSH.size:
-                raise self._misfit(connection, f"a note of {len(note)} bytes")
-            iteration, version = _PUSH.unpack(note)
-            self._announced[connection.node] = (iteration, version)
-        elif connection.node not in self._announced:
-            raise self._misfit(connection, "a gradient without a note")
+            return
+        if kind == _NOTE and push is None:
+            push = self._pushes[connection.node] = self._announced(connection, note)
+        elif kind == _FLOATS and push and not push.is_there:
+            push.is_there = True
+        elif kind in (_GOES_ON, _ENDS) and push and push.is_there and push.goes_on is None:
+            push.goes_on = kind == _GOES_ON
         else:
-            self._update(connection, *self._announced.pop(connection.node))
+            raise self._misfit(connection, f"{_CALLED[kind]} out of turn")
+        if push.is_there and push.goes_on is not None:
+            del self._pushes[connection.node]
+            self._update(connection, push, push.goes_on)
 
-    def _update(self, connection: Connection, iteration: int, version: int) -> None:
+    def _announced(self, connection: Connection, note: bytes) -> _Push:
+        """A gradient is to come. The first server says now whether another one is to follow."""
+        if len(note) != _PUSH.size:
+            raise self._misfit(connection, f"a note of {len(note)} bytes")
+        goes_on = None if self._allotment is None else self._allotment.take()
+        if goes_on is not None:
+            self._say(connection, _GOES_ON if goes_on else _ENDS)
+        iteration, version = _PUSH.unpack(note)
+        return _Push(iteration, version, goes_on)
+
+    def _update(self, connection: Connection, push: _Push, goes_on: bool) -> None:
         """Apply a worker's gradient, and give weights to whoever may go on now."""
         rank = self._workers.index(connection.node)
-        update = self.ledger.apply(rank, version)
-        if update.iteration != iteration:
-            raise self._misfit(connection, f"iteration {iteration} and not {update.iteration}")
+        update = self.ledger.apply(rank, push.version, goes_on)
+        if update.iteration != push.iteration:
+            raise self._misfit(connection, f"iteration {push.iteration} and not {update.iteration}")
         self._apply(self._gradients[connection.node])
         now_s = time.monotonic()
         self._updates_of[rank] = (self.ledger.version - 1, now_s)
         known = list(self.ledger.given)
         for released in self.ledger.release():
-            number, applied_s = self._updates_of[released.rank]
-            held_s = 0.0 if released.rank == rank else now_s - applied_s
-            self._give(released, _REPLY.pack(number, self.ledger.version, held_s, released.goes_on), known)
+            number, applied_s = self._updates_of[released]
+            held_s = 0.0 if released == rank else now_s - applied_s
+            self._give(released, _REPLY.pack(number, self.ledger.version, held_s), known[released])
 
-    def _give(self, released: Release, reply: bytes, known: Sequence[int]) -> None:
-        """Send the newest weights, with the updates in them that are new to the worker, by the version ``known``."""
+    def _give(self, rank: int, reply: bytes, known: int) -> None:
+        """Send the newest weights, with the updates in them that are newer than the version that it knows."""
         if self._copied != self.ledger.version:
             self._newest, self._copied = self._weights.copy().data.cast("B"), self.ledger.version
-        new = self.ledger.order[known[released.rank] :]
-        connection = self._by_node[self._workers[released.rank]]
+        new = self.ledger.order[known:]
+        connection = self._by_node[self._workers[rank]]
         self._say(connection, _NOTE, reply + b"".join(_UPDATE.pack(one.rank, one.iteration) for one in new))
         self._say(connection, _FLOATS, self._newest)
 

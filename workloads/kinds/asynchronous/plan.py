@@ -1,4 +1,4 @@
-"""A forest in which nobody waits for a sum: one server, and what an update takes."""
+"""A forest in which nobody waits for a sum: its servers, and what an update takes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ from workloads.sync.flows import flows
 from workloads.sync.forest import ABSENT, ROOT, Forest
 from workloads.sync.verify import refusal
 
+Steps = tuple[tuple[float, float], ...]
+"""What must be sent one after the other: of each step its bytes, and the rate (bit/s) at which they go."""
+
 
 @dataclass(frozen=True)
 class Asynchronous:
     """Nobody waits for a sum: the root changes its weights by each gradient as it comes, and gives that worker the
     newest ones back (:mod:`workloads.kinds.asynchronous.parameter_server`). The trees then say who sends what to whom,
-    and as much as a synchronisation takes is what as many updates as there are workers take.
+    and as much as a synchronisation takes is what as many updates as there are workers take. Each class is the part of
+    the weights that its root has.
 
     Attributes:
         staleness: how many iterations a worker may be ahead of the slowest one (SSP); None for any number.
@@ -36,22 +40,27 @@ class UpdatesCost(Cost):
     """What as many updates as workers cost.
 
     Attributes:
-        alone: (bytes, rate in bit/s) of each way of the nearest worker's update when nobody else sends: its gradient
-            there, and then weights back.
+        alone: what the nearest worker's update takes at least when nobody else sends, as sequences of which each must
+            end before the update does: of each step its bytes, and the rate (bit/s) at which they go.
     """
 
-    alone: tuple[tuple[float, float], ...]
+    alone: tuple[Steps, ...]
 
     def bound_s(self, shaper: Shaper = IDEAL) -> float:
         """Lower bound of GST: what an update takes alone."""
-        count, rate_bps = np.array(self.alone).T
-        return float(shaper.least_s(count, rate_bps).sum())
+        return max(_least_s(steps, shaper) for steps in self.alone)
 
 
 def staleness(forest: Forest) -> int | None:
     """How many iterations a worker may be ahead of the slowest one; None for any number."""
     assert isinstance(forest.run_by, Asynchronous)
     return forest.run_by.staleness
+
+
+def servers(forest: Forest) -> list[int]:
+    """The nodes that serve, in the order of their parts of the weights."""
+    roots: list[int] = np.argmax(forest.reduce == ROOT, axis=1).tolist()
+    return roots
 
 
 def cost(
@@ -67,37 +76,70 @@ def cost(
     return UpdatesCost(**vars(cost_along(traffic, forest, topology)), alone=_alone(forest, topology, gradient_bytes))
 
 
-def _alone(forest: Forest, topology: Topology, gradient_bytes: float) -> tuple[tuple[float, float], ...]:
-    """The update of the worker whose ways to and from the server are fastest.
+def _alone(forest: Forest, topology: Topology, gradient_bytes: float) -> tuple[Steps, ...]:
+    """The update of the worker whose ways to and from the servers are fastest."""
+    ways = (_update(forest, topology, gradient_bytes, worker) for worker in forest.workers)
+    return min(ways, key=lambda update: max(_least_s(steps, IDEAL) for steps in update))
 
-    Weights contain the update, so they leave when all of the gradient is there.
+
+def _update(forest: Forest, topology: Topology, gradient_bytes: float, worker: int) -> tuple[Steps, ...]:
+    """One worker's update when nobody else sends. A server's weights contain the update, so they leave when all of the
+    gradient's part for it is there. So each part goes there and back, one after the other; and the worker's own links
+    carry all parts of the gradient before the last part of the weights can leave, and all parts of the weights after
+    the first part of the gradient is there.
     """
-    server = int(np.argmax(forest.reduce[0] == ROOT))
-    ways = (((worker, server), (server, worker)) for worker in forest.workers)
-    updates = (tuple((gradient_bytes, float(_rate_bps(topology, *way))) for way in both) for both in ways)
-    return min(updates, key=lambda update: sum(count / rate_bps for count, rate_bps in update))
+    served = servers(forest)
+    part_bytes = gradient_bytes / len(served)
+    up = [(part_bytes, _rate_bps(topology, worker, server)) for server in served]
+    down = [(part_bytes, _rate_bps(topology, server, worker)) for server in served]
+    each = tuple(zip(up, down, strict=True))
+    if len(served) == 1:
+        return each
+    out_bps = _nics_bps(topology, [(worker, server) for server in served], worker)
+    in_bps = _nics_bps(topology, [(server, worker) for server in served], worker)
+    fastest_up, fastest_down = (max(ways, key=lambda way: way[1]) for ways in (up, down))
+    return (*each, ((gradient_bytes, out_bps), fastest_down), (fastest_up, (gradient_bytes, in_bps)))
 
 
-def _rate_bps(topology: Topology, src: int, dst: int) -> int:
+def _least_s(steps: Steps, shaper: Shaper) -> float:
+    count, rate_bps = np.array(steps).T
+    return float(shaper.least_s(count, rate_bps).sum())
+
+
+def _rate_bps(topology: Topology, src: int, dst: int) -> float:
     """Of the fastest path, whose rate is its slowest link's."""
-    return max(min(topology.links[link // 2].rate_bps for link in path.links) for path in topology.paths(src, dst))
+    return float(
+        max(min(topology.links[link // 2].rate_bps for link in path.links) for path in topology.paths(src, dst))
+    )
 
 
-def check_server(forest: Forest) -> None:
-    """Return only if the forest is one server, no worker, which every worker sends to and gets from.
+def _nics_bps(topology: Topology, ways: Sequence[tuple[int, int]], node: int) -> float:
+    """Of all links of a node that these ways use."""
+    paths = [path for src, dst in ways for path in topology.paths(src, dst)]
+    used = {link // 2 for path in paths for link in path.links}
+    own = [topology.links[link] for link in used if node in (topology.links[link].a, topology.links[link].b)]
+    return float(sum(link.rate_bps for link in own))
+
+
+def check_servers(forest: Forest) -> None:
+    """Return only if the forest is servers, none of them a worker, with equal parts of the weights, and every worker
+    sends to all of them and gets from all.
 
     Raises:
         SchemeError: it is not.
     """
-    if forest.classes != 1 or forest.fixed is not None:
+    served = servers(forest)
+    if forest.aligned or forest.fixed is not None or len({*forest.share.tolist()}) > 1 or len({*served}) < len(served):
         raise SchemeError(
-            f"scheme {forest.scheme} is asynchronous, and whole gradients of floats go to one server",
-            fix="give it one class, and no fixed",
+            f"scheme {forest.scheme} is asynchronous, so each server has one equal part of the weights, of floats",
+            fix="give it one class for each server, equal shares, no aligned, and no fixed",
         )
-    server = int(np.argmax(forest.reduce[0] == ROOT))
-    others = [node for node in range(len(forest.nodes)) if node != server]
-    wanted = [server if node in forest.workers else ABSENT for node in others]
-    stars = all(trees[0, others].tolist() == wanted for trees in (forest.reduce, forest.broadcast))
-    if server in forest.workers or not stars:
-        problem = f"it is asynchronous, and not every worker sends straight to {forest.nodes[server]}, to serve only"
-        raise refusal(forest, 0, problem, "make both trees a star of the workers at a host that is none")
+    for number, server in enumerate(served):
+        others = [node for node in range(len(forest.nodes)) if node != server]
+        wanted = [server if node in forest.workers else ABSENT for node in others]
+        stars = all(trees[number, others].tolist() == wanted for trees in (forest.reduce, forest.broadcast))
+        if server in forest.workers or not stars:
+            problem = (
+                f"it is asynchronous, and not every worker sends straight to {forest.nodes[server]}, to serve only"
+            )
+            raise refusal(forest, number, problem, "make both trees a star of the workers at a host that is none")

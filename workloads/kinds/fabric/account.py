@@ -3,6 +3,7 @@ other."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +42,9 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     wrong = wrong or _lost(scheduler["transfers"]) or _other_order(scheduler["order"], journal, len(plan.workers))
     if wrong:
         raise WorkerError(f"what the processes of scheme {plan.scheme} tell does not fit together: {wrong}", fix=FIX)
-    return Told(samples, order(journal, scheduler["momentum"]), moved=moved(scheduler["transfers"], iterations))
+    transfers = scheduler["transfers"]
+    found = timed(samples, transfers, plan)
+    return Told(found, order(journal, scheduler["momentum"]), moved=moved(transfers, iterations))
 
 
 def lines(journal: Sequence[Sequence[Any]], world: int) -> list[Line]:
@@ -148,6 +151,17 @@ def _other_order(planned: Sequence[int], journal: Sequence[Line], world: int) ->
         if one != other:
             return f"update {one} was to be number {at}, and the server had {other}"
     return "" if len(planned) == len(came) else f"{len(planned)} updates were planned, and {len(came)} came"
+
+
+def timed(samples: pd.DataFrame, transfers: Sequence[Sequence[Any]], plan: Fabric) -> pd.DataFrame:
+    """The samples with ``planned_s`` and ``arrived_s``: from a worker's gradient until the server was to have the
+    update, as planned when it was sent, and until it had it, alone or in a sum; NaN of those that were dropped."""
+    there = [one for one in transfers if one[1] == plan.server]
+    ends = {number: (end_s, arrived_s) for *_, members, _, end_s, arrived_s in there for number in members}
+    numbers = samples["iteration"] * len(plan.workers) + samples["rank"]
+    known = [ends.get(number, (math.nan, math.nan)) for number in numbers]
+    moments = pd.DataFrame(known, columns=["planned_s", "arrived_s"], index=samples.index)
+    return samples.join(moments.sub(samples["ready_s"], axis=0))
 
 
 def moved(transfers: Sequence[Sequence[Any]], iterations: int) -> list[tuple[int, int, float]]:

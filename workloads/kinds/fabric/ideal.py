@@ -13,7 +13,7 @@ from functools import partial
 
 from workloads.kinds.fabric.fates import Entry
 from workloads.kinds.fabric.journal import Journal, Step, Unit
-from workloads.kinds.fabric.messages import Dropped, Gather, Give, Note, Order, Send
+from workloads.kinds.fabric.messages import Dropped, Gather, Give, Note, Order, Send, SendSums
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planner import Planner, Work
 
@@ -73,6 +73,7 @@ class _World:
         self._ready_s: dict[int, float] = {}
         self._stale: dict[int, int] = {}
         self._iteration = [0] * len(plan.workers)
+        self._groups: dict[int, Gather] = {}
         self._ended = 0
 
     def play(self) -> Run:
@@ -108,7 +109,10 @@ class _World:
         elif isinstance(note, Dropped):
             self._decided([journal.drop(note.update, note.version)], now_s)
         elif isinstance(note, Gather):
-            self._arrives(node, note.target, note.members, is_sum=True)
+            self._groups[note.group] = note
+        elif isinstance(note, SendSums):
+            group = self._groups.pop(note.group)
+            self._arrives(node, group.target, group.members, is_sum=True)
         elif isinstance(note, Send) and node != note.target:
             self._arrives(node, note.target, (note.update,), is_sum=False)
         elif isinstance(note, Give):
@@ -116,7 +120,7 @@ class _World:
 
     def _arrives(self, source: int, target: int, members: Sequence[int], *, is_sum: bool) -> None:
         planner = self._found.planner
-        planned = planner.planned(source, target, members)
+        planned = planner.traffic.planned(source, target, members)
 
         def there(now_s: float) -> None:
             planner.arrived(members, source, target, now_s)
@@ -138,10 +142,12 @@ class _World:
     def _give(self, note: Give) -> None:
         version = self._found.journal.version
         goes_on = {node: goes for node, _, goes in note.recipients}
-        for node, transfer in self._found.planner.given(note):
-            self._at(transfer.end_s, partial(self._got, node, version, goes_on[node]))
+        for node, goes in goes_on.items():
+            transfer = self._found.planner.traffic.planned(self._plan.server, node, ())
+            self._at(transfer.end_s, partial(self._got, node, version, goes))
 
     def _got(self, node: int, version: int, goes_on: bool, now_s: float) -> None:
+        self._found.planner.arrived((), self._plan.server, node, now_s)
         rank = self._plan.workers.index(node)
         number = self._iteration[rank] * len(self._version) + rank
         update = Update(rank, self._iteration[rank], self._ready_s[number], now_s, self._stale[number])

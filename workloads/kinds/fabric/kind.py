@@ -41,6 +41,7 @@ class FabricKind(Kind[Fabric]):
 
     name = "fabric"
     sums_together = False
+    controllers = ("network_monitor",)
     counts = frozenset({"update", "version", "staleness", "fate"})
     numbers = frozenset({"held_s"})
     notes = NOTES

@@ -56,13 +56,20 @@ class Gather:
     Attributes:
         members: numbers of the updates, in their order.
         shares: what each counts in the sum for the weights, and in that for the velocity (:mod:`.sums`).
-        wait_s: how long to wait before the sum leaves, at least.
+        target: the server.
     """
 
     group: int
     members: tuple[int, ...]
     shares: tuple[tuple[float, float], ...]
     target: int
+
+
+@dataclass(frozen=True)
+class SendSums:
+    """The scheduler's to an aggregator: send a group's sum on, once it is complete; otherwise as :class:`Send`."""
+
+    group: int
     wait_s: float
     rate_bps: float
 
@@ -86,7 +93,7 @@ class Gradient:
 
 @dataclass(frozen=True)
 class Arrived:
-    """To the scheduler: what a :class:`Gradient` announced is there."""
+    """To the scheduler: what a :class:`Gradient` announced is there; without members, weights."""
 
     members: tuple[int, ...]
     source: int
@@ -164,12 +171,24 @@ class Given:
 
 @dataclass(frozen=True)
 class End:
-    """A daemon's or server's to the scheduler: it has nothing left to do; and the scheduler's to all: nor has
-    anyone."""
+    """To the scheduler: this process has nothing left to do. And the scheduler's: nor has anybody else."""
 
 
 Note: TypeAlias = (
-    Push | Ready | Send | Gather | Gradient | Arrived | Order | Dropped | Decided | Give | Weights | Given | End
+    Push
+    | Ready
+    | Send
+    | Gather
+    | SendSums
+    | Gradient
+    | Arrived
+    | Order
+    | Dropped
+    | Decided
+    | Give
+    | Weights
+    | Given
+    | End
 )
 _TYPES: dict[str, type[Note]] = {one.__name__: one for one in get_args(Note)}
 

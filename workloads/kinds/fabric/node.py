@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +18,7 @@ from workloads.kinds.fabric.planner import Work
 from workloads.kinds.fabric.scheduler import Scheduler, goodput_of
 from workloads.kinds.fabric.server import Apply, Server
 from workloads.kinds.fabric.sums import history
+from workloads.link_rates import NAME, Follower
 from workloads.sync import transport
 
 if TYPE_CHECKING:
@@ -36,7 +39,8 @@ def join(job: WorkerJob, plan: Fabric, part: Participant | None) -> Client | Dae
         memory = shared.Memory.make(floats)
         sock = shared.reach_daemon(address, memory, job.start_timeout_s)
         buffers = memory, part.gradient, part.weights
-        return Client(job.name, job.node, job.rank, job.world, sock, *buffers, part.learn, dropped=part.dropped)
+        learn = partial(part.learn, span=(0, floats))
+        return Client(job.name, job.node, job.rank, job.world, sock, *buffers, learn, dropped=part.dropped)
     momentum = float(getattr(job.training, "momentum", 0.0))  # tasks that train nothing have none
     if job.node in plan.workers:
         worker, memory = shared.await_worker(address, floats, job.start_timeout_s)
@@ -47,7 +51,8 @@ def join(job: WorkerJob, plan: Fabric, part: Participant | None) -> Client | Dae
         return Server(plan, sockets, *_served(job, momentum))
     updates, seed = job.training.iterations * job.world, job.training.seed
     share = goodput_of(sockets[plan.server])
-    return Scheduler(plan, sockets, Work(4 * floats, updates, momentum, seed, share))
+    rates = Follower(Path(job.forest).parent / NAME, 2 * len(plan.links))
+    return Scheduler(plan, sockets, Work(4 * floats, updates, momentum, seed, share), rates)
 
 
 def _served(job: WorkerJob, momentum: float) -> tuple[Floats, Apply]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from testbed.base.errors import SchemeError
 from topologies.model import Link, Node, Path, Topology
-from workloads.kinds.asynchronous.plan import UpdatesCost
+from workloads.kinds.asynchronous.plan import Steps, UpdatesCost
 from workloads.sync.cost import cost_of_flows
 from workloads.sync.flows import Flows
 
@@ -190,7 +190,7 @@ def cost_of(
     return UpdatesCost(**vars(cost_of_flows(traffic, topology, rounds=2)), alone=_alone(plan, topology, gradient_bytes))
 
 
-def _alone(plan: Fabric, topology: Topology, gradient_bytes: float) -> tuple[tuple[float, float], ...]:
+def _alone(plan: Fabric, topology: Topology, gradient_bytes: float) -> tuple[Steps, ...]:
     """The update of the worker whose NIC is fastest, there and back: whatever way it takes, its worker's NIC and the
     server's carry all of it."""
 
@@ -198,7 +198,7 @@ def _alone(plan: Fabric, topology: Topology, gradient_bytes: float) -> tuple[tup
         return max(topology.links[link // 2].rate_bps for link in topology.ports[node])
 
     rate_bps = float(min(fastest(plan.server), max(map(fastest, plan.workers))))
-    return ((gradient_bytes, rate_bps), (gradient_bytes, rate_bps))
+    return (((gradient_bytes, rate_bps), (gradient_bytes, rate_bps)),)
 
 
 def to_json(plan: Fabric) -> dict[str, Any]:

@@ -111,6 +111,7 @@ class Server(Exchange):
             self._give(note)
         elif isinstance(note, End):
             self._over = True
+            self._say(self._plan.scheduler, End())
         else:
             raise self._misfit(connection, note)
 

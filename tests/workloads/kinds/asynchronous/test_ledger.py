@@ -2,73 +2,118 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import WorkerError
-from workloads.kinds.asynchronous.ledger import Ledger, most_stale, problem, staleness
+from workloads.kinds.asynchronous.ledger import Allotment, Ledger, disagreement, most_stale, problem, staleness
+from workloads.parts import merged, spans, versions
 from workloads.updates import Update
 
-Trials = tuple[int, int, int | None, list[int]]
+
+@dataclass(frozen=True)
+class Trial:
+    """Workers, updates, SSP's bound, servers, and what decides who is the next to do something."""
+
+    world: int
+    updates: int
+    bound: int | None
+    servers: int
+    seed: int
 
 
 @st.composite
-def trials(draw: Callable[..., int]) -> Trials:
-    """Workers, updates, bound, and who is the next to be ready, by its place among those that compute."""
+def trials(draw: Callable[..., int], most_servers: int = 3) -> Trial:
     world = draw(st.integers(1, 6))
-    updates = world * draw(st.integers(1, 8))
-    bound = draw(st.none() | st.integers(0, 4))
-    return world, updates, bound, draw(st.lists(st.integers(0, 5), min_size=updates, max_size=updates))
+    return Trial(
+        world=world,
+        updates=world * draw(st.integers(1, 8)),
+        bound=draw(st.none() | st.integers(0, 4)),
+        servers=draw(st.integers(1, most_servers)),
+        seed=draw(st.integers(0, 2**32)),
+    )
 
 
-def played(trial: Trials) -> Ledger:
-    """A whole trial; checks at each step what workers see."""
-    world, updates, bound, ready = trial
-    ledger = Ledger(world, updates, bound)
-    done, released_at = [0] * world, [0] * world
-    for choice in ready:
-        computing = ledger.computing
-        rank = computing[choice % len(computing)]
-        assert ledger.apply(rank, released_at[rank]) == Update(rank, done[rank], released_at[rank])
-        done[rank] += 1
+def played(trial: Trial) -> list[list[Update]]:
+    """The orders of a whole trial's servers; checks at each step what workers see.
+
+    At any moment any worker may end its gradient, and any part of a gradient may arrive.
+    """
+    ranks, served, choose = range(trial.world), range(trial.servers), random.Random(trial.seed)
+    allotment = Allotment(trial.world, trial.updates)
+    ledgers = [Ledger(trial.world, trial.updates, trial.bound, server) for server in served]
+    version = [[0] * trial.servers for _ in ranks]
+    done, goes_on = [0] * trial.world, [True] * trial.world
+    computing, missing, on_the_way = set(ranks), {rank: set[int]() for rank in ranks}, set[tuple[int, int]]()
+    while computing or on_the_way:
+        rank, server = choose.choice(sorted({(rank, -1) for rank in computing} | on_the_way))
+        if server < 0:
+            computing.remove(rank)
+            goes_on[rank] = allotment.take()
+            missing[rank] = {*served}
+            on_the_way |= {(rank, server) for server in served}
+            continue
+        on_the_way.remove((rank, server))
+        ledger = ledgers[server]
+        assert rank in ledger.computing
+        made = ledger.apply(rank, version[rank][server], goes_on[rank])
+        assert made == Update(rank, done[rank], version[rank][server], server)
         for one in ledger.release():
-            assert one.rank not in ledger.computing or one.goes_on
-            assert one.goes_on is not ledger.is_complete
-            if bound is not None and one.goes_on:
-                assert done[one.rank] - min(done) <= bound
-            released_at[one.rank] = ledger.version
-    assert ledger.is_complete
-    assert released_at == [updates] * world  # all end with the last weights
-    return ledger
+            assert goes_on[one] is not ledger.is_complete
+            version[one][server] = ledger.version
+            missing[one].remove(server)
+            if not missing[one]:
+                done[one] += 1
+                if goes_on[one]:
+                    computing.add(one)
+                    slowest = min(sum(made.rank == other for made in each.order) for each in ledgers for other in ranks)
+                    assert trial.bound is None or done[one] <= slowest + trial.bound
+    assert all(ledger.is_complete for ledger in ledgers)
+    assert version == [[trial.updates] * trial.servers] * trial.world  # all end with the last weights
+    return [ledger.order for ledger in ledgers]
 
 
 @given(trials())
-def test_every_update_counts_once_and_nobody_is_too_far_ahead(trial: Trials) -> None:
-    world, updates, bound, _ = trial
-    order = played(trial).order
-    assert len({(one.rank, one.iteration) for one in order}) == updates
-    assert problem(order, world, updates, bound) == ""
-    if bound is not None:
-        assert max(staleness(order)) <= most_stale(world, bound)
+def test_every_update_counts_once_with_every_server_and_nobody_is_too_far_ahead(trial: Trial) -> None:
+    orders = played(trial)
+    for order in orders:
+        assert len({(one.rank, one.iteration) for one in order}) == trial.updates
+        assert problem(order, trial.world, trial.updates, trial.bound) == ""
+        if trial.bound is not None:
+            assert max(staleness(order)) <= most_stale(trial.world, trial.bound)
+    assert disagreement(orders) == ""
 
 
 @given(trials())
-def test_staleness_is_how_many_updates_of_others_came_in_between(trial: Trials) -> None:
-    order = played(trial).order
-    for at, (update, stale) in enumerate(zip(order, staleness(order), strict=True)):
-        between = order[update.version : at]
-        assert stale == len(between)
-        assert update.rank not in [one.rank for one in between]
+def test_one_process_can_make_the_updates_of_all_servers(trial: Trial) -> None:
+    """None before the versions that it was computed on, those of each server in that server's order."""
+    orders = played(trial)
+    made, needed = [0] * trial.servers, versions([one for order in orders for one in order])
+    for update in merged(orders):
+        assert all(made[server] >= version for server, version in needed[update.rank, update.iteration].items())
+        assert orders[update.server][made[update.server]] is update
+        made[update.server] += 1
+    assert made == [trial.updates] * trial.servers
 
 
-@given(trials(), st.data())
-def test_an_order_that_cannot_be_is_told(trial: Trials, data: st.DataObject) -> None:
-    world, updates, bound, _ = trial
-    order = played(trial).order
+@given(trials())
+def test_staleness_is_how_many_updates_of_others_came_in_between(trial: Trial) -> None:
+    for order in played(trial):
+        for at, (update, stale) in enumerate(zip(order, staleness(order), strict=True)):
+            between = order[update.version : at]
+            assert stale == len(between)
+            assert update.rank not in [one.rank for one in between]
+
+
+@given(trials(most_servers=1), st.data())
+def test_an_order_that_cannot_be_is_told(trial: Trial, data: st.DataObject) -> None:
+    (order,) = played(trial)
+    world, updates, bound = trial.world, trial.updates, trial.bound
     at = data.draw(st.integers(0, updates - 1))
     one = order[at]
     assert problem([*order[:at], *order[at + 1 :]], world, updates, bound)
@@ -85,26 +130,51 @@ def test_an_order_that_cannot_be_is_told(trial: Trials, data: st.DataObject) -> 
         assert problem(changed, world, updates, bound)
 
 
+def test_servers_that_applied_other_updates_are_told() -> None:
+    first = [Update(0, 0, 0), Update(1, 0, 0), Update(0, 1, 1), Update(1, 1, 2)]
+    other = [Update(1, 0, 0, 1), Update(0, 0, 0, 1), Update(1, 1, 1, 1), Update(1, 2, 3, 1)]
+    assert (problem(first, 2, 4, None), problem(other, 2, 4, None)) == ("", "")
+    assert disagreement([first, other]) == "iteration 1 of worker 0 was applied by one of servers 0 and 1 only"
+
+
+def test_a_gradient_that_needs_itself_is_told() -> None:
+    """Each worker's was computed on weights with the other's in them."""
+    first = [Update(0, 0, 0), Update(1, 0, 1)]
+    other = [Update(1, 0, 0, 1), Update(0, 0, 1, 1)]
+    assert (problem(first, 2, 2, None), problem(other, 2, 2, None)) == ("", "")
+    assert disagreement([first, other]) == "iteration 0 of worker 0 was computed on weights that depend on it"
+
+
+@given(st.integers(1, 500), st.integers(1, 40))
+def test_servers_have_equal_parts_and_all_of_the_weights(floats: int, servers: int) -> None:
+    servers = min(floats, servers)
+    found = spans(floats, servers)
+    assert [start for start, _ in found] == [0, *(stop for _, stop in found[:-1])]
+    assert found[-1][1] == floats
+    sizes = [stop - start for start, stop in found]
+    assert len(sizes) == servers
+    assert 1 <= min(sizes) <= max(sizes) <= min(sizes) + 1
+
+
 def test_a_bound_of_0_lets_all_go_on_together() -> None:
     ledger = Ledger(3, 9, 0)
     for _ in range(2):
         for rank in (2, 0):
-            ledger.apply(rank, ledger.given[rank])
+            ledger.apply(rank, ledger.given[rank], goes_on=True)
             assert ledger.release() == []
-        ledger.apply(1, ledger.given[1])
-        assert [(one.rank, one.goes_on) for one in ledger.release()] == [(2, True), (0, True), (1, True)]
+        ledger.apply(1, ledger.given[1], goes_on=True)
+        assert ledger.release() == [2, 0, 1]
     assert [one.version for one in ledger.order] == [0, 0, 0, 3, 3, 3]
 
 
 def test_without_a_bound_a_worker_that_is_never_ready_holds_up_nobody_but_the_end() -> None:
-    ledger = Ledger(2, 10, None)
+    ledger, allotment = Ledger(2, 10, None), Allotment(2, 10)
     for _ in range(9):
-        ledger.apply(1, ledger.given[1])
-        released = ledger.release()
-        assert len(released) == (len(ledger.order) < 9)  # the tenth is the other's
-    ledger.apply(0, 0)
+        ledger.apply(1, ledger.given[1], allotment.take())
+        assert ledger.release() == ([1] if len(ledger.order) < 9 else [])  # the tenth is the other's
+    ledger.apply(0, 0, allotment.take())
     assert staleness(ledger.order)[-1] == 9
-    assert [(one.rank, one.goes_on) for one in ledger.release()] == [(1, False), (0, False)]
+    assert ledger.release() == [1, 0]
 
 
 def test_updates_can_be_as_stale_as_the_bound_allows() -> None:
@@ -115,7 +185,7 @@ def test_updates_can_be_as_stale_as_the_bound_allows() -> None:
     def work(rank: int) -> bool:
         if rank not in ledger.computing:
             return False
-        ledger.apply(rank, ledger.given[rank])
+        ledger.apply(rank, ledger.given[rank], goes_on=True)
         ledger.release()
         return True
 
@@ -126,7 +196,7 @@ def test_updates_can_be_as_stale_as_the_bound_allows() -> None:
     for rank in (1, 2) * 20:
         work(rank)
     version = ledger.given[0]
-    ledger.apply(0, version)
+    ledger.apply(0, version, goes_on=True)
     assert staleness(ledger.order)[-1] == most_stale(world, bound) == 10
 
 
@@ -139,11 +209,19 @@ def test_updates_can_be_as_stale_as_the_bound_allows() -> None:
 )
 def test_who_sends_what_it_cannot_have_is_named(rank: int, version: int, text: str) -> None:
     ledger = Ledger(2, 4, 0)
-    ledger.apply(1, 0)
+    ledger.apply(1, 0, goes_on=True)
     assert ledger.release() == []
     with pytest.raises(WorkerError) as caught:
-        ledger.apply(rank, version)
+        ledger.apply(rank, version, goes_on=True)
     assert caught.value.problem == text
+
+
+def test_a_gradient_beyond_the_last_is_refused() -> None:
+    ledger = Ledger(1, 1, None)
+    ledger.apply(0, 0, goes_on=False)
+    assert ledger.release() == [0]
+    with pytest.raises(WorkerError, match="worker 0 sent a gradient after all 1 updates"):
+        ledger.apply(0, 1, goes_on=True)
 
 
 def test_whoever_is_too_far_ahead_is_told() -> None:
@@ -154,4 +232,4 @@ def test_whoever_is_too_far_ahead_is_told() -> None:
 
 def test_fewer_updates_than_workers_are_refused() -> None:
     with pytest.raises(ValueError, match="2 updates for 3 workers"):
-        Ledger(3, 2, None)
+        Allotment(3, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from socket import socket, socketpair
 from typing import Any
 
@@ -13,9 +13,11 @@ import pytest
 
 from testbed.base.errors import NeighbourError, TrialTimeoutError, WorkerError
 from topologies.model import Topology
-from workloads.kinds.asynchronous.ledger import problem, staleness
+from workloads.kinds.asynchronous.ledger import disagreement, problem, staleness
 from workloads.kinds.asynchronous.parameter_server import Client, Server
+from workloads.kinds.asynchronous.plan import servers
 from workloads.kinds.asynchronous.plan import staleness as allowed
+from workloads.parts import Span, spans
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build
 
@@ -34,7 +36,9 @@ def gradient_of(rank: int, iteration: int) -> np.ndarray:
 
 
 def serve(forest: Forest, node: int, sockets: Mapping[int, socket], updates: int) -> Server:
-    total = np.zeros(FLOATS, np.float32)
+    served = servers(forest)
+    start, stop = spans(FLOATS, len(served))[served.index(node)]
+    total = np.zeros(stop - start, np.float32)
     with Server(
         forest.nodes[node], forest, sockets, total, lambda one: np.add(total, one, out=total), updates
     ) as server:
@@ -49,9 +53,10 @@ def work(forest: Forest, node: int, sockets: Mapping[int, socket], slow_s: float
     gradient, weights, told = np.empty(FLOATS, np.float32), np.zeros(FLOATS, np.float32), np.zeros(FLOATS)
     seen = []
 
-    def learn(updates: list[tuple[int, int]]) -> None:
+    def learn(updates: Sequence[tuple[int, int]], span: Span) -> None:
+        part = slice(*span)
         for one in updates:
-            told[:] += gradient_of(*one)
+            told[part] += gradient_of(*one)[part]
 
     with Client(forest.nodes[node], forest, sockets, gradient, weights, learn) as client:
         client.barrier(5)
@@ -65,6 +70,90 @@ def work(forest: Forest, node: int, sockets: Mapping[int, socket], slow_s: float
         client.barrier(5)
         assert client.congestion_control == "reno"
     return seen
+
+
+@pytest.mark.parametrize("servers", [2, 3])
+@pytest.mark.parametrize("scheme", ["async_ps(servers={})", "ssp(staleness=1,servers={})"])
+def test_several_servers_end_with_the_same_updates(
+    forest: Callable[[str, int], Forest], on_every_node: Run, scheme: str, servers: int
+) -> None:
+    made = forest(scheme.format(servers), 3 + servers)
+    everyone = list(range(3 + servers))
+
+    def member(node: int, sockets: Mapping[int, socket]) -> object:
+        if node >= 3:
+            return serve(made, node, sockets, 3 * ITERATIONS)
+        return work(made, node, sockets, slow_s=0.05 if node == 0 else 0.0)
+
+    found = on_every_node(made, everyone, member)
+    assert all(isinstance(found[node], Server) for node in everyone[3:]), found
+    orders = [found[node].ledger.order for node in everyone[3:]]
+    assert disagreement(orders) == ""
+    for number, order in enumerate(orders):
+        assert problem(order, 3, 3 * ITERATIONS, allowed(made)) == ""
+        update, version = (f"{name}_{number}" if number else name for name in ("update", "version"))
+        known = sorted((one[update], rank, one[version]) for rank in range(3) for one in found[rank])
+        assert known == [(at, one.rank, one.version) for at, one in enumerate(order)]
+    stale = {(one.rank, one.iteration): at - one.version for at, one in enumerate(orders[0])}
+    for order in orders[1:]:
+        stale |= {(o.rank, o.iteration): max(stale[o.rank, o.iteration], n - o.version) for n, o in enumerate(order)}
+    for rank in range(3):
+        assert [one["staleness"] for one in found[rank]] == [stale[rank, i] for i in range(len(found[rank]))]
+        assert all(one["held_s"] >= 0 for one in found[rank])
+
+
+def test_a_worker_waits_for_the_server_that_is_held_up(
+    forest: Callable[[str, int], Forest], on_every_node: Run
+) -> None:
+    """The second of two servers comes late to the first update: nobody has new weights before, and nobody is lost."""
+    made = forest("async_ps(servers=2)", 4)
+
+    def member(node: int, sockets: Mapping[int, socket]) -> object:
+        if node < 2:
+            return work(made, node, sockets)
+        if node == 2:
+            return serve(made, node, sockets, 4)
+        weights = np.zeros(FLOATS // 2, np.float32)
+        with Server("h3", made, sockets, weights, lambda one: np.add(weights, one, out=weights), 4) as server:
+            server.barrier(5)
+            time.sleep(0.3)
+            began_s = time.monotonic()
+            assert server.ledger.version == 0
+            server.apply_all(5)
+            server.barrier(5)
+        return time.monotonic() - began_s
+
+    found = on_every_node(made, [0, 1, 2, 3], member)
+    assert found[2].ledger.is_complete
+    assert found[3] < 5
+
+
+def test_a_barrier_of_several_servers_holds_each_of_them(
+    forest: Callable[[str, int], Forest], on_every_node: Run
+) -> None:
+    """The last server comes late, and nobody leaves before; without a second round the first server would."""
+    made = forest("async_ps(servers=2)", 4)
+    left_s: dict[int, float] = {}
+    came_s: dict[int, float] = {}
+    all_left = threading.Barrier(4)
+
+    def member(node: int, sockets: Mapping[int, socket]) -> object:
+        part = np.zeros(FLOATS // 2, np.float32)
+        if node < 2:
+            one: Client | Server = Client(made.nodes[node], made, sockets, gradient_of(0, 0), gradient_of(0, 0))
+        else:
+            one = Server(made.nodes[node], made, sockets, part, lambda _: None, 2)
+        with one:
+            time.sleep(0.3 if node == 3 else 0.0)
+            came_s[node] = time.monotonic()
+            one.barrier(5)
+            left_s[node] = time.monotonic()
+            all_left.wait(5)
+        return None
+
+    found = on_every_node(made, [0, 1, 2, 3], member)
+    assert found == dict.fromkeys(range(4))
+    assert min(left_s.values()) >= max(came_s.values())
 
 
 @pytest.mark.parametrize("scheme", ["async_ps", "ssp(staleness=0)", "ssp(staleness=1)"])
@@ -149,10 +238,11 @@ def test_who_ended_before_a_barrier_is_named(
     ended = threading.Event()
 
     def member(node: int, sockets: Mapping[int, socket]) -> object:
-        one: Client | Server = Client("h0", made, sockets, zeros, zeros.copy())
-        if node == 1:
-            one = Server("h1", made, sockets, zeros, lambda _: None, 1)
-        with one:
+        with (
+            Server("h1", made, sockets, zeros, lambda _: None, 1)
+            if node
+            else Client("h0", made, sockets, zeros, zeros.copy())
+        ) as one:
             one.barrier(5)
             if isinstance(one, Server):
                 one.apply_all(5)
@@ -217,15 +307,20 @@ def test_what_cannot_be_is_refused(forest: Callable[[str, int], Forest], on_ever
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        (b"\x10\0\0\x05hello", "a note of 5 bytes"),
-        (b"\x10\0\0\x14" + bytes(20), "a note of 20 bytes"),
-        (b"\x10\0\0\x11" + bytes(8) + b"\x7f\xf8" + bytes(7), "weights held for nan s"),
-        (b"\x10\0\0\x19" + bytes(17) + b"\0\0\0\x07" + bytes(4), r"weights .* with updates \[\(7, 0\)\]"),
+        (b"\x30\0\0\0\x10\0\0\x05hello", "a note of 5 bytes"),
+        (b"\x30\0\0\0\x10\0\0\x14" + bytes(20), "a note of 20 bytes"),
+        (b"\x30\0\0\0\x10\0\0\x10" + bytes(8) + b"\x7f\xf8" + bytes(6), "weights held for nan s"),
+        (
+            b"\x30\0\0\0\x10\0\0\x18" + bytes(16) + b"\0\0\0\x07" + bytes(4),
+            r"weights .* with updates \[\(7, 0\)\]",
+        ),
         (b"\x1f\xff\xff\xff", "a message of kind 1 and 268,435,455 bytes"),
-        (b"\x20\0\0\0" + bytes(4 * FLOATS), "weights"),
+        (b"\x10\0\0\0", "a note"),
+        (b"\x30\0\0\0\x30\0\0\0", "word of an iteration to follow"),
+        (b"\x20\0\0\0" + bytes(4 * FLOATS), "floats"),
         (b"\x70\0\0\0", "a message of kind 7"),
     ],
-    ids=range(7),
+    ids=range(9),
 )
 def test_what_no_server_says_is_refused_by_name(
     forest: Callable[[str, int], Forest], said: bytes, problem: str
@@ -239,11 +334,29 @@ def test_what_no_server_says_is_refused_by_name(
             client.wait(5)
 
 
-@pytest.mark.parametrize("said", [b"\x10\0\0\x05hello", b"\x1f\xff\xff\xff"], ids=range(2))
-def test_what_no_worker_says_is_refused_by_name(forest: Callable[[str, int], Forest], said: bytes) -> None:
+NOTE = b"\x10\0\0\x08" + bytes(8)
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (b"\x10\0\0\x05hello", "a note of 5 bytes"),
+        (b"\x1f\xff\xff\xff", "a message of kind 1 and 268,435,455 bytes"),
+        (NOTE + NOTE, "a note out of turn"),
+        (b"\x20\0\0\0" + bytes(16), "floats out of turn"),
+        (NOTE + 2 * (b"\x20\0\0\0" + bytes(16)), "floats out of turn"),
+        (NOTE + b"\x30\0\0\0", "word of an iteration to follow out of turn"),
+        (b"\x40\0\0\0", "word of the end out of turn"),
+    ],
+    ids=range(7),
+)
+def test_what_no_worker_says_is_refused_by_name(
+    forest: Callable[[str, int], Forest], said: bytes, problem: str
+) -> None:
+    """To the second of two servers, which is to hear from the worker whether it goes on."""
     ours, theirs = socketpair()
-    made = forest("async_ps", 2)
-    with theirs, Server("h1", made, {0: ours}, np.zeros(FLOATS, np.float32), lambda _: None, 4) as server:
+    made = forest("async_ps(servers=2)", 3)
+    with theirs, Server("h2", made, {0: ours}, np.zeros(4, np.float32), lambda _: None, 4) as server:
         theirs.sendall(said)
-        with pytest.raises(WorkerError, match=r"h1 got a .* bytes from h0, and does not expect it"):
+        with pytest.raises(WorkerError, match=f"h2 got {problem} from h0, and does not expect it"):
             server.apply_all(5)

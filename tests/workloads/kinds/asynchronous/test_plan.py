@@ -24,14 +24,18 @@ T_F = GRADIENT_BYTES * 8 / 10**9
 @pytest.mark.parametrize(
     ("scheme", "problem"),
     [
-        ("ps", "scheme ps is asynchronous, and whole gradients of floats go to one server"),
+        (
+            "ps(place=tensor)",
+            "scheme ps(place=tensor) is asynchronous, so each server has one equal part of the weights, of floats",
+        ),
+        ("ps", "it is asynchronous, and not every worker sends straight to h0, to serve only"),
         ("ps(servers=1)", "it is asynchronous, and not every worker sends straight to h0, to serve only"),
         ("tree(fanout=2)", "it is asynchronous, and not every worker sends straight to h0, to serve only"),
     ],
 )
 def test_asynchronous_forests_are_a_server_and_its_workers(topology: Build, scheme: str, problem: str) -> None:
     net = topology("star(hosts=3)")
-    forest = replace(build(scheme, net, []), run_by=Asynchronous(None))
+    forest = replace(build(scheme, net, [5, 6, 7, 8]), run_by=Asynchronous(None))
     with pytest.raises(SchemeError) as caught:
         verify(forest, net)
     assert caught.value.problem.endswith(problem)
@@ -64,3 +68,42 @@ def test_workers_that_make_more_updates_send_more(topology: Build) -> None:
     assert found.link_bytes.reshape(4, 2) / GRADIENT_BYTES == pytest.approx(
         np.array([[2, 2], [0.5, 0.5], [0.5, 0.5], [3, 3]])
     )
+
+
+def test_a_part_goes_there_and_back_while_others_come(topology: Build) -> None:
+    """Of two parts the first can go back while the second comes: one and a half times the gradient's time. Each
+    server's link carries its half of all, the workers' links as much as with one server."""
+    net = topology("star(hosts=6)")
+    found, ps = (
+        kinds.cost(build(scheme, net, []), net, GRADIENT_BYTES)
+        for scheme in ("async_ps(servers=2)", "ps(colocated=false,servers=2)")
+    )
+    assert found.bound_s() == pytest.approx(1.5 * T_F)
+    assert found.bound_s(Shaper(goodput=0.5)) == pytest.approx(3 * T_F)
+    assert found.round_s() == pytest.approx(2 * T_F)
+    assert np.array_equal(found.link_bytes, ps.link_bytes)
+
+
+def test_the_slowest_servers_link_bounds_an_update(topology: Build) -> None:
+    """A server at a tenth of the rate: its half goes there and back at that rate, 5 times the gradient's time each."""
+    net = topology("star(hosts=4)")
+    slow = [replace(link, rate_bps=10**8) if net.nodes[link.a].name == "h3" else link for link in net.links]
+    found = kinds.cost(build("async_ps(servers=2)", net, []), replace(net, links=tuple(slow)), GRADIENT_BYTES)
+    assert found.bound_s() == pytest.approx(10 * T_F)
+
+
+@pytest.mark.parametrize("scheme", ["async_ps", "ssp"])
+@pytest.mark.parametrize(
+    ("hosts", "servers", "floats", "problem", "fix"),
+    [
+        (4, 0, [9], "{} has 0 servers for the 4 hosts of star(hosts=4)", "1 to 3, with a host left to work"),
+        (4, 4, [9], "{} has 4 servers for the 4 hosts of star(hosts=4)", "1 to 3, with a host left to work"),
+        (5, 3, [1, 1], "{} has 3 servers for a model of 2 floats", "1 to 2, so that each has a part of the weights"),
+    ],
+)
+def test_servers_that_cannot_be_are_refused(
+    topology: Build, scheme: str, hosts: int, servers: int, floats: list[int], problem: str, fix: str
+) -> None:
+    with pytest.raises(SchemeError) as caught:
+        build(f"{scheme}(servers={servers})", topology(f"star(hosts={hosts})"), floats)
+    assert (caught.value.problem, caught.value.fix) == (problem.format(scheme), f"give servers {fix}")

@@ -12,8 +12,9 @@ import torch
 
 from workloads import accelerated, training
 from workloads.job import Compute
-from workloads.kinds.asynchronous.ledger import problem, staleness
-from workloads.reference import accuracy, reference, relative_error, repeated
+from workloads.kinds.asynchronous.ledger import disagreement, problem, staleness
+from workloads.parts import merged
+from workloads.reference import MOST_REPEATED, accuracy, reference, relative_error, repeated, training_error
 from workloads.replay import Values
 from workloads.updates import Update
 
@@ -31,18 +32,25 @@ def _warm() -> None:
     training.warm_up()
 
 
-def order_of(seen: dict[int, list[dict[str, Any]]], bound: int | None = None) -> list[Update]:
-    """The server's, which must be the workers', too."""
-    (done,) = of("done", seen[SERVER])
-    order = [Update(*one) for one in done["updates"]]
-    assert problem(order, WORLD, WORLD * TRAINING.iterations, bound) == ""
-    lines = sorted(
-        (line for rank in range(WORLD) for line in of("iteration", seen[rank])), key=lambda one: one["update"]
-    )
-    assert [(line["rank"], line["i"], line["version"]) for line in lines] == [dataclasses.astuple(one) for one in order]
-    assert [line["staleness"] for line in lines] == staleness(order)
-    assert [line["update"] for line in lines] == list(range(len(order)))
-    return order
+def order_of(
+    seen: dict[int, list[dict[str, Any]]], bound: int | None = None, servers: tuple[int, ...] = (SERVER,)
+) -> list[Update]:
+    """The servers', which must be the workers', too."""
+    lines = [line for rank in range(WORLD) for line in of("iteration", seen[rank])]
+    orders, stale = [], dict.fromkeys(((line["rank"], line["i"]) for line in lines), 0)
+    for number, server in enumerate(servers):
+        (done,) = of("done", seen[server])
+        order = [Update(*one, number) for one in done["updates"]]
+        orders.append(order)
+        assert problem(order, WORLD, WORLD * TRAINING.iterations, bound) == ""
+        update, version = (f"{name}_{number}" if number else name for name in ("update", "version"))
+        known = sorted((line[update], line["rank"], line["i"], line[version]) for line in lines)
+        assert known == [(at, one.rank, one.iteration, one.version) for at, one in enumerate(order)]
+        for one, missed in zip(order, staleness(order), strict=True):
+            stale[one.rank, one.iteration] = max(missed, stale[one.rank, one.iteration])
+    assert disagreement(orders) == ""
+    assert all(line["staleness"] == stale[line["rank"], line["i"]] for line in lines)
+    return merged(orders)
 
 
 def slow(cluster: Cluster, rank: int, factor: float) -> None:
@@ -68,6 +76,39 @@ def test_workers_train_as_one_that_makes_the_same_updates(cluster: Cluster, sche
     # each update is a gradient there and weights back, plus headers, notes and barriers
     least = 2 * WORLD * TRAINING.iterations * 4 * len(weights)
     assert least < sum(line["wire_bytes"] for line in done) < 1.001 * least
+
+
+@pytest.mark.parametrize(("scheme", "bound"), [("async_ps(servers=2)", None), ("ssp(staleness=1,servers=2)", 1)])
+def test_workers_of_several_servers_train_as_one_that_mixes_the_same_versions(
+    cluster: Cluster, scheme: str, bound: int | None
+) -> None:
+    cluster.write("star(hosts=5)", scheme, compute=PACED)
+    slow(cluster, 0, 3.0)
+    seen = cluster.run()
+    order = order_of(seen, bound, (3, 4))
+    done = [lines[-1] for lines in seen.values()]
+    assert len({line["weights_sha256"] for line in done if "weights_sha256" in line}) == 1
+    weights = np.load(cluster.directory / "weights.npy")
+    again = repeated(TRAINING, WORLD, order)
+    assert relative_error(weights, again.weights) < 1e-6
+    assert [iteration for iteration, _ in again.accuracy] == [0, 1, 2]
+    assert again.accuracy[-1][1] == accuracy(TRAINING, weights)[0]
+    least = 2 * WORLD * TRAINING.iterations * 4 * len(weights)
+    assert least < sum(line["wire_bytes"] for line in done) < 1.001 * least
+
+
+def test_parts_of_one_version_are_the_whole_and_other_versions_show() -> None:
+    """With the same order at both servers, as if there were one; with another order at one of them, other weights."""
+    alone = [Update(0, 0, 0), Update(1, 0, 0), Update(1, 1, 2), Update(0, 1, 1)]
+    both = merged([[dataclasses.replace(one, server=server) for one in alone] for server in (0, 1)])
+    once = repeated(TRAINING, 2, alone)
+    assert np.array_equal(once.weights, repeated(TRAINING, 2, both).weights)
+    assert once.accuracy == repeated(TRAINING, 2, both).accuracy
+    mixed = [
+        dataclasses.replace(one, version=2) if (one.rank, one.server) == (0, 1) and one.iteration else one
+        for one in both
+    ]
+    assert training_error(repeated(TRAINING, 2, mixed).weights, once.weights, TRAINING) > MOST_REPEATED
 
 
 def test_in_another_order_other_weights_would_have_come_out(cluster: Cluster) -> None:
@@ -105,10 +146,16 @@ def test_a_device_with_memory_of_its_own_gets_the_weights(cluster: Cluster, monk
     assert relative_error(weights, repeated(TRAINING, WORLD, order).weights) < 1e-5
 
 
-@pytest.mark.parametrize("scheme", ["async_ps", "ssp(staleness=1)"])
+@pytest.mark.parametrize("scheme", ["async_ps", "ssp(staleness=1)", "ssp(staleness=1,servers=3)"])
 def test_a_profile_is_played_and_all_that_comes_back_is_right(cluster: Cluster, scheme: str) -> None:
     replay = dataclasses.replace(REPLAY, iterations=4, shares=(1.0,))
-    cluster.write("star(hosts=4)", scheme, training=replay, buckets=BATCHES, compute=Compute("paced", 0.02))
+    cluster.write(
+        "star(hosts=6)" if "servers" in scheme else "star(hosts=4)",
+        scheme,
+        training=replay,
+        buckets=BATCHES,
+        compute=Compute("paced", 0.02),
+    )
     slow(cluster, 1, 4.0)
     seen = cluster.run()
     assert sum(seen[rank][-1]["checked"] for rank in range(WORLD)) == WORLD * replay.iterations

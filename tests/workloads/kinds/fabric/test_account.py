@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -34,7 +35,15 @@ def plan(**options: Any) -> Fabric:
 def samples(journal: list[list[Any]]) -> pd.DataFrame:
     entries = [(fate, n, v) for fate, numbers, versions in journal for n, v in zip(numbers, versions, strict=True)]
     rows = [
-        {"rank": number % 2, "iteration": number // 2, "update": at, "version": version, "fate": fate, "held_s": 0.0}
+        {
+            "rank": number % 2,
+            "iteration": number // 2,
+            "update": at,
+            "version": version,
+            "fate": fate,
+            "held_s": 0.0,
+            "ready_s": 0.5,
+        }
         for at, (fate, number, version) in enumerate(entries)
     ]
     return pd.DataFrame(rows).assign(end_s=lambda frame: frame["update"] + 1.0)
@@ -64,6 +73,13 @@ def test_the_order_of_updates_is_the_journals() -> None:
         Step((Update(1, 1, 3),)),
     ]
     assert found.moved == [(0, 2, 200.0), (1, 0, 100.0), (1, 2, 100.0), (2, 0, 300.0), (2, 1, 200.0)]
+
+
+def test_samples_tell_when_updates_were_to_be_there_and_when_they_were() -> None:
+    found = account().samples.set_index("update")
+    assert found["planned_s"].tolist()[0] == 0.5
+    assert found["arrived_s"].tolist()[2:] == [1.5, 1.5, 2.5]
+    assert math.isnan(found["planned_s"][1])
 
 
 @pytest.mark.parametrize(
