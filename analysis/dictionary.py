@@ -272,6 +272,12 @@ SAMPLES: Mapping[str, Field] = {
         COUNT, "updates", "updates of others that the server applied in between; with several, of the most stale part"
     ),
     "held_s": Field(NUMBER, "s", "for how long the servers made the worker wait for weights"),
+    "planned_s": Field(
+        NUMBER, "s", "from the gradient until the server was to have the update, as planned; MLfabric only"
+    ),
+    "arrived_s": Field(
+        NUMBER, "s", "from the gradient until the server had the update, alone or in a sum; MLfabric only"
+    ),
     "fate": Field(
         COUNT, NO_UNIT, "what became of the update; MLfabric only: 0 applied, 1 applied in a sum, 2 dropped, 3 late"
     ),

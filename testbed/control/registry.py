@@ -1,4 +1,4 @@
-"""The controllers that kinds of trial declare: those that installed packages add, by name.
+"""The controllers that kinds of trial declare: ours, and those that installed packages add, by name.
 
 A kind names them (:attr:`workloads.kinds.base.Kind.controllers`), and they are looked up here: a kind is also loaded on
 the hosts, and knows nothing of what runs a trial.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from testbed.base.errors import MissingToolError
@@ -20,11 +21,14 @@ from workloads.kinds.base import AnyKind
 
 if TYPE_CHECKING:
     from testbed.execution.files import Files
+    from testbed.perturb.conductor import Record
     from testbed.perturb.events import Event
     from testbed.trial.model import Trial
 
 GROUP = "controllers"
 """Of entry points, see :mod:`testbed.base.plugins`."""
+BUILT_IN = {"network_monitor": ("testbed.control.network_monitor", "NetworkMonitor")}
+"""By name, the module and what makes a controller there."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,14 @@ class Context:
     Attributes:
         files: where the trial's processes read and write.
         act: carries an event out now, and puts it into the trial's record. Call it in :meth:`Controller.look`.
+        records: the events that were begun by now, in order; it grows.
     """
 
     trial: Trial
     lab: Lab
     files: Files
     act: Callable[[Event, Feed], None]
+    records: Sequence[Record] = field(default_factory=list)
 
 
 Make: TypeAlias = Callable[[Context], Controller]
@@ -52,14 +58,19 @@ def of_kind(kind: AnyKind) -> Mapping[str, Make]:
         MissingToolError: no installed package adds one of that name, or it cannot be imported.
         UsageError: two packages add one of that name.
     """
-    known = plugged(GROUP) if kind.controllers else {}
+    known = plugged(GROUP) if set(kind.controllers) - BUILT_IN.keys() else {}
     for name in kind.controllers:
-        if name not in known:
+        if name not in known and name not in BUILT_IN:
             raise MissingToolError(
                 f"the kind of trial {kind.name} needs the controller {name!r}, and no installed package adds it",
                 fix="install the package that adds it to testbed." + GROUP,
             )
-    return {name: cast(Make, known[name]) for name in kind.controllers}
+    return {name: cast(Make, _ours(name) if name in BUILT_IN else known[name]) for name in kind.controllers}
+
+
+def _ours(name: str) -> object:
+    module, made_by = BUILT_IN[name]
+    return getattr(import_module(module), made_by)  # only now: it imports what runs a trial
 
 
 @contextmanager

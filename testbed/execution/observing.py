@@ -68,7 +68,9 @@ def observe(
     with (
         Patching(lab, topology) as patching,
         Conductor(trial.schedule(), lab, files.logs, patching) as conductor,
-        begun([job.kind for job in trial.jobs], Context(trial, lab, files, conductor.carry_out)) as declared,
+        begun(
+            [job.kind for job in trial.jobs], Context(trial, lab, files, conductor.carry_out, conductor.records)
+        ) as declared,
         Beside(feed, [conductor, patching, *declared]),
         lab.monitor() as monitor,
         SpotChecks(lab, trial.jct_theory_s or math.inf) as checks,

@@ -159,7 +159,8 @@ class Kind(Generic[P]):
             the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
         counts: names of what its samples have besides those of all kinds: whole numbers,
         numbers: and numbers. A name that ends in ``_*`` stands for several, which end in numbers from 1 on.
-        controllers: names of entry points of the group ``testbed.controllers``: what acts on its trials while they run.
+        controllers: names of what acts on its trials while they run: ours (:mod:`testbed.control.registry`), and entry
+            points of the group ``testbed.controllers``.
         tools: what some of its trials need to be installed.
         abouts: what a reader should know of its own checks, which :meth:`Kind.judge` makes.
     """

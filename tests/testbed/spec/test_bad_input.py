@@ -146,6 +146,8 @@ CHANGES: dict[str, tuple[str, str]] = {
     "fabric_with_too_many_aggregators": ("scheme: ring", "scheme: mlfabric_a(aggregators=3)"),
     "fabric_on_too_few_hosts": ("star(hosts=3), scheme: ring", "star(hosts=2), scheme: mlfabric_a"),
     "fabric_window_negative": ("scheme: ring", "scheme: mlfabric_a(window=-0.1)"),
+    "fabric_with_c_of_0": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a(c=0)"),
+    "fabric_staleness_negative": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_ssp(staleness=-1)"),
     "fabric_with_several_paths": ("star(hosts=3), scheme: ring", '"fat_tree(k=4,routing=ecmp)", scheme: mlfabric_a'),
     "checkpoint_every_0": (RING, RING + ", checkpoint: {every: 0, rate: 180 MB/s}"),
     "checkpoint_rate_of_a_link": (RING, RING + ", checkpoint: {every: 2, rate: 180 Mbit/s}"),
@@ -336,6 +338,7 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
         "scale: 200}\narms:",
         "scale: 200, overlap: layer}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_a}",
     ),
+    "fabric_rate_of_a_profile": ("scheme: ring", "scheme: mlfabric_a(rate=adaptive)"),
     "fabric_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: mlfabric_a"),
     "fabric_beyond_exact_sums": (
         "iterations: 3, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",

@@ -3,6 +3,7 @@ other."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from testbed.base.errors import WorkerError
 from workloads.kinds.base import Told
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.sums import shares
 from workloads.updates import Step, Update
 
 FIX = "report it: the protocol is broken"
@@ -26,6 +26,7 @@ class Line:
 
     fate: Fate
     updates: tuple[Update, ...]
+    shares: tuple[tuple[float, float], ...]
 
 
 def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
@@ -41,31 +42,27 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     wrong = wrong or _lost(scheduler["transfers"]) or _other_order(scheduler["order"], journal, len(plan.workers))
     if wrong:
         raise WorkerError(f"what the processes of scheme {plan.scheme} tell does not fit together: {wrong}", fix=FIX)
-    return Told(samples, order(journal, scheduler["momentum"]), moved=moved(scheduler["transfers"], iterations))
+    transfers = scheduler["transfers"]
+    found = timed(samples, transfers, plan)
+    return Told(found, order(journal), moved=moved(transfers, iterations))
 
 
 def lines(journal: Sequence[Sequence[Any]], world: int) -> list[Line]:
     """The journal from the server's last line."""
     found = []
-    for fate, numbers, versions in journal:
-        made = (
-            Update(number % world, number // world, version) for number, version in zip(numbers, versions, strict=True)
-        )
-        found.append(Line(Fate(fate), tuple(made)))
+    for fate, numbers, versions, shares in journal:
+        pairs = zip(numbers, versions, strict=True)
+        updates = tuple(Update(number % world, number // world, version) for number, version in pairs)
+        counts = tuple((float(weights), float(velocity)) for weights, velocity in shares)
+        if len(counts) != len(updates):
+            raise WorkerError(f"of {len(updates)} updates the server tells what {len(counts)} count", fix=FIX)
+        found.append(Line(Fate(fate), updates, counts))
     return found
 
 
-def order(journal: Sequence[Line], momentum: float) -> list[Step]:
+def order(journal: Sequence[Line]) -> list[Step]:
     """What changed the weights, and what was dropped, in order."""
-    return [
-        Step(
-            line.updates,
-            shares([1.0] * len(line.updates), momentum),
-            line.fate == Fate.AGGREGATED,
-            not line.fate.is_applied,
-        )
-        for line in journal
-    ]
+    return [Step(line.updates, line.shares, line.fate == Fate.AGGREGATED, not line.fate.is_applied) for line in journal]
 
 
 def problem(journal: Sequence[Line], plan: Fabric, updates: int) -> str:
@@ -148,6 +145,17 @@ def _other_order(planned: Sequence[int], journal: Sequence[Line], world: int) ->
         if one != other:
             return f"update {one} was to be number {at}, and the server had {other}"
     return "" if len(planned) == len(came) else f"{len(planned)} updates were planned, and {len(came)} came"
+
+
+def timed(samples: pd.DataFrame, transfers: Sequence[Sequence[Any]], plan: Fabric) -> pd.DataFrame:
+    """The samples with ``planned_s`` and ``arrived_s``: from a worker's gradient until the server was to have the
+    update, as planned when it was sent, and until it had it, alone or in a sum; NaN of those that were dropped."""
+    there = [one for one in transfers if one[1] == plan.server]
+    ends = {number: (end_s, arrived_s) for *_, members, _, end_s, arrived_s in there for number in members}
+    numbers = samples["iteration"] * len(plan.workers) + samples["rank"]
+    known = [ends.get(number, (math.nan, math.nan)) for number in numbers]
+    moments = pd.DataFrame(known, columns=["planned_s", "arrived_s"], index=samples.index)
+    return samples.join(moments.sub(samples["ready_s"], axis=0))
 
 
 def moved(transfers: Sequence[Sequence[Any]], iterations: int) -> list[tuple[int, int, float]]:

@@ -51,12 +51,19 @@ def aggregate(updates: Sequence[Update], destination: Destination, network: Netw
     Raises:
         SchemeError: two of the nodes have several paths.
     """
+    return _laid(updates, grouped(updates, destination, network), destination, network)
+
+
+def grouped(updates: Sequence[Update], destination: Destination, network: Network) -> Cuts:
+    """The groups of the best case; the first one begins behind those updates that go straight.
+
+    Raises:
+        SchemeError: two of the nodes have several paths.
+    """
     if len(destination.targets) == 1:
         (target,) = destination.targets
-        cuts = Cases(updates, target, destination.aggregators, destination.sums, network).best()
-    else:
-        cuts = _best(updates, destination, network)
-    return _laid(updates, cuts, destination, network)
+        return Cases(updates, target, destination.aggregators, destination.sums, network).best()
+    return _best(updates, destination, network)
 
 
 def _best(updates: Sequence[Update], destination: Destination, network: Network) -> Cuts:

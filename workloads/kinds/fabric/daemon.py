@@ -15,7 +15,19 @@ import numpy as np
 
 from testbed.base.errors import WorkerError
 from workloads.kinds.fabric.exchange import Exchange, Floats
-from workloads.kinds.fabric.messages import Arrived, End, Gather, Given, Gradient, Note, Push, Ready, Send, Weights
+from workloads.kinds.fabric.messages import (
+    Arrived,
+    End,
+    Gather,
+    Given,
+    Gradient,
+    Note,
+    Push,
+    Ready,
+    Send,
+    SendSums,
+    Weights,
+)
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.shared import Memory
 from workloads.kinds.fabric.sums import Sums
@@ -24,10 +36,11 @@ from workloads.sync.tcp_info import Sent, sent
 
 
 class _Group:
-    """Updates that are summed here: what was told of them, and what has come."""
+    """Updates that are summed here: what was told of them, what has come, and whether their sum may leave."""
 
-    def __init__(self, note: Gather, due_s: float, floats: int, momentum: float) -> None:
-        self.note, self.due_s = note, due_s
+    def __init__(self, note: Gather, floats: int, momentum: float) -> None:
+        self.note = note
+        self.go: SendSums | None = None
         self.sums = Sums(note.shares, floats, momentum)
         self.versions: dict[int, int] = {}
 
@@ -51,7 +64,7 @@ class Daemon(Exchange):
         self._pushed: Push | None = None
         self._groups: dict[int, _Group] = {}
         self._early: dict[int, list[tuple[Gradient, Floats]]] = {}
-        self._goes_on = True
+        self._goes_on, self._has_ended = True, False
 
     # What it tells of its connections is about those with other hosts.
 
@@ -81,6 +94,7 @@ class Daemon(Exchange):
         """
         self._until(lambda: not self._goes_on and not self._sending(), silence_s)
         self._say(self._plan.scheduler, End())
+        self._has_ended = True
         self._until(lambda: self._over and not self._sending(), silence_s)
         yield total
 
@@ -98,7 +112,10 @@ class Daemon(Exchange):
         self._until(lambda: not self._sending(), timeout_s)
 
     def _waits_for(self, connection: Connection) -> bool:
-        return self._goes_on if connection.node == self._node else super()._waits_for(connection)
+        """Once it has nothing left to do itself, others may end: the scheduler lets them when nobody has."""
+        if connection.node == self._plan.scheduler:
+            return not self._over
+        return self._goes_on if connection.node == self._node else not self._has_ended
 
     def _room(self, connection: Connection, note: Note) -> Floats | None:
         floats = len(self._memory.weights)
@@ -114,10 +131,13 @@ class Daemon(Exchange):
             self._at(time.monotonic() + note.wait_s, partial(self._send, connection, note))
         elif isinstance(note, Gather) and from_scheduler:
             self._gather(note)
+        elif isinstance(note, SendSums) and from_scheduler:
+            self._at(time.monotonic() + note.wait_s, partial(self._let_go, connection, note))
         elif isinstance(note, Gradient) and floats is not None:
             self._say(self._plan.scheduler, Arrived(note.members, connection.node))
             self._collect(note, floats)
         elif isinstance(note, Weights) and floats is not None:
+            self._say(self._plan.scheduler, Arrived((), connection.node))
             self._take_weights(note, floats)
         elif isinstance(note, End) and from_scheduler:
             self._over = True
@@ -138,7 +158,7 @@ class Daemon(Exchange):
         """The update's time has come."""
         if self._pushed is None or self._number(self._pushed) != note.update:
             raise self._misfit(connection, f"{note}, and the worker has {self._pushed}")
-        told = Gradient((note.update,), (self._pushed.version,), note.group, 1)
+        told = Gradient((note.update,), (self._pushed.version,), ((1.0, 1.0),), note.group, 1)
         if note.target == self._node:
             self._collect(told, self._memory.update)
         else:
@@ -148,9 +168,7 @@ class Daemon(Exchange):
     # Sums.
 
     def _gather(self, note: Gather) -> None:
-        self._groups[note.group] = _Group(
-            note, time.monotonic() + note.wait_s, len(self._memory.update), self._momentum
-        )
+        self._groups[note.group] = _Group(note, len(self._memory.update), self._momentum)
         for told, floats in self._early.pop(note.group, []):
             self._collect(told, floats)
 
@@ -169,31 +187,45 @@ class Daemon(Exchange):
                 fix="report it: the protocol is broken",
             ) from error
         group.versions[number] = version
-        if group.sums.is_complete:
-            del self._groups[note.group]
-            self._at(max(group.due_s, time.monotonic()), partial(self._send_sums, group))
+        self._send_sums(group)
+
+    def _let_go(self, connection: Connection, note: SendSums) -> None:
+        """The sum's time has come."""
+        if note.group not in self._groups:
+            raise self._misfit(connection, f"{note}, of which it has no updates")
+        group = self._groups[note.group]
+        group.go = note
+        self._send_sums(group)
 
     def _send_sums(self, group: _Group) -> None:
+        """If it is complete, and its time has come."""
         note = group.note
+        if group.go is None or not group.sums.is_complete:
+            return
+        del self._groups[note.group]
         versions = tuple(group.versions[number] for number in note.members)
-        self._pace(note.target, note.rate_bps)
-        self._say(note.target, Gradient(note.members, versions, note.group, group.sums.count), group.sums.floats)
+        self._pace(note.target, group.go.rate_bps)
+        told = Gradient(note.members, versions, note.shares, note.group, group.sums.count)
+        self._say(note.target, told, group.sums.floats)
 
     # Weights.
 
     def _take_weights(self, note: Weights, floats: Floats) -> None:
         """Weights have come: for the worker here, for others, or for both."""
         recipients = {one[0]: one for one in note.recipients}
-        for node in note.onward:
+        for node, wait_s, rate_bps in note.onward:
             told = Weights(note.version, note.begin, note.begin_version, note.entries, (recipients[node],), ())
-            self._pace(node, 0.0)
-            self._say(node, told, floats)
+            self._at(time.monotonic() + wait_s, partial(self._pass_on, node, told, floats, rate_bps))
         if self._node in recipients:
             _, held_s, self._goes_on = recipients[self._node]
             if note.onward:
                 np.copyto(self._memory.weights, floats)
             given = Given(note.version, note.begin, note.begin_version, note.entries, held_s, self._goes_on)
             self._say(self._node, given)
+
+    def _pass_on(self, node: int, note: Weights, floats: Floats, rate_bps: float) -> None:
+        self._pace(node, rate_bps)
+        self._say(node, note, floats)
 
     def _sending(self) -> bool:
         return super()._sending() or bool(self._later)

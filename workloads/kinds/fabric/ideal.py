@@ -13,9 +13,10 @@ from functools import partial
 
 from workloads.kinds.fabric.fates import Entry
 from workloads.kinds.fabric.journal import Journal, Step, Unit
-from workloads.kinds.fabric.messages import Dropped, Gather, Give, Note, Order, Send
+from workloads.kinds.fabric.messages import Dropped, Gather, Give, Note, Order, Send, SendSums
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planner import Planner, Work
+from workloads.kinds.fabric.sums import Share
 
 Pace = Callable[[int, int], float]
 """How long (s) a rank computes its update of an iteration."""
@@ -65,7 +66,7 @@ class _World:
     """Workers, a server, a scheduler, and what happens next."""
 
     def __init__(self, plan: Fabric, work: Work, pace: Pace) -> None:
-        self._plan, self._pace = plan, pace
+        self._plan, self._pace, self._rates = plan, pace, plan.options.rates(work.learning_rate)
         self._found = Run(Planner(plan, work), Journal(plan.options.delay_bound))
         self._events: list[tuple[float, int, Callable[[float], None]]] = []
         self._numbers = itertools.count()
@@ -73,6 +74,7 @@ class _World:
         self._ready_s: dict[int, float] = {}
         self._stale: dict[int, int] = {}
         self._iteration = [0] * len(plan.workers)
+        self._groups: dict[int, Gather] = {}
         self._ended = 0
 
     def play(self) -> Run:
@@ -108,22 +110,27 @@ class _World:
         elif isinstance(note, Dropped):
             self._decided([journal.drop(note.update, note.version)], now_s)
         elif isinstance(note, Gather):
-            self._arrives(node, note.target, note.members, is_sum=True)
+            self._groups[note.group] = note
+        elif isinstance(note, SendSums):
+            group = self._groups.pop(note.group)
+            self._arrives(node, group.target, group.members, group.shares)
         elif isinstance(note, Send) and node != note.target:
-            self._arrives(node, note.target, (note.update,), is_sum=False)
+            self._arrives(node, note.target, (note.update,), None)
         elif isinstance(note, Give):
             self._give(note)
 
-    def _arrives(self, source: int, target: int, members: Sequence[int], *, is_sum: bool) -> None:
+    def _arrives(self, source: int, target: int, members: Sequence[int], parts: Sequence[Share] | None) -> None:
+        """``parts`` is what each counts in a sum; None of an update alone."""
         planner = self._found.planner
-        planned = planner.planned(source, target, members)
+        planned = planner.traffic.planned(source, target, members)
 
         def there(now_s: float) -> None:
             planner.arrived(members, source, target, now_s)
             if target == self._plan.server:
                 versions = tuple(self._version[number % len(self._version)] for number in members)
-                self._found.journal.arrive(Unit(tuple(members), versions, is_sum))
-            steps = list(iter(self._found.journal.next, None))
+                unit = Unit(tuple(members), versions, parts is not None, tuple(parts or [(1.0, 1.0)]))
+                self._found.journal.arrive(unit)
+            steps = list(iter(partial(self._found.journal.next, self._rates), None))
             self._decided(steps, now_s)
 
         self._at(planned.end_s, there)
@@ -138,10 +145,16 @@ class _World:
     def _give(self, note: Give) -> None:
         version = self._found.journal.version
         goes_on = {node: goes for node, _, goes in note.recipients}
-        for node, transfer in self._found.planner.given(note):
-            self._at(transfer.end_s, partial(self._got, node, version, goes_on[node]))
+        for (first, *_), onward in note.ways:
+            for source, node in [(self._plan.server, first), *((first, hop[0]) for hop in onward)]:
+                transfer = self._found.planner.traffic.planned(source, node, ())
+                self._at(transfer.end_s, partial(self._got, source, node, version, goes_on.get(node)))
 
-    def _got(self, node: int, version: int, goes_on: bool, now_s: float) -> None:
+    def _got(self, source: int, node: int, version: int, goes_on: bool | None, now_s: float) -> None:
+        """Weights are there; ``goes_on`` is None for a node that only passes them on."""
+        self._found.planner.arrived((), source, node, now_s)
+        if goes_on is None:
+            return
         rank = self._plan.workers.index(node)
         number = self._iteration[rank] * len(self._version) + rank
         update = Update(rank, self._iteration[rank], self._ready_s[number], now_s, self._stale[number])

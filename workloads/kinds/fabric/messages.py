@@ -56,13 +56,20 @@ class Gather:
     Attributes:
         members: numbers of the updates, in their order.
         shares: what each counts in the sum for the weights, and in that for the velocity (:mod:`.sums`).
-        wait_s: how long to wait before the sum leaves, at least.
+        target: the server.
     """
 
     group: int
     members: tuple[int, ...]
     shares: tuple[tuple[float, float], ...]
     target: int
+
+
+@dataclass(frozen=True)
+class SendSums:
+    """The scheduler's to an aggregator: send a group's sum on, once it is complete; otherwise as :class:`Send`."""
+
+    group: int
     wait_s: float
     rate_bps: float
 
@@ -74,19 +81,21 @@ class Gradient:
     Attributes:
         members: numbers of the updates, in their order.
         versions: what each was computed on.
+        shares: what each counts in what follows, as :class:`Gather` has it; of an update alone, once.
         group: as in :class:`Send`.
         sums: how many sums follow.
     """
 
     members: tuple[int, ...]
     versions: tuple[int, ...]
+    shares: tuple[tuple[float, float], ...]
     group: int
     sums: int
 
 
 @dataclass(frozen=True)
 class Arrived:
-    """To the scheduler: what a :class:`Gradient` announced is there."""
+    """To the scheduler: what a :class:`Gradient` announced is there; without members, weights."""
 
     members: tuple[int, ...]
     source: int
@@ -116,17 +125,21 @@ class Decided:
     version: int
 
 
+Hop: TypeAlias = tuple[int, float, float]
+"""Where weights go next, how long to wait before they leave (s), and how fast at most (bit/s; 0 for any rate)."""
+
+
 @dataclass(frozen=True)
 class Give:
     """The scheduler's to a server: send the newest weights.
 
     Attributes:
-        ways: (first node, the nodes that it passes them on to, how long to wait before weights leave for it, the rate
-            in bit/s that they leave at, 0 for as fast as TCP goes); the first is a recipient or not.
+        ways: for each node that gets them from the server, how they go there, and how from there on to others. That
+            node is a recipient or not.
         recipients: (node, for how long its weights were held back in s, whether it goes on).
     """
 
-    ways: tuple[tuple[int, tuple[int, ...], float, float], ...]
+    ways: tuple[tuple[Hop, tuple[Hop, ...]], ...]
     recipients: tuple[tuple[int, float, bool], ...]
 
 
@@ -139,7 +152,7 @@ class Weights:
         begin: number of the first entry of the journal that follows, and ``begin_version``: of the weights before it.
         entries: of the journal, (number of the update, fate).
         recipients: as in :class:`Give`, of this node and of those that it passes the weights on to.
-        onward: the nodes that it passes them on to, in their order.
+        onward: how it passes them on.
     """
 
     version: int
@@ -147,7 +160,7 @@ class Weights:
     begin_version: int
     entries: tuple[tuple[int, int], ...]
     recipients: tuple[tuple[int, float, bool], ...]
-    onward: tuple[int, ...]
+    onward: tuple[Hop, ...]
 
 
 @dataclass(frozen=True)
@@ -164,12 +177,24 @@ class Given:
 
 @dataclass(frozen=True)
 class End:
-    """A daemon's or server's to the scheduler: it has nothing left to do; and the scheduler's to all: nor has
-    anyone."""
+    """To the scheduler: this process has nothing left to do. And the scheduler's: nor has anybody else."""
 
 
 Note: TypeAlias = (
-    Push | Ready | Send | Gather | Gradient | Arrived | Order | Dropped | Decided | Give | Weights | Given | End
+    Push
+    | Ready
+    | Send
+    | Gather
+    | SendSums
+    | Gradient
+    | Arrived
+    | Order
+    | Dropped
+    | Decided
+    | Give
+    | Weights
+    | Given
+    | End
 )
 _TYPES: dict[str, type[Note]] = {one.__name__: one for one in get_args(Note)}
 

@@ -66,12 +66,20 @@ class Network:
         self._paths: dict[tuple[int, int], tuple[int, ...]] = {}
         self._residuals = _residuals(topology, rates or {})
         self._leaves = _leaves(topology)
+        self._is_turned = False
 
     def copy(self) -> Network:
         """Another one in the same state; what is reserved in one is not in the other."""
         other = Network.__new__(Network)
         other._topology, other._paths, other._leaves = self._topology, self._paths, self._leaves
-        other._residuals = self._residuals.copy()
+        other._residuals, other._is_turned = self._residuals.copy(), self._is_turned
+        return other
+
+    def turned(self) -> Network:
+        """Another one in the same state, in which what goes from node a to b takes the path from b to a."""
+        other = self.copy()
+        other._is_turned, other._paths = not self._is_turned, {}
+        other._leaves = [leaf and Leaf(leaf.into, leaf.out, leaf.switch) for leaf in self._leaves]
         return other
 
     def leaf(self, node: int) -> Leaf | None:
@@ -111,7 +119,7 @@ class Network:
         a, b = self._leaves[source], self._leaves[target]
         if a and b and a.switch == b.switch and source != target:
             return a.out, b.into
-        return _only_path(self._topology, source, target)
+        return _only_path(self._topology, *((target, source) if self._is_turned else (source, target)))
 
     def residual(self, link: int) -> Residual:
         """What a directed link has left; not to be changed."""

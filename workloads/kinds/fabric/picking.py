@@ -1,9 +1,12 @@
 """Which update goes next (MLfabric, alg. 2, ShrtDLine): of those that are due, or else of all, the one that ends first.
 
 To ask each of them at each position makes the time grow with the square of their number. :class:`_Bounds` asks few.
-What is reserved never makes a transfer end earlier, so an update ends no earlier than it once would have, and no earlier
-than the server's link alone allows. NumPy has both bounds of all updates in a few operations, and only those whose bound
-comes first are asked. That pays from some fifty updates on; :class:`_Every` asks all. Both have the same answer.
+What is reserved never makes a transfer end earlier, so an update ends no earlier than it once would have, and no
+earlier than the server's link alone allows. NumPy has both bounds of all updates in a few operations, and only those
+whose bound comes first are asked. Nor is one that is no smaller and no faster than another one that waits.
+
+That pays from some fifty updates on; :class:`_Every` asks all. Both have the same answer, up to sizes that differ by
+some bytes. The bounds do not hold with several components: one that is slowed down leaves its worker's link to another.
 """
 
 from __future__ import annotations
@@ -26,7 +29,12 @@ from workloads.kinds.fabric.residual import TICK_S, TICKS, Residual, moment, whe
 MANY = 50
 """From so many updates on, bounds of all are faster than to ask each."""
 
+FEW = 20
+"""Up to so many updates it is faster to ask each than to look at the server's link for all."""
+
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,7 @@ class Picker(Protocol):
 def picker(updates: Sequence[Update], deadlines: Sequence[float], servers: Sequence[int], network: Network) -> Picker:
     """For updates that are in the order of their ranks, from a state of the network on."""
     ends = _Ends(updates, servers, network)
-    if len(updates) < MANY or network.may_stall():
+    if len(updates) < MANY or len(servers) > 1 or network.may_stall():
         return _Every(ends, deadlines)
     return _Bounds(ends, deadlines)
 
@@ -131,24 +139,27 @@ class _Bounds:
         self._deadlines = np.array(deadlines)
         self._is_left = np.ones(len(deadlines), dtype=bool)
         updates, outlets = ends.updates, ends.outlets
-        self._bits = np.array(
-            [0.0 if update.worker == ends.servers[0] else 8 * update.sizes_bytes[0] for update in updates]
-        )
+        sizes = [0.0 if one.worker == ends.servers[0] else 8 * one.sizes_bytes[0] for one in updates]
+        self._bits = np.array(sizes)
         self._from_s = np.array(
             [one.from_s if one else update.ready_s for one, update in zip(outlets, updates, strict=True)]
         )
-        most_bps = np.array([one.most_bps if one else math.inf for one in outlets])
-        self._least = np.rint((self._from_s + self._bits / most_bps) * TICKS)  # by update, in ticks
+        self._most_bps = np.array([one.most_bps if one else math.inf for one in outlets])
+        self._has_outlet = np.array([one is not None for one in outlets])
+        self._by_size = np.argsort(self._bits, kind="stable")
+        self._least = np.rint((self._from_s + self._bits / self._most_bps) * TICKS)  # by update, in ticks
 
     def next(self, position: int, network: Network) -> Found | None:
         is_left = self._is_left & (self._deadlines >= position)
         last = self._last_due(self._deadlines[is_left], position)
         if last:
             is_left &= self._deadlines <= last
-        at = np.flatnonzero(is_left)
+        at = self._candidates(is_left, network)
         if not len(at):
             return None
-        bounds = np.maximum(self._least[at], self._alone(at, network))
+        bounds = self._least[at]
+        if len(at) > FEW:
+            bounds = np.maximum(bounds, self._alone(at, network))
         ends: dict[int, float] = {}
         while True:
             first = int(bounds.argmin())
@@ -156,6 +167,26 @@ class _Bounds:
                 return Found(int(at[first]), ends[first], last > 0)
             ends[first] = self._ends.end_s(int(at[first]), network)
             bounds[first] = self._least[at[first]] = moment(ends[first])
+
+    def _candidates(self, is_left: Bools, network: Network) -> Indices:
+        """Without those that surely end after another one: no smaller, and no faster on the way to the server's link.
+
+        That is sure where nothing but this rate and the server's link limits either, and both can leave before the link
+        has anything left.
+        """
+        if self._ends.into is None:
+            return np.flatnonzero(is_left)
+        times_s, rates_bps = network.residual(self._ends.into)
+        is_equal = self._has_outlet & (self._from_s <= (times_s[0] if rates_bps[0] else times_s[1]))
+        others = np.flatnonzero(is_left & ~is_equal)
+        alike = self._by_size[(is_left & is_equal)[self._by_size]]
+        if not len(alike):
+            return others
+        most_bps = self._most_bps[alike]
+        fastest = np.maximum.accumulate(most_bps)
+        is_faster = np.ones(len(alike), dtype=bool)
+        is_faster[1:] = most_bps[1:] > fastest[:-1]
+        return np.sort(np.concatenate([others, alike[is_faster]]))
 
     def take(self, index: int) -> None:
         self._is_left[index] = False
@@ -177,7 +208,7 @@ class _Bounds:
         first = int(is_due.argmax())
         return position + first if is_due[first] else 0
 
-    def _alone(self, at: NDArray[np.int64], network: Network) -> Floats | float:
+    def _alone(self, at: Indices, network: Network) -> Floats | float:
         """When updates would end if nothing but the server's link limited them, in ticks.
 
         One that would end up to two ticks after a change of rates ends at the change, as :func:`when` has it.

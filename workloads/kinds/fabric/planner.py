@@ -1,12 +1,10 @@
 """What the scheduler decides: which update goes where, when and how fast, and who gets weights. Pure logic, no I/O.
 
 Updates that become ready within a window are planned together (:mod:`.batch`). A plan is told to daemons piece by
-piece, each piece when it is due. What was told has begun: it is not planned again, and neither is anything before it in
-the order of updates. All else is planned again with the next batch, keeps its place in the order, and may get another
-way. So no plan is ever called back.
-
-What has begun is reserved in the network until its end was to be, or until it is known to have arrived. One that is
-late is thought to need another tenth of its time.
+piece, each piece when it is due. Once the first transfer of an update or of a group is told, its way is settled, and so
+are those of all before it in the order of updates. All else is planned again with the next batch, keeps its place in
+the order, and may get another way. Of what is settled, a transfer that has not begun may still get another time, for
+something before it may be late (:mod:`.traffic`). So no plan is ever called back.
 
 Weights are sent to a worker once the server's link has something left for it. Those who ask meanwhile wait, and get
 newer ones.
@@ -21,25 +19,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from workloads.kinds.fabric.batch import schedule
+from workloads.kinds.fabric.distribution import Request, distribute
 from workloads.kinds.fabric.fates import Entry
-from workloads.kinds.fabric.messages import Dropped, Gather, Give, Note, Order, Send
-from workloads.kinds.fabric.model import Batch, Group, Schedule, Transfer, Update
-from workloads.kinds.fabric.network import Load, Network
+from workloads.kinds.fabric.messages import Dropped, Gather, Give, Hop, Note, Order, Send, SendSums
+from workloads.kinds.fabric.model import Batch, Transfer, Update, Way
+from workloads.kinds.fabric.network import Load
 from workloads.kinds.fabric.plan import Fabric
+from workloads.kinds.fabric.settled import Piece, Settled, Unit, units
 from workloads.kinds.fabric.sums import shares
+from workloads.kinds.fabric.traffic import Traffic, fastest_bps
 from workloads.kinds.fabric.turns import Turn, Turns
 
 LEAD_S = 0.002
 """How long before it is due a piece of a plan is told: more than a note takes to a daemon that has to be woken."""
-LATE = 0.1
-"""What a transfer that has not arrived when it was to is thought to need still, as a share of its time."""
-FULL = 0.999
-"""A transfer that is to have this much of its path's rate is not paced."""
+PACE = 1.1
+"""A transfer is sent so much faster than its rate at most. One that has a link for itself is paced, too: else it leaves
+a queue there, behind which the acknowledgements of transfers in the other direction wait. At its very rate a timer that
+is late now and then makes it slower."""
 
 Command = tuple[int, Note]
 """What to tell which node."""
-Leg = tuple[int, int, tuple[int, ...]]
-"""From node, to node, and whose updates."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,7 @@ class Work:
         momentum: gamma of eq. 2.
         seed: of what is drawn.
         goodput: share of a link's rate that carries payload.
+        learning_rate: the workload's; 1 where it has none.
     """
 
     update_bytes: float
@@ -59,85 +59,44 @@ class Work:
     momentum: float
     seed: int
     goodput: float
-
-
-@dataclass(frozen=True)
-class Moved:
-    """A transfer that has begun: as it was planned, and when it was there; None while it is not."""
-
-    planned: Transfer
-    arrived_s: float | None = None
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """What is applied in one step: an update that goes straight to the server, or a group."""
-
-    members: tuple[int, ...]
-    group: Group | None
-    transfers: tuple[Transfer, ...]
-
-    @property
-    def start_s(self) -> float:
-        """When the first byte is to be on a wire."""
-        return min((one.start_s for one in self.transfers if one.source != one.target), default=math.inf)
+    learning_rate: float = 1.0
 
 
 class Planner:
     """The scheduler's mind. Moments are those of its own clock, in seconds.
 
     Attributes:
-        moved: all transfers that have begun.
+        traffic: what has begun.
         order: numbers of all updates that were planned to be sent, in their order.
-        momentum: as in :class:`Work`.
     """
 
     def __init__(self, plan: Fabric, work: Work) -> None:
         self._plan, self._work = plan, work
         self._random = np.random.default_rng([work.seed, len(plan.workers)])
         self._turns = Turns(len(plan.workers), work.updates, plan.options.staleness)
-        self._nominal = [float(rate_bps) for *_, rate_bps in plan.links for _ in range(2)]
-        self._rates_bps = list(self._nominal)
-        self._waiting: dict[int, Update] = {}
-        """Those that have not begun, by number."""
-        self._units: list[_Unit] = []
-        """What was planned and has not begun, in order."""
-        self._begun: set[int] = set()
-        """Numbers of updates of which it is not known yet what became of them."""
-        self._version = 0
-        self._groups = 0
-        self._plan_s = math.inf
-        self._give_s = math.inf
-        self._asking: list[Turn] = []
-        self._running: dict[Leg, int] = {}
-        """Where in :attr:`moved` transfers are that have not arrived."""
-        self._leaving: list[Transfer] = []
-        """Weights that are on their way; nobody tells when they are there."""
-        self.moved: list[Moved] = []
+        self.traffic = Traffic(plan, work.goodput)
         self.order: list[int] = []
-        self.momentum = work.momentum
-        self._network = self._idle()
+        self._rates = plan.options.rates(work.learning_rate)
+        self._waiting: dict[int, Update] = {}
+        """Those whose way is not settled, by number."""
+        self._units: list[Unit] = []
+        """What was planned and is not settled, in order."""
+        self._settled = Settled()
+        self._undecided: set[int] = set()
+        """Numbers of updates whose way is settled, and of which it is not known yet what became of them."""
+        self._version = self._groups = 0
+        self._plan_s = self._give_s = math.inf
+        self._has_changed = False
+        """Whether something arrived when it was not expected."""
+        self._asking: list[Turn] = []
+        self._network = self.traffic.network(0.0)
         self._said: list[Command] = []
-
-    @property
-    def is_over(self) -> bool:
-        """Whether all updates are decided, and everybody was promised the last weights."""
-        return self._turns.is_complete and not self._asking
 
     @property
     def next_s(self) -> float:
         """When something is to be done next; infinity where nothing is until somebody says something."""
-        begins = min((unit.start_s - LEAD_S for unit in self._units), default=math.inf)
-        return min(self._plan_s, self._give_s, begins)
-
-    def planned(self, source: int, target: int, members: Sequence[int]) -> Transfer:
-        """A transfer that has begun and not arrived. Raises KeyError: there is none."""
-        return self.moved[self._running[source, target, tuple(members)]].planned
-
-    def given(self, note: Give) -> list[tuple[int, Transfer]]:
-        """Of weights that are the last to be given: each recipient, and the transfer that brings them."""
-        nodes = [node for node, _, _ in note.recipients]
-        return list(zip(nodes, (one.planned for one in self.moved[-len(nodes) :]), strict=True))
+        begins = min((unit.start_s for unit in self._units), default=math.inf)
+        return min(self._plan_s, self._give_s, min(begins, self._settled.start_s) - LEAD_S)
 
     # What is heard.
 
@@ -147,7 +106,7 @@ class Planner:
         Raises:
             ValueError: it was there before.
         """
-        if number in self._waiting or number in self._begun:
+        if number in self._waiting or number in self._undecided:
             raise ValueError(f"update {number} is there already")
         node = self._plan.workers[number % len(self._plan.workers)]
         self._waiting[number] = Update(number, node, (self._work.update_bytes,), version, now_s, norm)
@@ -159,17 +118,17 @@ class Planner:
         Raises:
             ValueError: nobody was to send it.
         """
-        way = (source, target, tuple(members))
-        if way not in self._running:
-            raise ValueError(f"updates {list(members)} from node {source} were not to go to node {target}")
-        at = self._running.pop(way)
-        self.moved[at] = replace(self.moved[at], arrived_s=now_s)
+        self._has_changed |= self.traffic.arrived(source, target, members, now_s)
 
     def decided(self, entries: Sequence[Entry], version: int, now_s: float) -> None:
-        """It is known what became of updates; the weights have this version."""
+        """It is known what became of updates; the weights have this version.
+
+        Raises:
+            ValueError: a worker had no such update.
+        """
         self._version = version
         for number, _ in entries:
-            self._begun.discard(number)
+            self._undecided.discard(number)
             self._turns.decided(number % len(self._plan.workers), now_s)
         self._asking += self._turns.taken(now_s)
         if self._asking:
@@ -178,7 +137,8 @@ class Planner:
     def rates(self, rates_bps: Mapping[int, float]) -> None:
         """Directed links have these rates now (bit/s), headers included."""
         for link, rate_bps in rates_bps.items():
-            self._rates_bps[link] = rate_bps
+            self.traffic.rates_bps[link] = rate_bps
+        self._has_changed = True
 
     # What is decided.
 
@@ -186,21 +146,29 @@ class Planner:
         """Do what is due; returns what to tell, in order."""
         if self._plan_s <= now_s:
             self._plan_s = math.inf
-            self._plan_all(now_s)
+            self._plan_all(now_s, self._waiting)
+        elif self.next_s <= now_s and (self._has_changed or self.traffic.is_late(now_s)):
+            placed = [number for unit in self._units for number in unit.members]
+            self._plan_all(now_s, placed)
+        for piece in self._settled.due(now_s + LEAD_S):
+            self._tell(piece, now_s)
         self._begin(now_s)
         if self._give_s <= now_s:
             self._give(now_s)
         said, self._said = self._said, []
         return said
 
-    def _plan_all(self, now_s: float) -> None:
+    def _plan_all(self, now_s: float, numbers: Sequence[int] | Mapping[int, Update]) -> None:
+        """Give times to what is settled, and ways and times to these updates."""
+        self._has_changed = False
+        network = self.traffic.network(now_s)
+        self._settled.again(network, now_s, self.traffic.expected_s)
         placed = tuple(number for unit in self._units for number in unit.members)
-        network = self._as_used(now_s)
         batch = Batch(
-            updates=tuple(replace(update, ready_s=now_s) for update in self._waiting.values()),
+            updates=tuple(replace(self._waiting[number], ready_s=now_s) for number in numbers),
             servers=(self._plan.server,),
             aggregators=self._aggregators(),
-            version=self._version + len(self._begun),
+            version=self._version + len(self._undecided),
             delay_bound=self._plan.options.delay_bound,
             momentum=self._work.momentum,
             placed=placed,
@@ -216,6 +184,8 @@ class Planner:
             self.order = [one for one in self.order if one != number]
             self._said.append((self._plan.server, Dropped(number, update.version)))
         self._units, self._network = units(made, self._plan.server), network
+        if self._asking:
+            self._give_s = now_s
 
     def _aggregators(self) -> tuple[int, ...]:
         """In the order in which groups take them."""
@@ -226,92 +196,85 @@ class Planner:
 
     def _nic_bps(self, node: int) -> float:
         """The slower direction of a node's fastest link."""
-        ports = self._plan.topology.ports[node]
-        return max(min(self._rates_bps[link], self._rates_bps[link ^ 1]) for link in ports)
+        rates, ports = self.traffic.rates_bps, self._plan.topology.ports[node]
+        return max(min(rates[link], rates[link ^ 1]) for link in ports)
 
     def _begin(self, now_s: float) -> None:
-        """Tell what is due, and what comes before it in the order."""
+        """Settle what is due, and what comes before it in the order."""
         due = [i for i, unit in enumerate(self._units) if unit.start_s <= now_s + LEAD_S]
-        for unit in self._units[: max(due, default=-1) + 1]:
-            self._tell(unit, now_s)
-        del self._units[: max(due, default=-1) + 1]
+        if not due:
+            return
+        for unit in self._units[: due[-1] + 1]:
+            self._settle(unit)
+        del self._units[: due[-1] + 1]
+        for piece in self._settled.due(now_s + LEAD_S):
+            self._tell(piece, now_s)
 
-    def _tell(self, unit: _Unit, now_s: float) -> None:
-        for number in unit.members:
-            self._waiting.pop(number)
-        self._begun.update(unit.members)
+    def _settle(self, unit: Unit) -> None:
+        begin = self._version + len(self._undecided)
+        versions = [self._waiting.pop(number).version for number in unit.members]
+        self._undecided.update(unit.members)
         group = -1
         if unit.group is not None:
             group, self._groups = self._groups, self._groups + 1
-            last = unit.transfers[-1]
-            parts = shares([1.0] * len(unit.members), self._work.momentum)
-            wait_s = max(0.0, last.start_s - now_s)
-            note = Gather(group, unit.members, parts, self._plan.server, wait_s, self._cap_bps(last))
-            self._said.append((unit.group.aggregator, note))
-            self._run(last)
-        for one in unit.transfers[: len(unit.members)]:
-            wait_s = max(0.0, one.start_s - now_s)
-            self._said.append((one.source, Send(one.members[0], one.target, wait_s, self._cap_bps(one), group)))
-            if one.source != one.target:
-                self._run(one)
+            rates = [self._rates(begin + at, version) for at, version in enumerate(versions)]
+            parts = shares(rates, self._work.momentum)
+            self._said.append((unit.group.aggregator, Gather(group, unit.members, parts, self._plan.server)))
+        self._settled.add(unit, group)
 
-    def _run(self, transfer: Transfer) -> None:
-        self._running[transfer.source, transfer.target, transfer.members] = len(self.moved)
-        self.moved.append(Moved(transfer))
-
-    def _cap_bps(self, transfer: Transfer) -> float:
-        """How fast a transfer may be, headers included; 0 for as fast as its path."""
-        path = self._network.path(transfer.source, transfer.target)
-        most = max((rate for _, rate in transfer.rates), default=0.0) / self._work.goodput
-        return 0.0 if most >= FULL * min((self._rates_bps[link] for link in path), default=0.0) else most
+    def _tell(self, piece: Piece, now_s: float) -> None:
+        one = piece.transfer
+        wait_s, rate_bps = max(0.0, one.start_s - now_s), PACE * fastest_bps(one)
+        if piece.parts:
+            self._said.append((one.source, SendSums(piece.group, wait_s, rate_bps)))
+        else:
+            self._said.append((one.source, Send(one.members[0], one.target, wait_s, rate_bps, piece.group)))
+        if one.source != one.target:
+            self.traffic.begin(one)
 
     def _give(self, now_s: float) -> None:
-        """Send weights to whoever asks and has a way to get them now."""
+        """Send weights to those who ask, if the server's link has something left for them now."""
         self._give_s, server = math.inf, self._plan.server
-        ways, recipients, left = [], [], []
-        for turn in self._asking:
-            node = self._plan.workers[turn.rank]
-            load = Load(server, node, self._work.update_bytes, now_s)
-            transfer = self._network.copy().reserve(load)
-            if transfer.start_s > now_s + LEAD_S:
-                left.append(turn)
-                self._give_s = min(self._give_s, transfer.start_s - LEAD_S)
-                continue
-            transfer = self._network.reserve(load)
-            self.moved.append(Moved(transfer))
-            self._leaving.append(transfer)
-            ways.append((node, (), max(0.0, transfer.start_s - now_s), self._cap_bps(transfer)))
-            recipients.append((node, turn.held_s, turn.goes_on))
-        self._asking = left
-        if ways:
-            self._said.append((server, Give(tuple(ways), tuple(recipients))))
+        turns = {self._plan.workers[turn.rank]: turn for turn in self._asking}
+        request = Request(tuple(turns), (server,), (self._work.update_bytes,), self._aggregators(), now_s)
+        way = distribute(request, self._network.copy())
+        begins_s = min((one.start_s for one in way.transfers if one.source == server), default=math.inf)
+        if begins_s > now_s + LEAD_S:
+            self._give_s = begins_s - LEAD_S
+            return
+        ways = self._reserved(way, now_s)
+        nodes = [node for (node, *_), onward in ways for node in (node, *(hop[0] for hop in onward)) if node in turns]
+        recipients = tuple((node, turns[node].held_s, turns[node].goes_on) for node in nodes)
+        self._said.append((server, Give(tuple(ways), recipients)))
+        self._asking = [turn for node, turn in turns.items() if node not in nodes]
+        if self._asking:
+            self._give_s = self._free_s(now_s)
 
-    # The network as the scheduler knows it.
+    def _reserved(self, way: Way, now_s: float) -> list[tuple[Hop, tuple[Hop, ...]]]:
+        """What of a way of weights is to begin now: all that goes over distributors, and of what goes straight to
+        workers, what can leave now; it is reserved."""
+        server = self._plan.server
+        to = {(one.source, one.target): one for one in way.transfers}
+        over = {group.aggregator for group in way.groups}
+        found = []
+        for group in way.groups:
+            first = to[server, group.aggregator]
+            onward = [to[group.aggregator, node] for node in group.members if node not in over]
+            found.append((self._hop(first, now_s), tuple(self._hop(one, first.end_s) for one in onward)))
+        for node in way.direct:
+            one = to[server, node]
+            if node not in over and one.start_s <= now_s + LEAD_S:
+                found.append((self._hop(one, now_s), ()))
+        return found
 
-    def _idle(self) -> Network:
-        goodput = self._work.goodput
-        rates = {link: [(0.0, rate_bps * goodput)] for link, rate_bps in enumerate(self._rates_bps)}
-        return Network(self._plan.topology, rates)
+    def _hop(self, transfer: Transfer, from_s: float) -> Hop:
+        """A transfer of weights, which begins; ``from_s`` is when its sender is to have them."""
+        self._network.take(transfer)
+        self.traffic.begin(transfer)
+        return transfer.target, max(0.0, transfer.start_s - from_s), PACE * fastest_bps(transfer)
 
-    def _as_used(self, now_s: float) -> Network:
-        """With what has begun."""
-        network = self._idle()
-        self._leaving = [one for one in self._leaving if one.end_s > now_s]
-        for one in (*self._leaving, *(self.moved[at].planned for at in self._running.values())):
-            if one.end_s <= now_s:
-                more_s = LATE * (one.end_s - one.start_s)
-                one = replace(one, rates=((now_s, max(rate for _, rate in one.rates)),), end_s=now_s + more_s)
-            network.take(one)
-        return network
-
-
-def units(made: Schedule, server: int) -> list[_Unit]:
-    """A schedule in pieces, in the order in which they are to be applied; of each the members' transfers, in their
-    order, and last of all the sum's."""
-    by = {(one.source, one.target, one.members): one for one in made.way.transfers}
-    to = {(one.target, one.members): one for one in made.way.transfers}
-    found = [_Unit((number,), None, (to[server, (number,)],)) for number in made.way.direct]
-    for group in made.way.groups:
-        parts = tuple(to[group.aggregator, (number,)] for number in group.members)
-        found.append(_Unit(group.members, group, (*parts, by[group.aggregator, server, group.members])))
-    return found
+    def _free_s(self, now_s: float) -> float:
+        """When the server's link has something left for one of those who ask, less what it takes to tell."""
+        loads = (Load(self._plan.server, self._plan.workers[turn.rank], 1.0, now_s) for turn in self._asking)
+        starts_s = (self._network.copy().reserve(load).start_s for load in loads)
+        return max(now_s, min(starts_s) - LEAD_S)

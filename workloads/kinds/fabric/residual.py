@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 TICK_S = 1e-9
@@ -54,12 +55,15 @@ def flow(residuals: Sequence[Residual], bits: float, ready_s: float) -> tuple[Fl
     steps: Flow = []
     if ready_s == math.inf:
         return steps, math.inf
-    last_rate = 0.0
-    now_s = ready_s
-    at = [bisect_right(one.times_s, ready_s) - 1 for one in residuals]
+    (a_times, a_rates), (b_times, b_rates) = residuals[0], reduce(_lowest, residuals[1:] or residuals)
+    last_rate, now_s = 0.0, ready_s
+    a, b = bisect_right(a_times, ready_s) - 1, bisect_right(b_times, ready_s) - 1
     while True:
-        rate = min([one.rates_bps[i] for one, i in zip(residuals, at, strict=True)])
-        until_s = min([one.times_s[i + 1] for one, i in zip(residuals, at, strict=True)])
+        rate, until_s = a_rates[a], a_times[a + 1]
+        if b_rates[b] < rate:
+            rate = b_rates[b]
+        if b_times[b + 1] < until_s:
+            until_s = b_times[b + 1]
         if until_s - now_s <= TICK_S:
             rate = 0.0
         if rate != last_rate:
@@ -72,41 +76,37 @@ def flow(residuals: Sequence[Residual], bits: float, ready_s: float) -> tuple[Fl
             bits -= rate * (until_s - now_s)
         if until_s == math.inf:
             return steps, math.inf
-        at = [i + (one.times_s[i + 1] == until_s) for one, i in zip(residuals, at, strict=True)]
+        a += a_times[a + 1] == until_s
+        b += b_times[b + 1] == until_s
         now_s = until_s
+
+
+def _lowest(a: Residual, b: Residual) -> Residual:
+    """What two links have left, one behind the other."""
+    moments = sorted({*a.times_s[:-1], *b.times_s[:-1]})
+    return merged((at, min(one.rates_bps[bisect_right(one.times_s, at) - 1] for one in (a, b))) for at in moments)
 
 
 def less(residual: Residual, steps: Sequence[tuple[float, float]], end_s: float) -> Residual:
     """What is left when a transfer with these steps takes its part, until it ends."""
-    times, rates = residual
-    first = at = bisect_right(times, steps[0][0]) - 1
-    new_times, new_rates = times[:first], rates[:first]
-    last_rate = new_rates[-1] if first else math.nan
-
-    def put(from_s: float, rate: float) -> None:
-        nonlocal last_rate
-        if rate != last_rate:
-            new_times.append(from_s)
-            new_rates.append(rate)
-            last_rate = rate
-
-    if times[first] < steps[0][0]:
-        put(times[first], rates[first])
+    times, rates = residual.times_s.copy(), residual.rates_bps.copy()
+    at = bisect_right(times, steps[0][0]) - 1
     for number, (from_s, rate) in enumerate(steps):
         until_s = steps[number + 1][0] if number + 1 < len(steps) else end_s
-        put(from_s, rates[at] - rate)
-        while times[at + 1] < until_s:
-            at += 1
-            put(times[at], rates[at] - rate)
-        if times[at + 1] == until_s < math.inf:
-            at += 1
-    if end_s < math.inf:
-        put(end_s, rates[at])
-    return Residual(new_times + times[at + 1 :], new_rates + rates[at + 1 :])
+        while rate and from_s < until_s:
+            while times[at + 1] <= from_s:
+                at = _join(times, rates, at + 1)
+            to_s = min(times[at + 1], until_s)
+            at = _split(times, rates, at, from_s, to_s, rates[at] - rate)
+            from_s = to_s
+    while times[at + 1] < end_s:
+        at = _join(times, rates, at + 1)
+    _join(times, rates, at + 1)
+    return Residual(times, rates)
 
 
 def when(residual: Residual, most_bps: float, bits: float, ready_s: float) -> float:
-    """When :func:`send` would end; nothing is reserved."""
+    """When a transfer would end that nothing but this link and a constant rate limit."""
     times, rates = residual
     if ready_s == math.inf or not most_bps:
         return math.inf
@@ -128,35 +128,47 @@ def when(residual: Residual, most_bps: float, bits: float, ready_s: float) -> fl
         now_s = until_s
 
 
-def send(residual: Residual, most_bps: float, bits: float, ready_s: float) -> float:
-    """Reserve a transfer that nothing but this link and a constant rate limit, in place; when it ends.
+def send(residual: Residual, before: Residual, bits: float, ready_s: float) -> float:
+    """Reserve a transfer over two links, in place and on the second one only; when it ends.
 
-    The same as :func:`flow` over the two, then :func:`less` of this one.
+    The same as :func:`flow` over the two, then :func:`less` of the second one.
     """
     times, rates = residual
-    if ready_s == math.inf or not most_bps:
+    before_times, before_rates = before
+    if ready_s == math.inf:
         return math.inf
     at = bisect_right(times, ready_s) - 1
+    at_before = bisect_right(before_times, ready_s) - 1
     now_s = ready_s
     while True:
-        until_s = times[at + 1]
-        left = rates[at]
-        rate = left if left < most_bps else most_bps
+        until_s, left = times[at + 1], rates[at]
+        if before_times[at_before + 1] < until_s:
+            until_s = before_times[at_before + 1]
+        rate = before_rates[at_before]
+        if left < rate:
+            rate = left
         if rate and until_s - now_s > TICK_S:
+            left -= rate
             end_s = now_s + bits / rate
-            is_end = end_s <= until_s + TICK_S
-            if not is_end or end_s > until_s - TICK_S:
-                end_s = until_s
-            at = _split(times, rates, at, now_s, end_s, left - rate)
-            if is_end:
-                _join(times, rates, at + 1)
+            if end_s <= until_s + TICK_S:
+                if end_s > until_s - TICK_S:
+                    end_s = until_s
+                _join(times, rates, _split(times, rates, at, now_s, end_s, left) + 1)
                 return end_s
             bits -= rate * (until_s - now_s)
+            if times[at] < now_s or until_s < times[at + 1]:
+                at = _split(times, rates, at, now_s, until_s, left) + 1
+            elif at and rates[at - 1] == left:
+                del times[at], rates[at]
+            else:
+                rates[at] = left
+                at += 1
         else:
             at = _join(times, rates, at)
+            at += until_s == times[at + 1]
         if until_s == math.inf:
             return math.inf
-        at += 1
+        at_before += until_s == before_times[at_before + 1]
         now_s = until_s
 
 

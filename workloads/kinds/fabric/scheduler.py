@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from socket import IPPROTO_TCP, TCP_MAXSEG, socket
 from typing import Any
 
+from testbed.base.errors import WorkerError
 from workloads.kinds.fabric.exchange import Exchange, Floats
 from workloads.kinds.fabric.messages import Arrived, Decided, End, Note, Ready
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planner import Planner, Work
+from workloads.link_rates import Follower
 from workloads.sync.connection import Connection
 from workloads.sync.cost import goodput
 from workloads.sync.tcp_info import HEADERS_BYTES
+
+LOOK_S = 0.02
+"""How often it reads what the network monitor tells."""
 
 
 class Scheduler(Exchange):
     """Runs a :class:`.planner.Planner`."""
 
-    def __init__(self, plan: Fabric, sockets: Mapping[int, socket], work: Work) -> None:
+    def __init__(self, plan: Fabric, sockets: Mapping[int, socket], work: Work, rates: Follower) -> None:
+        """``rates`` says what the network monitor sees."""
         super().__init__(plan.nodes[plan.scheduler], dict(enumerate(plan.nodes)), sockets)
         self._plan = plan
         self._planner = Planner(plan, work)
         self._ended: set[int] = set()
+        self._rates, self._looked_s = rates, 0.0
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
         """All updates together.
@@ -32,9 +40,11 @@ class Scheduler(Exchange):
             TrialTimeoutError: nothing moved for ``silence_s``; names the workers that are waited for.
             WorkerError: a process is gone, or told what cannot be.
         """
-        self._until(lambda: self._ended == set(self._plan.workers), silence_s)
-        for connection in self._connections:
-            self._say(connection.node, End())
+        self._until(lambda: self._ended == {*self._plan.workers}, silence_s)
+        self._say(self._plan.server, End())  # first, for daemons that end close their connections with it
+        self._until(lambda: self._plan.server in self._ended, silence_s)
+        for node in self._plan.workers:
+            self._say(node, End())
         self._over = True
         self._until(lambda: not self._sending(), silence_s)
         yield total
@@ -44,13 +54,12 @@ class Scheduler(Exchange):
         weights), begin and end as planned, and when it was there, in seconds of this process's clock."""
         return {
             "order": self._planner.order,
-            "momentum": self._planner.momentum,
             "transfers": [
                 [
                     *(one.planned.source, one.planned.target, one.planned.size_bytes, one.planned.members),
                     *(one.planned.start_s, one.planned.end_s, one.arrived_s),
                 ]
-                for one in self._planner.moved
+                for one in self._planner.traffic.moved
             ],
         }
 
@@ -82,10 +91,24 @@ class Scheduler(Exchange):
         except ValueError as error:
             raise self._misfit(connection, f"{note}: {error}") from error
 
+    def _look_at_rates(self) -> None:
+        """Hear what the monitor has seen, as late as it tells."""
+        try:
+            for seen_s, rates_bps in self._rates.new():
+                self._at(seen_s + self._plan.options.lag_s, partial(self._planner.rates, rates_bps))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise WorkerError(
+                f"what the network monitor tells cannot be read: {error}", fix="see who else writes into its file"
+            ) from error
+
     def _patience_s(self, timeout_s: float) -> float:
-        return min(super()._patience_s(timeout_s), max(0.0, self._planner.next_s - time.monotonic()))
+        due_s = min(self._planner.next_s, self._looked_s + LOOK_S)
+        return min(super()._patience_s(timeout_s), max(0.0, due_s - time.monotonic()))
 
     def _move(self) -> bool:
+        if time.monotonic() >= self._looked_s + LOOK_S:
+            self._looked_s = time.monotonic()
+            self._look_at_rates()
         moved = super()._move()
         said = self._planner.tick(time.monotonic()) if not self._over else []
         for node, note in said:
@@ -95,7 +118,7 @@ class Scheduler(Exchange):
         return moved or bool(said)
 
     def _awaited(self) -> str:
-        silent = sorted(set(self._plan.workers) - self._ended)
+        silent = sorted({*self._plan.workers, self._plan.server} - self._ended)
         return f"for {', '.join(self._plan.nodes[node] for node in silent)}"
 
 

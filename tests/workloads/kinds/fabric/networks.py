@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -26,6 +27,20 @@ def updates(count: int, sizes_mbit: Sequence[float] | None = None) -> tuple[Upda
     """One of each of the first hosts, of 100 Mbit or the given sizes; the update of host h has id h + 1."""
     sizes = sizes_mbit or [100.0] * count
     return tuple(Update(host + 1, host, (sizes[host] * MBIT / 8,), version=0) for host in range(count))
+
+
+def large(count: int, seed: int) -> tuple[Batch, Network]:
+    """A batch of as many updates as hosts, with random sizes, deadlines and rates; a fifth of the hosts aggregate."""
+    chance = random.Random(seed)
+    shares = {host: chance.choice([10.0, 25.0, 33.0, 50.0, 100.0, 100.0]) for host in range(count)}
+    others = {host: chance.choice([10.0, 50.0, 100.0, 100.0, 100.0]) for host in range(count)}
+    waiting = [
+        Update(host, host, (chance.uniform(1e6, 1e7),), chance.randint(1, 2 * count), chance.choice([0.0, 0.0, 0.02]))
+        for host in range(count)
+    ]
+    helpers = tuple(chance.sample(range(count), count // 5))
+    batch = Batch(tuple(waiting), (count,), helpers, version=2 * count, delay_bound=2 * count)
+    return batch, star(count + 1, out=shares, into=others)
 
 
 @st.composite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -16,7 +17,13 @@ from workloads.kinds.fabric.plan import Fabric, Options, fabric
 from workloads.updates import Step, Update
 
 DIRECT, SUM, DROPPED, LATE = (int(fate) for fate in Fate)
-JOURNAL = [[DIRECT, [0], [0]], [DROPPED, [2], [1]], [SUM, [1, 4], [0, 1]], [DIRECT, [3], [3]]]
+ALONE = [[1.0, 1.0]]
+JOURNAL = [
+    [DIRECT, [0], [0], ALONE],
+    [DROPPED, [2], [1], ALONE],
+    [SUM, [1, 4], [0, 1], [[1.5, 0.5], [1.0, 1.0]]],
+    [DIRECT, [3], [3], ALONE],
+]
 """Of two workers, three updates each, of which one is of the other's: 0, 2, 4 are rank 0's, and 1, 3 rank 1's."""
 TRANSFERS = [
     [0, 2, 100.0, [0], 0.0, 1.0, 1.0],
@@ -32,16 +39,24 @@ def plan(**options: Any) -> Fabric:
 
 
 def samples(journal: list[list[Any]]) -> pd.DataFrame:
-    entries = [(fate, n, v) for fate, numbers, versions in journal for n, v in zip(numbers, versions, strict=True)]
+    entries = [(fate, n, v) for fate, numbers, versions, _ in journal for n, v in zip(numbers, versions, strict=True)]
     rows = [
-        {"rank": number % 2, "iteration": number // 2, "update": at, "version": version, "fate": fate, "held_s": 0.0}
+        {
+            "rank": number % 2,
+            "iteration": number // 2,
+            "update": at,
+            "version": version,
+            "fate": fate,
+            "held_s": 0.0,
+            "ready_s": 0.5,
+        }
         for at, (fate, number, version) in enumerate(entries)
     ]
     return pd.DataFrame(rows).assign(end_s=lambda frame: frame["update"] + 1.0)
 
 
 def account(journal: list[list[Any]] = JOURNAL, **changes: Any) -> Any:
-    scheduler = {"transfers": TRANSFERS, "order": [0, 1, 4, 3], "momentum": 0.5} | changes
+    scheduler = {"transfers": TRANSFERS, "order": [0, 1, 4, 3]} | changes
     done = [{"journal": journal}, scheduler, {}]
     return told(changes.pop("plan", plan()), changes.pop("samples", samples(journal)), done, 1)
 
@@ -55,23 +70,32 @@ def five(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "problem", lambda journal, plan, _updates: right(journal, plan, 5))
 
 
-def test_the_order_of_updates_is_the_journals_without_what_was_dropped() -> None:
+def test_the_order_of_updates_is_the_journals() -> None:
     found = account()
     assert found.order == [
         Step((Update(0, 0, 0),)),
+        Step((Update(0, 1, 1),), is_dropped=True),
         Step((Update(1, 0, 0), Update(0, 2, 1)), ((1.5, 0.5), (1.0, 1.0)), is_sum=True),
         Step((Update(1, 1, 3),)),
     ]
     assert found.moved == [(0, 2, 200.0), (1, 0, 100.0), (1, 2, 100.0), (2, 0, 300.0), (2, 1, 200.0)]
 
 
+def test_samples_tell_when_updates_were_to_be_there_and_when_they_were() -> None:
+    found = account().samples.set_index("update")
+    assert found["planned_s"].tolist()[0] == 0.5
+    assert found["arrived_s"].tolist()[2:] == [1.5, 1.5, 2.5]
+    assert math.isnan(found["planned_s"][1])
+
+
 @pytest.mark.parametrize(
     ("journal", "problem"),
     [
         (JOURNAL[:-1], "what became of 4 updates, of 5"),
-        ([*JOURNAL[:3], [DIRECT, [1], [3]]], "iteration 0 of worker 1 comes after 1 others"),
-        ([*JOURNAL[:3], [DIRECT, [3], [2]]], "computed on version 2, which it was not given"),
-        ([*JOURNAL[:3], [DIRECT, [3], [4]]], "computed on version 4, which it was not given"),
+        ([*JOURNAL[:3], [DIRECT, [3], [3], []]], "of 1 updates the server tells what 0 count"),
+        ([*JOURNAL[:3], [DIRECT, [1], [3], ALONE]], "iteration 0 of worker 1 comes after 1 others"),
+        ([*JOURNAL[:3], [DIRECT, [3], [2], ALONE]], "computed on version 2, which it was not given"),
+        ([*JOURNAL[:3], [DIRECT, [3], [4], ALONE]], "computed on version 4, which it was not given"),
     ],
 )
 def test_a_journal_that_cannot_be_is_refused(journal: list[list[Any]], problem: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from tests.workloads.kinds.fabric import plain
-from tests.workloads.kinds.fabric.networks import MBIT, SIZE_BYTES, batches, star, updates
+from tests.workloads.kinds.fabric.networks import MBIT, SIZE_BYTES, batches, large, star, updates
 from topologies.build import build
 from workloads.kinds.fabric.aggregation import Destination, aggregate
 from workloads.kinds.fabric.model import Batch, Group, Update, Way
@@ -127,6 +127,20 @@ def check(updates: tuple[Update, ...], destination: Destination, network: Networ
 def test_the_way_is_that_of_the_plain_algorithm(asked: tuple[Batch, Network]):
     batch, network = asked
     check(batch.updates, Destination(batch.servers, batch.aggregators, batch.momentum), network)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_way_of_many(seed: int):
+    batch, network = large(40, seed)
+    check(batch.updates, Destination(batch.servers, batch.aggregators), network)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_way_to_a_replica_of_many(seed: int):
+    """Links have other things to carry, so that a worker's is not the same all the time."""
+    batch, network = large(30, seed)
+    aggregate(batch.updates, Destination(batch.servers, batch.aggregators[:3]), network)
+    check(batch.updates, Destination((29,), batch.aggregators[3:]), network)
 
 
 def test_hosts_behind_shared_links():

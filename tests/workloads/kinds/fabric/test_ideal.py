@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -38,20 +39,22 @@ def test_one_worker_alone_takes_its_pace_and_both_ways() -> None:
 
 def test_updates_that_are_ready_together_take_turns_on_the_servers_link() -> None:
     found = run(made(3, window_s=0.0), work(3), lambda *_: 1.0)
-    ends = [moved.planned.end_s for moved in found.planner.moved if moved.planned.members]
+    ends = [moved.planned.end_s for moved in found.planner.traffic.moved if moved.planned.members]
     assert ends == pytest.approx([1.1, 1.2, 1.3])
 
 
 def test_a_window_collects_what_becomes_ready_in_it() -> None:
     found = run(made(2, window_s=0.5), work(2), lambda rank, _: 1.0 + 0.3 * rank)
-    starts = [moved.planned.start_s for moved in found.planner.moved if moved.planned.members]
+    starts = [moved.planned.start_s for moved in found.planner.traffic.moved if moved.planned.members]
     assert starts == pytest.approx([1.5, 1.6])
 
 
 def test_sums_leave_the_servers_link_less_to_carry() -> None:
     alone = run(made(8, window_s=0.1), work(8), lambda *_: 1.0)
     summed = run(made(8, 3, window_s=0.1), work(8), lambda *_: 1.0)
-    into = [sum(m.planned.size_bytes for m in one.planner.moved if m.planned.target == 8) for one in (alone, summed)]
+    into = [
+        sum(m.planned.size_bytes for m in one.planner.traffic.moved if m.planned.target == 8) for one in (alone, summed)
+    ]
     assert into[1] < 0.6 * into[0]
     fates = Counter(fate for _, fate in summed.journal.entries)
     assert fates[Fate.AGGREGATED] > 0
@@ -76,6 +79,19 @@ def test_nobody_begins_further_ahead_than_ssp_allows() -> None:
     counts = Counter(update.rank for update in found.updates)
     assert max(counts.values()) - min(counts.values()) <= 2
     assert not _wrong(found, plan, 18)
+
+
+def test_learning_rates_are_those_of_the_positions_at_which_updates_are_applied() -> None:
+    plan = made(6, 2, window_s=0.1, delay_bound=20, rate="adaptive", c=0.5)
+    found = run(plan, replace(work(24), learning_rate=0.1), lambda rank, _: 0.3 + 0.1 * rank)
+    rates = plan.options.rates(0.1)
+    assert rates(0, 0) == pytest.approx(1 / (1 / 0.1 + 0.5) / 0.1)
+    fates = Counter(step.fate for step in found.journal.steps)
+    assert fates[Fate.DIRECT]
+    assert fates[Fate.AGGREGATED]
+    for step in found.journal.steps:
+        wanted = [rates(step.begin + at, version) for at, version in enumerate(step.unit.versions)]
+        assert [weights for weights, _ in step.unit.shares] == pytest.approx(wanted)
 
 
 @given(
@@ -104,25 +120,27 @@ def test_every_trial_ends_and_its_journal_can_be(
     found = run(plan, work(updates, momentum), lambda rank, iteration: paces[(rank + iteration) % 6])
     assert not _wrong(found, plan, updates)
     assert len(found.updates) == updates
-    assert all(moved.arrived_s is not None for moved in found.planner.moved if moved.planned.members)
+    assert all(moved.arrived_s is not None for moved in found.planner.traffic.moved if moved.planned.members)
     came = [number for step in found.journal.steps if step.fate != Fate.DROPPED for number in step.unit.members]
     assert came == found.planner.order
     _check_links(found, plan)
 
 
 def _wrong(found: Run, plan: Fabric, updates: int) -> str:
-    told = [[int(step.fate), step.unit.members, step.unit.versions] for step in found.journal.steps]
+    steps = [(int(step.fate), step.unit) for step in found.journal.steps]
+    told = [[fate, unit.members, unit.versions, unit.shares] for fate, unit in steps]
     read = lines(told, len(plan.workers))
-    assert sum(len(step.updates) for step in order(read, 0.0)) == found.journal.version
+    applied = [step for step in order(read) if not step.is_dropped]
+    assert sum(len(step.updates) for step in applied) == found.journal.version
     return problem(read, plan, updates)
 
 
 def _check_links(found: Run, plan: Fabric) -> None:
     """No link is promised more than it has, at any moment."""
-    edges = sorted({t for moved in found.planner.moved for t in (moved.planned.start_s, moved.planned.end_s)})
+    edges = sorted({t for moved in found.planner.traffic.moved for t in (moved.planned.start_s, moved.planned.end_s)})
     for begin, end in pairwise(edges):
         load: Counter[int] = Counter()
-        for moved in found.planner.moved:
+        for moved in found.planner.traffic.moved:
             one = moved.planned
             if one.start_s <= begin + 1e-9 and one.end_s >= end - 1e-9 and end - begin > 1e-6:
                 rate = [r for from_s, r in one.rates if from_s <= begin + 1e-9][-1]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise, permutations
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.workloads.kinds.fabric import plain
-from tests.workloads.kinds.fabric.networks import MBIT, batches, star, updates
+from tests.workloads.kinds.fabric.networks import MBIT, batches, large, star, updates
 from topologies.build import build
+from workloads.kinds.fabric import picking
 from workloads.kinds.fabric.components import end_s, reserve
 from workloads.kinds.fabric.model import Batch, Drop, Update
 from workloads.kinds.fabric.network import Network
@@ -138,6 +140,22 @@ def test_the_order_is_that_of_the_plain_algorithm(asked: tuple[Batch, Network]):
 
 
 @given(batches())
+def test_to_ask_few_updates_has_the_same_answer(asked: tuple[Batch, Network]):
+    batch, network = asked
+    with patch.object(picking, "MANY", 1):
+        found = order(batch, network)
+    assert (ids(found), found.dropped) == plain.order(batch, network)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_many(seed: int):
+    batch, network = large(picking.MANY + 10, seed)
+    found = order(batch, network)
+    assert (ids(found), found.dropped) == plain.order(batch, network)
+    assert {Drop.BLOCKS} <= set(found.dropped.values())
+
+
+@given(batches())
 def test_bounds_on_delay_hold_and_updates_arrive_in_their_order(asked: tuple[Batch, Network]):
     batch, network = asked
     found = order(batch, network)
@@ -145,7 +163,8 @@ def test_bounds_on_delay_hold_and_updates_arrive_in_their_order(asked: tuple[Bat
         assert update.id in batch.placed or position <= deadline(update, batch)
     ends = [max(one.end_s for one in reserve(update, batch.servers, network)) for update in found.order]
     behind = ends[len(set(batch.placed) - set(found.dropped)) :]
-    assert all(a <= b + 1e-8 for a, b in pairwise(behind))
+    if len(batch.servers) == 1:  # a component that is slowed down leaves its worker's link to another
+        assert all(a <= b + 1e-8 for a, b in pairwise(behind))
 
 
 def test_a_network_with_several_hops():

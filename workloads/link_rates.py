@@ -1,0 +1,58 @@
+"""What the rates of links are while a trial runs, told in a file: the harness writes a line a change, a scheduler
+follows.
+
+A line is JSON: ``{"seen_s": when it was seen (time.monotonic), "rates_bps": {directed link: bit/s}}``, of links whose
+rate is another than in the line before.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+NAME = "link_rates.jsonl"
+MOST_BYTES = 1 << 22
+"""A longer line is none of ours."""
+
+
+def line(seen_s: float, rates_bps: Mapping[int, float]) -> str:
+    """As it stands in the file."""
+    told = {str(link): rate_bps for link, rate_bps in sorted(rates_bps.items())}
+    return json.dumps({"seen_s": seen_s, "rates_bps": told}) + "\n"
+
+
+class Follower:
+    """Reads what has been written since."""
+
+    def __init__(self, path: Path, links: int) -> None:
+        """``links`` is how many directed links there are."""
+        self._path, self._links = path, links
+        self._read_bytes = 0
+
+    def new(self) -> list[tuple[float, dict[int, float]]]:
+        """(when it was seen, bit/s by directed link) of each new line; nothing while there is no file.
+
+        Raises:
+            ValueError: a line says something else.
+        """
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read_bytes)
+                content = file.read(MOST_BYTES)
+        except FileNotFoundError:
+            return []
+        whole = content[: content.rfind(b"\n") + 1]
+        self._read_bytes += len(whole)
+        return [self._told(json.loads(one)) for one in whole.splitlines()]
+
+    def _told(self, said: Any) -> tuple[float, dict[int, float]]:
+        rates_bps = {int(link): float(rate_bps) for link, rate_bps in said["rates_bps"].items()}
+        seen_s = float(said["seen_s"])
+        if not all(0 <= link < self._links for link in rates_bps):
+            raise ValueError(f"there are {self._links} directed links, and told is of {max(rates_bps)}")
+        if not all(0 <= rate_bps < math.inf for rate_bps in (*rates_bps.values(), seen_s)):
+            raise ValueError(f"a rate or a moment is no number of {said}")
+        return seen_s, rates_bps
