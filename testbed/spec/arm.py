@@ -50,5 +50,5 @@ class Arm(Group):
     def title(self) -> str:
         """The label, or scheme, network and perturbations where none is given."""
         under = f" under {', '.join(one.title for one in self.perturb)}" if self.perturb else ""
-        kept = f" with a checkpoint every {self.checkpoint.every}" if self.checkpoint else ""
+        kept = f" with {self.checkpoint.title}" if self.checkpoint else ""
         return self.label or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology) + under + kept

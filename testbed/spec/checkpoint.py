@@ -19,3 +19,8 @@ class Checkpoint(Group):
     spread: Whole | None = Field(None, ge=1, examples=["3"])
     """All workers write, each an equal part, so that each float is written by so many of them. By default one process
     has all of it to write."""
+
+    @property
+    def title(self) -> str:
+        """How an arm without a label calls it."""
+        return f"a checkpoint every {self.every}" + ("" if self.spread is None else f", spread {self.spread}")
