@@ -236,6 +236,10 @@ RECORD: Mapping[str, Field] = {
     "attempts[].reasons[]": Field(TEXT, NO_UNIT, "why it does not count"),
     **_below("attempts[].waited.", _WAITED),
     **_below("attempts[].metrics.", METRICS),
+    "checkpoints.processes": Field(COUNT, NO_UNIT, "how many processes wrote checkpoints"),
+    "checkpoints.count": Field(COUNT, NO_UNIT, "how many each of them wrote"),
+    "checkpoints.bytes": Field(COUNT, "B", "what they wrote in all"),
+    "checkpoints.longest_s": Field(NUMBER, "s", "for how long the one that took longest wrote in all"),
     "congestion_control[]": Field(NAME, NO_UNIT, "congestion control that workers' connections had"),
     "max_rss_bytes": Field(COUNT, "B", "largest resident memory of a process"),
 }
@@ -347,7 +351,7 @@ FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
     "transfers/*.parquet": (
         "A row for each transfer that was planned and began, by the moment at which it was to begin. Only kinds of "
         "trial that plan their transfers have this file (MLfabric). An update has one row, or two if it went in a "
-        "sum: its own, and that of the sum. Each worker gets weights once for each of its updates.",
+        "sum: its own, and that of the sum. Weights that go over another host have a row for each part of their way.",
         TRANSFERS,
     ),
     "trials/*.json": ("One trial. Fields are of the last attempt, unless they name another.", RECORD),

@@ -7,6 +7,7 @@
     testbed.load("runs/mine-...")                                       # the same of a run that is there
     testbed.compare("baseline.json", run)
     testbed.forest("bml", testbed.topology("bcube(n=3,k=2)")).least_gst_s
+    testbed.find("dlrm", servers=16, degree=6).arm                      # circuits for a job, by TopoOpt's finder
     with testbed.up("mine.yaml") as lab: lab.exec("h0", "ping -c 1 h1")
 
 Each name is imported when it is first used, so ``import testbed`` takes no time.
@@ -21,6 +22,7 @@ from testbed import errors as errors
 
 if TYPE_CHECKING:
     from testbed.api.comparison import Comparison, compare
+    from testbed.api.finding import Finding, find
     from testbed.api.forest import Forest, forest
     from testbed.api.lab import Lab, up
     from testbed.api.results import Run, Trial, load
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 else:
     _MODULES = {
         "comparison": ("Comparison", "compare"),
+        "finding": ("Finding", "find"),
         "forest": ("Forest", "forest"),
         "lab": ("Lab", "up"),
         "results": ("Run", "Trial", "load"),
@@ -48,6 +51,7 @@ else:
 
 __all__ = [
     "Comparison",
+    "Finding",
     "Forest",
     "Lab",
     "Run",
@@ -55,6 +59,7 @@ __all__ = [
     "Trial",
     "compare",
     "errors",
+    "find",
     "forest",
     "load",
     "run",

@@ -259,6 +259,10 @@ class Kind(Generic[P]):
         """
         raise NotImplementedError
 
+    def keepers(self, plan: P) -> Sequence[int]:
+        """The nodes that write checkpoints: together they have all weights once. None where nobody can."""
+        return ()
+
     # What it costs
 
     def cost(self, plan: P, topology: Topology, gradient_bytes: float) -> Cost:
@@ -407,6 +411,9 @@ class KindOfForests(Kind[Forest]):
     def to_json(self, plan: Forest) -> dict[str, Any]:
         return codec.to_json(plan, _run_by(plan))
 
+    def keepers(self, plan: Forest) -> Sequence[int]:
+        return plan.workers[:1]
+
     def pairs(self, plan: Forest) -> list[tuple[int, int]]:
         return pairs(plan)
 
@@ -422,6 +429,8 @@ def _run_by(plan: Forest) -> dict[str, dict[str, Any] | None]:
     from workloads.kinds import BUILT_IN, named
 
     told = None if plan.run_by is None else asdict(plan.run_by)  # type: ignore[call-overload]
+    if told:  # what a plan may have, and has not, does not make it another one than before there was such a thing
+        told = {name: value for name, value in told.items() if value != ()}
     ours: dict[str, dict[str, Any] | None] = dict.fromkeys(name for name in BUILT_IN if _tells(named(name).run_by))
     return ours | {plan.kind: told} if told else ours
 

@@ -27,6 +27,7 @@ TRAIN = """\
   iterations: 3
   compute: none
 """
+RING = "topology: star(hosts=3), scheme: ring"
 CHANGES: dict[str, tuple[str, str]] = {
     "unknown_key": ("iterations: 3", "iteratons: 3"),
     "unknown_key_far_from_all": ("iterations: 3", "iterations: 3\n  zzz: 1"),
@@ -133,13 +134,26 @@ CHANGES: dict[str, tuple[str, str]] = {
     "asynchronous_failover": ("timeout: 20 s", "timeout: 20 s\nfailover: 3 s"),
     "asynchronous_command": (TRAIN, "  kind: command\n  command: python train.py\n"),
     "asynchronous_servers_beyond_hosts": ("scheme: ring", "scheme: async_ps(servers=3)"),
+    "asynchronous_replicas_beyond_hosts": ("scheme: ring", "scheme: 'async_ps(servers=2,replication=chain)'"),
+    "asynchronous_replicas_without_hosts": (
+        "star(hosts=3), scheme: ring",
+        "star(hosts=2), scheme: ssp(replication=chain)",
+    ),
+    "asynchronous_replication_unknown": ("scheme: ring", "scheme: async_ps(replication=tree)"),
     "asynchronous_servers_below_one": ("scheme: ring", "scheme: 'ssp(staleness=1,servers=0)'"),
     "fabric_that_computes_once": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a"),
     "fabric_with_a_delay_bound_of_0": ("scheme: ring", "scheme: mlfabric_a(delay_bound=0)"),
     "fabric_with_too_many_aggregators": ("scheme: ring", "scheme: mlfabric_a(aggregators=3)"),
     "fabric_on_too_few_hosts": ("star(hosts=3), scheme: ring", "star(hosts=2), scheme: mlfabric_a"),
     "fabric_window_negative": ("scheme: ring", "scheme: mlfabric_a(window=-0.1)"),
+    "fabric_with_c_of_0": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a(c=0)"),
+    "fabric_staleness_negative": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_ssp(staleness=-1)"),
     "fabric_with_several_paths": ("star(hosts=3), scheme: ring", '"fat_tree(k=4,routing=ecmp)", scheme: mlfabric_a'),
+    "checkpoint_every_0": (RING, RING + ", checkpoint: {every: 0, rate: 180 MB/s}"),
+    "checkpoint_rate_of_a_link": (RING, RING + ", checkpoint: {every: 2, rate: 180 Mbit/s}"),
+    "checkpoint_spread_beyond_workers": (RING, RING + ", checkpoint: {every: 2, rate: 180 MB/s, spread: 4}"),
+    "checkpoint_beyond_the_timeout": (RING, RING + ", checkpoint: {every: 2, rate: 300 kB/s}"),
+    "checkpoint_of_an_arm_twice": (RING, RING + "}\n  - {" + RING),
     "ssp_staleness_negative": ("scheme: ring", "scheme: ssp(staleness=-1)"),
     "arm_without_scheme": ("star(hosts=3), scheme: ring", "star(hosts=3)"),
     "command_not_found": (TRAIN, "  kind: command\n  command: pyhton train.py\n"),
@@ -324,10 +338,19 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
         "scale: 200}\narms:",
         "scale: 200, overlap: layer}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_a}",
     ),
+    "fabric_rate_of_a_profile": ("scheme: ring", "scheme: mlfabric_a(rate=adaptive)"),
     "fabric_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: mlfabric_a"),
     "fabric_beyond_exact_sums": (
         "iterations: 3, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
         "iterations: 700000, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_a}",
+    ),
+    "asynchronous_checkpoint_with_a_spread": (
+        "star(hosts=5), scheme: ring",
+        "star(hosts=5), scheme: async_ps, checkpoint: {every: 2, rate: 1 GB/s, spread: 2}",
+    ),
+    "fabric_checkpoint": (
+        "star(hosts=5), scheme: ring",
+        "star(hosts=5), scheme: mlfabric_a, checkpoint: {every: 2, rate: 1 GB/s}",
     ),
     "asynchronous_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: async_ps"),
     "asynchronous_beyond_exact_sums": (

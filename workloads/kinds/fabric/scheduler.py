@@ -62,7 +62,6 @@ class Scheduler(Exchange):
             "clock_s": now_s,
             "plans_s": self._took_s,
             "order": self._planner.order,
-            "momentum": self._planner.momentum,
             "transfers": [
                 [
                     *(one.planned.source, one.planned.target, one.planned.size_bytes, one.planned.members),
