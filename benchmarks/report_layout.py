@@ -1,10 +1,10 @@
-"""Reports of ten kinds of run, on a laptop and on a phone: what is cut off or overlaps, sizes, and times until drawn.
+"""Reports of eleven kinds of run, on a laptop and a phone: what is cut off or overlaps, sizes, and times until drawn.
 
     python benchmarks/report_layout.py [--runs DIR]
 
-Makes ten short runs (about fifteen minutes), or takes those that are in DIR already, and writes the report of each. In
-headless Chromium each page is opened 1280 and 390 px wide, with everything unfolded and drawn. A script then finds what
-is wider than its box or than the window, and texts that overlap. The time until drawn is the median of five, as in
+Makes eleven short runs (about fifteen minutes), or takes those that are in DIR already, and writes the report of each.
+In headless Chromium each page is opened 1280 and 390 px wide, with everything unfolded and drawn. A script then finds
+what is wider than its box or than the window, and texts that overlap. The time until drawn is the median of five, as in
 ``report_scale.py``, which has the report on 500 trials. To reach: nothing cut off and no overlap in any; for the run of
 three trials 2 MB and 1 s.
 """
@@ -36,6 +36,11 @@ SHORT = "three arms"
 DRAWN_WITHIN_S = 60.0
 QUICKSTART = "experiments/quickstart.yaml"
 THREE_PACES = "workload.compute={mode: paced, pace: {8: 0.2 s, 16: 0.3 s, 32: 0.4 s}}"
+SCHEDULED = (
+    "arms=[{topology: star(hosts=6), scheme: mlfabric_a(delay_bound=9)}, "
+    "{topology: star(hosts=6), scheme: mlfabric_ssp}]"
+)
+RATES = "perturb=[{kind: rate, links: [h1], share: 0.3, at: 0.5 s}]"
 KINDS: dict[str, Sequence[str]] = {
     "one trial": (QUICKSTART, "workload.batch=16", "arms=[{topology: star(hosts=9), scheme: ps}]"),
     SHORT: (QUICKSTART, "workload.batch=16"),
@@ -44,10 +49,11 @@ KINDS: dict[str, Sequence[str]] = {
     "numbers of workers": ("experiments/bml/gst.yaml",),
     "many arms": ("experiments/rina/jitter.yaml", "workload.iterations=4"),
     "asynchronous": ("experiments/mlfabric/asynchronous.yaml", "workload.iterations=8"),
+    "scheduled": ("experiments/mlfabric/asynchronous.yaml", "workload.iterations=8", SCHEDULED, RATES),
     "nodes that die": ("experiments/rina/failover.yaml",),
     "command": ("experiments/command/ddp.yaml",),
 }
-"""By name, a spec and what is set in it. The tenth is two of them side by side."""
+"""By name, a spec and what is set in it. The eleventh is two of them side by side."""
 BESIDE = (SHORT, "batches")
 
 UNFOLD = "for (const one of document.querySelectorAll('details')) one.open = true"

@@ -3,12 +3,13 @@ right."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from analysis import transfers
+from analysis import dictionary, transfers
 from testbed.execution.execute import Outcome
 from workloads.kinds.transfers import Purpose
 
@@ -61,6 +62,7 @@ def check_transfers(outcome: Outcome) -> None:
     assert (moved["end_s"] > moved["start_s"]).all()
     there = moved.loc[moved["purpose"] != Purpose.WEIGHTS]
     assert (there["arrived_s"] > there["start_s"]).all()
+    assert dictionary.faults(json.loads(json.dumps(outcome.record))) == []
     assert 0 < outcome.record["metrics"]["scheduler_median_s"] <= outcome.record["metrics"]["scheduler_p99_s"] < 1
 
 
