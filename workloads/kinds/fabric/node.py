@@ -18,6 +18,7 @@ from workloads.kinds.fabric.planner import Work
 from workloads.kinds.fabric.scheduler import Scheduler, goodput_of
 from workloads.kinds.fabric.server import Apply, Server
 from workloads.kinds.fabric.sums import history
+from workloads.kinds.fabric_sync.processes import SumsClient, SumsServer
 from workloads.link_rates import NAME, Follower
 from workloads.sync import transport
 
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from workloads.tasks.base import Participant
 
 
-def join(job: WorkerJob, plan: Fabric, part: Participant | None) -> Client | Daemon | Server | Scheduler:
-    """Meet the other processes of the trial.
+def join(
+    job: WorkerJob, plan: Fabric, part: Participant | None, makes_sums: bool
+) -> Client | Daemon | Server | Scheduler:
+    """Meet the other processes of the trial; ``makes_sums`` says that the server makes sums and has no weights.
 
     Raises:
         TrialTimeoutError, WorkerError: one of them did not come.
@@ -38,16 +41,19 @@ def join(job: WorkerJob, plan: Fabric, part: Participant | None) -> Client | Dae
         assert job.rank is not None
         memory = shared.Memory.make(floats)
         sock = shared.reach_daemon(address, memory, job.start_timeout_s)
-        buffers = memory, part.gradient, part.weights
+        buffers = memory, part.gradient, part.gradient if makes_sums else part.weights
         learn = partial(part.learn, span=(0, floats))
-        return Client(job.name, job.node, job.rank, job.world, sock, *buffers, learn, dropped=part.dropped)
-    momentum = float(getattr(job.training, "momentum", 0.0))  # tasks that train nothing have none
+        client = SumsClient if makes_sums else Client
+        return client(job.name, job.node, job.rank, job.world, sock, *buffers, learn, dropped=part.dropped)
+    momentum = 0.0 if makes_sums else float(getattr(job.training, "momentum", 0.0))  # some tasks have none
     learning_rate = float(getattr(job.training, "learning_rate", 1.0))
     if job.node in plan.workers:
         worker, memory = shared.await_worker(address, floats, job.start_timeout_s)
     sockets = transport.connect(job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
     if job.node in plan.workers:
         return Daemon(plan, job.node, sockets, worker, memory, momentum)
+    if job.node == plan.server and makes_sums:
+        return SumsServer(plan, sockets, floats)
     if job.node == plan.server:
         return Server(plan, sockets, *_served(job, momentum), plan.options.rates(learning_rate))
     updates, seed = job.training.iterations * job.world, job.training.seed
