@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from analysis.verdicts import CALLED, NUMBERS
 from testbed.files.shape import COUNT, NAME, NOT_NEGATIVE, NUMBER, PLAIN, TEXT, TRUTH, Kind
+from workloads.kinds.transfers import Purpose
 
 NO_UNIT = ""
 SHARE = "share"
@@ -68,6 +69,10 @@ METRICS: Mapping[str, Field] = {
     ),
     "staleness_p95": Field(NUMBER, "updates", "its 95th percentile"),
     "staleness_max": Field(NUMBER, "updates", "its maximum"),
+    "scheduler_median_s": Field(
+        NUMBER, "s", "median time that the scheduler took to plan a batch of updates; MLfabric only"
+    ),
+    "scheduler_p99_s": Field(NUMBER, "s", "its 99th percentile"),
 }
 _ACCURACY: Mapping[str, Field] = {
     "test_accuracy": Field(NOT_NEGATIVE, SHARE, "share of the test set that the trained weights classify right"),
@@ -315,6 +320,19 @@ QUEUES: Mapping[str, Field] = {
     "marks": Field(COUNT, "packets", "packets that the queue marked (ECN)"),
 }
 """Of ``queues/*.parquet``."""
+TRANSFERS: Mapping[str, Field] = {
+    "from": Field(COUNT, NO_UNIT, "number of the node that sends, in the topology"),
+    "to": Field(COUNT, NO_UNIT, "number of the node that receives"),
+    "purpose": Field(COUNT, NO_UNIT, "what it is: " + ", ".join(f"{one:d} {one.text}" for one in Purpose)),
+    "members": Field(COUNT, "updates", "how many updates are in it; 0 of weights"),
+    "size_bytes": Field(NUMBER, "B", "payload, without headers"),
+    "start_s": Field(
+        NUMBER, "s", "when it was to begin, as planned last before it began, from the trial's first start"
+    ),
+    "end_s": Field(NUMBER, "s", "when it was to be there, by the same plan"),
+    "arrived_s": Field(NUMBER, "s", "when it was there; empty where nobody told"),
+}
+"""Of ``transfers/*.parquet``."""
 FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
     "results.csv": (
         "A row for each trial. After these columns come the fields that a sweep varies, by their names.",
@@ -329,6 +347,12 @@ FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
         "every 20 ms, or less often where that would take more than about 1 % of a core. A trial has at most 2,000 "
         "windows, and no file if its lab cannot read queues. Packets that netem delays wait in the same queue.",
         QUEUES,
+    ),
+    "transfers/*.parquet": (
+        "A row for each transfer that was planned and began, by the moment at which it was to begin. Only kinds of "
+        "trial that plan their transfers have this file (MLfabric). An update has one row, or two if it went in a "
+        "sum: its own, and that of the sum. Weights that go over another host have a row for each part of their way.",
+        TRANSFERS,
     ),
     "trials/*.json": ("One trial. Fields are of the last attempt, unless they name another.", RECORD),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -165,7 +165,7 @@ def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
             numbers=numbers_of(fidelity),
             checks=tuple(_known(RecordedCheck, check) for check in fidelity.get("checks") or ()),
             links=tuple(_link(link) for link in raw.get("links") or ()),
-            events=tuple(_known(Event, event) for event in raw.get("events") or ()),
+            events=tuple(_event(event) for event in raw.get("events") or ()),
             recoveries=tuple(_known(Recovery, one) for one in (raw.get("failover") or {}).get("recoveries", ())),
             started=str(raw.get("started") or ""),
             duration_s=raw.get("duration_s"),
@@ -200,6 +200,15 @@ def _attempt(raw: dict[str, Any]) -> Attempt:
         started=str(raw["started"]),
         metrics=_known(Metrics, _numbers(raw["metrics"])),
     )
+
+
+def _event(raw: dict[str, Any]) -> Event:
+    links = raw.get("links") or {}
+    rates, blocked = (
+        {int(link): value for link, value in (links.get(name) or {}).items() if value is not None}
+        for name in ("rate_bps", "blocked")
+    )
+    return replace(_known(Event, raw), rates_bps=rates, blocked=blocked)
 
 
 def _link(raw: dict[str, Any]) -> LinkCount:

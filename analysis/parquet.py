@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, BinaryIO
 
+from testbed.base.errors import OutputError
 from testbed.files.foreign import UnfitError, opened
 
 if TYPE_CHECKING:
@@ -55,6 +57,51 @@ def numbers(path: Path, below: Path, needed: Sequence[str], free_bytes: int = FR
         raise UnfitError(f"damaged, the column {lacking[0]!r} is missing")
     assert isinstance(table, pd.DataFrame)
     return table
+
+
+def of_trial(
+    path: Path, run_dir: Path, needed: Sequence[str], check: Callable[[pd.DataFrame], None], free_bytes: int
+) -> pd.DataFrame | None:
+    """A trial's table that a report can do without; None where there is none.
+
+    Args:
+        check: raises UnfitError of a table whose values cannot be those of a trial.
+        free_bytes: as in :func:`numbers`.
+
+    Raises:
+        OutputError: it is damaged, or larger than a table may be.
+    """
+    try:
+        found = numbers(path, run_dir, needed, free_bytes)
+        check(found)
+    except FileNotFoundError:
+        return None
+    except (OSError, UnfitError) as error:
+        why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+        fix = f"rm -f {quote(str(path))}; the report does without it"
+        raise OutputError(f"{path}: {why}", fix=fix) from None
+    return found
+
+
+def check_range(table: pd.DataFrame, names: Sequence[str], low: float, beyond: float, what: str) -> None:
+    """
+    Raises:
+        UnfitError: a column has something else than values from ``low`` to below ``beyond``; names the column, and
+            ``what`` it is to have.
+    """
+    for name in names:
+        if not ((table[name] >= low) & (table[name] < beyond)).all():  # also false for NaN
+            raise UnfitError(f"damaged, {name} has something else than {what}")
+
+
+def check_whole(table: pd.DataFrame, names: Sequence[str]) -> None:
+    """
+    Raises:
+        UnfitError: a column has other numbers than whole ones.
+    """
+    for name in names:
+        if table[name].dtype.kind not in "iu":
+            raise UnfitError(f"damaged, {name} has something else than whole numbers")
 
 
 def _names(schema: pa.Schema) -> list[str]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from analysis import parquet
-from testbed.base.errors import OutputError
 from testbed.files.foreign import UnfitError
 
 if TYPE_CHECKING:
@@ -29,16 +27,8 @@ def read(run_dir: Path, trial: str) -> pd.DataFrame | None:
         OutputError: it is damaged, or larger than a table may be.
     """
     path = run_dir / "queues" / f"{trial}.parquet"
-    try:
-        found = parquet.numbers(path, run_dir, COLUMNS, MOST_BYTES)
-        _check_values(found)
-    except FileNotFoundError:
-        return None
-    except (OSError, UnfitError) as error:
-        why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
-        fix = f"rm -f {quote(str(path))}; the report does without it"
-        raise OutputError(f"{path}: {why}", fix=fix) from None
-    return found.sort_values(["start_s", "link"], ignore_index=True)
+    found = parquet.of_trial(path, run_dir, COLUMNS, _check_values, MOST_BYTES)
+    return None if found is None else found.sort_values(["start_s", "link"], ignore_index=True)
 
 
 def _check_values(table: pd.DataFrame) -> None:
@@ -46,11 +36,7 @@ def _check_values(table: pd.DataFrame) -> None:
     Raises:
         UnfitError: values cannot be those of a trial; names the column.
     """
-    for name in COLUMNS:
-        values = table[name]
-        if not ((values >= 0) & (values < _LARGEST)).all():  # also false for NaN
-            raise UnfitError(f"damaged, {name} has something else than numbers from 0 on")
-    if table["link"].dtype.kind not in "iu":
-        raise UnfitError("damaged, link has something else than whole numbers")
+    parquet.check_range(table, COLUMNS, 0, _LARGEST, "numbers from 0 on")
+    parquet.check_whole(table, ["link"])
     if not (table["window_s"] > 0).all() or not (table["full_share"] <= 1).all():
         raise UnfitError("damaged, a window has no length, or a share is above 1")

@@ -51,6 +51,9 @@ class Metrics:
     """How many updates of others an update of an asynchronous scheme missed; None of a synchronous scheme."""
     staleness_p95: float | None = None
     staleness_max: float | None = None
+    scheduler_median_s: float | None = None
+    """What a scheduler took to plan a batch; None where nobody schedules."""
+    scheduler_p99_s: float | None = None
 
 
 MOST_EXPLAINED = 1e-4
@@ -145,6 +148,10 @@ class Event:
     error: str | None = None
     takes_s: float = 0.0
     free_s: float | None = None
+    rates_bps: Mapping[int, float] = field(default_factory=dict)
+    """By directed link, the rate that it was given."""
+    blocked: Mapping[int, bool] = field(default_factory=dict)
+    """By directed link, whether it was blocked or opened again."""
 
 
 @dataclass(frozen=True)
@@ -247,6 +254,18 @@ class Trial:
         from analysis import queues
 
         return None if self.stored is None else queues.read(*self.stored)
+
+    @cached_property
+    def transfers(self) -> pd.DataFrame | None:
+        """Its transfers as planned and as they went, with the columns of :mod:`analysis.transfers`; None of a kind that
+        plans none.
+
+        Raises:
+            OutputError: the table is damaged.
+        """
+        from analysis import transfers
+
+        return None if self.stored is None else transfers.read(*self.stored)
 
     @property
     def means(self) -> str:

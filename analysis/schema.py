@@ -89,6 +89,7 @@ _LINK: Shape = {
 _EVENT: Shape = {
     **dict.fromkeys(("kind", "what", "error"), TEXT),
     **dict.fromkeys(("planned_s", "begun_s", "done_s", "takes_s", "free_s"), NUMBER),
+    "links": {"rate_bps": {EACH: NOT_NEGATIVE}, "blocked": {EACH: TRUTH}},
 }
 _RECOVERY: Shape = {
     "without": [NAME],

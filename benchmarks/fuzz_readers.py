@@ -31,7 +31,7 @@ import pyarrow as pa
 import yaml
 from fuzzing import Change, Subject, Take, arguments, report
 
-from analysis import compare, compare_output, measured, queues, samples
+from analysis import compare, compare_output, measured, queues, samples, transfers
 from analysis.load import load
 from analysis.report import FORMATS
 from analysis.report import text as report_text
@@ -162,6 +162,12 @@ def _queues() -> pd.DataFrame:
     return pd.DataFrame({"link": link, "start_s": 0.02 * window, "window_s": 0.02, **waited})
 
 
+def _transfers() -> pd.DataFrame:
+    at = np.arange(3 * ITERATIONS * HOSTS)
+    ends = {"from": at % HOSTS, "to": HOSTS - at % HOSTS, "purpose": at % 3, "members": at % 3, "size_bytes": 1e6}
+    return pd.DataFrame(ends | {"start_s": 0.01 * at, "end_s": 0.01 * at + 0.1, "arrived_s": 0.011 * at + 0.1})
+
+
 def _lines() -> bytes:
     done = {"wire_bytes": 9, "sent": {"1": {"payload_bytes": 5, "wire_bytes": 9}}, "max_rss_bytes": 9, "cpu_s": 0.1}
     done |= {"late_s": 0.0, "stalled_s": 0.0, "halted_s": 0.0, "sent_segments": 1, "resent_segments": 0}
@@ -179,7 +185,7 @@ def _lines() -> bytes:
 
 def honest_run(folder: Path) -> None:
     """Write a small run, as ``testbed run`` would."""
-    for name in ("trials", "samples", "queues"):
+    for name in ("trials", "samples", "queues", "transfers"):
         (folder / name).mkdir()
     (folder / "spec.yaml").write_text(SPEC)
     (folder / "resolved.json").write_text(json.dumps(_resolved()))
@@ -190,6 +196,7 @@ def honest_run(folder: Path) -> None:
             (folder / "trials" / f"{record['id']}.json").write_text(json.dumps(record))
             _samples().to_parquet(folder / "samples" / f"{record['id']}.parquet", index=False)
             _queues().to_parquet(folder / "queues" / f"{record['id']}.parquet", index=False)
+            _transfers().to_parquet(folder / "transfers" / f"{record['id']}.parquet", index=False)
 
 
 # Changes.
@@ -514,6 +521,7 @@ def readers(run: Path) -> list[Subject]:
     """Every reader, with honest files from ``run``."""
     trial, parquet = "trials/ring-b16-r2.json", "samples/ring-b16-r2.parquet"
     waited = "queues/ring-b16-r1.parquet"  # of the trial in the middle, which a report reads
+    carried = "transfers/ring-b16-r1.parquet"
     for form in FORMATS:  # what it imports takes seconds, which each reader's process then need not
         report_text([run], form)
     weights = io.BytesIO()
@@ -536,6 +544,7 @@ def readers(run: Path) -> list[Subject]:
         reader(run, "samples, lines", "h0.jsonl", [_lines()], mutate_lines, _said),
         recorded("samples, Parquet", parquet, table),
         recorded("queues, Parquet", waited, lambda path: queues.read(path.parent.parent, path.stem)),
+        recorded("transfers, Parquet", carried, lambda path: transfers.read(path.parent.parent, path.stem)),
         recorded("baseline", "base.json", measured.read),
         reader(run, "topologies", "topology", TOPOLOGIES, mutate_expression, _topology),
         reader(run, "schemes", "scheme", SCHEMES, mutate_expression, _scheme),
@@ -550,6 +559,7 @@ def readers(run: Path) -> list[Subject]:
         recorded("report: env", "env.json", _reported, 0.01),
         recorded("report: Parquet", parquet, _reported, 0.01),
         recorded("report: queues", waited, _reported, 0.01),
+        recorded("report: transfers", carried, _reported, 0.01),
     ]
 
 

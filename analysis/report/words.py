@@ -197,7 +197,7 @@ def _scale(run: Run) -> str:
         return what
     return (
         f"{what} The scale is {scale:g}: the gradient has 1/{scale:g} of its bytes, and the links have 1/{scale:g} of "
-        f"their rates. So times are those of the whole model over links of {_unbroken(rate_text(rate_bps))}. Bytes and "
+        f"their rates. So times are those of the whole model over links of {unbroken(rate_text(rate_bps))}. Bytes and "
         "rates below are those in the lab."
     )
 
@@ -343,15 +343,15 @@ def about_intervals(cells: Sequence[MeasuredCell], number: str) -> list[str]:
 
 def seconds(value: float) -> str:
     """A measured time with its unit, to stay on one line."""
-    return _unbroken(time_text(value, measured=True))
+    return unbroken(time_text(value, measured=True))
 
 
 def amount(count: float) -> str:
     """Bytes with their unit, to stay on one line."""
-    return _unbroken(size_text(count))
+    return unbroken(size_text(count))
 
 
-def _unbroken(quantity: str) -> str:
+def unbroken(quantity: str) -> str:
     """A number and its unit, to stay on one line."""
     return quantity.replace(" ", "\N{NO-BREAK SPACE}")
 

@@ -24,6 +24,7 @@ runs/mine-20261121-120000/
   trials/          a JSON file for each trial: metrics, links, fidelity, accuracy, earlier attempts
   samples/         a Parquet file for each trial: a row for each worker and iteration
   queues/          a Parquet file for each trial: a row for each link and window of time in which bytes waited
+  transfers/       of kinds that plan their transfers, a Parquet file for each trial: a row for each transfer
   logs/            a log for each worker
   stop             asks the run to end before its next trial: `testbed watch` makes it, the run removes it
   .lock            held by the run that writes here; only its owner can read it

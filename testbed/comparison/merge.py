@@ -17,7 +17,7 @@ from testbed.files.foreign import UnfitError, copy
 from testbed.files.writing import named_errors
 from testbed.run_directory.access import check_idle
 from testbed.run_directory.directory import RunDirectory
-from testbed.run_directory.layout import MADE
+from testbed.run_directory.layout import MADE, TABLES
 from testbed.run_directory.resolved import differences
 from testbed.run_directory.stored import environment as environment_of
 from testbed.run_directory.stored import made, most_rounds, records, source_of
@@ -166,9 +166,9 @@ def _copy(part: Path, out: Path, trial: str) -> None:
     Raises:
         OutputError: one is a link, or no regular file; or ``out`` cannot be written.
     """
-    names = [f"trials/{trial}.json", f"samples/{trial}.parquet", f"queues/{trial}.parquet", *_logs(part, trial)]
-    for name in names:
-        # A trial that failed, or a command, has no samples, and some labs see no queues.
+    tables = [f"{folder}/{trial}.parquet" for folder in ("samples", *TABLES)]
+    for name in (f"trials/{trial}.json", *tables, *_logs(part, trial)):
+        # A trial that failed, or a command, has no samples, some labs see no queues, and few kinds plan transfers.
         if not os.path.lexists(part / name):
             continue
         with named_errors(out):

@@ -23,7 +23,17 @@ from testbed.evidence.bounds import bounds as bounds_of
 from testbed.evidence.calibration import Calibrated
 from testbed.evidence.referee import Referee
 from testbed.evidence.spot_checks import Readings
-from testbed.execution import correctness, job_files, link_load, observing, programs, queues, results, supervise
+from testbed.execution import (
+    correctness,
+    job_files,
+    link_load,
+    observing,
+    programs,
+    queues,
+    results,
+    supervise,
+    transfers,
+)
 from testbed.execution.files import Files, working_files
 from testbed.execution.so_far import SoFar
 from testbed.files.writing import named_errors
@@ -82,13 +92,14 @@ class Observed:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished trial: its record (the trial's JSON), its samples, the lab as read back, and what waited at its
-    egresses."""
+    """A finished trial: its record (the trial's JSON), its samples, the lab as read back, what waited at its egresses,
+    and its transfers, if its kind plans them."""
 
     record: dict[str, Any]
     samples: pd.DataFrame | None
     lab: dict[str, Any]
     queues: pd.DataFrame | None = None
+    transfers: pd.DataFrame | None = None
 
 
 def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_control: str, tick: Tick) -> Outcome:
@@ -102,7 +113,7 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
     check_unchanged(trial)
     started, began_s = datetime.now(UTC), time.monotonic()
     record = blank(trial) | {"started": started.isoformat(timespec="seconds")}
-    samples, described, waited = None, {}, None
+    samples, described, waited, carried = None, {}, None, None
     check_room(run_dir, needed_bytes(trial))
     with working_files(run_dir, trial) as files:
         lab.share(files.work, [trial.network.folder] if trial.spec.workload.program else [])
@@ -116,7 +127,9 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
                     if trial.job.work.is_trained:
                         correctness.check_loss(told.samples)
                     record |= summary(trial, trial.job, seen, told)
-                    waited = queues.table(seen.queues, float(samples["start_s"].min()), float(samples["end_s"].max()))
+                    start_s, end_s = float(samples["start_s"].min()), float(samples["end_s"].max())
+                    waited = queues.table(seen.queues, start_s, end_s)
+                    carried = transfers.table(told.transfers, start_s)
                     _check(trial.job, seen, told, referee, files, record)
             else:
                 ran = programs.observe(trial, lab, files, congestion_control)
@@ -132,7 +145,7 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
             record |= {"error": str(error), "events": list(error.events), "by_perturb": error.by_perturb}
     check_unchanged(trial)
     record["duration_s"] = round(time.monotonic() - began_s, 3)
-    return Outcome(record, samples, described, waited)
+    return Outcome(record, samples, described, waited, carried)
 
 
 @contextmanager
@@ -313,7 +326,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
     sent = None if course.deaths else sent_bytes([line["wire_bytes"] for line in seen.of("done", job)])
     return {
         "metrics": results.measure(job, samples, course.phases, bounds, sent)
-        | {"gst_uncertainty_s": seen.lab.get("clock_uncertainty_s")},
+        | {"gst_uncertainty_s": seen.lab.get("clock_uncertainty_s"), **told.metrics},
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": found.links,
         "queues": queues.record(seen.queues),

@@ -261,8 +261,9 @@ class Experiment:
         self._lab_is_spent = record["status"] == "failed"
         if outcome.samples is not None:
             self.directory.save_samples(trial.id, outcome.samples)
-        if outcome.queues is not None:
-            self.directory.save_queues(trial.id, outcome.queues)
+        for folder, table in (("queues", outcome.queues), ("transfers", outcome.transfers)):
+            if table is not None:
+                self.directory.save_table_of(trial.id, folder, table)
         surroundings["lab"][trial.id] = outcome.lab
         self.directory.save_environment(surroundings)
         self.directory.save_record(record)

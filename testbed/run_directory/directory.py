@@ -17,7 +17,7 @@ from testbed.files.writing import TEMPORARY, named_errors, names_in, opened_fold
 from testbed.run_directory import stored
 from testbed.run_directory.access import check_ours, lock_exclusively
 from testbed.run_directory.kept_spec import with_changes
-from testbed.run_directory.layout import FOLDERS, MADE, STOP, WORK, is_half_made, new_directory
+from testbed.run_directory.layout import FOLDERS, MADE, STOP, TABLES, WORK, is_half_made, new_directory
 from testbed.run_directory.resolved import resolved
 from testbed.spec import Source
 from testbed.trial.model import Trial
@@ -108,7 +108,7 @@ class RunDirectory:
         with named_errors(self.path):
             remove(WORK, self._folder)
             remove(STOP, self._folder)
-            for name in (".", "trials", "samples", "queues"):
+            for name in (".", "trials", "samples", *TABLES):
                 with suppress(FileNotFoundError), opened_folder(name, self._folder) as folder:
                     for unfinished in names_in(folder):
                         if fnmatchcase(unfinished, TEMPORARY):
@@ -173,13 +173,14 @@ class RunDirectory:
         with named_errors(path), opened_folder("samples", self._folder) as folder:
             save_samples(path, samples, folder)
 
-    def save_queues(self, trial_id: str, queues: pd.DataFrame) -> None:
-        path = self.path / "queues" / f"{trial_id}.parquet"
+    def save_table_of(self, trial_id: str, name: str, table: pd.DataFrame) -> None:
+        """Keep a trial's table in the folder ``name``, as it is."""
+        path = self.path / name / f"{trial_id}.parquet"
         with named_errors(path):
             with suppress(FileExistsError):  # a run of an earlier version has no such folder
-                os.mkdir("queues", dir_fd=self._folder)
-            with opened_folder("queues", self._folder) as folder:
-                write_bytes(path, queues.to_parquet(index=False), folder=folder)
+                os.mkdir(name, dir_fd=self._folder)
+            with opened_folder(name, self._folder) as folder:
+                write_bytes(path, table.to_parquet(index=False), folder=folder)
 
     def samples(self, trial_id: str) -> Path:
         return self.path / "samples" / f"{trial_id}.parquet"

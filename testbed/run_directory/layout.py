@@ -15,7 +15,9 @@ LOCK = ".lock"
 ours, so that a run that was killed before it had made one whole can be started anew."""
 MADE = "resolved.json"
 """Written last when a directory is made."""
-FOLDERS = ("trials", "samples", "queues", "logs")
+TABLES = ("queues", "transfers")
+"""Folders with tables of trials, besides samples: not every trial has them."""
+FOLDERS = ("trials", "samples", *TABLES, "logs")
 WORK = "work"
 """What is only needed while a trial runs."""
 STOP = "stop"

@@ -91,6 +91,38 @@ def write_run(directory: Path, repeats: int = 1, rates_mbps: Sequence[int | None
     return directory
 
 
+SCHEDULED = "ring-b16", "bml-b16"
+"""Trials of a made-up run that :func:`schedule` changes."""
+
+
+@pytest.fixture
+def scheduled(run_dir: Path) -> Path:
+    """The made-up run, in which a scheduler planned the transfers of two trials; for a test to change."""
+    return schedule(run_dir)
+
+
+def schedule(run_dir: Path) -> Path:
+    """Let two trials of a run be of the kind whose transfers are planned. Every tenth update was dropped, and every
+    fourth of the others was summed; each transfer took 0.1 s, and every fifth half as long again."""
+    (run_dir / "transfers").mkdir()
+    for name in SCHEDULED:
+        path = run_dir / "trials" / f"{name}.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"moves": "fabric"}))
+        path = run_dir / "samples" / f"{name}.parquet"
+        samples = pd.read_parquet(path)
+        number = np.arange(len(samples))
+        fate = np.where(number % 10 == 9, 2, np.where(number % 4 == 3, 1, 0))
+        told = {"update": number, "version": number, "staleness": number % 7, "fate": fate, "held_s": 0.0}
+        samples = samples.assign(**told)
+        samples.to_parquet(path)
+        start_s = samples["ready_s"].sort_values().to_numpy()
+        moments = {"start_s": start_s, "end_s": start_s + 0.1, "arrived_s": start_s + np.where(number % 5, 0.1, 0.15)}
+        ends = {"from": samples["node"], "to": 8, "purpose": fate % 2, "members": 1, "size_bytes": GRADIENT_BYTES}
+        table = pd.DataFrame(ends | moments).astype({"size_bytes": float})
+        table.to_parquet(run_dir / "transfers" / f"{name}.parquet", index=False)
+    return run_dir
+
+
 def _trials() -> Iterator[tuple[str, str, str, float, int]]:
     for batch in BATCHES:
         for arm in ARMS:

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BeforeValidator, Field
 
-from analysis import queues, schema
-from analysis.dictionary import FILES, QUEUES, RECORD, RESULTS
+from analysis import queues, schema, transfers
+from analysis.dictionary import FILES, QUEUES, RECORD, RESULTS, TRANSFERS
 from docs.generate import (
     PAGES,
     benchmarks,
@@ -84,6 +84,7 @@ def test_every_exit_code_has_a_meaning() -> None:
 def test_every_column_and_key_that_is_checked_has_a_definition_and_no_other_column() -> None:
     assert set(RESULTS) == set(COLUMNS)
     assert tuple(QUEUES) == queues.COLUMNS
+    assert tuple(TRANSFERS) == transfers.COLUMNS
     known = {tuple(path.replace("[]", "").split(".")) for path in RECORD}
     assert {path for path in keys_of(schema.RECORD) if path not in known and path[-1] not in OLD} == set()
     page = dictionary.page()

@@ -11,7 +11,7 @@ import importlib.util
 import json
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from testbed.base.check import About, Check
 from testbed.base.errors import SpecError
 from topologies.model import Topology
+from workloads.kinds.transfers import Carried
 from workloads.plan import Plan
 from workloads.sync import codec
 from workloads.sync.cost import Cost, Releases
@@ -134,12 +135,16 @@ class Told:
         updates: how many synchronisations each rank took part in for each of the trial's iterations; None where that is
             one.
         moved: (sender, receiver, bytes) of an average synchronisation, where that is known only now; otherwise None.
+        transfers: all that were planned one by one; None of a kind that plans none.
+        metrics: numbers of its own for the trial's metrics, by names that :mod:`analysis.dictionary` defines.
     """
 
     samples: pd.DataFrame
     order: Sequence[Update | Step] | None = None
     updates: Sequence[float] | None = None
     moved: Sequence[tuple[int, int, float]] | None = None
+    transfers: Sequence[Carried] | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 class Kind(Generic[P]):

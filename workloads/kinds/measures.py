@@ -6,6 +6,8 @@ differs; :mod:`analysis.metrics` has the definitions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from testbed.base.errors import OutputError
@@ -21,11 +23,13 @@ class Measures:
         columns: of a table of samples, besides those that every kind has.
         defines_bandwidth: whether the gradient's size over GST means something.
         noun: what an iteration is called.
+        fates: what can become of an update, by its number in the column ``fate``; empty where all have the same fate.
     """
 
     columns: frozenset[str] = frozenset()
     defines_bandwidth = True
     noun = "iteration"
+    fates: Mapping[int, str] = {}
 
     def rounds(self, samples: pd.DataFrame) -> pd.DataFrame:
         """The samples with rounds for iterations, where these are not what all workers do together."""

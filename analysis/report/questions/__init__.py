@@ -12,7 +12,19 @@ from typing import Protocol
 from analysis.recorded import Run
 from analysis.report.cells import Study, study
 from analysis.report.question import Question
-from analysis.report.questions import completion, learning, links, queues, staleness, sync, timeline, waiting, workers
+from analysis.report.questions import (
+    completion,
+    learning,
+    links,
+    queues,
+    staleness,
+    sync,
+    timeline,
+    transfers,
+    updates,
+    waiting,
+    workers,
+)
 from testbed.base.errors import UsageError
 from testbed.base.plugins import with_plugged
 
@@ -37,6 +49,9 @@ BUILT_IN: Mapping[str, Asks] = {
     "loss": learning.loss,
     "waits": waiting.waits,
     "staleness": staleness.distribution,
+    "fates": updates.fates,
+    "update-rates": updates.by_rate,
+    "transfers": transfers.as_planned,
     "events": timeline.iterations,
     "gantt": timeline.gantt,
     "queues": queues.waiting,

@@ -11,14 +11,11 @@ import pandas as pd
 from analysis.recorded import LinkCount, Trial
 from analysis.report import words
 from analysis.report.cells import Study
+from analysis.report.networks import network
 from analysis.report.question import Panel, Question
-from testbed.base.errors import TestbedError, TopologyError
+from testbed.base.errors import TestbedError
 from testbed.base.units import size_text
-from topologies.build import build, comes_with_us
 from topologies.draw import svg
-from topologies.model import Topology
-from topologies.parameters import at_most
-from topologies.recorded import from_links
 
 MOST_PANELS = 12
 MOST_LINKS = 6000
@@ -79,29 +76,12 @@ def _panel(i: int, trial: Trial, highest: int, *, said: bool) -> Panel:
     title = words.name(trial) + (f": {trial.means}" if trial.means else "")
     picture, problem = "", ""
     try:
-        topology = _network(trial)
+        topology = network(trial)
         values: dict[int, float] = {link.link: link.bytes for link in trial.links if link.bytes is not None}
         picture = svg(topology, values, label="bytes per link", as_text=size_text, highest=highest)
     except TestbedError as error:  # links that cannot be, or a network too large to draw
         problem = f"Not drawn: {error.problem}."
     return Panel(f"links-{i}", title, picture=picture, problem=problem, seen=seen(trial.links) if said else "")
-
-
-def _network(trial: Trial) -> Topology:
-    """Its network: of a user's own, which would run code that the run names, as the links were recorded.
-
-    Raises:
-        SpecError, TopologyError: it cannot be.
-    """
-    rate_bps = int(trial.links[0].rate_bps)
-    if comes_with_us(trial.topology):
-        # What was recorded has so many links; the expression, which somebody else may have written, may have any.
-        with at_most(len(trial.links) // 2):
-            return build(trial.topology, rate_bps=rate_bps)
-    there = sorted(trial.links, key=lambda one: one.link)
-    if [one.link for one in there] != list(range(len(there))):
-        raise TopologyError("its links are not numbered from 0 on", fix="run it again")
-    return from_links(trial.topology.partition("(")[0], [(one.source, one.target) for one in there[::2]], rate_bps)
 
 
 @dataclass(frozen=True)

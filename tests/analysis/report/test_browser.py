@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from analysis import report
 from benchmarks.chromium import EXECUTABLE, Chromium
 from benchmarks.report_layout import FAULTS, WIDTHS_PX, faults
+from tests.analysis.conftest import schedule
 from tests.patience import until
 
 pytestmark = pytest.mark.skipif(EXECUTABLE is None, reason="needs the Debian package chromium")
@@ -46,6 +48,16 @@ def address(quickstart: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     waited = {"most_bytes": 10**6, "mean_bytes": 10.0**6, "full_share": 0.0, "drops": 0, "marks": 0}
     table = pd.DataFrame({"link": [0, 1, 0], "start_s": [0.0, 0.0, 2.0], "window_s": 2.0, **waited})
     table.to_parquet(run / "queues" / "bml-b16.parquet", index=False)
+    return report.write(run).as_uri()
+
+
+@pytest.fixture(scope="module")
+def planned(quickstart: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of a run in which a scheduler planned the transfers of two arms, while a link had several rates."""
+    run = schedule(copytree(quickstart, tmp_path_factory.mktemp("planned") / "quickstart"))
+    path = run / "trials" / "ring-b16.json"
+    slow = {"kind": "rate", "what": "h1", "begun_s": 3.0, "done_s": 3.0, "links": {"rate_bps": {"2": 20_000_000}}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"events": [slow]}))
     return report.write(run).as_uri()
 
 
@@ -96,6 +108,13 @@ def test_nothing_sticks_out(page: Chromium, address: str, size: str) -> None:
 @pytest.mark.parametrize("width", WIDTHS_PX)
 def test_nothing_is_cut_off_or_overlaps(page: Chromium, address: str, width: int) -> None:
     assert faults(page, address, width) == []
+
+
+@pytest.mark.parametrize("width", WIDTHS_PX)
+def test_planned_transfers_are_drawn_and_nothing_overlaps(page: Chromium, planned: str, width: int) -> None:
+    assert faults(page, planned, width) == []
+    for name, marks in (("fates-0", 8), ("update-rates-0", 4), ("transfers-0", 64), ("transfers-1", 64)):
+        assert page.run(f"document.querySelectorAll('[data-panel=\"{name}\"] .plot .point').length") >= marks, name
 
 
 def test_what_is_cut_off_and_what_overlaps_is_found(page: Chromium) -> None:

@@ -38,15 +38,17 @@ def test_parts_make_the_whole(made_up: Made, tmp_path: Path) -> None:
         for one in records(part).values():
             points.setdefault((one["point"]["links.rate"], one["point"]["topology.hosts"]), set()).add(part)
     trial_id = next(iter(ids[0]))
-    (parts[0] / "queues" / f"{trial_id}.parquet").write_bytes(b"what waited")
+    for folder in ("queues", "transfers"):
+        (parts[0] / folder / f"{trial_id}.parquet").write_bytes(folder.encode())
     assert all(len(places) == 1 for places in points.values())  # both arms of a point, and all repeats
     length = {trial.id: expected_s(trial) for trial in trials(source())}
     loads = [sum(length[one] for one in own) for own in ids]
     assert max(loads) < 1.5 * min(loads)
     done = merged(parts, tmp_path / "all")
     assert (done.missing, done.kept) == ([], {})
-    assert (tmp_path / "all" / "queues" / f"{trial_id}.parquet").read_bytes() == b"what waited"
-    (tmp_path / "all" / "queues" / f"{trial_id}.parquet").unlink()
+    for folder in ("queues", "transfers"):
+        assert (tmp_path / "all" / folder / f"{trial_id}.parquet").read_bytes() == folder.encode()
+        (tmp_path / "all" / folder / f"{trial_id}.parquet").unlink()
     made_up(measured)
     whole = go(Experiment.new(source(), tmp_path / "whole", FakeLab))
     assert [one["id"] for one in done.run.records] == [one["id"] for one in whole.records]
@@ -287,7 +289,7 @@ def test_parts_with_a_network_of_ones_own_are_merged(made_up: Made, tmp_path: Pa
     assert merged(parts, tmp_path / "all", run_code=True).missing == []
 
 
-@pytest.mark.parametrize("name", ["trials", "samples", "queues", "logs", ".lock"])
+@pytest.mark.parametrize("name", ["trials", "samples", "queues", "transfers", "logs", ".lock"])
 def test_a_run_whose_folders_are_elsewhere_is_not_gone_on_with(made_up: Made, tmp_path: Path, name: str) -> None:
     """What is written there would land where whoever made the directory wants it."""
     (part,) = parts_of(made_up, source(SPEC), tmp_path, 1)

@@ -8,6 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from analysis import transfers
+from testbed.execution.execute import Outcome
+from workloads.kinds.transfers import Purpose
+
 from ..bench import Bench
 from ..records import check
 
@@ -45,6 +49,21 @@ quiet: 0 s
 """
 
 
+def check_transfers(outcome: Outcome) -> None:
+    """What was told of transfers goes together with the samples."""
+    moved, samples = outcome.transfers, outcome.samples
+    assert moved is not None
+    assert samples is not None
+    assert tuple(moved) == transfers.COLUMNS
+    assert (moved["purpose"] == Purpose.WEIGHTS).sum() >= len(samples), "a worker gets some for each update"
+    assert moved.loc[moved["purpose"] == Purpose.SUM, "members"].sum() >= (samples["fate"] == 1).sum()
+    assert moved["start_s"].between(0, outcome.record["metrics"]["jct_s"]).all()
+    assert (moved["end_s"] > moved["start_s"]).all()
+    there = moved.loc[moved["purpose"] != Purpose.WEIGHTS]
+    assert (there["arrived_s"] > there["start_s"]).all()
+    assert 0 < outcome.record["metrics"]["scheduler_median_s"] <= outcome.record["metrics"]["scheduler_p99_s"] < 1
+
+
 def test_weights_are_those_of_the_same_updates_and_sums_in_one_process(bench: Bench, tmp_path: Path) -> None:
     bounded, stale = bench.run(TRAINED, tmp_path)
     for outcome in (bounded, stale):
@@ -60,6 +79,7 @@ def test_weights_are_those_of_the_same_updates_and_sums_in_one_process(bench: Be
         assert record["metrics"]["staleness_max"] <= check(record, "staleness")["limit"]
         assert check(record, "bytes on the wire")["ok"]
         assert check(record, "lower bound")["ok"]
+        check_transfers(outcome)
     assert check(bounded.record, "staleness")["limit"] == 5
     _the_slow_one_is_dropped(bounded.samples)
     _nobody_is_far_ahead(stale.samples)

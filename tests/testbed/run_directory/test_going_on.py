@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,13 +41,14 @@ def test_ctrl_c_and_going_on(made_up: Made, tmp_path: Path) -> None:
     assert len(done.records) == 2 * CELLS
 
 
-def test_a_run_of_a_version_without_queues_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", ["queues", "transfers"])
+def test_a_run_of_a_version_without_a_table_goes_on(tmp_path: Path, table: str) -> None:
     RunDirectory.create(tmp_path / "run", source()).close()
-    (tmp_path / "run" / "queues").rmdir()
+    shutil.rmtree(tmp_path / "run" / table, ignore_errors=True)
     directory = RunDirectory.reopen(tmp_path / "run")
-    directory.save_queues("one", pd.DataFrame({"link": [1]}))
+    directory.save_table_of("one", table, pd.DataFrame({"link": [1]}))
     directory.close()
-    assert pd.read_parquet(tmp_path / "run" / "queues" / "one.parquet")["link"].tolist() == [1]
+    assert pd.read_parquet(tmp_path / "run" / table / "one.parquet")["link"].tolist() == [1]
 
 
 COMMAND = """\

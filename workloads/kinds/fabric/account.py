@@ -15,6 +15,7 @@ from testbed.base.errors import WorkerError
 from workloads.kinds.base import Told
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.plan import Fabric
+from workloads.kinds.transfers import Carried, Purpose
 from workloads.updates import Step, Update
 
 FIX = "report it: the protocol is broken"
@@ -42,9 +43,14 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     wrong = wrong or lost(scheduler["transfers"]) or _other_order(scheduler["order"], journal, len(plan.workers))
     if wrong:
         raise WorkerError(f"what the processes of scheme {plan.scheme} tell does not fit together: {wrong}", fix=FIX)
-    transfers = scheduler["transfers"]
-    found = timed(samples, transfers, plan)
-    return Told(found, order(journal), moved=moved(transfers, iterations))
+    transfers = _on_our_clock(scheduler)
+    return Told(
+        timed(samples, transfers, plan),
+        order(journal),
+        moved=moved(transfers, iterations),
+        transfers=carried(transfers, plan),
+        metrics=took(scheduler["plans_s"]),
+    )
 
 
 def lines(journal: Sequence[Sequence[Any]], world: int) -> list[Line]:
@@ -146,6 +152,38 @@ def _other_order(planned: Sequence[int], journal: Sequence[Line], world: int) ->
         if one != other:
             return f"update {one} was to be number {at}, and the server had {other}"
     return "" if len(planned) == len(came) else f"{len(planned)} updates were planned, and {len(came)} came"
+
+
+def _on_our_clock(scheduler: Mapping[str, Any]) -> list[list[Any]]:
+    """The transfers with moments on the clock of the samples."""
+    ahead_s = scheduler["time"] - scheduler["clock_s"]
+    return [
+        [*others, *(None if moment_s is None else moment_s + ahead_s for moment_s in moments)]
+        for *others, begin_s, end_s, arrived_s in scheduler["transfers"]
+        for moments in [(begin_s, end_s, arrived_s)]
+    ]
+
+
+def carried(transfers: Sequence[Sequence[Any]], plan: Fabric) -> list[Carried]:
+    """The transfers as every kind tells them."""
+    return [
+        Carried(source, target, _purpose(source, members, plan), len(members), size_bytes, begin_s, end_s, arrived_s)
+        for source, target, size_bytes, members, begin_s, end_s, arrived_s in transfers
+    ]
+
+
+def _purpose(source: int, members: Sequence[int], plan: Fabric) -> Purpose:
+    """A sum may be of one update; then somebody else than its worker sends it."""
+    if not members:
+        return Purpose.WEIGHTS
+    is_own = len(members) == 1 and plan.workers[members[0] % len(plan.workers)] == source
+    return Purpose.UPDATE if is_own else Purpose.SUM
+
+
+def took(plans_s: Sequence[float]) -> dict[str, float]:
+    """How long the scheduler took to plan a batch."""
+    known = pd.Series(plans_s, dtype=float)
+    return {"scheduler_median_s": float(known.median()), "scheduler_p99_s": float(known.quantile(0.99))}
 
 
 def timed(samples: pd.DataFrame, transfers: Sequence[Sequence[Any]], plan: Fabric) -> pd.DataFrame:

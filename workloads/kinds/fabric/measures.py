@@ -6,6 +6,8 @@ round that was going on.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from workloads.kinds.asynchronous.measures import UpdatesMeasures
@@ -18,6 +20,7 @@ class ScheduledMeasures(UpdatesMeasures):
     """Of schemes in which some updates are dropped."""
 
     columns = frozenset({"update", "fate"})
+    fates: Mapping[int, str] = {int(fate): fate.name.lower() for fate in Fate}
 
     def rounds(self, samples: pd.DataFrame) -> pd.DataFrame:
         ordered = samples.sort_values("update")

@@ -8,6 +8,11 @@ NOTES = {
         "newer weights, with all waiting for the update's turn. Theory is the time of an update to the server and of "
         "weights back while no other worker sends."
     ),
+    "fates": (
+        "If a scheduler plans an arm's transfers, a direct update came straight to the server, and an aggregated one "
+        "was added to others on its way. A dropped update was not sent, because it would have been too stale, or "
+        "because others would have waited for it. A late one was too stale when it came, and was not applied."
+    ),
     "accuracy": (
         "If a scheduler plans an arm's transfers, an iteration is a round: as many applied updates, one after the "
         "other, as there are workers. A single process that makes the same updates and sums in the same order finds "

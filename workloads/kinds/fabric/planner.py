@@ -68,6 +68,7 @@ class Planner:
     Attributes:
         traffic: what has begun.
         order: numbers of all updates that were planned to be sent, in their order.
+        self.batches = 0
     """
 
     def __init__(self, plan: Fabric, work: Work) -> None:
@@ -76,6 +77,7 @@ class Planner:
         self._turns = Turns(len(plan.workers), work.updates, plan.options.staleness)
         self.traffic = Traffic(plan, work.goodput)
         self.order: list[int] = []
+        self.batches = 0
         self._rates = plan.options.rates(work.learning_rate)
         self._waiting: dict[int, Update] = {}
         """Those whose way is not settled, by number."""
@@ -161,6 +163,7 @@ class Planner:
     def _plan_all(self, now_s: float, numbers: Sequence[int] | Mapping[int, Update]) -> None:
         """Give times to what is settled, and ways and times to these updates."""
         self._has_changed = False
+        self.batches += 1
         network = self.traffic.network(now_s)
         self._settled.again(network, now_s, self.traffic.expected_s)
         placed = tuple(number for unit in self._units for number in unit.members)

@@ -12,7 +12,7 @@ from testbed.base.errors import WorkerError
 from workloads.kinds.fabric.exchange import Exchange, Floats
 from workloads.kinds.fabric.messages import Arrived, Decided, End, Note, Ready
 from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.planner import Planner, Work
+from workloads.kinds.fabric.planner import Command, Planner, Work
 from workloads.link_rates import Follower
 from workloads.sync.connection import Connection
 from workloads.sync.cost import goodput
@@ -32,6 +32,8 @@ class Scheduler(Exchange):
         self._planner = Planner(plan, work)
         self._ended: set[int] = set()
         self._rates, self._looked_s = rates, 0.0
+        self._took_s: list[float] = []
+        """What each batch took to plan."""
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
         """All updates together.
@@ -51,8 +53,14 @@ class Scheduler(Exchange):
 
     def said(self) -> dict[str, Any]:
         """The order of the updates that were sent, and the transfers: from, to, bytes, numbers of the updates (none for
-        weights), begin and end as planned, and when it was there, in seconds of this process's clock."""
+        weights), begin and end as planned, and when it was there, in seconds of this process's clock. ``clock_s`` is
+        what that says now, and ``time`` the same moment, which a lab whose hosts have clocks of their own tells by ours
+        (:mod:`testbed.lab.baremetal.fleet`). ``plans_s`` is what each batch took to plan."""
+        now_s = time.monotonic()
         return {
+            "time": now_s,
+            "clock_s": now_s,
+            "plans_s": self._took_s,
             "order": self._planner.order,
             "transfers": [
                 [
@@ -110,12 +118,20 @@ class Scheduler(Exchange):
             self._looked_s = time.monotonic()
             self._look_at_rates()
         moved = super()._move()
-        said = self._planner.tick(time.monotonic()) if not self._over else []
+        said = self._tick() if not self._over else []
         for node, note in said:
             self._say(node, note)
         if said:
             super()._move()
         return moved or bool(said)
+
+    def _tick(self) -> list[Command]:
+        """Have done what is due, and note what planning a batch took."""
+        before, begun_s = self._planner.batches, time.monotonic()
+        said = self._planner.tick(begun_s)
+        if self._planner.batches > before:
+            self._took_s.append(round(time.monotonic() - begun_s, 6))
+        return said
 
     def _awaited(self) -> str:
         silent = sorted({*self._plan.workers, self._plan.server} - self._ended)

@@ -10,10 +10,11 @@ import pytest
 
 from testbed.base.errors import WorkerError
 from topologies.build import build as build_topology
-from workloads.kinds.fabric.account import told
+from workloads.kinds.fabric.account import carried, told
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.measures import ScheduledMeasures
 from workloads.kinds.fabric.plan import Fabric, Options, fabric
+from workloads.kinds.transfers import Carried, Purpose
 from workloads.updates import Step, Update
 
 DIRECT, SUM, DROPPED, LATE = (int(fate) for fate in Fate)
@@ -32,6 +33,8 @@ TRANSFERS = [
     [1, 2, 100.0, [3], 2.0, 3.0, 3.0],
     *([2, node, 100.0, [], 3.0, 4.0, None] for node in (0, 0, 1, 0, 1)),
 ]
+
+CLOCK = {"time": 100.0, "clock_s": 100.0, "plans_s": [0.001, 0.003, 0.002]}
 
 
 def plan(**options: Any) -> Fabric:
@@ -56,7 +59,7 @@ def samples(journal: list[list[Any]]) -> pd.DataFrame:
 
 
 def account(journal: list[list[Any]] = JOURNAL, **changes: Any) -> Any:
-    scheduler = {"transfers": TRANSFERS, "order": [0, 1, 4, 3]} | changes
+    scheduler = {"transfers": TRANSFERS, "order": [0, 1, 4, 3]} | CLOCK | changes
     done = [{"journal": journal}, scheduler, {}]
     return told(changes.pop("plan", plan()), changes.pop("samples", samples(journal)), done, 1)
 
@@ -86,6 +89,32 @@ def test_samples_tell_when_updates_were_to_be_there_and_when_they_were() -> None
     assert found["planned_s"].tolist()[0] == 0.5
     assert found["arrived_s"].tolist()[2:] == [1.5, 1.5, 2.5]
     assert math.isnan(found["planned_s"][1])
+
+
+def test_each_transfer_is_told_with_plan_and_reality() -> None:
+    found = account()
+    assert found.transfers[:4] == [
+        Carried(0, 2, Purpose.UPDATE, 1, 100.0, 0.0, 1.0, 1.0),
+        Carried(1, 0, Purpose.UPDATE, 1, 100.0, 0.0, 1.0, 1.1),
+        Carried(0, 2, Purpose.SUM, 2, 100.0, 1.0, 2.0, 2.0),
+        Carried(1, 2, Purpose.UPDATE, 1, 100.0, 2.0, 3.0, 3.0),
+    ]
+    assert {one[2:] for one in found.transfers[4:]} == {(Purpose.WEIGHTS, 0, 100.0, 3.0, 4.0, None)}
+    assert found.metrics == {"scheduler_median_s": 0.002, "scheduler_p99_s": pytest.approx(0.00298)}
+
+
+def test_a_sum_of_one_update_is_a_sum() -> None:
+    (own, other) = carried([[0, 2, 9.0, [4], 0.0, 1.0, 1.0], [1, 2, 9.0, [4], 0.0, 1.0, 1.0]], plan())
+    assert (own.purpose, other.purpose) == (Purpose.UPDATE, Purpose.SUM)
+
+
+def test_moments_of_a_scheduler_whose_clock_is_another_are_those_of_the_samples() -> None:
+    ours = account(clock_s=CLOCK["clock_s"] + 7)
+    assert [one.start_s + 7 for one in ours.transfers] == [start_s for *_, start_s, _, _ in TRANSFERS]
+    assert [one.arrived_s is None for one in ours.transfers] == [moment_s is None for *_, moment_s in TRANSFERS]
+    moments = ours.samples.set_index("update")
+    assert moments["planned_s"].tolist()[0] == 0.5 - 7
+    assert moments["arrived_s"].tolist()[0] == 0.5 - 7
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,52 @@
+"""The network of a trial, as far as its record tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from analysis.recorded import Trial
+from testbed.base.errors import TestbedError, TopologyError
+from topologies.build import build, comes_with_us
+from topologies.model import Topology
+from topologies.parameters import at_most
+from topologies.recorded import from_links
+
+
+def network(trial: Trial) -> Topology:
+    """Its network: of a user's own, which would run code that the run names, as the links were recorded.
+
+    Raises:
+        SpecError, TopologyError: it cannot be.
+    """
+    rate_bps = int(trial.links[0].rate_bps)
+    if comes_with_us(trial.topology):
+        # What was recorded has so many links; the expression, which somebody else may have written, may have any.
+        with at_most(len(trial.links) // 2):
+            return build(trial.topology, rate_bps=rate_bps)
+    there = sorted(trial.links, key=lambda one: one.link)
+    if [one.link for one in there] != list(range(len(there))):
+        raise TopologyError("its links are not numbered from 0 on", fix="run it again")
+    return from_links(trial.topology.partition("(")[0], [(one.source, one.target) for one in there[::2]], rate_bps)
+
+
+def numbered(trial: Trial) -> Topology | None:
+    """Its network with nodes and links numbered as in the trial; None where that is not known: of a network of a user's
+    own, nobody wrote down which node has which number."""
+    if not trial.links or not comes_with_us(trial.topology):
+        return None
+    try:
+        found = network(trial)
+    except TestbedError:  # what was recorded cannot be
+        return None
+    ends = {one.link: (one.source, one.target) for one in trial.links}
+    known = {
+        link: (found.nodes[found.tail(link)].name, found.nodes[found.head(link)].name)
+        for link in range(2 * len(found.links))
+    }
+    return found if ends == known else None
+
+
+def names(trial: Trial) -> Mapping[int, str]:
+    """By number, the nodes' names; none where they are not known."""
+    found = numbered(trial)
+    return {} if found is None else {i: node.name for i, node in enumerate(found.nodes)}

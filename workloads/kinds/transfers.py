@@ -1,0 +1,49 @@
+"""What a kind of trial tells of its transfers, where somebody has planned each of them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Purpose(IntEnum):
+    """What a transfer is for."""
+
+    UPDATE = 0
+    SUM = 1
+    WEIGHTS = 2
+    REPLICA = 3
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    Purpose.UPDATE: "an update",
+    Purpose.SUM: "a sum of updates",
+    Purpose.WEIGHTS: "weights",
+    Purpose.REPLICA: "an update or a sum for the replica",
+}
+
+
+class Carried(NamedTuple):
+    """One transfer, as it was planned and as it went. Moments are in seconds, on the clock of the trial's samples.
+
+    Attributes:
+        source: index of the node that sends in the topology, and ``target`` of the one that receives.
+        size_bytes: payload.
+        start_s: when it was to begin, and ``end_s`` when it was to be there, as planned last before it began.
+        arrived_s: when it was there; None where nobody told.
+        members: how many updates are in it; none in weights.
+    """
+
+    source: int
+    target: int
+    purpose: Purpose
+    members: int
+    size_bytes: float
+    start_s: float
+    end_s: float
+    arrived_s: float | None
