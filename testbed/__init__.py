@@ -21,6 +21,7 @@ from testbed import errors as errors
 
 if TYPE_CHECKING:
     from testbed.api.comparison import Comparison, compare
+    from testbed.api.finding import Finding, find
     from testbed.api.forest import Forest, forest
     from testbed.api.lab import Lab, up
     from testbed.api.results import Run, Trial, load
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 else:
     _MODULES = {
         "comparison": ("Comparison", "compare"),
+        "finding": ("Finding", "find"),
         "forest": ("Forest", "forest"),
         "lab": ("Lab", "up"),
         "results": ("Run", "Trial", "load"),
@@ -48,6 +50,7 @@ else:
 
 __all__ = [
     "Comparison",
+    "Finding",
     "Forest",
     "Lab",
     "Run",
@@ -55,6 +58,7 @@ __all__ = [
     "Trial",
     "compare",
     "errors",
+    "find",
     "forest",
     "load",
     "run",

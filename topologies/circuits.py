@@ -1,12 +1,13 @@
-"""How circuits are written, and which panel each of them is on.
+"""How circuits are written.
 
 ``rings=[1,5]`` are TopoOpt's permutations (section 3.3, TotientPerms): ring p joins server s to server s + p (mod n);
-``rings=[[0,2,1,3]]`` is one in an order of its own. ``circuits=[[0-3,1-4,2-5]]`` are matchings, one a panel, such as
+``rings=[[0,2,1,3]]`` is one in an order of its own, which may leave servers out; two servers are one circuit. A ring
+that is given twice is parallel circuits. ``circuits=[[0-3,1-4,2-5]]`` are matchings, one a panel, such as
 TopologyFinder's step 3 finds for MP transfers.
 
 A circuit is full duplex. So a ring takes two ports of each server (the paper's example has three rings for six NICs),
-serves both of its directions, and p and n - p are one ring. The circuits of a panel are a matching, so those of a ring
-go to two panels by turns; where n is odd, the last one has to go to a third, which other rings' last ones share.
+serves both of its directions, and p and n - p are one ring. :mod:`topologies.laying` says which panel each circuit is
+on: ``circuits`` are on the panels after those of the rings over all servers.
 """
 
 from __future__ import annotations
@@ -18,32 +19,33 @@ from collections.abc import Sequence
 from testbed.base.errors import TopologyError
 from testbed.base.listing import shortened
 from topologies.call import as_text
+from topologies.laying import Pairs, lay
 from topologies.panels import Matching, Routes
 
 _NUMBERS = re.compile(r"\d{1,9}(-\d{1,9})+")
 _RINGS, _CIRCUITS, _PATHS = "[1,5] or [[0,2,1,3]]", "[[0-1,2-3],[1-2,3-0]], a list for each panel", "[0-1-2,2-1-0]"
-Pairs = list[tuple[int, int]]
 
 
 def matchings(servers: int, degree: int, rings: object = (), circuits: object = ()) -> tuple[Matching, ...]:
-    """By panel: first the circuits of the rings, then, from the next panel on, ``circuits``; other ports are dark.
+    """By panel, the circuits that the module's text says; other ports are dark.
 
     Raises:
         TopologyError: something is no ring or no matching of the servers, or the servers have too few ports.
     """
     orders = _orders(servers, rings)
-    laid = _lay(orders)
     given = [_matching(servers, n, panel) for n, panel in enumerate(_items("circuits", circuits, _CIRCUITS))]
-    if len(laid) + len(given) > degree:
-        parts = [f"rings take {len(laid)}"] * bool(orders) + [f"circuits take {len(given)}"] * bool(given)
+    laid = lay(servers, orders, given)
+    if len(laid) > degree:
+        parts = [f"rings take {len(lay(servers, orders))}"] * bool(orders) + [f"circuits take {len(given)}"] * bool(
+            given
+        )
         raise TopologyError(
             f"patch_panel: of the {degree} port{'s' * (degree > 1)} that degree={degree} gives each server, "
             f"{' and '.join(parts)}",
-            fix=f"give degree={len(laid) + len(given)}, or fewer rings: each takes two ports"
+            fix=f"give degree={len(laid)}, or fewer rings: each takes two ports"
             + (", and all together one more where the number of servers is odd" if servers % 2 else ""),
         )
-    dark: list[Pairs] = [[] for _ in range(degree - len(laid) - len(given))]
-    return tuple(tuple(sorted(pairs)) for pairs in (*laid, *given, *dark))
+    return (*laid, *(() for _ in range(degree - len(laid))))
 
 
 def paths(servers: int, routes: object) -> Routes:
@@ -62,6 +64,11 @@ def paths(servers: int, routes: object) -> Routes:
 
 
 def _orders(servers: int, rings: object) -> list[Sequence[int]]:
+    """The servers of each ring, as it passes them.
+
+    Raises:
+        TopologyError: one is no ring of the servers.
+    """
     orders: list[Sequence[int]] = []
     strides: dict[int, int] = {}
     for ring in _items("rings", rings, _RINGS):
@@ -74,12 +81,12 @@ def _orders(servers: int, rings: object) -> list[Sequence[int]]:
                 fix=f"take strides that are coprime to {servers}: {_coprime(servers)}",
             )
         same = min(ring % servers, -ring % servers)
-        if same in strides:
+        if strides.setdefault(same, ring) != ring:
             raise TopologyError(
                 f"patch_panel: rings holds {strides[same]} and {ring}, which are the same circuits",
-                fix=f"leave {ring} out: circuits are full duplex, and carry the ring in both directions",
+                fix=f"leave {ring} out: circuits are full duplex, and carry the ring in both directions; or write "
+                f"{strides[same]} twice for parallel circuits",
             )
-        strides[same] = ring
         orders.append([step * ring % servers for step in range(servers)])
     return orders
 
@@ -91,39 +98,13 @@ def _coprime(servers: int) -> str:
 
 
 def _order(servers: int, ring: tuple[object, ...]) -> Sequence[int]:
-    order = [server for server in ring if type(server) is int]
-    if sorted(order) != list(range(servers)) or len(order) < len(ring):
+    order = [server for server in ring if type(server) is int and 0 <= server < servers]
+    if len(set(order)) < len(ring) or len(order) < 2:
         raise TopologyError(
-            f"patch_panel: ring {as_text(ring)} does not name each of the {servers} servers once",
-            fix=f"order 0 to {servers - 1}",
+            f"patch_panel: ring {as_text(ring)} does not name two or more of the {servers} servers once each",
+            fix=f"order servers of 0 to {servers - 1}; a ring may leave some out",
         )
     return order
-
-
-def _lay(orders: Sequence[Sequence[int]]) -> list[Pairs]:
-    """By panel, the circuits of the rings: two panels for each ring, then those that odd rings have in common."""
-    panels: list[Pairs] = [[] for _ in range(2 * len(orders))]
-    shared: list[Pairs] = []
-    for r, order in enumerate(orders):
-        ring = [(min(a, b), max(a, b)) for a, b in zip(order, (*order[1:], order[0]), strict=True)]
-        if len(ring) % 2:
-            panel, place = _free_place(shared, ring)
-            panel.append(ring[place])
-            ring = ring[place + 1 :] + ring[:place]
-        panels[2 * r] += ring[::2]
-        panels[2 * r + 1] += ring[1::2]
-    return panels + shared
-
-
-def _free_place(shared: list[Pairs], ring: Pairs) -> tuple[Pairs, int]:
-    """The first of the shared panels, or a new one, at which a circuit of the ring finds both its ports free."""
-    for panel in shared:
-        taken = {server for pair in panel for server in pair}
-        for place, pair in enumerate(ring):
-            if not taken & set(pair):
-                return panel, place
-    shared.append([])
-    return shared[-1], 0
 
 
 def _matching(servers: int, number: int, panel: object) -> Pairs:

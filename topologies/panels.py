@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from testbed.base.errors import TopologyError
 
@@ -16,6 +17,7 @@ Matching = tuple[tuple[int, int], ...]
 """Pairs of servers, sorted, the lower first in each; a server is in one pair at most."""
 Routes = tuple[tuple[int, ...], ...]
 """Paths, each as the servers that it passes."""
+Routing = Literal["shortest", "coin_change"]
 
 RECONFIGURATION_S: dict[str, float] = {
     "patch_panel": 180.0,  # "minutes", in the text "several minutes"; three are our reading
@@ -36,13 +38,15 @@ class Panels:
         sides: by side, by interface, what that panel joins. One side; with look-ahead a second, panels d to 2d - 1.
         position: by server, the side that its 1x2 switches look at.
         reconfiguration_s: for how long a circuit is dark while it moves.
-        routes: paths that traffic takes where the shortest is not wanted.
+        routes: paths that traffic takes where what ``routing`` says is not wanted.
+        routing: which way all other traffic takes.
     """
 
     sides: tuple[tuple[Matching, ...], ...]
     position: tuple[int, ...]
     reconfiguration_s: float
     routes: Routes = ()
+    routing: Routing = "shortest"
 
     @property
     def servers(self) -> int:

@@ -16,8 +16,9 @@ from testbed.base.errors import TopologyError
 from testbed.base.listing import shortened
 from topologies.circuits import matchings, paths
 from topologies.model import Link, Node, Path, Topology
-from topologies.panels import RECONFIGURATION_S, Panels
+from topologies.panels import RECONFIGURATION_S, Panels, Routing
 from topologies.parameters import at_least, check_size
+from topologies.topoopt.coin_change import coins_of, first_coins
 
 Technology = Literal["patch_panel", "mems_3d", "mems_2d", "rotornet", "silicon_photonics", "tunable_lasers"]
 
@@ -31,6 +32,7 @@ def patch_panel(
     rings: object = (),
     circuits: object = (),
     routes: object = (),
+    routing: Routing = "shortest",
     technology: Technology = "patch_panel",
     reconfiguration_s: float | None = None,
     look_ahead: bool = False,
@@ -45,8 +47,10 @@ def patch_panel(
         rings: ring permutations, by stride or as an order of the servers, as :mod:`topologies.circuits` says; one ring
             where neither these nor ``circuits`` are given.
         circuits: matchings for the panels after those of the rings.
-        routes: paths such as ``[0-1-2]``; other traffic takes a shortest path over circuits, as coin-change routing
-            (Appendix C) does, over the lowest panel where several are as short. Routes go by destination.
+        routes: paths such as ``[0-1-2]``. Routes go by destination.
+        routing: how other traffic goes. ``shortest`` is a shortest path over circuits, over the lowest panel where
+            several are as short. ``coin_change`` is a circuit to the destination itself, else CoinChangeMod's next step
+            (Algorithm 3) over rings over all servers that are given by stride, else an error.
         technology: says how long a circuit is dark while it moves (Table 1).
         reconfiguration_s: the same as a number, if it is to be another.
         look_ahead: give each interface a 1x2 switch to a second panel, which is dark until the switches flip.
@@ -63,6 +67,7 @@ def patch_panel(
         "rings": rings or None,
         "circuits": circuits or None,
         "routes": routes or None,
+        "routing": routing if routing != "shortest" else None,
         "technology": technology if technology != "patch_panel" else None,
         "reconfiguration_s": reconfiguration_s,
         "look_ahead": look_ahead or None,
@@ -76,6 +81,7 @@ def patch_panel(
         position=(0,) * servers,
         reconfiguration_s=RECONFIGURATION_S[technology] if reconfiguration_s is None else reconfiguration_s,
         routes=paths(servers, routes),
+        routing=routing,
     )
     nodes = [Node(f"h{s}", "host", 0) for s in range(servers)] + [Node(f"p{i}", "panel", 1) for i in range(degree)]
     links = [Link(s, i, servers + i, s, rate_bps, delay_s) for s in range(servers) for i in range(degree)]
@@ -95,13 +101,14 @@ def repatched(topology: Topology, panels: Panels) -> Topology:
 
 
 class _Circuits:
-    """A router that goes by the destination alone: along given paths, else a shortest way over circuits."""
+    """A router that goes by the destination alone: along given paths, else as the panels' ``routing`` says."""
 
     def __init__(self) -> None:
         self._given: dict[tuple[int, int], int] = {}
         """By (server, destination), the directed link to leave by."""
         self._towards: dict[int, dict[int, int]] = {}
-        """By destination and server, the same on a shortest way."""
+        """By destination and server, the same where no path is given."""
+        self._first_coins: list[int] | None = None
         self._neighbours: list[list[tuple[int, int]]] = []
         """By server, for each lit interface, the link into its panel and the server at the other end of the circuit."""
 
@@ -132,7 +139,7 @@ class _Circuits:
 
     def __call__(self, topology: Topology, src: int, dst: int) -> tuple[Path, ...]:
         if dst not in self._towards:
-            self._towards[dst] = _shortest(self.neighbours(topology), dst)
+            self._towards[dst] = self._ways(topology, dst)
         links: list[int] = []
         here = src
         while here != dst:
@@ -142,6 +149,27 @@ class _Circuits:
             links += [leave, topology.circuits[leave]]
             here = topology.head(links[-1])
         return (Path(tuple(links)),)
+
+    def _ways(self, topology: Topology, dst: int) -> dict[int, int]:
+        neighbours = self.neighbours(topology)
+        assert topology.panels is not None
+        if topology.panels.routing == "shortest":
+            return _shortest(neighbours, dst)
+        if self._first_coins is None:
+            circuits = [(here, other) for here, links in enumerate(neighbours) for _, other in links]
+            self._first_coins = first_coins(len(neighbours), coins_of(len(neighbours), circuits))
+        return _by_coins(neighbours, self._first_coins, dst)
+
+
+def _by_coins(neighbours: Sequence[Sequence[tuple[int, int]]], first_coin: Sequence[int], dst: int) -> dict[int, int]:
+    """By server, the lowest interface's link to ``dst`` itself, else to the server that the first coin leads to."""
+    found = {}
+    for server, links in enumerate(neighbours):
+        coin = first_coin[(dst - server) % len(neighbours)]
+        wanted = dst if any(other == dst for _, other in links) else (server + coin) % len(neighbours)
+        if wanted != server:
+            found[server] = next(link for link, other in links if other == wanted)
+    return found
 
 
 def _shortest(neighbours: Sequence[Sequence[tuple[int, int]]], dst: int) -> dict[int, int]:
@@ -165,6 +193,12 @@ def _unreachable(topology: Topology, src: int, dst: int, reaching: Mapping[int, 
     names = [topology.nodes[server].name for server in sorted(reaching)]
     shown = shortened(names, 6) or "no other server"
     ends = topology.nodes[src].name, topology.nodes[dst].name
+    if topology.panels and topology.panels.routing == "coin_change":
+        return TopologyError(
+            f"{topology.expression}: no circuit joins {ends[0]} and {ends[1]}, and no rings over all servers lead "
+            "there",
+            fix="give rings by stride, such as rings=[1], or take routing=shortest",
+        )
     return TopologyError(
         f"{topology.expression}: no circuits lead from {ends[0]} to {ends[1]}, which is joined with {shown}",
         fix="add circuits that join them, such as rings=[1]",

@@ -1,7 +1,8 @@
-"""What the rates of links are while a trial runs, told in a file: the harness writes a line a change, a scheduler follows.
+"""What the rates of links are while a trial runs, told in a file: the harness writes a line a change, a scheduler
+follows.
 
-A line is JSON: ``{"seen_s": when it was seen (time.monotonic), "rates_bps": {directed link: bit/s}}``, of links whose rate
-is another than in the line before.
+A line is JSON: ``{"seen_s": when it was seen (time.monotonic), "rates_bps": {directed link: bit/s}}``, of links whose
+rate is another than in the line before.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from testbed.cli import (
     containers,
     describe,
     experiment,
+    find,
     hold,
     hosts,
     reproduce,
@@ -70,6 +71,7 @@ app.command()(compare.history)
 app.command()(describe.topo)
 app.command()(describe.forest)
 app.command()(describe.schemes)
+app.command()(find.find)
 app.command()(describe.models)
 app.command()(describe.doctor)
 app.command()(theory.theory)

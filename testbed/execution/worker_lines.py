@@ -55,6 +55,8 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
         "weights_sha256": NAME,
         "wrong": [[COUNT]],
         "updates": [[COUNT]],
+        "replicated": [[COUNT]],
+        "part_sha256": NAME,
         "own": _SKETCHES,
         "summed": _SKETCHES,
     },

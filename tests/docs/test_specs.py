@@ -2,7 +2,8 @@
 
 The words behind the three ticks say what it is: ``yaml`` is an experiment, ``yaml fragment`` a part of one, whose keys
 replace those of :data:`BASE`; ``yaml plugged`` a part that needs a package which the page describes, so that only its
-keys are checked; ``yaml prices``, ``yaml inventory`` and ``yaml batch`` are what their names say.
+keys are checked; ``yaml prices``, ``yaml inventory``, ``yaml batch`` and ``yaml job`` (of ``testbed find``) are what
+their names say.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import yaml
 from testbed.experiment import batch_file
 from testbed.experiment.planning import plan
 from testbed.lab.baremetal import inventory
-from testbed.spec import prices, read
+from testbed.spec import demand, prices, read
 from testbed.spec.explain import known_keys
 from tests.docs.markdown import ROOT, Block, blocks, pages
 
@@ -27,7 +28,7 @@ workload: {model: lenet5, dataset: digits, batch: 16, iterations: 10}
 arms:
   - {topology: star(hosts=4), scheme: ring}
 """
-KINDS = ("fragment", "plugged", "prices", "inventory", "batch")
+KINDS = ("fragment", "plugged", "prices", "inventory", "batch", "job")
 FOUND = [block for page in pages() for block in blocks(page, "yaml")]
 
 
@@ -73,6 +74,13 @@ def test_prices_can_be_read(block: Block, tmp_path: Path) -> None:
     path = tmp_path / "prices.yaml"
     path.write_text(block.text)
     assert prices.load(path).source
+
+
+@pytest.mark.parametrize("block", of_kind("job"), ids=str)
+def test_a_job_can_be_read(block: Block, tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(block.text)
+    assert demand.load(path).groups
 
 
 @pytest.mark.parametrize("block", of_kind("inventory"), ids=str)

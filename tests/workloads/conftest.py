@@ -13,8 +13,8 @@ import pytest
 
 from topologies.build import build as build_topology
 from topologies.model import Topology
+from workloads import kinds
 from workloads.job import Peer
-from workloads.sync.flows import neighbours
 from workloads.sync.forest import Forest
 from workloads.sync.transport import connect
 
@@ -37,7 +37,7 @@ def loopback_peers() -> Callable[[Forest, int], tuple[Peer, ...]]:
     def peers(forest: Forest, node: int) -> tuple[Peer, ...]:
         return tuple(
             Peer(peer, f"{prefix}.{node + 1}", f"{prefix}.{peer + 1}", PORT + number % 1000)
-            for peer in neighbours(forest, node)
+            for peer in kinds.of(forest).neighbours(forest, forest.nodes[node])
         )
 
     return peers

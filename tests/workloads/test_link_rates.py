@@ -33,5 +33,5 @@ def test_each_line_is_told_once_and_only_when_it_is_whole(tmp_path: Path) -> Non
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, told: str) -> None:
     (tmp_path / "rates").write_text(told)
-    with pytest.raises(ValueError, match="directed links|no number|Expecting value"):
+    with pytest.raises(ValueError, match=r"directed links|no number|Expecting value"):
         Follower(tmp_path / "rates", 4).new()

@@ -29,7 +29,6 @@ from workloads.models import model
 from workloads.reference import reference, relative_error
 from workloads.replay import Values
 from workloads.sync import schemes
-from workloads.sync.flows import neighbours
 from workloads.sync.forest import ABSENT, ROOT, Forest
 from workloads.sync.sums import FloatSums
 from workloads.sync.transport import connect
@@ -60,8 +59,11 @@ class Cluster:
             local, remote = ("127" + address.removeprefix("10") for address in flow(node, other))
             return Peer(other, local, remote, first + min(node, other))
 
+        def met(node: int) -> list[int]:
+            return kinds.of(forest).neighbours(forest, forest.nodes[node])
+
         nodes = list(kinds.of(forest).processes(forest).values())
-        peers = {node: tuple(peer(node, other) for other in neighbours(forest, node)) for node in nodes}
+        peers = {node: tuple(peer(node, other) for other in met(node)) for node in nodes}
         self.write_jobs(forest, peers, **changes)
 
     def write_jobs(self, forest: Forest, peers: dict[int, tuple[Peer, ...]], **changes: Any) -> None:

@@ -417,6 +417,8 @@ def _run_by(plan: Forest) -> dict[str, dict[str, Any] | None]:
     from workloads.kinds import BUILT_IN, named
 
     told = None if plan.run_by is None else asdict(plan.run_by)  # type: ignore[call-overload]
+    if told:  # what a plan may have, and has not, does not make it another one than before there was such a thing
+        told = {name: value for name, value in told.items() if value != ()}
     ours: dict[str, dict[str, Any] | None] = dict.fromkeys(name for name in BUILT_IN if _tells(named(name).run_by))
     return ours | {plan.kind: told} if told else ours
 

@@ -78,19 +78,19 @@ def asynchronous(model: TopicModel, world: int, order: Sequence[Update | Step]) 
     """Where each change is an update of its own, or a few are summed: these, in their order, each against the version
     that it was.
 
-    The curve is by rounds: as many updates, one after the other, as there are workers.
+    The curve is by rounds: as many updates that were not dropped, one after the other, as there are workers.
     """
     parts, every = shards(model, world), steps(order)
     first = first_counts(parts, model.floats)
     updates = [update for step in every for update in step.updates]
     if any(update.server for update in updates):
         return _traced(model, first, len(versions(updates)) // world, _by_servers(parts, first, updates))
-    rounds = -(-len(updates) // world)
+    rounds = -(-sum(len(step.updates) for step in every if not step.is_dropped) // world)
     return _traced(model, first, rounds, _by_rounds(_steps(parts, first, every), world))
 
 
 def _by_rounds(counts: Iterable[tuple[int, Floats]], world: int) -> Iterator[Floats]:
-    """The counts once each round is over; of the last one, when all is."""
+    """The counts once each round is over; at the end, those of a round that is not."""
     done, now = 0, None
     for updates, now in counts:
         for _ in range((done + updates) // world - done // world):
@@ -101,7 +101,7 @@ def _by_rounds(counts: Iterable[tuple[int, Floats]], world: int) -> Iterator[Flo
 
 
 def _steps(parts: Sequence[Shard], first: Floats, every: Sequence[Step]) -> Iterator[tuple[int, Floats]]:
-    """How many updates each step has, and the counts after it. A dropped one changes nothing, and is in no version."""
+    """How many updates each step makes, and the counts after it. A dropped one makes none, and is in no version."""
     counts, change, version = first.copy(), np.empty_like(first), 0
     versions = {0: first}
     last_use = {update.version: at for at, step in enumerate(every) for update in step.updates}
@@ -119,7 +119,7 @@ def _steps(parts: Sequence[Shard], first: Floats, every: Sequence[Step]) -> Iter
             version += len(step.updates)
             if last_use.get(version, -1) > at:
                 versions[version] = counts.copy()
-        yield len(step.updates), counts
+        yield (0 if step.is_dropped else len(step.updates)), counts
 
 
 def _by_servers(shards: Sequence[Shard], first: Floats, order: Sequence[Update]) -> Iterator[Floats]:

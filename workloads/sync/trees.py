@@ -74,6 +74,22 @@ def chains(order: Sequence[int]) -> Parents:
     return parents
 
 
+def along(topology: Topology, scheme: str, stride: int) -> list[int]:
+    """The hosts 0, p, 2p, ... (mod N), which are all of them if p and N are coprime (TopoOpt, Theorem 1).
+
+    Raises:
+        SchemeError: they are not.
+    """
+    size = topology.host_count
+    if math.gcd(stride, size) != 1:
+        coprime = [str(p) for p in range(1, size) if math.gcd(p, size) == 1]
+        raise SchemeError(
+            f"{scheme}: the stride {stride} misses some of the {size} hosts of {topology.expression}",
+            fix=f"take strides that are coprime to {size}: {shortened(coprime, 8)}",
+        )
+    return [place * stride % size for place in topology.hosts]
+
+
 def digit_trees(radices: Sequence[int], order: Sequence[int] | None = None) -> Parents:
     """int32[n, n], n the product of ``radices``: in row q, the parent of s has one more of q's digits.
 

@@ -33,7 +33,7 @@ repeats: 2
 
 
 def told(spec: str, of: Known) -> Advice:
-    return advise(trials(read(spec, "spec.yaml", Path())), of)
+    return advise(trials(read(spec, "spec.yaml", Path(__file__).parent)), of)
 
 
 def test_more_than_the_machine_carries() -> None:

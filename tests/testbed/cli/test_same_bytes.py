@@ -34,6 +34,10 @@ OF_THE_MACHINE = {
 """By command, what it says of the machine that it runs on."""
 
 
+OF_PYTHON = {"plan experiments/mlfabric/lda_small.yaml"}
+"""What depends on the version of Python: the sizes of its texts are in that plan."""
+
+
 def listed() -> dict[str, str]:
     """The digest that each command's output has, by its words."""
     return {words: digest for digest, words in (line.split(maxsplit=1) for line in FILE.read_text().splitlines())}
@@ -75,7 +79,9 @@ def test_a_command_prints_what_it_did(words: str) -> None:
 def test_every_experiment_is_listed() -> None:
     plans = {f"plan {path.relative_to(ROOT)}" for path in SPECS}
     schedules = {f"schedule {path.relative_to(ROOT)}" for path in BATCHES}
-    assert plans | schedules <= set(listed()), f"add lines for the new ones to {FILE.name}, and write the digests"
+    assert (plans | schedules) - OF_PYTHON <= set(listed()), (
+        f"add lines for the new ones to {FILE.name}, and write the digests"
+    )
 
 
 def main() -> None:

@@ -103,6 +103,19 @@ def test_samples_tell_of_every_update(trained: Path) -> None:
     assert "staleness" not in synchronous
 
 
+def test_a_replica_has_every_update_of_its_server(bench: Bench, tmp_path: Path) -> None:
+    spec = PLAYED.replace("star(hosts=4), scheme: async_ps", "star(hosts=5), scheme: async_ps(replication=chain)")
+    (outcome,) = bench.run(spec, tmp_path)
+    record = outcome.record
+    assert record["status"] == "done", record["error"]
+    assert record["sums"]["wrong_elements"] == 0
+    loaded = [link for link in record["links"] if (link["from"], link["to"]) != ("h4", "s0")]  # it sends words alone
+    carried_what_the_forest_says({**record, "links": loaded})
+    links = {(link["from"], link["to"]): link["theory_bytes"] for link in record["links"]}
+    assert links["h4", "s0"] == 0
+    assert links["s0", "h4"] == links["s0", "h3"] == pytest.approx(links["h3", "s0"] / 2)
+
+
 def test_a_profiles_sums_are_checked_by_every_worker(bench: Bench, tmp_path: Path) -> None:
     (outcome,) = bench.run(PLAYED, tmp_path)
     record = outcome.record

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from ..bench import Bench
@@ -25,7 +26,8 @@ workload:
   compute: {mode: paced, pace: {4: 0.2 s}}
 perturb: [{kind: slow, workers: [h0], slowdown: 4}]
 arms:
-  - {topology: star(hosts=8), scheme: "mlfabric_a(delay_bound=6,aggregators=2)"}
+  - {topology: star(hosts=8), scheme: "mlfabric_a(delay_bound=6,aggregators=2,rate=adaptive,c=0.5)"}
+  - {topology: star(hosts=8), scheme: "mlfabric_ssp(staleness=1,aggregators=2)"}
 timeout: 20 s
 retries: 0
 quiet: 0 s
@@ -34,7 +36,7 @@ PLAYED = """
 name: played
 links: {rate: 100 Gbit/s}
 workload:
-  {kind: profile, model: resnet50, batch: 32, iterations: 6, scale: 200, compute: {mode: paced, pace: {32: 0.2 s}}}
+  {kind: profile, model: resnet50, batch: 32, iterations: 4, scale: 200, compute: {mode: paced, pace: {32: 0.5 s}}}
 arms:
   - {topology: star(hosts=6), scheme: "mlfabric_a(delay_bound=1000,aggregators=0,window=0)"}
   - {topology: star(hosts=5), scheme: async_ps}
@@ -44,22 +46,39 @@ quiet: 0 s
 
 
 def test_weights_are_those_of_the_same_updates_and_sums_in_one_process(bench: Bench, tmp_path: Path) -> None:
-    (outcome,) = bench.run(TRAINED, tmp_path)
-    record = outcome.record
-    assert (record["status"], record["error"]) == ("done", None)
-    accuracy = record["accuracy"]
-    assert accuracy["reference"] == "a single process that makes the server's updates in their order"
-    assert accuracy["weights_equal"] is True
-    assert accuracy["weights_error"] < 1e-6
-    assert outcome.samples is not None
-    fates = outcome.samples["fate"].value_counts()
-    assert fates[1] > 0, "with momentum, so these are two sums each"
-    assert fates[2] > 0
-    assert set(outcome.samples.loc[outcome.samples["fate"] == 2, "rank"]) >= {0}, "the slow one"
-    assert sorted(outcome.samples["update"]) == list(range(36))
-    assert record["metrics"]["staleness_max"] <= check(record, "staleness")["limit"] == 5
-    assert check(record, "bytes on the wire")["ok"]
-    assert check(record, "lower bound")["ok"]
+    bounded, stale = bench.run(TRAINED, tmp_path)
+    for outcome in (bounded, stale):
+        record = outcome.record
+        assert (record["status"], record["error"]) == ("done", None)
+        accuracy = record["accuracy"]
+        assert accuracy["reference"] == "a single process that makes the server's updates in their order"
+        assert accuracy["weights_equal"] is True
+        assert accuracy["weights_error"] < 1e-6
+        assert outcome.samples is not None
+        assert sorted(outcome.samples["update"]) == list(range(36))
+        assert (outcome.samples["fate"] == 1).any(), "with momentum, so these are two sums each"
+        assert record["metrics"]["staleness_max"] <= check(record, "staleness")["limit"]
+        assert check(record, "bytes on the wire")["ok"]
+        assert check(record, "lower bound")["ok"]
+    assert check(bounded.record, "staleness")["limit"] == 5
+    _the_slow_one_is_dropped(bounded.samples)
+    _nobody_is_far_ahead(stale.samples)
+
+
+def _the_slow_one_is_dropped(samples: pd.DataFrame | None) -> None:
+    assert samples is not None
+    dropped = samples[samples["fate"] == 2]
+    assert 0 in set(dropped["rank"])
+    assert dropped["arrived_s"].isna().all()
+    assert (samples["arrived_s"].dropna() > 0).all()
+
+
+def _nobody_is_far_ahead(samples: pd.DataFrame | None) -> None:
+    assert samples is not None
+    assert not (samples["fate"] == 2).any()
+    counts = samples["rank"].value_counts()
+    assert counts.max() - counts.min() <= 2
+    assert samples.groupby("rank")["held_s"].max()[1:].min() > 0.1, "they wait for rank 0"
 
 
 def test_without_sums_bounds_and_window_it_is_an_asynchronous_server(bench: Bench, tmp_path: Path) -> None:
@@ -75,6 +94,7 @@ def test_without_sums_bounds_and_window_it_is_an_asynchronous_server(bench: Benc
 @pytest.mark.parametrize("node", ["h1", "h7"])
 def test_a_process_that_dies_fails_the_trial_by_name(bench: Bench, tmp_path: Path, node: str) -> None:
     dying = TRAINED.replace("slow, workers: [h0], slowdown: 4", f"kill, nodes: {node}, at: 0.3 s")
+    dying = "\n".join(line for line in dying.splitlines() if "mlfabric_ssp" not in line)
     (outcome,) = bench.run(dying, tmp_path)
     assert outcome.record["status"] == "failed"
     assert f"perturb had killed {node}" in outcome.record["error"]

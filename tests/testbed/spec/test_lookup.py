@@ -29,9 +29,10 @@ def test_a_part_is_shown_with_what_is_below_it() -> None:
         "workload.compute",
         "workload.compute of kind train",
         "workload.compute of kind profile",
+        "workload.compute of kind lda",
     ]
-    (mode, played) = shown("workload.compute.mode")[0].keys
-    assert (mode.default, played.default) == ("`real`", "`paced`")
+    (mode, played, sampled) = shown("workload.compute.mode")[0].keys
+    assert (mode.default, played.default, sampled.default) == ("`real`", "`paced`", "`real`")
     assert titles("arms.0.scheme") == ["arms.scheme"]
     assert titles("perturb.straggle") == ["perturb, kind straggle"]
     assert titles("C2") == ["C2 of perturb"]

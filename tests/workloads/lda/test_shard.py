@@ -92,6 +92,8 @@ def test_a_dropped_update_stays_in_the_next(model: TopicModel, sent: list[tuple[
         assert server.min() >= 0
         assert server.sum() == total(model)
     found = reference.asynchronous(model, WORLD, order)
+    applied = sum(not step.is_dropped for step in order)
+    assert [round_ for round_, _ in found.curve] == list(range(-(-applied // WORLD)))
     assert (found.last == server).all()
     assert reference.judged(server, model, WORLD, order)["training_error"] == 0
     for worker in workers:  # one more round, of which nothing is dropped

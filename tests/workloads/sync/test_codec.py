@@ -37,11 +37,20 @@ def test_who_runs_it_is_kept(topology: Build, tmp_path: Path) -> None:
     assert load(tmp_path / "forest").run_by == forest.run_by
 
 
-@pytest.mark.parametrize("scheme", ["async_ps", "ssp(staleness=2)", "ps(colocated=false)"])
+@pytest.mark.parametrize(
+    "scheme", ["async_ps", "ssp(staleness=2)", "async_ps(replication=chain)", "ps(colocated=false)"]
+)
 def test_how_long_workers_wait_is_kept(topology: Build, tmp_path: Path, scheme: str) -> None:
     forest = build(scheme, topology("star(hosts=3)"), [])
     save(forest, tmp_path / "forest")
-    assert load(tmp_path / "forest").run_by == forest.run_by
+    again = load(tmp_path / "forest")
+    assert again.run_by == forest.run_by
+    assert kinds.of(again).pairs(again) == kinds.of(forest).pairs(forest)
+
+
+def test_what_a_plan_does_not_have_leaves_its_identity_alone(topology: Build) -> None:
+    forest = build("ssp(staleness=2)", topology("star(hosts=3)"), [])
+    assert str(kinds.of(forest).encode(forest)["asynchronous"]) == '{"staleness": 2}'
 
 
 def test_json(topology: Build) -> None:

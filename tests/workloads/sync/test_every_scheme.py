@@ -81,6 +81,8 @@ def expressions(name: str, hosts: int) -> st.SearchStrategy[str]:
         "halving_doubling": st.sampled_from(["halving_doubling", "halving_doubling(remainder=fold)"]),
         "bcube": st.builds("bcube(base={})".format, st.integers(2, 7)),
         "tree": st.builds("tree(fanout={})".format, st.integers(2, 7)),
+        "double_binary_tree": st.just("double_binary_tree")
+        | st.builds("double_binary_tree(strides={})".format, _strides(hosts)),
         "hierarchical_ps": st.builds(
             "hierarchical_ps(across={},colocated={})".format, st.sampled_from(["ps", "ring"]), yes_or_no
         ),

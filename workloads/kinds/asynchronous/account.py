@@ -9,7 +9,7 @@ import pandas as pd
 
 from testbed.base.errors import WorkerError
 from workloads.kinds.asynchronous.ledger import FIX, disagreement, problem
-from workloads.kinds.asynchronous.plan import servers, staleness
+from workloads.kinds.asynchronous.plan import replicas, servers, staleness
 from workloads.sync.forest import Forest
 from workloads.updates import Update
 
@@ -32,10 +32,25 @@ def orders(plan: Forest, done: Sequence[Mapping[str, Any]], iterations: int) -> 
         if wrong:
             whose = "the server's updates" if len(served) == 1 else f"the updates of {name}"
             raise WorkerError(f"{whose} are not those of scheme {plan.scheme}: {wrong}", fix=FIX)
+    check_replicas(plan, done, found)
     wrong = disagreement(found)
     if wrong:
         raise WorkerError(f"the servers {', '.join(served)} do not agree: {wrong}", fix=FIX)
     return found
+
+
+def check_replicas(plan: Forest, done: Sequence[Mapping[str, Any]], orders: Sequence[Sequence[Update]]) -> None:
+    """
+    Raises:
+        WorkerError: a server's replica has applied others than its updates, or has come to other weights.
+    """
+    lines = {line["name"]: line for line in done}
+    for (server, replica), order in zip(replicas(plan).items(), orders, strict=False):
+        one, copy = plan.nodes[server], plan.nodes[replica]
+        if [tuple(update) for update in lines[copy]["replicated"]] != [(each.rank, each.iteration) for each in order]:
+            raise WorkerError(f"the replica {copy} has other updates than the server {one}", fix=FIX)
+        if lines[copy]["part_sha256"] != lines[one]["part_sha256"]:
+            raise WorkerError(f"the replica {copy} ended with other weights than the server {one}", fix=FIX)
 
 
 def attribute(samples: pd.DataFrame, orders: Sequence[Sequence[Update]]) -> pd.DataFrame:

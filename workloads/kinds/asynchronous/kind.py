@@ -55,6 +55,14 @@ class AsynchronousKind(ForestKind):
         verify(plan, topology)
         updates.check_servers(plan)
 
+    def pairs(self, plan: Forest) -> list[tuple[int, int]]:
+        chain = updates.replicas(plan).items()
+        return sorted({*super().pairs(plan), *chain, *((replica, server) for server, replica in chain)})
+
+    def neighbours(self, plan: Forest, process: str) -> list[int]:
+        node = plan.nodes.index(process)
+        return sorted(other for one, other in self.pairs(plan) if one == node)
+
     def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
         who, fix = (
             f"scheme {plan.scheme} does not wait for sums",
@@ -85,7 +93,9 @@ class AsynchronousKind(ForestKind):
         whom = "nobody" if bound is None else f"the slowest one when more than {bound} iterations ahead of it"
         names = [plan.nodes[node] for node in updates.servers(plan)]
         parts = [("servers", f"{', '.join(names)}; each has an equal part of the weights")] if len(names) > 1 else []
-        return [("updates", f"each gradient is one; workers wait for {whom}"), *parts]
+        chain = [f"{plan.nodes[replica]} of {plan.nodes[server]}" for server, replica in updates.replicas(plan).items()]
+        kept = [("replicas", f"{', '.join(chain)}; each has an update before it is applied")] if chain else []
+        return [("updates", f"each gradient is one; workers wait for {whom}"), *parts, *kept]
 
     def least_text(self, bound: str, whole: str) -> str:
         return f"{bound} for an update alone, there and back; {whole} for one of each worker"

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from workloads import tasks
 from workloads.job import WorkerJob
 from workloads.kinds.asynchronous.parameter_server import Client, Server
-from workloads.kinds.asynchronous.plan import servers
+from workloads.kinds.asynchronous.plan import replicas, servers
+from workloads.kinds.asynchronous.replica import Replica
 from workloads.parts import spans
 from workloads.sync import transport
 from workloads.sync.forest import Forest
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from workloads.tasks.base import Participant
 
 
-def join(job: WorkerJob, forest: Forest, part: Participant | None) -> Client | Server:
+def join(job: WorkerJob, forest: Forest, part: Participant | None) -> Client | Server | Replica:
     """Meet the other processes of the trial.
 
     Raises:
@@ -27,6 +28,8 @@ def join(job: WorkerJob, forest: Forest, part: Participant | None) -> Client | S
     if part is not None:
         return Client(job.name, forest, sockets, part.gradient, part.weights, part.learn)
     served = servers(forest)
-    span = spans(job.buckets[-1][1], len(served))[served.index(job.node)]
+    serves = {**{server: server for server in served}, **{copy: server for server, copy in replicas(forest).items()}}
+    span = spans(job.buckets[-1][1], len(served))[served.index(serves[job.node])]
     weights, apply = tasks.served(job, span)
-    return Server(job.name, forest, sockets, weights, apply, job.training.iterations * job.world)
+    role = Server if job.node in served else Replica
+    return role(job.name, forest, sockets, weights, apply, job.training.iterations * job.world)

@@ -10,8 +10,8 @@ A worker sends to all servers at once. The first one says at the beginning wheth
 gradient is still on its way, and the worker tells the others behind their parts of it. So no server waits for another,
 and all end with the same updates.
 
-A message is a 4-byte header (4 bits kind, 28 bits length of a note) and then nothing, a note, or all floats of a part
-of a gradient or of weights, which go straight to where they belong. A process's :mod:`.loop` moves them.
+A server with a replica sends it each update when it has all of it, and applies it when the replica has it, too
+(:mod:`.replica`). Updates are applied in the order in which they are sent on.
 
 Rejected: applying each chunk as it comes (a worker would compute on weights of many versions, and neither staleness nor
 the result could be told).
@@ -19,10 +19,11 @@ the result could be told).
 
 from __future__ import annotations
 
+import hashlib
 import math
 import struct
 import time
-from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, takewhile
@@ -30,101 +31,32 @@ from socket import socket
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from testbed.base.errors import WorkerError
+from workloads.kinds.asynchronous.exchange import (
+    BARRIER,
+    CALLED,
+    ENDS,
+    FLOATS,
+    GOES_ON,
+    KEPT,
+    NOTE,
+    UPDATE,
+    Exchange,
+    Floats,
+    rounds,
+)
 from workloads.kinds.asynchronous.ledger import Allotment, Ledger
-from workloads.kinds.asynchronous.plan import servers, staleness
+from workloads.kinds.asynchronous.plan import replicas, servers, staleness
 from workloads.parts import Span, spans
-from workloads.sync.connection import Connection, lost
+from workloads.sync.connection import Connection
 from workloads.sync.forest import Forest
-from workloads.sync.loop import Loop
 from workloads.sync.session import Model
 
-_BARRIER, _NOTE, _FLOATS, _GOES_ON, _ENDS = range(5)
-_KIND_SHIFT = 28
-_LENGTH_MASK = (1 << _KIND_SHIFT) - 1
-_LONGEST_NOTE_BYTES = 1 << 24
-"""That of two million updates; room is made for a note before it is read."""
 _PUSH = struct.Struct("!II")
 """A worker's note before a gradient: its iteration, the version that it was computed on."""
 _REPLY = struct.Struct("!IId")
 """The server's before weights: which update the gradient was, the version of these weights, and for how long (s) they
-were held back. Then comes an :data:`_UPDATE` for each update that is new in them."""
-_UPDATE = struct.Struct("!II")
-"""Rank and iteration."""
-
-_CALLED = {_NOTE: "a note", _FLOATS: "floats", _GOES_ON: "word of an iteration to follow", _ENDS: "word of the end"}
-
-Floats = NDArray[np.float32]
-
-
-def _rounds(servers: int) -> int:
-    """How often workers and servers greet each other in a barrier. After one round, a server knows that all workers are
-    there; it takes another one for what workers know by then: that all servers are."""
-    return 1 if servers == 1 else 2
-
-
-class _Exchange(Loop):
-    """Messages with neighbours, one connection each; ``rooms`` is where each neighbour's floats go."""
-
-    def __init__(self, name: str, forest: Forest, sockets: Mapping[int, socket], rooms: Mapping[int, Floats]) -> None:
-        super().__init__(name, [Connection(peer, forest.nodes[peer], sock) for peer, sock in sockets.items()])
-        self._rooms = {peer: room.data.cast("B") for peer, room in rooms.items()}
-        self._into: dict[int, memoryview] = {}
-        self._met = dict.fromkeys(sockets, 0)
-        self._barriers = 0
-
-    @abstractmethod
-    def _came(self, connection: Connection, kind: int, note: bytes) -> None:
-        """A message is complete."""
-
-    @abstractmethod
-    def _waits_for(self, connection: Connection) -> bool:
-        """Whether something is still to come from this neighbour, so that it may not have ended."""
-
-    def _say(self, connection: Connection, kind: int, payload: memoryview | bytes = b"") -> None:
-        length = len(payload) if kind == _NOTE else 0
-        connection.push(kind << _KIND_SHIFT | length, memoryview(payload))
-
-    def _take(self, connection: Connection) -> bool:
-        if connection.word is None:
-            connection.word = connection.read_header()
-            if connection.word is None:
-                self._refuse_end(connection)
-                return False
-            self._make_room(connection, connection.word)
-        count = 0
-        if connection.left:
-            count = connection.read_payload(self._into[connection.node][-connection.left :])
-        if connection.left == 0:
-            word, connection.word = connection.word, None
-            note = bytes(self._into[connection.node]) if word >> _KIND_SHIFT == _NOTE else b""
-            self._came(connection, word >> _KIND_SHIFT, note)
-            return True
-        if connection.closed:
-            raise lost(connection, "it was closed within a message")
-        return count > 0
-
-    def _refuse_end(self, connection: Connection) -> None:
-        """Raise NeighbourError if the neighbour has ended and must not have."""
-        if connection.closed and self._waits_for(connection):
-            raise lost(connection, "it was closed")
-
-    def _make_room(self, connection: Connection, word: int) -> None:
-        kind, length = word >> _KIND_SHIFT, word & _LENGTH_MASK
-        if kind not in range(_ENDS + 1):
-            raise self._misfit(connection, f"a message of kind {kind}")
-        if length > (_LONGEST_NOTE_BYTES if kind == _NOTE else 0):
-            raise self._misfit(connection, f"a message of kind {kind} and {length:,} bytes")
-        room = self._rooms[connection.node] if kind == _FLOATS else memoryview(bytearray(length))
-        self._into[connection.node], connection.left = room, len(room)
-
-    def _misfit(self, connection: Connection, what: str) -> WorkerError:
-        return WorkerError(
-            f"{self._name} got {what} from {connection.name}, and does not expect it",
-            fix="give every node the same forest and model",
-        )
+were held back. Then comes an :data:`UPDATE` for each update that is new in them."""
 
 
 class _Part:
@@ -152,7 +84,7 @@ class _Part:
         self.next, self.is_complete, self.complete_s = None, True, time.monotonic()
 
 
-class Client(_Exchange):
+class Client(Exchange):
     """A worker's side; a :class:`workloads.sync.session.Session`.
 
     An iteration is ``start``, when the gradient is complete, then ``wait``, until newer weights are in ``weights``.
@@ -196,9 +128,9 @@ class Client(_Exchange):
         if bucket or not self.goes_on:
             raise ValueError(f"bucket {bucket} of iteration {self._iteration}, and goes_on is {self.goes_on}")
         for part in self._parts.values():
-            part.begin(first=_GOES_ON if part is self._first else _NOTE)
-            self._say(part.connection, _NOTE, _PUSH.pack(self._iteration, part.version))
-            self._say(part.connection, _FLOATS, part.gradient)
+            part.begin(first=GOES_ON if part is self._first else NOTE)
+            self._say(part.connection, NOTE, _PUSH.pack(self._iteration, part.version))
+            self._say(part.connection, FLOATS, part.gradient)
         self._move()
 
     def wait(self, timeout_s: float) -> float:
@@ -232,10 +164,10 @@ class Client(_Exchange):
         Raises:
             TrialTimeoutError, WorkerError: as :meth:`wait`.
         """
-        for _ in range(_rounds(len(self._parts))):
+        for _ in range(rounds(len(self._parts))):
             self._barriers += 1
             for connection in self._connections:
-                self._say(connection, _BARRIER)
+                self._say(connection, BARRIER)
             self._until(lambda: min(self._met.values()) >= self._barriers, timeout_s)
 
     @property
@@ -252,26 +184,26 @@ class Client(_Exchange):
 
     def _came(self, connection: Connection, kind: int, note: bytes) -> None:
         part = self._parts[connection.node]
-        if kind == _BARRIER:
+        if kind == BARRIER:
             self._met[connection.node] += 1
-        elif kind in (_GOES_ON, _ENDS) and part.next == _GOES_ON:
-            self.goes_on, part.next = kind == _GOES_ON, _NOTE
+        elif kind in (GOES_ON, ENDS) and part.next == GOES_ON:
+            self.goes_on, part.next = kind == GOES_ON, NOTE
             for other in self._others:
                 self._say(other.connection, kind)
-        elif kind != part.next or kind == _GOES_ON:
-            raise self._misfit(connection, _CALLED[kind])
-        elif kind == _NOTE:
+        elif kind != part.next or kind == GOES_ON:
+            raise self._misfit(connection, CALLED[kind])
+        elif kind == NOTE:
             self._told(part, note)
-            part.next = _FLOATS
+            part.next = FLOATS
         else:
             part.end()
 
     def _told(self, part: _Part, note: bytes) -> None:
         """Take what a server says of the weights that come next. Raises WorkerError: it cannot say that."""
-        if len(note) < _REPLY.size or (len(note) - _REPLY.size) % _UPDATE.size:
+        if len(note) < _REPLY.size or (len(note) - _REPLY.size) % UPDATE.size:
             raise self._misfit(part.connection, f"a note of {len(note)} bytes")
         update, version, held_s = _REPLY.unpack_from(note)
-        new = list(_UPDATE.iter_unpack(note[_REPLY.size :]))
+        new = list(UPDATE.iter_unpack(note[_REPLY.size :]))
         if not 0 <= held_s < math.inf or any(rank >= self._world for rank, _ in new):
             raise self._misfit(part.connection, f"weights held for {held_s} s, with updates {new[:3]}")
         part.update, part.version, part.held_s = update, version, held_s
@@ -300,7 +232,7 @@ class _Push:
     is_there: bool = False
 
 
-class Server(_Exchange):
+class Server(Exchange):
     """A server: applies gradients as they come, and gives weights back as its ledger says.
 
     It has room for a gradient of each worker, and a copy of each version of the weights that is on its way. All sizes
@@ -322,8 +254,11 @@ class Server(_Exchange):
         """``apply`` changes ``weights`` by one gradient; ``updates`` is how many there are in all."""
         self._gradients = {worker: np.empty_like(weights) for worker in forest.workers}
         super().__init__(name, forest, sockets, self._gradients)
-        served = [forest.nodes[node] for node in servers(forest)]
-        number, self._rounds = served.index(name), _rounds(len(served))
+        served, node = servers(forest), forest.nodes.index(name)
+        number, self._rounds = served.index(node), rounds(len(served))
+        self._replica = replicas(forest).get(node)
+        self._sent_on: deque[tuple[Connection, _Push, bool]] = deque()
+        """What the replica does not have yet, in order."""
         self._workers = forest.workers
         self._by_node = {connection.node: connection for connection in self._connections}
         self._weights, self._apply = weights, apply
@@ -350,7 +285,9 @@ class Server(_Exchange):
 
     def said(self) -> dict[str, Any]:
         """The updates in their order, as the fields of each."""
-        return {"updates": [(one.rank, one.iteration, one.version) for one in self.ledger.order]}
+        updates = [(one.rank, one.iteration, one.version) for one in self.ledger.order]
+        kept = {} if self._replica is None else {"part_sha256": hashlib.sha256(self._weights.data).hexdigest()}
+        return {"updates": updates, **kept}
 
     def start(self, bucket: int) -> None:
         """A server has no gradient."""
@@ -372,25 +309,31 @@ class Server(_Exchange):
                 self._refuse_end(connection)
             self._until(lambda: min(self._met.values()) >= self._barriers, timeout_s)
             for connection in self._connections:
-                self._say(connection, _BARRIER)
+                self._say(connection, BARRIER)
         self._until(lambda: not self._sending(), timeout_s)
 
     def _came(self, connection: Connection, kind: int, note: bytes) -> None:
         push = self._pushes.get(connection.node)
-        if kind == _BARRIER:
+        if kind == BARRIER:
             self._met[connection.node] += 1
             return
-        if kind == _NOTE and push is None:
+        if connection.node == self._replica:
+            self._kept(connection, kind)
+            return
+        if kind == NOTE and push is None:
             push = self._pushes[connection.node] = self._announced(connection, note)
-        elif kind == _FLOATS and push and not push.is_there:
+        elif kind == FLOATS and push and not push.is_there:
             push.is_there = True
-        elif kind in (_GOES_ON, _ENDS) and push and push.is_there and push.goes_on is None:
-            push.goes_on = kind == _GOES_ON
+        elif kind in (GOES_ON, ENDS) and push and push.is_there and push.goes_on is None:
+            push.goes_on = kind == GOES_ON
         else:
-            raise self._misfit(connection, f"{_CALLED[kind]} out of turn")
+            raise self._misfit(connection, f"{CALLED[kind]} out of turn")
         if push.is_there and push.goes_on is not None:
             del self._pushes[connection.node]
-            self._update(connection, push, push.goes_on)
+            if self._replica is None:
+                self._update(connection, push, push.goes_on)
+            else:
+                self._send_on(connection, push, push.goes_on, self._by_node[self._replica])
 
     def _announced(self, connection: Connection, note: bytes) -> _Push:
         """A gradient is to come. The first server says now whether another one is to follow."""
@@ -398,9 +341,22 @@ class Server(_Exchange):
             raise self._misfit(connection, f"a note of {len(note)} bytes")
         goes_on = None if self._allotment is None else self._allotment.take()
         if goes_on is not None:
-            self._say(connection, _GOES_ON if goes_on else _ENDS)
+            self._say(connection, GOES_ON if goes_on else ENDS)
         iteration, version = _PUSH.unpack(note)
         return _Push(iteration, version, goes_on)
+
+    def _send_on(self, connection: Connection, push: _Push, goes_on: bool, replica: Connection) -> None:
+        """Let the replica have the gradient before it is applied. Its worker sends none before it has been answered."""
+        rank = self._workers.index(connection.node)
+        self._sent_on.append((connection, push, goes_on))
+        self._say(replica, NOTE, UPDATE.pack(rank, push.iteration))
+        self._say(replica, FLOATS, self._gradients[connection.node].data.cast("B"))
+
+    def _kept(self, replica: Connection, kind: int) -> None:
+        """The replica has the next update that it was sent."""
+        if kind != KEPT or not self._sent_on:
+            raise self._misfit(replica, CALLED[kind])
+        self._update(*self._sent_on.popleft())
 
     def _update(self, connection: Connection, push: _Push, goes_on: bool) -> None:
         """Apply a worker's gradient, and give weights to whoever may go on now."""
@@ -423,8 +379,8 @@ class Server(_Exchange):
             self._newest, self._copied = self._weights.copy().data.cast("B"), self.ledger.version
         new = self.ledger.order[known:]
         connection = self._by_node[self._workers[rank]]
-        self._say(connection, _NOTE, reply + b"".join(_UPDATE.pack(one.rank, one.iteration) for one in new))
-        self._say(connection, _FLOATS, self._newest)
+        self._say(connection, NOTE, reply + b"".join(UPDATE.pack(one.rank, one.iteration) for one in new))
+        self._say(connection, FLOATS, self._newest)
 
     def _waits_for(self, connection: Connection) -> bool:
         return not self.ledger.is_complete or self._met[connection.node] < self._barriers
@@ -434,6 +390,8 @@ class Server(_Exchange):
         if stuck:
             return f"for {', '.join(stuck)} to take weights"
         silent = [self._workers[rank] for rank in self.ledger.computing]
+        if self._replica is not None and self._sent_on:
+            silent = [self._replica]
         if min(self._met.values()) < self._barriers:
             silent = [node for node, count in self._met.items() if count < self._barriers]
         return f"for {', '.join(self._by_node[node].name for node in sorted(silent))}"

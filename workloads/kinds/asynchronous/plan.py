@@ -10,9 +10,8 @@ import numpy as np
 
 from testbed.base.errors import SchemeError
 from topologies.model import Topology
-from workloads.sync.cost import IDEAL, Cost, Shaper
-from workloads.sync.cost import cost_of as cost_along
-from workloads.sync.flows import flows
+from workloads.sync.cost import IDEAL, Cost, Shaper, cost_of_flows
+from workloads.sync.flows import Flows, flows
 from workloads.sync.forest import ABSENT, ROOT, Forest
 from workloads.sync.verify import refusal
 
@@ -29,10 +28,16 @@ class Asynchronous:
 
     Attributes:
         staleness: how many iterations a worker may be ahead of the slowest one (SSP); None for any number.
+        replicas: the node to which each server sends updates on before it applies them (chain replication); none for
+            none.
     """
 
     kind: ClassVar[str] = "asynchronous"
     staleness: int | None
+    replicas: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "replicas", tuple(self.replicas))  # JSON has lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,17 +68,33 @@ def servers(forest: Forest) -> list[int]:
     return roots
 
 
+def replicas(forest: Forest) -> dict[int, int]:
+    """The replica of each server that has one."""
+    assert isinstance(forest.run_by, Asynchronous)
+    return dict(zip(servers(forest), forest.run_by.replicas, strict=False))
+
+
 def cost(
     forest: Forest, topology: Topology, gradient_bytes: float, updates: Sequence[float] | None = None
 ) -> UpdatesCost:
     """Cost of as many updates as workers; ``updates`` is how many of them each rank makes, None for one."""
-    traffic = flows(forest, gradient_bytes)
+    made = np.ones(len(forest.nodes))
     if updates is not None:
-        made = np.ones(len(forest.nodes))
         made[list(forest.workers)] = updates
-        times = made[traffic.senders] * made[traffic.receivers]
-        traffic = replace(traffic, count_bytes=traffic.count_bytes * times)
-    return UpdatesCost(**vars(cost_along(traffic, forest, topology)), alone=_alone(forest, topology, gradient_bytes))
+    traffic = flows(forest, gradient_bytes)
+    traffic = replace(traffic, count_bytes=traffic.count_bytes * made[traffic.senders] * made[traffic.receivers])
+    part_bytes = made[list(forest.workers)].sum() * gradient_bytes / len(servers(forest))
+    replicated = replicas(forest)
+    traffic = _with(traffic, [(*pair, part_bytes) for pair in replicated.items()])
+    along = cost_of_flows(traffic, topology, rounds=3 if replicated else 2)
+    return UpdatesCost(**vars(along), alone=_alone(forest, topology, gradient_bytes))
+
+
+def _with(traffic: Flows, others: Sequence[tuple[int, int, float]]) -> Flows:
+    """The same, with what goes between other pairs of nodes."""
+    every = sorted([*traffic, *others])
+    senders, receivers, count_bytes = zip(*every, strict=True)
+    return Flows(np.array(senders), np.array(receivers), np.array(count_bytes, np.float64))
 
 
 def _alone(forest: Forest, topology: Topology, gradient_bytes: float) -> tuple[Steps, ...]:
@@ -84,21 +105,28 @@ def _alone(forest: Forest, topology: Topology, gradient_bytes: float) -> tuple[S
 
 def _update(forest: Forest, topology: Topology, gradient_bytes: float, worker: int) -> tuple[Steps, ...]:
     """One worker's update when nobody else sends. A server's weights contain the update, so they leave when all of the
-    gradient's part for it is there. So each part goes there and back, one after the other; and the worker's own links
-    carry all parts of the gradient before the last part of the weights can leave, and all parts of the weights after
-    the first part of the gradient is there.
+    gradient's part for it is there, and at its replica. So each part goes there and back, one after the other; and the
+    worker's own links carry all parts of the gradient before the last part of the weights can leave, and all parts of
+    the weights after the first part of the gradient is there.
     """
     served = servers(forest)
     part_bytes = gradient_bytes / len(served)
     up = [(part_bytes, _rate_bps(topology, worker, server)) for server in served]
     down = [(part_bytes, _rate_bps(topology, server, worker)) for server in served]
-    each = tuple(zip(up, down, strict=True))
+    replicated = replicas(forest)
+    on = [[(part_bytes, _rate_bps(topology, one, replicated[one]))] if one in replicated else [] for one in served]
+    each = tuple((there, *further, back) for there, further, back in zip(up, on, down, strict=True))
     if len(served) == 1:
         return each
     out_bps = _nics_bps(topology, [(worker, server) for server in served], worker)
     in_bps = _nics_bps(topology, [(server, worker) for server in served], worker)
     fastest_up, fastest_down = (max(ways, key=lambda way: way[1]) for ways in (up, down))
-    return (*each, ((gradient_bytes, out_bps), fastest_down), (fastest_up, (gradient_bytes, in_bps)))
+    further = max(on, key=lambda ways: ways[0][1] if ways else 0.0)
+    return (
+        *each,
+        ((gradient_bytes, out_bps), *further, fastest_down),
+        (fastest_up, *further, (gradient_bytes, in_bps)),
+    )
 
 
 def _least_s(steps: Steps, shaper: Shaper) -> float:
@@ -143,3 +171,16 @@ def check_servers(forest: Forest) -> None:
                 f"it is asynchronous, and not every worker sends straight to {forest.nodes[server]}, to serve only"
             )
             raise refusal(forest, number, problem, "make both trees a star of the workers at a host that is none")
+    _check_replicas(forest, served)
+
+
+def _check_replicas(forest: Forest, served: Sequence[int]) -> None:
+    """There are none, or one for each server, at hosts that do nothing else."""
+    assert isinstance(forest.run_by, Asynchronous)
+    found = forest.run_by.replicas
+    hosts = {*range(len(forest.nodes))} - {*forest.workers, *served}
+    if found and not (len(found) == len(served) == len({*found}) and hosts.issuperset(found)):
+        raise SchemeError(
+            f"scheme {forest.scheme} has {len(served)} servers and replicas at nodes {', '.join(map(str, found))}",
+            fix="give each server a replica at a host of its own that neither works nor serves",
+        )

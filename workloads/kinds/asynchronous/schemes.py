@@ -1,18 +1,25 @@
-"""A parameter server that waits for nobody, and stale synchronous parallel."""
+"""Parameter servers that wait for nobody, and stale synchronous parallel."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
 
 from testbed.base.errors import SchemeError
 from topologies.model import Topology
 from workloads.kinds.asynchronous.plan import Asynchronous
-from workloads.sync.forest import Forest
-from workloads.sync.schemes.ps import ps
+from workloads.sync.forest import ABSENT, ROOT, Forest
+from workloads.sync.trees import over
+
+Replicated = Literal["none", "chain"]
 
 
-def async_ps(topology: Topology, tensor_sizes: Sequence[int], *, servers: int = 1) -> Forest:
+def async_ps(
+    topology: Topology, tensor_sizes: Sequence[int], *, servers: int = 1, replication: Replicated = "none"
+) -> Forest:
     """Parameter servers that wait for nobody: each gradient is a step, and its worker gets the newest weights.
 
     The last ``servers`` hosts serve, as in ``ps(colocated=false)``, and have as many bytes to move. Each has a part of
@@ -24,13 +31,23 @@ def async_ps(topology: Topology, tensor_sizes: Sequence[int], *, servers: int = 
     With several servers, nobody orders updates for all of them. A worker computes on the parts that it gets, and their
     versions may differ.
 
-    Source: MLfabric section 2 (asynchronous SGD); Dean et al., NIPS 2012, section 4.1 (Downpour SGD).
+    With ``replication=chain`` each server has a replica, one of as many hosts behind the servers. The server sends each
+    update on when it has all of it. When the replica has it, too, both apply it, and the worker gets weights.
+
+    Source: MLfabric section 2 (asynchronous SGD) and 3.3 (chain replication); Dean et al., NIPS 2012, section 4.1
+    (Downpour SGD); Li et al., OSDI 2014, section 4.3 (replication before an answer).
     """
-    _check_servers("async_ps", topology, tensor_sizes, servers)
-    return replace(ps(topology, tensor_sizes, colocated=False, servers=servers), window=0, run_by=Asynchronous(None))
+    return _star(_Asked("async_ps", topology, tensor_sizes, servers, replication), None)
 
 
-def ssp(topology: Topology, tensor_sizes: Sequence[int], *, staleness: int = 3, servers: int = 1) -> Forest:
+def ssp(
+    topology: Topology,
+    tensor_sizes: Sequence[int],
+    *,
+    staleness: int = 3,
+    servers: int = 1,
+    replication: Replicated = "none",
+) -> Forest:
     """As async_ps, but no worker begins an iteration that is more than ``staleness`` ahead of the slowest worker's.
 
     A worker that is further ahead gets its weights once the slowest has caught up; GST does not count that wait.
@@ -41,29 +58,62 @@ def ssp(topology: Topology, tensor_sizes: Sequence[int], *, staleness: int = 3, 
     """
     if staleness < 0:
         raise SchemeError(f"ssp has a staleness of {staleness}", fix="give staleness 0 or more, in iterations")
-    _check_servers("ssp", topology, tensor_sizes, servers)
-    return replace(async_ps(topology, tensor_sizes, servers=servers), run_by=Asynchronous(staleness))
+    return _star(_Asked("ssp", topology, tensor_sizes, servers, replication), staleness)
 
 
-def _check_servers(scheme: str, topology: Topology, tensor_sizes: Sequence[int], servers: int) -> None:
+@dataclass(frozen=True)
+class _Asked:
+    """What both schemes are asked for; ``scheme`` is its name."""
+
+    scheme: str
+    topology: Topology
+    tensor_sizes: Sequence[int]
+    servers: int
+    replication: Replicated
+
+
+def _star(asked: _Asked, staleness: int | None) -> Forest:
+    """Workers first, then servers, then their replicas."""
+    _check_servers(asked)
+    topology, count = asked.topology, asked.servers
+    replicas = count if asked.replication == "chain" else 0
+    workers = range(topology.host_count - count - replicas)
+    root = np.arange(len(workers), len(workers) + count)
+    trees = np.full((count, topology.host_count), ABSENT, dtype=np.int32)
+    trees[:, list(workers)] = root[:, None]
+    trees[np.arange(count), root] = ROOT
+    run_by = Asynchronous(staleness, tuple(range(topology.host_count - replicas, topology.host_count)))
+    return replace(over(topology, trees, workers=workers), run_by=run_by)
+
+
+def _check_servers(asked: _Asked) -> None:
     """
     Raises:
         SchemeError: there are too few hosts, or floats, for so many servers.
     """
-    most = topology.host_count - 1
+    scheme, topology, servers = asked.scheme, asked.topology, asked.servers
+    is_chain = asked.replication == "chain"
+    most = (topology.host_count - 1) // (2 if is_chain else 1)
     if most < 1:
+        who = "a server, its replica and a worker" if is_chain else "a server and a worker"
         raise SchemeError(
-            f"{scheme} needs a server and a worker; {topology.expression} has one host",
-            fix="take a network of three hosts or more",
+            f"{scheme} needs {who}; {topology.expression} has {topology.host_count} "
+            + ("host" if topology.host_count == 1 else "hosts"),
+            fix=f"take a network of {4 if is_chain else 3} hosts or more",
         )
     if not 1 <= servers <= most:
         raise SchemeError(
-            f"{scheme} has {servers} servers for the {topology.host_count} hosts of {topology.expression}",
-            fix=f"give servers 1 to {most}, with a host left to work",
+            f"{scheme} has {servers} servers{' and as many replicas' if is_chain else ''} "
+            f"for the {topology.host_count} hosts of {topology.expression}",
+            fix=f"give servers {_up_to(most)}, with a host left to work",
         )
-    floats = sum(tensor_sizes)
-    if tensor_sizes and servers > floats:
+    floats = sum(asked.tensor_sizes)
+    if asked.tensor_sizes and servers > floats:
         raise SchemeError(
             f"{scheme} has {servers} servers for a model of {floats:,} floats",
-            fix=f"give servers 1 to {floats:,}, so that each has a part of the weights",
+            fix=f"give servers {_up_to(floats)}, so that each has a part of the weights",
         )
+
+
+def _up_to(most: int) -> str:
+    return "1" if most == 1 else f"1 to {most:,}"

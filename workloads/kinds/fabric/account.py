@@ -15,7 +15,6 @@ from testbed.base.errors import WorkerError
 from workloads.kinds.base import Told
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.sums import shares
 from workloads.updates import Step, Update
 
 FIX = "report it: the protocol is broken"
@@ -27,6 +26,7 @@ class Line:
 
     fate: Fate
     updates: tuple[Update, ...]
+    shares: tuple[tuple[float, float], ...]
 
 
 def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
@@ -44,31 +44,25 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
         raise WorkerError(f"what the processes of scheme {plan.scheme} tell does not fit together: {wrong}", fix=FIX)
     transfers = scheduler["transfers"]
     found = timed(samples, transfers, plan)
-    return Told(found, order(journal, scheduler["momentum"]), moved=moved(transfers, iterations))
+    return Told(found, order(journal), moved=moved(transfers, iterations))
 
 
 def lines(journal: Sequence[Sequence[Any]], world: int) -> list[Line]:
     """The journal from the server's last line."""
     found = []
-    for fate, numbers, versions in journal:
-        made = (
-            Update(number % world, number // world, version) for number, version in zip(numbers, versions, strict=True)
-        )
-        found.append(Line(Fate(fate), tuple(made)))
+    for fate, numbers, versions, shares in journal:
+        pairs = zip(numbers, versions, strict=True)
+        updates = tuple(Update(number % world, number // world, version) for number, version in pairs)
+        counts = tuple((float(weights), float(velocity)) for weights, velocity in shares)
+        if len(counts) != len(updates):
+            raise WorkerError(f"of {len(updates)} updates the server tells what {len(counts)} count", fix=FIX)
+        found.append(Line(Fate(fate), updates, counts))
     return found
 
 
-def order(journal: Sequence[Line], momentum: float) -> list[Step]:
+def order(journal: Sequence[Line]) -> list[Step]:
     """What changed the weights, and what was dropped, in order."""
-    return [
-        Step(
-            line.updates,
-            shares([1.0] * len(line.updates), momentum),
-            line.fate == Fate.AGGREGATED,
-            not line.fate.is_applied,
-        )
-        for line in journal
-    ]
+    return [Step(line.updates, line.shares, line.fate == Fate.AGGREGATED, not line.fate.is_applied) for line in journal]
 
 
 def problem(journal: Sequence[Line], plan: Fabric, updates: int) -> str:

@@ -17,39 +17,51 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
 from workloads.kinds.fabric.model import Update
-from workloads.kinds.fabric.network import Leaf, Network, Outlet
+from workloads.kinds.fabric.network import Leaf, Network
 from workloads.kinds.fabric.residual import TICK_S, Residual, flow, less, moment, send
 
 Cuts = tuple[int, ...]
 """The index of the first update of each group, in the order of aggregators."""
 
-NOWHERE = Outlet(0.0, 0.0, -1)
-"""Of a transfer that is limited by more than one rate before its target's link."""
+NOWHERE = -1
+"""In place of a switch."""
 
 
 class _Load(NamedTuple):
-    """What is sent, and its source's :class:`~workloads.kinds.fabric.network.Outlet`."""
+    """What is sent.
+
+    ``out`` is the only link of its source and ``switch`` the other end, where no other update leaves the source.
+    ``is_host`` says that the source is an aggregator's host, too, whose sum leaves by the same link.
+    """
 
     source: int
     bits: float
     ready_s: float
-    most_bps: float
-    from_s: float
+    out: int
     switch: int
+    is_host: bool
 
 
 @dataclass
 class _Case:
-    """A case while it is tried: what links have left, when the target has all so far, and the sum of arrivals."""
+    """A case while it is tried.
+
+    Attributes:
+        links: what each has left.
+        last_s: when the target has all so far.
+        waited_s: the sum of arrivals.
+        busy_s: by aggregator, until when its host sends an update that ``links`` do not have.
+    """
 
     links: list[Residual]
     last_s: float = 0.0
     waited_s: float = 0.0
+    busy_s: dict[int, float] = field(default_factory=dict)
 
     def arrived(self, count: int, end_s: float) -> None:
         self.last_s = max(self.last_s, end_s)
@@ -68,6 +80,7 @@ class Cases:
         self, updates: Sequence[Update], target: int, aggregators: Sequence[int], sums: int, network: Network
     ) -> None:
         self._network, self._target, self._aggregators, self._sums = network, target, aggregators, sums
+        self._hosts = set(aggregators)
         self._sends = Counter([*(update.worker for update in updates), *aggregators])
         self._loads = [self._load(update.worker, 8 * update.sizes_bytes[0], update.ready_s) for update in updates]
         self._first_s = min((update.ready_s for update in updates), default=0.0)
@@ -111,8 +124,12 @@ class Cases:
             states.append(case)
         return direct < len(states) and states[direct].last_s <= self._limit_s
 
-    def _try(self, direct: int) -> tuple[_Case, Cuts] | None:
-        """DetAgg of alg. 3; None if the case cannot win."""
+    def _try(self, direct: int, is_exact: bool = False) -> tuple[_Case, Cuts] | None:
+        """DetAgg of alg. 3; None if the case cannot win.
+
+        Unless it has to be exact, an update is not taken from its host's link for an aggregator there, as most of
+        them have left by the time at which the aggregator sends.
+        """
         case, count, last = self._after(self._straight[direct]), len(self._loads), len(self._aggregators) - 1
         cuts = [direct]
         for number, aggregator in enumerate(self._aggregators):
@@ -122,9 +139,11 @@ class Cases:
             bound_s = case.last_s + TICK_S if number < last and (direct or number) else math.inf
             if bound_s == math.inf and self._least_s(first, aggregator) > self._limit_s:
                 return None
-            end, ready_s = self._collect(case, first, aggregator, bound_s)
+            end, ready_s = self._collect(case, first, aggregator, bound_s, is_exact)
             if ready_s > self._limit_s:
                 return None
+            if case.busy_s.get(aggregator, 0.0) > ready_s:
+                return self._try(direct, is_exact=True)
             bits = self._sums * max([load.bits for load in self._loads[first:end]])
             case.arrived(end - first, self._send(case, self._load(aggregator, bits, ready_s), self._target))
             if case.last_s > self._limit_s:
@@ -132,21 +151,24 @@ class Cases:
             cuts.append(end)
         return case, tuple(cuts[:-1] or cuts)
 
-    def _collect(self, case: _Case, first: int, aggregator: int, bound_s: float) -> tuple[int, float]:
+    def _collect(self, case: _Case, first: int, aggregator: int, bound_s: float, is_exact: bool) -> tuple[int, float]:
         """A group from its first update on: the index behind its last, and when the aggregator has all of it.
 
         It ends before an update that would be there after the bound, or after one that is beyond the limit.
         """
         leaf = self._own(case.links, aggregator)
         links, loads, limit_s, latest_s = case.links, self._loads, self._limit_s, 0.0
+        switch = leaf.switch if leaf else None
         for index in range(first, len(loads)):
             load = loads[index]
-            if leaf and load.switch == leaf.switch:
-                end_s = send(links[leaf.into], load.most_bps, load.bits, load.from_s)
+            if leaf and load.switch == switch and not (load.is_host and (is_exact or load.source == aggregator)):
+                end_s = send(links[leaf.into], links[load.out], load.bits, load.ready_s)
             else:
                 end_s = self._send(case, load, aggregator, bound_s if index > first else math.inf)
             if end_s > bound_s and index > first:
                 return index, latest_s
+            if load.is_host and not is_exact:
+                case.busy_s[load.source] = end_s
             if end_s > latest_s:
                 latest_s = end_s
                 if end_s > limit_s:
@@ -158,8 +180,8 @@ class Cases:
         if load.source == target:
             return load.ready_s
         leaf, links = self._network.leaf(target), case.links
-        if leaf and load.switch == leaf.switch:
-            return send(links[leaf.into], load.most_bps, load.bits, load.from_s)
+        if leaf and load.switch == leaf.switch and not load.is_host and bound_s == math.inf:
+            return send(links[leaf.into], links[load.out], load.bits, load.ready_s)
         path = self._network.path(load.source, target)
         steps, end_s = flow([links[link] for link in path], load.bits, load.ready_s)
         if steps and end_s <= bound_s:
@@ -182,14 +204,14 @@ class Cases:
         return leaf
 
     def _load(self, source: int, bits: float, ready_s: float) -> _Load:
-        is_alone = self._sends[source] == 1 and ready_s < math.inf
-        outlet = self._network.outlet(source, ready_s) if is_alone else None
-        return _Load(source, bits, ready_s, *(outlet or NOWHERE))
+        leaf, is_host = self._network.leaf(source), source in self._hosts
+        if leaf is None or self._sends[source] > 1 + is_host:
+            return _Load(source, bits, ready_s, NOWHERE, NOWHERE, False)
+        return _Load(source, bits, ready_s, leaf.out, leaf.switch, self._sends[source] > 1)
 
     def _remote(self) -> list[float]:
         """By index, the bits of updates from there on that no aggregator has on its own host."""
-        hosts = set(self._aggregators)
-        bits = [0.0 if load.source in hosts else load.bits for load in reversed(self._loads)]
+        bits = [0.0 if load.source in self._hosts else load.bits for load in reversed(self._loads)]
         return [*list(accumulate(bits))[::-1], 0.0]
 
     def _least_s(self, first: int, aggregator: int) -> float:

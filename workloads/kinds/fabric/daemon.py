@@ -158,7 +158,7 @@ class Daemon(Exchange):
         """The update's time has come."""
         if self._pushed is None or self._number(self._pushed) != note.update:
             raise self._misfit(connection, f"{note}, and the worker has {self._pushed}")
-        told = Gradient((note.update,), (self._pushed.version,), note.group, 1)
+        told = Gradient((note.update,), (self._pushed.version,), ((1.0, 1.0),), note.group, 1)
         if note.target == self._node:
             self._collect(told, self._memory.update)
         else:
@@ -205,23 +205,27 @@ class Daemon(Exchange):
         del self._groups[note.group]
         versions = tuple(group.versions[number] for number in note.members)
         self._pace(note.target, group.go.rate_bps)
-        self._say(note.target, Gradient(note.members, versions, note.group, group.sums.count), group.sums.floats)
+        told = Gradient(note.members, versions, note.shares, note.group, group.sums.count)
+        self._say(note.target, told, group.sums.floats)
 
     # Weights.
 
     def _take_weights(self, note: Weights, floats: Floats) -> None:
         """Weights have come: for the worker here, for others, or for both."""
         recipients = {one[0]: one for one in note.recipients}
-        for node in note.onward:
+        for node, wait_s, rate_bps in note.onward:
             told = Weights(note.version, note.begin, note.begin_version, note.entries, (recipients[node],), ())
-            self._pace(node, 0.0)
-            self._say(node, told, floats)
+            self._at(time.monotonic() + wait_s, partial(self._pass_on, node, told, floats, rate_bps))
         if self._node in recipients:
             _, held_s, self._goes_on = recipients[self._node]
             if note.onward:
                 np.copyto(self._memory.weights, floats)
             given = Given(note.version, note.begin, note.begin_version, note.entries, held_s, self._goes_on)
             self._say(self._node, given)
+
+    def _pass_on(self, node: int, note: Weights, floats: Floats, rate_bps: float) -> None:
+        self._pace(node, rate_bps)
+        self._say(node, note, floats)
 
     def _sending(self) -> bool:
         return super()._sending() or bool(self._later)

@@ -16,6 +16,7 @@ from workloads.kinds.fabric.journal import Journal, Step, Unit
 from workloads.kinds.fabric.messages import Dropped, Gather, Give, Note, Order, Send, SendSums
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planner import Planner, Work
+from workloads.kinds.fabric.sums import Share
 
 Pace = Callable[[int, int], float]
 """How long (s) a rank computes its update of an iteration."""
@@ -65,7 +66,7 @@ class _World:
     """Workers, a server, a scheduler, and what happens next."""
 
     def __init__(self, plan: Fabric, work: Work, pace: Pace) -> None:
-        self._plan, self._pace = plan, pace
+        self._plan, self._pace, self._rates = plan, pace, plan.options.rates(work.learning_rate)
         self._found = Run(Planner(plan, work), Journal(plan.options.delay_bound))
         self._events: list[tuple[float, int, Callable[[float], None]]] = []
         self._numbers = itertools.count()
@@ -112,13 +113,14 @@ class _World:
             self._groups[note.group] = note
         elif isinstance(note, SendSums):
             group = self._groups.pop(note.group)
-            self._arrives(node, group.target, group.members, is_sum=True)
+            self._arrives(node, group.target, group.members, group.shares)
         elif isinstance(note, Send) and node != note.target:
-            self._arrives(node, note.target, (note.update,), is_sum=False)
+            self._arrives(node, note.target, (note.update,), None)
         elif isinstance(note, Give):
             self._give(note)
 
-    def _arrives(self, source: int, target: int, members: Sequence[int], *, is_sum: bool) -> None:
+    def _arrives(self, source: int, target: int, members: Sequence[int], parts: Sequence[Share] | None) -> None:
+        """``parts`` is what each counts in a sum; None of an update alone."""
         planner = self._found.planner
         planned = planner.traffic.planned(source, target, members)
 
@@ -126,8 +128,9 @@ class _World:
             planner.arrived(members, source, target, now_s)
             if target == self._plan.server:
                 versions = tuple(self._version[number % len(self._version)] for number in members)
-                self._found.journal.arrive(Unit(tuple(members), versions, is_sum))
-            steps = list(iter(self._found.journal.next, None))
+                unit = Unit(tuple(members), versions, parts is not None, tuple(parts or [(1.0, 1.0)]))
+                self._found.journal.arrive(unit)
+            steps = list(iter(partial(self._found.journal.next, self._rates), None))
             self._decided(steps, now_s)
 
         self._at(planned.end_s, there)
@@ -142,12 +145,16 @@ class _World:
     def _give(self, note: Give) -> None:
         version = self._found.journal.version
         goes_on = {node: goes for node, _, goes in note.recipients}
-        for node, goes in goes_on.items():
-            transfer = self._found.planner.traffic.planned(self._plan.server, node, ())
-            self._at(transfer.end_s, partial(self._got, node, version, goes))
+        for (first, *_), onward in note.ways:
+            for source, node in [(self._plan.server, first), *((first, hop[0]) for hop in onward)]:
+                transfer = self._found.planner.traffic.planned(source, node, ())
+                self._at(transfer.end_s, partial(self._got, source, node, version, goes_on.get(node)))
 
-    def _got(self, node: int, version: int, goes_on: bool, now_s: float) -> None:
-        self._found.planner.arrived((), self._plan.server, node, now_s)
+    def _got(self, source: int, node: int, version: int, goes_on: bool | None, now_s: float) -> None:
+        """Weights are there; ``goes_on`` is None for a node that only passes them on."""
+        self._found.planner.arrived((), source, node, now_s)
+        if goes_on is None:
+            return
         rank = self._plan.workers.index(node)
         number = self._iteration[rank] * len(self._version) + rank
         update = Update(rank, self._iteration[rank], self._ready_s[number], now_s, self._stale[number])

@@ -9,10 +9,13 @@ A *version* is how many updates the weights contain.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from workloads.kinds.fabric.fates import Entry, Fate
+
+Rates = Callable[[int, int], float]
+"""From the version that an update changes, and the one that it was computed on, what it counts."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +26,13 @@ class Unit:
         members: numbers of the updates, in their order.
         versions: what each was computed on.
         is_sum: whether an aggregator made it.
+        shares: what each counts in it (:mod:`.sums`).
     """
 
     members: tuple[int, ...]
     versions: tuple[int, ...]
     is_sum: bool
+    shares: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
 
 
 @dataclass(frozen=True)
@@ -106,8 +111,9 @@ class Journal:
         self._known.update(unit.members)
         self._held[unit.members[0]] = unit
 
-    def next(self) -> Step | None:
-        """What is to be done with the unit whose turn it is; None if it is not here.
+    def next(self, rates: Rates = lambda _version, _computed_on: 1.0) -> Step | None:
+        """What is to be done with the unit whose turn it is; None if it is not here. An update alone counts what
+        ``rates`` says (:meth:`.plan.Options.rates`); in a sum it does already.
 
         Raises:
             ValueError: the unit is not what was expected.
@@ -123,7 +129,10 @@ class Journal:
         stale = max(self.version + at - version for at, version in enumerate(unit.versions))
         if self._bound is not None and stale >= self._bound:
             return self._decide(unit, Fate.LATE)
-        return self._decide(unit, Fate.AGGREGATED if unit.is_sum else Fate.DIRECT)
+        if unit.is_sum:
+            return self._decide(unit, Fate.AGGREGATED)
+        rate = rates(self.version, unit.versions[0])
+        return self._decide(replace(unit, shares=((rate, rate),)), Fate.DIRECT)
 
     def _decide(self, unit: Unit, fate: Fate) -> Step:
         step = Step(unit, fate, self.version)

@@ -72,6 +72,11 @@ class FabricKind(Kind[Fabric]):
                 f"scheme {plan.scheme} sums on hosts, so switches cannot add for it",
                 fix="leave ina out of this arm's topology",
             )
+        if plan.options.rate != "constant" and (not asked.is_trained or asked.largest is not None):
+            raise SpecError(
+                f"scheme {plan.scheme} has rate={plan.options.rate}, and this workload has no learning rate",
+                fix="leave rate out, or train a model (kind: train)",
+            )
         most = MOST_EXACT // LARGEST // len(plan.workers)
         if not asked.is_trained and asked.iterations > most:
             problem = f"scheme {plan.scheme} adds values exactly for at most {most:,} iterations; here are more"
@@ -96,7 +101,11 @@ class FabricKind(Kind[Fabric]):
 
     def describe(self, plan: Fabric) -> list[tuple[str, str]]:
         options = plan.options
-        bound = "no bound" if options.delay_bound is None else f"at most {options.delay_bound - 1} others in between"
+        bound = "whatever others came in between"
+        if options.delay_bound is not None:
+            bound = f"applied if at most {options.delay_bound - 1} others came in between"
+        if options.staleness is not None:
+            bound = f"workers wait for the slowest one when more than {options.staleness} iterations ahead of it"
         return [
             ("server", plan.nodes[plan.server]),
             ("scheduler", f"{plan.nodes[plan.scheduler]}, plans every {options.window_s:g} s"),

@@ -81,12 +81,14 @@ class Gradient:
     Attributes:
         members: numbers of the updates, in their order.
         versions: what each was computed on.
+        shares: what each counts in what follows, as :class:`Gather` has it; of an update alone, once.
         group: as in :class:`Send`.
         sums: how many sums follow.
     """
 
     members: tuple[int, ...]
     versions: tuple[int, ...]
+    shares: tuple[tuple[float, float], ...]
     group: int
     sums: int
 
@@ -123,17 +125,21 @@ class Decided:
     version: int
 
 
+Hop: TypeAlias = tuple[int, float, float]
+"""Where weights go next, how long to wait before they leave (s), and how fast at most (bit/s; 0 for any rate)."""
+
+
 @dataclass(frozen=True)
 class Give:
     """The scheduler's to a server: send the newest weights.
 
     Attributes:
-        ways: (first node, the nodes that it passes them on to, how long to wait before weights leave for it, the rate
-            in bit/s that they leave at, 0 for as fast as TCP goes); the first is a recipient or not.
+        ways: for each node that gets them from the server, how they go there, and how from there on to others. That
+            node is a recipient or not.
         recipients: (node, for how long its weights were held back in s, whether it goes on).
     """
 
-    ways: tuple[tuple[int, tuple[int, ...], float, float], ...]
+    ways: tuple[tuple[Hop, tuple[Hop, ...]], ...]
     recipients: tuple[tuple[int, float, bool], ...]
 
 
@@ -146,7 +152,7 @@ class Weights:
         begin: number of the first entry of the journal that follows, and ``begin_version``: of the weights before it.
         entries: of the journal, (number of the update, fate).
         recipients: as in :class:`Give`, of this node and of those that it passes the weights on to.
-        onward: the nodes that it passes them on to, in their order.
+        onward: how it passes them on.
     """
 
     version: int
@@ -154,7 +160,7 @@ class Weights:
     begin_version: int
     entries: tuple[tuple[int, int], ...]
     recipients: tuple[tuple[int, float, bool], ...]
-    onward: tuple[int, ...]
+    onward: tuple[Hop, ...]
 
 
 @dataclass(frozen=True)

@@ -42,17 +42,18 @@ def join(job: WorkerJob, plan: Fabric, part: Participant | None) -> Client | Dae
         learn = partial(part.learn, span=(0, floats))
         return Client(job.name, job.node, job.rank, job.world, sock, *buffers, learn, dropped=part.dropped)
     momentum = float(getattr(job.training, "momentum", 0.0))  # tasks that train nothing have none
+    learning_rate = float(getattr(job.training, "learning_rate", 1.0))
     if job.node in plan.workers:
         worker, memory = shared.await_worker(address, floats, job.start_timeout_s)
     sockets = transport.connect(job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
     if job.node in plan.workers:
         return Daemon(plan, job.node, sockets, worker, memory, momentum)
     if job.node == plan.server:
-        return Server(plan, sockets, *_served(job, momentum))
+        return Server(plan, sockets, *_served(job, momentum), plan.options.rates(learning_rate))
     updates, seed = job.training.iterations * job.world, job.training.seed
     share = goodput_of(sockets[plan.server])
     rates = Follower(Path(job.forest).parent / NAME, 2 * len(plan.links))
-    return Scheduler(plan, sockets, Work(4 * floats, updates, momentum, seed, share), rates)
+    return Scheduler(plan, sockets, Work(4 * floats, updates, momentum, seed, share, learning_rate), rates)
 
 
 def _served(job: WorkerJob, momentum: float) -> tuple[Floats, Apply]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -12,6 +12,7 @@ import numpy as np
 from testbed.base.errors import SchemeError
 from topologies.model import Link, Node, Path, Topology
 from workloads.kinds.asynchronous.plan import Steps, UpdatesCost
+from workloads.kinds.fabric.rates import RateSettings, rule
 from workloads.sync.cost import cost_of_flows
 from workloads.sync.flows import Flows
 
@@ -31,6 +32,7 @@ class Options:
             at once.
         lag_s: how late a change of a link's rate is told.
         assign: which aggregator takes the next group: any, by seed, or the one whose link is fastest.
+        rate: what becomes of the learning rate of an update (:mod:`.rates`), and ``c`` of eq. 21.
     """
 
     delay_bound: int | None = None
@@ -38,6 +40,21 @@ class Options:
     window_s: float = 0.1
     lag_s: float = 0.2
     assign: Literal["random", "fastest"] = "random"
+    rate: Literal["constant", "worst_case", "adaptive"] = "constant"
+    c: float = 1.0
+
+    def rates(self, learning_rate: float) -> Callable[[int, int], float]:
+        """What the learning rate of an update is of the workload's: from the version of the weights that it changes,
+        and from the one that it was computed on.
+
+        Raises:
+            SchemeError: the rule makes no rate of this one.
+        """
+        if self.rate == "constant":
+            return lambda _version, _computed_on: 1.0
+        settings = RateSettings(learning_rate, self.c, self.delay_bound)
+        of = rule(self.rate, settings)
+        return lambda version, computed_on: of(settings, version + 1, version - computed_on) / learning_rate
 
 
 @dataclass(frozen=True)
@@ -149,16 +166,23 @@ def _route(topology: Topology, source: int, target: int) -> tuple[int, ...]:
     return paths[0].links
 
 
-def check_bounds(name: str, delay_bound: int, window: float, lag: float) -> None:
+def check_delay_bound(name: str, delay_bound: int) -> None:
     """
     Raises:
-        SchemeError: a bound or a time of the scheme ``name`` cannot be.
+        SchemeError: the scheme ``name`` cannot have this bound.
     """
     if delay_bound < 1:
         raise SchemeError(
             f"{name} has a delay_bound of {delay_bound}, and an update that no other came before has a delay of 1",
             fix="give delay_bound 1 or more, in updates",
         )
+
+
+def check_times(name: str, window: float, lag: float) -> None:
+    """
+    Raises:
+        SchemeError: the scheme ``name`` cannot have one of these times (s).
+    """
     for what, value in (("window", window), ("t_lag", lag)):
         if not 0 <= value <= MOST_S:
             raise SchemeError(f"{name} has a {what} of {value:g} s", fix=f"give {what} 0 to {MOST_S:g}, in seconds")

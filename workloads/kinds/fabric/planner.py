@@ -19,10 +19,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from workloads.kinds.fabric.batch import schedule
+from workloads.kinds.fabric.distribution import Request, distribute
 from workloads.kinds.fabric.fates import Entry
-from workloads.kinds.fabric.messages import Dropped, Gather, Give, Note, Order, Send, SendSums
-from workloads.kinds.fabric.model import Batch, Transfer, Update
-from workloads.kinds.fabric.network import Load, Network
+from workloads.kinds.fabric.messages import Dropped, Gather, Give, Hop, Note, Order, Send, SendSums
+from workloads.kinds.fabric.model import Batch, Transfer, Update, Way
+from workloads.kinds.fabric.network import Load
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.settled import Piece, Settled, Unit, units
 from workloads.kinds.fabric.sums import shares
@@ -50,6 +51,7 @@ class Work:
         momentum: gamma of eq. 2.
         seed: of what is drawn.
         goodput: share of a link's rate that carries payload.
+        learning_rate: the workload's; 1 where it has none.
     """
 
     update_bytes: float
@@ -57,6 +59,7 @@ class Work:
     momentum: float
     seed: int
     goodput: float
+    learning_rate: float = 1.0
 
 
 class Planner:
@@ -65,7 +68,6 @@ class Planner:
     Attributes:
         traffic: what has begun.
         order: numbers of all updates that were planned to be sent, in their order.
-        momentum: as in :class:`Work`.
     """
 
     def __init__(self, plan: Fabric, work: Work) -> None:
@@ -74,7 +76,7 @@ class Planner:
         self._turns = Turns(len(plan.workers), work.updates, plan.options.staleness)
         self.traffic = Traffic(plan, work.goodput)
         self.order: list[int] = []
-        self.momentum = work.momentum
+        self._rates = plan.options.rates(work.learning_rate)
         self._waiting: dict[int, Update] = {}
         """Those whose way is not settled, by number."""
         self._units: list[Unit] = []
@@ -209,13 +211,14 @@ class Planner:
             self._tell(piece, now_s)
 
     def _settle(self, unit: Unit) -> None:
-        for number in unit.members:
-            self._waiting.pop(number)
+        begin = self._version + len(self._undecided)
+        versions = [self._waiting.pop(number).version for number in unit.members]
         self._undecided.update(unit.members)
         group = -1
         if unit.group is not None:
             group, self._groups = self._groups, self._groups + 1
-            parts = shares([1.0] * len(unit.members), self._work.momentum)
+            rates = [self._rates(begin + at, version) for at, version in enumerate(versions)]
+            parts = shares(rates, self._work.momentum)
             self._said.append((unit.group.aggregator, Gather(group, unit.members, parts, self._plan.server)))
         self._settled.add(unit, group)
 
@@ -230,28 +233,48 @@ class Planner:
             self.traffic.begin(one)
 
     def _give(self, now_s: float) -> None:
-        """Send weights to whoever asks and has a way to get them now."""
+        """Send weights to those who ask, if the server's link has something left for them now."""
         self._give_s, server = math.inf, self._plan.server
-        ways, recipients, left = [], [], []
-        for turn in self._asking:
-            node = self._plan.workers[turn.rank]
-            transfer = self._if_now(Load(server, node, self._work.update_bytes, now_s), now_s)
-            if transfer is None:
-                left.append(turn)
-                continue
-            self.traffic.begin(transfer)
-            ways.append((node, (), max(0.0, transfer.start_s - now_s), PACE * fastest_bps(transfer)))
-            recipients.append((node, turn.held_s, turn.goes_on))
-        self._asking = left
-        if ways:
-            self._said.append((server, Give(tuple(ways), tuple(recipients))))
+        turns = {self._plan.workers[turn.rank]: turn for turn in self._asking}
+        request = Request(tuple(turns), (server,), (self._work.update_bytes,), self._aggregators(), now_s)
+        way = distribute(request, self._network.copy())
+        begins_s = min((one.start_s for one in way.transfers if one.source == server), default=math.inf)
+        if begins_s > now_s + LEAD_S:
+            self._give_s = begins_s - LEAD_S
+            return
+        ways = self._reserved(way, now_s)
+        nodes = [node for (node, *_), onward in ways for node in (node, *(hop[0] for hop in onward)) if node in turns]
+        recipients = tuple((node, turns[node].held_s, turns[node].goes_on) for node in nodes)
+        self._said.append((server, Give(tuple(ways), recipients)))
+        self._asking = [turn for node, turn in turns.items() if node not in nodes]
+        if self._asking:
+            self._give_s = self._free_s(now_s)
 
-    def _if_now(self, load: Load, now_s: float) -> Transfer | None:
-        """The load's transfer, reserved, if it can begin now; otherwise it is to be asked again when it can."""
-        tried: Network = self._network.copy()
-        transfer = tried.reserve(load)
-        if transfer.start_s > now_s + LEAD_S:
-            self._give_s = min(self._give_s, transfer.start_s - LEAD_S)
-            return None
-        self._network = tried
-        return transfer
+    def _reserved(self, way: Way, now_s: float) -> list[tuple[Hop, tuple[Hop, ...]]]:
+        """What of a way of weights is to begin now: all that goes over distributors, and of what goes straight to
+        workers, what can leave now; it is reserved."""
+        server = self._plan.server
+        to = {(one.source, one.target): one for one in way.transfers}
+        over = {group.aggregator for group in way.groups}
+        found = []
+        for group in way.groups:
+            first = to[server, group.aggregator]
+            onward = [to[group.aggregator, node] for node in group.members if node not in over]
+            found.append((self._hop(first, now_s), tuple(self._hop(one, first.end_s) for one in onward)))
+        for node in way.direct:
+            one = to[server, node]
+            if node not in over and one.start_s <= now_s + LEAD_S:
+                found.append((self._hop(one, now_s), ()))
+        return found
+
+    def _hop(self, transfer: Transfer, from_s: float) -> Hop:
+        """A transfer of weights, which begins; ``from_s`` is when its sender is to have them."""
+        self._network.take(transfer)
+        self.traffic.begin(transfer)
+        return transfer.target, max(0.0, transfer.start_s - from_s), PACE * fastest_bps(transfer)
+
+    def _free_s(self, now_s: float) -> float:
+        """When the server's link has something left for one of those who ask, less what it takes to tell."""
+        loads = (Load(self._plan.server, self._plan.workers[turn.rank], 1.0, now_s) for turn in self._asking)
+        starts_s = (self._network.copy().reserve(load).start_s for load in loads)
+        return max(now_s, min(starts_s) - LEAD_S)

@@ -106,7 +106,7 @@ def less(residual: Residual, steps: Sequence[tuple[float, float]], end_s: float)
 
 
 def when(residual: Residual, most_bps: float, bits: float, ready_s: float) -> float:
-    """When :func:`send` would end; nothing is reserved."""
+    """When a transfer would end that nothing but this link and a constant rate limit."""
     times, rates = residual
     if ready_s == math.inf or not most_bps:
         return math.inf
@@ -128,20 +128,25 @@ def when(residual: Residual, most_bps: float, bits: float, ready_s: float) -> fl
         now_s = until_s
 
 
-def send(residual: Residual, most_bps: float, bits: float, ready_s: float) -> float:
-    """Reserve a transfer that nothing but this link and a constant rate limit, in place; when it ends.
+def send(residual: Residual, before: Residual, bits: float, ready_s: float) -> float:
+    """Reserve a transfer over two links, in place and on the second one only; when it ends.
 
-    The same as :func:`flow` over the two, then :func:`less` of this one.
+    The same as :func:`flow` over the two, then :func:`less` of the second one.
     """
     times, rates = residual
-    if ready_s == math.inf or not most_bps:
+    before_times, before_rates = before
+    if ready_s == math.inf:
         return math.inf
     at = bisect_right(times, ready_s) - 1
+    at_before = bisect_right(before_times, ready_s) - 1
     now_s = ready_s
     while True:
-        until_s = times[at + 1]
-        left = rates[at]
-        rate = left if left < most_bps else most_bps
+        until_s, left = times[at + 1], rates[at]
+        if before_times[at_before + 1] < until_s:
+            until_s = before_times[at_before + 1]
+        rate = before_rates[at_before]
+        if left < rate:
+            rate = left
         if rate and until_s - now_s > TICK_S:
             left -= rate
             end_s = now_s + bits / rate
@@ -151,13 +156,19 @@ def send(residual: Residual, most_bps: float, bits: float, ready_s: float) -> fl
                 _join(times, rates, _split(times, rates, at, now_s, end_s, left) + 1)
                 return end_s
             bits -= rate * (until_s - now_s)
-            if times[at] < now_s:
-                at = _split(times, rates, at, now_s, until_s, left)
+            if times[at] < now_s or until_s < times[at + 1]:
+                at = _split(times, rates, at, now_s, until_s, left) + 1
+            elif at and rates[at - 1] == left:
+                del times[at], rates[at]
             else:
                 rates[at] = left
-        at = _join(times, rates, at) + 1
+                at += 1
+        else:
+            at = _join(times, rates, at)
+            at += until_s == times[at + 1]
         if until_s == math.inf:
             return math.inf
+        at_before += until_s == before_times[at_before + 1]
         now_s = until_s
 
 

@@ -54,7 +54,6 @@ class Scheduler(Exchange):
         weights), begin and end as planned, and when it was there, in seconds of this process's clock."""
         return {
             "order": self._planner.order,
-            "momentum": self._planner.momentum,
             "transfers": [
                 [
                     *(one.planned.source, one.planned.target, one.planned.size_bytes, one.planned.members),

@@ -32,10 +32,17 @@ class Server(Exchange):
         journal: what became of each.
     """
 
-    def __init__(self, plan: Fabric, sockets: Mapping[int, socket], weights: Floats, apply: Apply) -> None:
-        """``apply`` changes ``weights``."""
+    def __init__(
+        self,
+        plan: Fabric,
+        sockets: Mapping[int, socket],
+        weights: Floats,
+        apply: Apply,
+        rates: Callable[[int, int], float] = lambda _version, _computed_on: 1.0,
+    ) -> None:
+        """``apply`` changes ``weights``; ``rates`` is as :meth:`.plan.Options.rates`."""
         super().__init__(plan.nodes[plan.server], dict(enumerate(plan.nodes)), sockets)
-        self._plan, self._weights, self._apply = plan, weights, apply
+        self._plan, self._weights, self._apply, self._rates = plan, weights, apply, rates
         self._held: dict[int, Floats] = {}
         self._newest, self._copied = weights, -1
         self._known = dict.fromkeys(plan.workers, 0)
@@ -52,9 +59,9 @@ class Server(Exchange):
         yield total
 
     def said(self) -> dict[str, Any]:
-        """The journal: of each step its fate, and numbers and versions of its updates."""
-        steps = ([int(step.fate), step.unit.members, step.unit.versions] for step in self.journal.steps)
-        return {"journal": list(steps)}
+        """The journal: of each step its fate, and of its updates numbers, versions, and what they count in it."""
+        fields = [(int(step.fate), step.unit) for step in self.journal.steps]
+        return {"journal": [[fate, unit.members, unit.versions, unit.shares] for fate, unit in fields]}
 
     def barrier(self, timeout_s: float) -> None:
         """Return once every process of the trial has called this.
@@ -85,14 +92,16 @@ class Server(Exchange):
             raise self._misfit(connection, f"{note}: {error}") from error
 
     def _arrived(self, source: int, note: Gradient, floats: Floats) -> None:
-        self.journal.arrive(Unit(note.members, note.versions, note.group >= 0))
+        self.journal.arrive(Unit(note.members, note.versions, note.group >= 0, note.shares))
         self._held[note.members[0]] = floats
         self._say(self._plan.scheduler, Arrived(note.members, source))
         self._apply_held()
 
     def _apply_held(self) -> None:
-        while (step := self.journal.next()) is not None:
+        while (step := self.journal.next(self._rates)) is not None:
             floats = self._held.pop(step.unit.members[0])
+            if step.fate == Fate.DIRECT and step.unit.shares[0][0] != 1.0:
+                floats *= np.float32(step.unit.shares[0][0])
             if step.fate.is_applied:
                 self._apply(floats, step.fate == Fate.AGGREGATED, len(step.unit.members))
             self._report(step)
@@ -121,13 +130,13 @@ class Server(Exchange):
         if self._copied != self.journal.version:
             self._newest, self._copied = self._weights.copy(), self.journal.version
         recipients = {one[0]: one for one in give.recipients}
-        for first, onward, wait_s, rate_bps in give.ways:
-            nodes = [node for node in (first, *onward) if node in recipients]
+        for (first, wait_s, rate_bps), onward in give.ways:
+            nodes = [node for node in (first, *(hop[0] for hop in onward)) if node in recipients]
             begin = min(self._known[node] for node in nodes)
             version = self.journal.version - sum(Fate(fate).is_applied for _, fate in self.journal.entries[begin:])
             entries = tuple(self.journal.entries[begin:])
             told = tuple(recipients[node] for node in nodes)
-            note = Weights(self.journal.version, begin, version, entries, told, tuple(onward))
+            note = Weights(self.journal.version, begin, version, entries, told, onward)
             self._known |= dict.fromkeys(nodes, len(self.journal.entries))
             self._at(now_s + wait_s, self._sender(first, note, self._newest, rate_bps))
 

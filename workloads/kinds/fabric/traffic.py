@@ -9,8 +9,10 @@ next begins when the links are expected to be free, and not when they were to be
 from __future__ import annotations
 
 import math
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from workloads.kinds.fabric.model import Transfer
 from workloads.kinds.fabric.network import Network
@@ -47,23 +49,24 @@ class Traffic:
         self._plan, self._goodput = plan, goodput
         self.rates_bps = [float(rate_bps) for *_, rate_bps in plan.links for _ in range(2)]
         self.moved: list[Moved] = []
-        self._running: dict[Leg, Moved] = {}
+        self._running: dict[Leg, deque[Moved]] = defaultdict(deque)
+        """Transfers that have not arrived; those of one leg arrive in their order."""
         self._paths = Network(plan.topology)
 
     def begin(self, transfer: Transfer) -> None:
         """A transfer begins."""
         moved = Moved(transfer, transfer.end_s)
-        self._running[leg(transfer)] = moved
+        self._running[leg(transfer)].append(moved)
         self.moved.append(moved)
 
     def planned(self, source: int, target: int, members: Sequence[int]) -> Transfer:
-        """A transfer that has begun and not arrived. Raises KeyError: there is none."""
-        return self._running[source, target, tuple(members)].planned
+        """The last transfer of a leg that has begun and not arrived. Raises IndexError: there is none."""
+        return self._running[source, target, tuple(members)][-1].planned
 
     def expected_s(self, transfer: Transfer) -> float | None:
         """When a transfer is expected; None if it is not on its way."""
         moved = self._running.get(leg(transfer))
-        return None if moved is None else moved.expected_s
+        return moved[-1].expected_s if moved else None
 
     def arrived(self, source: int, target: int, members: Sequence[int], now_s: float) -> bool:
         """A transfer is there; returns whether that was not expected now.
@@ -71,9 +74,10 @@ class Traffic:
         Raises:
             ValueError: nobody was to send it.
         """
-        moved = self._running.pop((source, target, tuple(members)), None)
-        if moved is None:
+        expected = self._running.get((source, target, tuple(members)))
+        if not expected:
             raise ValueError(f"updates {list(members)} from node {source} were not to go to node {target}")
+        moved = expected.popleft()
         moved.arrived_s = now_s
         late_s = now_s - moved.expected_s
         if late_s > EXACT_S:
@@ -81,23 +85,27 @@ class Traffic:
                 other.expected_s += late_s
         return abs(late_s) > EXACT_S
 
+    @property
+    def _on_their_way(self) -> Iterator[Moved]:
+        return chain.from_iterable(self._running.values())
+
     def _beside(self, moved: Moved) -> Iterator[Moved]:
         """Those on their way that have begun and share a link with it."""
         links = set(self._paths.path(moved.planned.source, moved.planned.target))
-        for other in self._running.values():
+        for other in self._on_their_way:
             path = self._paths.path(other.planned.source, other.planned.target)
             if other.planned.start_s < (moved.arrived_s or math.inf) and not links.isdisjoint(path):
                 yield other
 
     def is_late(self, now_s: float) -> bool:
         """Whether something is not there although it was expected a while ago."""
-        return any(now_s > one.expected_s + LATE * _takes_s(one.planned) for one in self._running.values())
+        return any(now_s > one.expected_s + LATE * _takes_s(one.planned) for one in self._on_their_way)
 
     def network(self, now_s: float) -> Network:
         """What is left for transfers that begin now."""
         rates = {link: [(0.0, rate_bps * self._goodput)] for link, rate_bps in enumerate(self.rates_bps)}
         network = Network(self._plan.topology, rates)
-        for moved in self._running.values():
+        for moved in self._on_their_way:
             one = moved.planned
             if moved.expected_s <= now_s:
                 moved.expected_s = now_s + LATE * _takes_s(one)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from testbed.base.errors import SchemeError
-from testbed.base.listing import shortened
 from topologies.model import Topology
 from workloads.sync.forest import Forest
-from workloads.sync.trees import chains, over
+from workloads.sync.trees import along, chains, over
 
 
 def multi_ring(
@@ -34,20 +32,11 @@ def multi_ring(
         raise SchemeError(
             "multi_ring takes either strides or permutations", fix="write it as multi_ring(strides=[1,5]), for example"
         )
-    orders = [_along(topology, stride) for stride in strides] + [_given(topology, one) for one in permutations]
+    orders = [along(topology, "multi_ring", stride) for stride in strides] + [
+        _given(topology, one) for one in permutations
+    ]
     forward = np.concatenate([chains(order) for order in orders])
     return over(topology, forward, np.concatenate([chains(order[::-1]) for order in orders]))
-
-
-def _along(topology: Topology, stride: int) -> list[int]:
-    count = topology.host_count
-    if math.gcd(stride, count) != 1:
-        coprime = [str(p) for p in range(1, count) if math.gcd(p, count) == 1]
-        raise SchemeError(
-            f"multi_ring: with the stride {stride} a ring misses some of the {count} hosts of {topology.expression}",
-            fix=f"take strides that are coprime to {count}: {shortened(coprime, 8)}",
-        )
-    return [place * stride % count for place in topology.hosts]
 
 
 def _given(topology: Topology, order: Sequence[int]) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from workloads.kinds.asynchronous.schemes import async_ps, ssp
 from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+from workloads.kinds.fabric.schemes.mlfabric_ssp import mlfabric_ssp
 from workloads.kinds.library.schemes import gloo, openmpi
 from workloads.plan import Plan
 from workloads.sync.forest import Forest
@@ -46,6 +47,7 @@ SCHEMES: tuple[Scheme, ...] = (
     async_ps,
     ssp,
     mlfabric_a,
+    mlfabric_ssp,
     gloo,
     openmpi,
 )

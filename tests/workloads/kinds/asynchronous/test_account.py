@@ -110,6 +110,25 @@ def test_all_servers_must_have_applied_the_same_updates(samples: pd.DataFrame) -
         orders(forest, said_by_both(late), 3)
 
 
+@pytest.mark.parametrize(
+    ("replicated", "digest", "problem"),
+    [
+        ([[one.rank, one.iteration] for one in ORDER], "a1", ""),
+        ([[one.rank, one.iteration] for one in ORDER], "b2", "the replica h3 ended with other weights than"),
+        ([[one.rank, one.iteration] for one in ORDER[:-1]], "a1", "the replica h3 has other updates than"),
+    ],
+)
+def test_a_replica_must_have_what_its_server_has(replicated: list[list[int]], digest: str, problem: str) -> None:
+    forest = made_by_both("async_ps(replication=chain)").job.plan
+    (server,) = (line for line in said(ORDER) if "updates" in line)
+    done = [{**server, "part_sha256": "a1"}, {"name": "h3", "replicated": replicated, "part_sha256": digest}]
+    if not problem:
+        assert orders(forest, done, 3) == [ORDER]
+        return
+    with pytest.raises(WorkerError, match=f"{problem} the server h2"):
+        orders(forest, done, 3)
+
+
 def test_each_servers_link_carries_its_part_of_all_updates(samples: pd.DataFrame) -> None:
     trial = made_by_both()
     forest, size = trial.job.plan, 4 * trial.job.floats

@@ -17,6 +17,7 @@ from workloads.kinds.asynchronous.ledger import disagreement, problem, staleness
 from workloads.kinds.asynchronous.parameter_server import Client, Server
 from workloads.kinds.asynchronous.plan import servers
 from workloads.kinds.asynchronous.plan import staleness as allowed
+from workloads.kinds.asynchronous.replica import Replica
 from workloads.parts import Span, spans
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build
@@ -48,7 +49,13 @@ def serve(forest: Forest, node: int, sockets: Mapping[int, socket], updates: int
     return server
 
 
-def work(forest: Forest, node: int, sockets: Mapping[int, socket], slow_s: float = 0.0) -> list[dict[str, float]]:
+def work(
+    forest: Forest,
+    node: int,
+    sockets: Mapping[int, socket],
+    slow_s: float = 0.0,
+    done: Callable[[], object] = lambda: None,
+) -> list[dict[str, float]]:
     """What a worker saw of each of its updates; all weights that it gets are the sums of the updates told."""
     gradient, weights, told = np.empty(FLOATS, np.float32), np.zeros(FLOATS, np.float32), np.zeros(FLOATS)
     seen = []
@@ -65,6 +72,7 @@ def work(forest: Forest, node: int, sockets: Mapping[int, socket], slow_s: float
             time.sleep(slow_s)
             client.start(0)
             client.wait(5)
+            done()
             assert np.array_equal(weights, told)
             seen.append(client.seen)
         client.barrier(5)
@@ -126,6 +134,83 @@ def test_a_worker_waits_for_the_server_that_is_held_up(
     found = on_every_node(made, [0, 1, 2, 3], member)
     assert found[2].ledger.is_complete
     assert found[3] < 5
+
+
+def test_a_server_answers_when_its_replica_has_the_update(
+    forest: Callable[[str, int], Forest], on_every_node: Run
+) -> None:
+    """The replica comes late to the updates: nobody has weights before."""
+    made = forest("async_ps(replication=chain)", 4)
+    answered_s: list[float] = []
+    total = np.zeros(FLOATS, np.float32)
+
+    def member(node: int, sockets: Mapping[int, socket]) -> object:
+        if node < 2:
+            seen = work(made, node, sockets, done=lambda: answered_s.append(time.monotonic()))
+            return [one["update"] for one in seen]
+        if node == 2:
+            return serve(made, node, sockets, 6)
+        with Replica("h3", made, sockets, total, lambda one: np.add(total, one, out=total), 6) as replica:
+            replica.barrier(5)
+            time.sleep(0.3)
+            began_s = time.monotonic()
+            assert list(replica.serve(1, 0, 6, 5)) == [6]
+            replica.barrier(5)
+        return replica.kept, began_s
+
+    found = on_every_node(made, [0, 1, 2, 3], member)
+    kept, began_s = found[3]
+    assert kept == [(one.rank, one.iteration) for one in found[2].ledger.order]
+    assert sorted(found[0] + found[1]) == list(range(6))
+    assert min(answered_s) > began_s
+    assert np.array_equal(total, sum(gradient_of(*one) for one in kept))
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (b"\x10\0\0\x05hello", "a note of 5 bytes"),
+        (b"\x20\0\0\0" + bytes(4 * FLOATS), "floats out of turn"),
+        (b"\x50\0\0\0", "word of an update that is kept out of turn"),
+    ],
+    ids=range(3),
+)
+def test_what_no_server_says_to_a_replica_is_refused_by_name(
+    forest: Callable[[str, int], Forest], said: bytes, problem: str
+) -> None:
+    ours, theirs = socketpair()
+    made = forest("async_ps(replication=chain)", 3)
+    with theirs, Replica("h2", made, {1: ours}, np.zeros(FLOATS, np.float32), lambda _: None, 4) as replica:
+        threading.Thread(target=theirs.sendall, args=(said,), daemon=True).start()
+        with pytest.raises(WorkerError, match=f"h2 got {problem} from h1, and does not expect it"):
+            list(replica.serve(1, 0, 4, 5))
+
+
+@pytest.mark.parametrize("said", [b"\x50\0\0\0", b"\x20\0\0\0", b"\x10\0\0\0"], ids=range(3))
+def test_what_no_replica_says_is_refused_by_name(forest: Callable[[str, int], Forest], said: bytes) -> None:
+    ours, theirs = socketpair()
+    made = forest("async_ps(replication=chain)", 3)
+    with theirs, Server("h1", made, {2: ours}, np.zeros(FLOATS, np.float32), lambda _: None, 4) as server:
+        theirs.sendall(said)
+        with pytest.raises(WorkerError, match=r"h1 got .* from h2, and does not expect it"):
+            server.apply_all(5)
+
+
+def test_a_replica_that_ends_is_named(forest: Callable[[str, int], Forest], on_every_node: Run) -> None:
+    made = forest("async_ps(replication=chain)", 3)
+
+    def member(node: int, sockets: Mapping[int, socket]) -> object:
+        if node == 0:
+            return work(made, node, sockets)
+        if node == 1:
+            return serve(made, node, sockets, 6)
+        with Replica("h2", made, sockets, np.zeros(FLOATS, np.float32), lambda _: None, 6) as replica:
+            replica.barrier(5)
+        return None
+
+    found = on_every_node(made, [0, 1, 2], member)
+    assert isinstance(found[1], NeighbourError)
+    assert "lost the connection to h2" in str(found[1])
 
 
 def test_a_barrier_of_several_servers_holds_each_of_them(

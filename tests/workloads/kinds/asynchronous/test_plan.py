@@ -12,7 +12,7 @@ from testbed.base.errors import SchemeError
 from topologies.model import Topology
 from workloads import kinds
 from workloads.kinds import verify
-from workloads.kinds.asynchronous.plan import Asynchronous, cost
+from workloads.kinds.asynchronous.plan import Asynchronous, cost, replicas, servers
 from workloads.sync.cost import Shaper
 from workloads.sync.schemes import build
 
@@ -90,6 +90,40 @@ def test_the_slowest_servers_link_bounds_an_update(topology: Build) -> None:
     slow = [replace(link, rate_bps=10**8) if net.nodes[link.a].name == "h3" else link for link in net.links]
     found = kinds.cost(build("async_ps(servers=2)", net, []), replace(net, links=tuple(slow)), GRADIENT_BYTES)
     assert found.bound_s() == pytest.approx(10 * T_F)
+
+
+def test_a_replica_has_an_update_before_weights_go_back(topology: Build) -> None:
+    """Three ways one after the other; the server's link carries each update on besides the weights."""
+    net = topology("star(hosts=5)")
+    forest = build("async_ps(replication=chain)", net, [])
+    verify(forest, net)
+    assert (forest.workers, kinds.of(forest).pairs(forest)[-2:]) == ((0, 1, 2), [(3, 4), (4, 3)])
+    assert list(kinds.of(forest).processes(forest)) == ["h0", "h1", "h2", "h3", "h4"]
+    found = kinds.cost(forest, net, GRADIENT_BYTES)
+    assert found.bound_s() == pytest.approx(3 * T_F)
+    assert found.rounds == 3
+    assert found.round_s() == pytest.approx(6 * T_F)
+    assert found.link_bytes.reshape(5, 2)[3:] / GRADIENT_BYTES == pytest.approx(np.array([[6, 3], [0, 3]]))
+    made = cost(forest, net, GRADIENT_BYTES, [2.0, 1.0, 0.5])
+    assert made.link_bytes.reshape(5, 2)[3:] / GRADIENT_BYTES == pytest.approx(np.array([[7, 3.5], [0, 3.5]]))
+
+
+def test_each_of_two_servers_has_a_replica(topology: Build) -> None:
+    net = topology("star(hosts=6)")
+    forest = build("ssp(servers=2,replication=chain)", net, [])
+    verify(forest, net)
+    assert (servers(forest), replicas(forest)) == ([2, 3], {2: 4, 3: 5})
+    found = kinds.cost(forest, net, GRADIENT_BYTES)
+    assert found.bound_s() == pytest.approx(2 * T_F)  # all parts there, one on, one back
+    assert found.link_bytes.reshape(6, 2)[4:] / GRADIENT_BYTES == pytest.approx(np.array([[0, 1], [0, 1]]))
+
+
+@pytest.mark.parametrize("nodes", [(0,), (3,), (4, 4), (4, 5)])
+def test_replicas_are_hosts_of_their_own(topology: Build, nodes: tuple[int, ...]) -> None:
+    net = topology("star(hosts=5)")
+    forest = replace(build("async_ps(replication=chain)", net, []), run_by=Asynchronous(None, nodes))
+    with pytest.raises(SchemeError, match=r"has 1 servers and replicas at nodes \d"):
+        verify(forest, net)
 
 
 @pytest.mark.parametrize("scheme", ["async_ps", "ssp"])

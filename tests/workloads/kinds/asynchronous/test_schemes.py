@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from workloads import accelerated, training
 from workloads.job import Compute
 from workloads.kinds.asynchronous.ledger import disagreement, problem, staleness
-from workloads.parts import merged
+from workloads.parts import merged, spans
 from workloads.reference import MOST_REPEATED, accuracy, reference, relative_error, repeated, training_error
 from workloads.replay import Values
 from workloads.updates import Update
@@ -95,6 +96,22 @@ def test_workers_of_several_servers_train_as_one_that_mixes_the_same_versions(
     assert again.accuracy[-1][1] == accuracy(TRAINING, weights)[0]
     least = 2 * WORLD * TRAINING.iterations * 4 * len(weights)
     assert least < sum(line["wire_bytes"] for line in done) < 1.001 * least
+
+
+def test_replicas_end_with_their_servers_weights(cluster: Cluster) -> None:
+    """And with two servers, each has those of its own; workers have got what replicas had before."""
+    cluster.write("star(hosts=7)", "async_ps(servers=2,replication=chain)", compute=PACED)
+    seen = cluster.run()
+    order = order_of(seen, None, (3, 4))
+    weights = np.load(cluster.directory / "weights.npy")
+    assert relative_error(weights, repeated(TRAINING, WORLD, order).weights) < 1e-6
+    for server, (start, stop) in zip((3, 4), spans(len(weights), 2), strict=True):
+        (done,), (kept,) = of("done", seen[server]), of("done", seen[server + 2])
+        assert kept["replicated"] == [[rank, iteration] for rank, iteration, _ in done["updates"]]
+        digest = hashlib.sha256(weights[start:stop].data).hexdigest()
+        assert (kept["part_sha256"], done["part_sha256"]) == (digest, digest)
+    least = 3 * WORLD * TRAINING.iterations * 4 * len(weights)
+    assert least < sum(lines[-1]["wire_bytes"] for lines in seen.values()) < 1.001 * least
 
 
 def test_parts_of_one_version_are_the_whole_and_other_versions_show() -> None:

@@ -17,7 +17,13 @@ from workloads.kinds.fabric.plan import Fabric, Options, fabric
 from workloads.updates import Step, Update
 
 DIRECT, SUM, DROPPED, LATE = (int(fate) for fate in Fate)
-JOURNAL = [[DIRECT, [0], [0]], [DROPPED, [2], [1]], [SUM, [1, 4], [0, 1]], [DIRECT, [3], [3]]]
+ALONE = [[1.0, 1.0]]
+JOURNAL = [
+    [DIRECT, [0], [0], ALONE],
+    [DROPPED, [2], [1], ALONE],
+    [SUM, [1, 4], [0, 1], [[1.5, 0.5], [1.0, 1.0]]],
+    [DIRECT, [3], [3], ALONE],
+]
 """Of two workers, three updates each, of which one is of the other's: 0, 2, 4 are rank 0's, and 1, 3 rank 1's."""
 TRANSFERS = [
     [0, 2, 100.0, [0], 0.0, 1.0, 1.0],
@@ -33,7 +39,7 @@ def plan(**options: Any) -> Fabric:
 
 
 def samples(journal: list[list[Any]]) -> pd.DataFrame:
-    entries = [(fate, n, v) for fate, numbers, versions in journal for n, v in zip(numbers, versions, strict=True)]
+    entries = [(fate, n, v) for fate, numbers, versions, _ in journal for n, v in zip(numbers, versions, strict=True)]
     rows = [
         {
             "rank": number % 2,
@@ -50,7 +56,7 @@ def samples(journal: list[list[Any]]) -> pd.DataFrame:
 
 
 def account(journal: list[list[Any]] = JOURNAL, **changes: Any) -> Any:
-    scheduler = {"transfers": TRANSFERS, "order": [0, 1, 4, 3], "momentum": 0.5} | changes
+    scheduler = {"transfers": TRANSFERS, "order": [0, 1, 4, 3]} | changes
     done = [{"journal": journal}, scheduler, {}]
     return told(changes.pop("plan", plan()), changes.pop("samples", samples(journal)), done, 1)
 
@@ -86,9 +92,10 @@ def test_samples_tell_when_updates_were_to_be_there_and_when_they_were() -> None
     ("journal", "problem"),
     [
         (JOURNAL[:-1], "what became of 4 updates, of 5"),
-        ([*JOURNAL[:3], [DIRECT, [1], [3]]], "iteration 0 of worker 1 comes after 1 others"),
-        ([*JOURNAL[:3], [DIRECT, [3], [2]]], "computed on version 2, which it was not given"),
-        ([*JOURNAL[:3], [DIRECT, [3], [4]]], "computed on version 4, which it was not given"),
+        ([*JOURNAL[:3], [DIRECT, [3], [3], []]], "of 1 updates the server tells what 0 count"),
+        ([*JOURNAL[:3], [DIRECT, [1], [3], ALONE]], "iteration 0 of worker 1 comes after 1 others"),
+        ([*JOURNAL[:3], [DIRECT, [3], [2], ALONE]], "computed on version 2, which it was not given"),
+        ([*JOURNAL[:3], [DIRECT, [3], [4], ALONE]], "computed on version 4, which it was not given"),
     ],
 )
 def test_a_journal_that_cannot_be_is_refused(journal: list[list[Any]], problem: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -80,6 +81,19 @@ def test_nobody_begins_further_ahead_than_ssp_allows() -> None:
     assert not _wrong(found, plan, 18)
 
 
+def test_learning_rates_are_those_of_the_positions_at_which_updates_are_applied() -> None:
+    plan = made(6, 2, window_s=0.1, delay_bound=20, rate="adaptive", c=0.5)
+    found = run(plan, replace(work(24), learning_rate=0.1), lambda rank, _: 0.3 + 0.1 * rank)
+    rates = plan.options.rates(0.1)
+    assert rates(0, 0) == pytest.approx(1 / (1 / 0.1 + 0.5) / 0.1)
+    fates = Counter(step.fate for step in found.journal.steps)
+    assert fates[Fate.DIRECT]
+    assert fates[Fate.AGGREGATED]
+    for step in found.journal.steps:
+        wanted = [rates(step.begin + at, version) for at, version in enumerate(step.unit.versions)]
+        assert [weights for weights, _ in step.unit.shares] == pytest.approx(wanted)
+
+
 @given(
     workers=st.integers(1, 6),
     aggregators=st.integers(0, 3),
@@ -113,9 +127,10 @@ def test_every_trial_ends_and_its_journal_can_be(
 
 
 def _wrong(found: Run, plan: Fabric, updates: int) -> str:
-    told = [[int(step.fate), step.unit.members, step.unit.versions] for step in found.journal.steps]
+    steps = [(int(step.fate), step.unit) for step in found.journal.steps]
+    told = [[fate, unit.members, unit.versions, unit.shares] for fate, unit in steps]
     read = lines(told, len(plan.workers))
-    applied = [step for step in order(read, 0.0) if not step.is_dropped]
+    applied = [step for step in order(read) if not step.is_dropped]
     assert sum(len(step.updates) for step in applied) == found.journal.version
     return problem(read, plan, updates)
 

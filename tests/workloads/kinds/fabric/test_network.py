@@ -154,15 +154,25 @@ def test_a_flow_leaves_no_step_without_time_and_no_change_without_a_change(
     assert all(a != b for a, b in pairwise(left.rates_bps))
 
 
-@given(LINKS, st.lists(st.tuples(RATES, st.sampled_from([1e6, 1e7, 3e7, 1e8 / 3]), MOMENTS), max_size=12))
-def test_a_link_behind_a_constant_rate_is_taken_in_place_as_any_other(
-    known: list[tuple[float, float]], sent: list[tuple[float, float, float]]
+def link(known: list[tuple[float, float]]) -> Residual:
+    return Network(build("star(hosts=2)", rate_bps=100 * MBIT), {0: known}).residual(0)
+
+
+@given(LINKS, st.lists(st.tuples(LINKS, st.sampled_from([1e6, 1e7, 3e7, 1e8 / 3]), MOMENTS), max_size=12))
+def test_the_second_of_two_links_is_taken_in_place_as_any_other(
+    known: list[tuple[float, float]], sent: list[tuple[list[tuple[float, float]], float, float]]
 ):
-    slow = Network(build("star(hosts=2)", rate_bps=100 * MBIT), {0: known}).residual(0)
+    slow = link(known)
     fast = Residual(slow.times_s.copy(), slow.rates_bps.copy())
-    for most_bps, bits, ready_s in sent:
-        taken, end_s = flow([steps((0.0, most_bps)), slow], bits, ready_s)
+    for before, bits, ready_s in sent:
+        taken, end_s = flow([link(before), slow], bits, ready_s)
         slow = less(slow, taken, end_s) if taken else slow
-        assert when(fast, most_bps, bits, ready_s) == end_s
-        assert send(fast, most_bps, bits, ready_s) == end_s
+        assert send(fast, link(before), bits, ready_s) == end_s
         assert fast == slow
+
+
+@given(LINKS, RATES, st.sampled_from([1e6, 1e7, 3e7, 1e8 / 3]), MOMENTS)
+def test_behind_a_constant_rate_a_transfer_ends_as_any_other(
+    known: list[tuple[float, float]], most_bps: float, bits: float, ready_s: float
+):
+    assert when(link(known), most_bps, bits, ready_s) == flow([steps((0.0, most_bps)), link(known)], bits, ready_s)[1]

@@ -67,6 +67,7 @@ def test_a_plan_comes_back_from_its_file(tmp_path: Path) -> None:
         ("mlfabric_a(aggregators=-1)", STAR, "-1 aggregators for 5 workers"),
         ("mlfabric_a(window=-1)", STAR, "a window of -1 s"),
         ("mlfabric_a(t_lag=61)", STAR, "a t_lag of 61 s"),
+        ("mlfabric_ssp(staleness=-1)", STAR, "a staleness of -1"),
         ("mlfabric_a", "star(hosts=2)", "has 2 hosts"),
         ("mlfabric_a", "fat_tree(k=4,routing=ecmp)", "has 4 paths from h0 to h5|has . paths"),
     ],

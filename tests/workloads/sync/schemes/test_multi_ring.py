@@ -53,7 +53,7 @@ def test_permutations(topology: Build) -> None:
         ),
         (
             "multi_ring(strides=[1,3])",
-            "multi_ring: with the stride 3 a ring misses some of the 12 hosts of star(hosts=12)\n"
+            "multi_ring: the stride 3 misses some of the 12 hosts of star(hosts=12)\n"
             "  fix: take strides that are coprime to 12: 1, 5, 7, 11",
         ),
         (

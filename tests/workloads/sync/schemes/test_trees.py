@@ -50,6 +50,30 @@ def test_nccls_pictures(topology: Build) -> None:
     assert thirteen.reduce[1, :13].tolist() == [9, -1, 3, 5, 3, 9, 7, 5, 7, 1, 11, 0, 11]
 
 
+def test_labels_of_trees_are_permuted_by_strides(topology: Build) -> None:
+    """TopoOpt, Appendix A: the same trees with host 3 h (mod 8) in place of host h."""
+    net = topology("star(hosts=8)")
+    forest = build("double_binary_tree(strides=[1,3])", net, [])
+    verify(forest, net)
+    assert forest.share.tolist() == [1, 1, 1, 1]
+    assert forest.reduce[:2].tolist() == build("double_binary_tree", net, []).reduce.tolist()
+    for tree, other in ((0, 2), (1, 3)):
+        for host in range(8):
+            parent = int(forest.reduce[tree, host])
+            assert forest.reduce[other, 3 * host % 8] == (parent if parent < 0 else 3 * parent % 8)
+
+
+def test_strides_of_trees_that_cannot_be(topology: Build) -> None:
+    for strides, text in {
+        "[1,2]": "double_binary_tree: the stride 2 misses some of the 8 hosts of star(hosts=8)\n"
+        "  fix: take strides that are coprime to 8: 1, 3, 5, 7",
+        "[]": "double_binary_tree: strides is empty\n  fix: write it as double_binary_tree(strides=[1,3])",
+    }.items():
+        with pytest.raises(SchemeError) as caught:
+            build(f"double_binary_tree(strides={strides})", topology("star(hosts=8)"), [])
+        assert str(caught.value) == text
+
+
 @pytest.mark.parametrize("hosts", range(2, 40))
 def test_a_leaf_of_one_tree_or_the_other(topology: Build, hosts: int) -> None:
     net = topology(f"star(hosts={hosts})")

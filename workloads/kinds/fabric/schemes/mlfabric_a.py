@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
+from testbed.base.errors import SchemeError
 from topologies.model import Topology
-from workloads.kinds.fabric.plan import Fabric, Options, check_bounds, fabric
+from workloads.kinds.fabric.plan import Fabric, Options, check_delay_bound, check_times, fabric
 
 
 def mlfabric_a(
@@ -18,6 +20,8 @@ def mlfabric_a(
     assign: Literal["random", "fastest"] = "random",
     window: float = 0.1,
     t_lag: float = 0.2,
+    rate: Literal["constant", "worst_case", "adaptive"] = "constant",
+    c: float = 1.0,
 ) -> Fabric:
     """MLfabric-A: asynchronous SGD whose updates a scheduler orders, sums on their way, and drops.
 
@@ -26,13 +30,19 @@ def mlfabric_a(
     ``delay_bound`` or more others than its weights had seen is dropped. ``aggregators`` daemons, a fifth of the workers
     if not given, sum updates of others on their way to the server, and pass weights on. ``assign`` says which of them
     takes the next group: a random one, or the one with the fastest link. Updates are planned together that become ready
-    within a ``window`` (s). The scheduler learns of links' rates ``t_lag`` (s) late.
+    within a ``window`` (s). The scheduler learns of links' rates ``t_lag`` (s) late. ``rate`` makes the learning rate
+    of an update from the workload's: ``worst_case`` divides it by the square root of ``delay_bound`` times the number
+    of updates so far; ``adaptive`` is 1 / (1 / learning_rate + c sqrt(t + tau)), for the update number t that missed
+    tau others.
 
     As with ``async_ps``, a gradient counts 1/N, and ``iterations`` times N updates are computed in all; one that is
     dropped counts among them.
 
     Source: MLfabric sections 3 to 5 and 10.3 (Viswanathan and Akella).
     """
-    check_bounds("mlfabric_a", delay_bound, window, t_lag)
-    options = Options(delay_bound=delay_bound, assign=assign, window_s=window, lag_s=t_lag)
+    check_delay_bound("mlfabric_a", delay_bound)
+    check_times("mlfabric_a", window, t_lag)
+    if not 0 < c < math.inf:
+        raise SchemeError(f"mlfabric_a has c of {c:g}", fix="give c above 0")
+    options = Options(delay_bound, None, window, t_lag, assign, rate, c)
     return fabric(topology, "mlfabric_a", options, aggregators)

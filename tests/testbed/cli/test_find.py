@@ -1,0 +1,169 @@
+"""``testbed find`` and ``testbed.find()``: what is found for a model or a file, and mistakes, word for word.
+
+Set GOLDEN=write to write golden/find/NAME.txt anew, and read the difference before keeping it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+import testbed as harness
+from testbed.base.errors import SpecError
+
+from ..conftest import Called
+
+CLI = Callable[..., Called]
+GOLDEN = Path(__file__).parents[1] / "golden" / "find"
+JOB = """\
+servers: 6
+groups:
+  - {members: all, transfer: 3 MiB}
+  - {members: [0, 2, 4], gradient: 3 MiB}
+mp:
+  - {from: 0, to: all, bytes: 1 KiB}
+  - {from: [1, 0], to: [0, 5], bytes: 1 KiB}
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB)
+    return path
+
+
+def test_a_models_arm_can_be_pasted_into_a_spec(testbed: CLI, tmp_path: Path) -> None:
+    called = testbed("find", "dlrm", "--servers", "16", "--degree", "6", "--draw", str(tmp_path / "net.svg"))
+    assert called.code == 0
+    assert "AllReduce      64 GiB, 0.945 of all bytes" in called.out
+    assert "bandwidth tax  1.041" in called.out
+    assert (tmp_path / "net.svg").read_text().startswith("<svg")
+    (arm,) = yaml.safe_load(next(line for line in called.out.splitlines() if line.startswith("  - {")))
+    network = harness.topology(arm["topology"])
+    assert harness.forest(arm["scheme"], network).facts["verified"]
+    assert arm["topology"].startswith("patch_panel(servers=16,degree=6,rings=[1,3,7],routes=[")
+
+
+def test_a_program_reads_the_same_twice(testbed: CLI) -> None:
+    one, two = (testbed("find", "candle", "--degree", "6", "--json").out for _ in range(2))
+    assert one == two
+    told = json.loads(one)
+    assert [(ring["group"], ring["members"]) for ring in told["rings"]] == [(2, 16), (2, 16), (0, 4), (1, 4)]
+    assert (told["scheme"], told["routes_left_out"]) == (None, 0)
+
+
+def test_a_file_says_groups_and_transfers(job: Path) -> None:
+    found = harness.find(job, degree=5)
+    demand = found.found.job
+    assert [(group.members, group.transfer_bytes) for group in demand.groups] == [
+        ((0, 1, 2, 3, 4, 5), 3 * 2**20),
+        ((0, 2, 4), 4 * 2**20),
+    ]
+    assert sorted(demand.pairs()) == [
+        (0, 1, 1024),
+        (0, 2, 1024),
+        (0, 3, 1024),
+        (0, 4, 1024),
+        (0, 5, 2048),
+        (1, 0, 1024),
+        (1, 5, 1024),
+    ]
+    assert found.arm is None
+    assert len(found.topology().hosts) == 6
+    job.write_text("servers: 2\nt_mp: [[0, 5.5], [7, 0]]\n")
+    assert harness.find("./job.yaml", degree=2).found.job.pairs() == [(0, 1, 6), (1, 0, 7)]
+
+
+def test_expressions_that_would_be_too_long_lack_the_routes_and_say_so(testbed: CLI) -> None:
+    called = testbed("find", "dlrm", "--servers", "432", "--degree", "4")
+    assert "routes are left out here: with them the expression is longer than one may be" in called.out
+    facts = harness.find("dlrm", 432, 4).facts
+    assert facts["topology"] == "patch_panel(servers=432,degree=4,rings=[1,19],routing=coin_change)"
+    assert facts["routes_left_out"] > 1000
+
+
+def test_arguments_of_python_that_cannot_be() -> None:
+    with pytest.raises(SpecError, match="select is 'geometrc' \\(did you mean 'geometric'\\?\\)"):
+        harness.find("dlrm", select="geometrc")
+    with pytest.raises(SpecError, match="paths is 0\n  fix: give 1 or more"):
+        harness.find("dlrm", paths=0)
+
+
+FILES = {
+    "key_unknown": ("groups:", "group:"),
+    "servers_missing": ("servers: 6\n", ""),
+    "servers_1": ("servers: 6", "servers: 1"),
+    "member_unknown": ("[0, 2, 4]", "[0, 2, 6]"),
+    "member_twice": ("[0, 2, 4]", "[0, 2, 2]"),
+    "member_alone": ("[0, 2, 4]", "[2]"),
+    "group_twice": ("[0, 2, 4]", "all"),
+    "group_without_bytes": (", gradient: 3 MiB", ""),
+    "transfer_without_unit": ("3 MiB}\n  - {members: [", "3}\n  - {members: ["),
+    "transfer_0": ("transfer: 3 MiB", "transfer: 0 B"),
+    "transfer_huge": ("transfer: 3 MiB", "transfer: 99999999999 GiB"),
+    "mp_negative": ("{from: 0, to: all, bytes: 1 KiB}", "{from: 0, to: all, bytes: -1 KiB}"),
+    "mp_to_itself": ("{from: 0, to: all,", "{from: 0, to: 0,"),
+    "mp_no_list": (JOB[JOB.index("mp:") :], "mp: 7\n"),
+    "mp_entry_no_table": ("  - {from: 0, to: all, bytes: 1 KiB}", "  - 7"),
+    "mp_key_missing": (", to: all", ""),
+    "mp_and_t_mp": ("servers: 6", "servers: 6\nt_mp: []"),
+}
+MATRICES = {
+    "t_mp_negative": "[[0, -5], [7, 0]]",
+    "t_mp_nan": "[[0, .nan], [7, 0]]",
+    "t_mp_diagonal": "[[3, 5], [7, 0]]",
+    "t_mp_of_words": "[[0, many], [7, 0]]",
+    "t_mp_too_small": "[[0, 5]]",
+    "t_mp_of_nothing": "[[0, 0], [0, 0]]",
+}
+CALLS = {
+    "model_unknown": ["dlm"],
+    "odd_with_degree_2": ["dlrm", "--servers", "15", "--degree", "2"],
+    "degree_0": ["dlrm", "--degree", "0"],
+    "degree_huge": ["dlrm", "--degree", "1000000"],
+    "servers_huge": ["dlrm", "--servers", "1000000"],
+    "candle_small": ["candle", "--servers", "7"],
+    "no_such_file": ["./nothing.yaml"],
+    "servers_of_a_file": ["job.yaml", "--servers", "7"],
+}
+
+
+def check(name: str, called: Called) -> None:
+    said = f"{called.err}exit code {called.code}\n"
+    assert "Traceback" not in said
+    golden = GOLDEN / f"{name}.txt"
+    if os.environ.get("GOLDEN") == "write":
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(said)
+    assert said == golden.read_text()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_that_make_no_sense(name: str, job: Path, testbed: CLI) -> None:
+    old, new = FILES[name]
+    assert old in JOB
+    job.write_text(JOB.replace(old, new, 1))
+    check(name, testbed("find", "job.yaml"))
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_matrices_that_make_no_sense(name: str, job: Path, testbed: CLI) -> None:
+    job.write_text(f"servers: 2\nt_mp: {MATRICES[name]}\n")
+    check(name, testbed("find", "job.yaml"))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_that_make_no_sense(name: str, job: Path, testbed: CLI) -> None:
+    assert job.exists()
+    check(name, testbed("find", *CALLS[name]))
+
+
+def test_every_golden_text_belongs_to_a_case() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == FILES.keys() | MATRICES.keys() | CALLS.keys()

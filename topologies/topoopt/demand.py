@@ -1,0 +1,143 @@
+"""What a training job sends in one iteration: AllReduce transfers within groups, and T_MP between pairs of servers.
+
+These are the inputs T_AllReduce and T_MP of TopoOpt's Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from testbed.base.errors import SpecError
+
+MOST_BYTES = 2**53
+"""Of one transfer: the whole numbers up to here are exact as floats, too."""
+MOST_SERVERS = 4096
+"""T_MP of as many takes 128 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Servers that sum gradients among themselves.
+
+    Attributes:
+        members: at least two, in rising order; the j-th of them has *place* j.
+        transfer_bytes: what each member sends in all, "the size of each AllReduce transfer" (section 2.2).
+    """
+
+    members: tuple[int, ...]
+    transfer_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """What all members send: sum(T_k) in Algorithm 1."""
+        return len(self.members) * self.transfer_bytes
+
+    @classmethod
+    def of_gradient(cls, members: Sequence[int], gradient_bytes: int) -> Group:
+        """The group that reduces a gradient around rings: each member sends 2 (k - 1) / k of it."""
+        size = len(members)
+        return cls(tuple(members), -(-2 * (size - 1) * gradient_bytes // size) if size else 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Demand:
+    """A job's transfers in one iteration; :func:`demand` checks them.
+
+    Attributes:
+        mp_bytes: T_MP, int64[n, n]: row i, column j is what server i sends to server j for model parallelism.
+    """
+
+    servers: int
+    groups: tuple[Group, ...]
+    mp_bytes: NDArray[np.int64]
+
+    @property
+    def allreduce_total_bytes(self) -> int:
+        """A: sum(T_AllReduce)."""
+        return sum(group.total_bytes for group in self.groups)
+
+    @property
+    def mp_total_bytes(self) -> int:
+        """M: sum(T_MP)."""
+        return int(self.mp_bytes.sum())
+
+    def pairs(self) -> list[tuple[int, int, int]]:
+        """Source, destination and bytes of each MP transfer."""
+        sources, destinations = np.nonzero(self.mp_bytes)
+        sizes = self.mp_bytes[sources, destinations]
+        return [(int(i), int(j), int(size)) for i, j, size in zip(sources, destinations, sizes, strict=True)]
+
+
+def demand(servers: int, groups: Sequence[Group], mp_bytes: ArrayLike) -> Demand:
+    """Check a job's transfers. Parts of a byte are rounded up, members put into rising order.
+
+    Raises:
+        SpecError: a server does not exist or is in a group twice, bytes are negative or no number, or there are none.
+    """
+    check_servers(servers)
+    checked = tuple(_group(servers, group, place) for place, group in enumerate(groups))
+    for (i, one), (j, other) in combinations(enumerate(checked), 2):
+        if one.members == other.members:
+            raise SpecError(
+                f"groups {i} and {j} have the same members", fix="make one group of them: add up their bytes"
+            )
+    found = Demand(servers, checked, _matrix(servers, mp_bytes))
+    if found.allreduce_total_bytes + found.mp_total_bytes == 0:
+        raise SpecError("the job sends nothing", fix="give AllReduce groups, MP transfers, or both")
+    return found
+
+
+def check_servers(servers: int, least: int = 2) -> None:
+    """
+    Raises:
+        SpecError: there are too few or too many.
+    """
+    if not least <= servers <= MOST_SERVERS:
+        raise SpecError(f"a job of {servers:,} servers", fix=f"give {least} to {MOST_SERVERS:,} servers")
+
+
+def _group(servers: int, group: Group, place: int) -> Group:
+    members = sorted(group.members)
+    for member in members:
+        if not 0 <= member < servers:
+            raise SpecError(
+                f"group {place} names server {member}, which does not exist", fix=f"name servers 0 to {servers - 1}"
+            )
+        if members.count(member) > 1:
+            raise SpecError(f"group {place} names server {member} twice", fix="name each member once")
+    if len(members) < 2:
+        raise SpecError(
+            f"group {place} has {len(members)} member{'s' * (not members)}",
+            fix="name at least two servers, or leave it out",
+        )
+    if not 0 < group.transfer_bytes <= MOST_BYTES:
+        raise SpecError(
+            f"group {place} sends {group.transfer_bytes:,} B",
+            fix=f"give each of its members 1 to {MOST_BYTES:,} B to send",
+        )
+    return Group(tuple(members), int(group.transfer_bytes))
+
+
+def _matrix(servers: int, mp_bytes: ArrayLike) -> NDArray[np.int64]:
+    given = np.asarray(mp_bytes, dtype=np.float64)
+    if given.shape != (servers, servers):
+        shape = " x ".join(map(str, given.shape)) or "one number"
+        raise SpecError(f"T_MP is {shape}", fix=f"give {servers} x {servers} numbers, a row for each source")
+    wrong = np.argwhere(~((given >= 0) & (given <= MOST_BYTES)))  # NaN is neither
+    if len(wrong):
+        i, j = map(int, wrong[0])
+        raise SpecError(f"T_MP: server {i} sends {given[i, j]:g} B to server {j}", fix=f"give 0 to {MOST_BYTES:,} B")
+    itself = np.flatnonzero(given.diagonal())
+    if len(itself):
+        i = int(itself[0])
+        raise SpecError(
+            f"T_MP: server {i} sends {given[i, i]:g} B to itself", fix="give 0 there: that crosses no network"
+        )
+    found = np.ceil(given).astype(np.int64)
+    found.flags.writeable = False
+    return found

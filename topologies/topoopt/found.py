@@ -1,0 +1,141 @@
+"""What TopologyFinder found: circuits and routes, as data and as the expressions that build and use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from topologies.call import Call, Value
+from topologies.panels import Matching
+from topologies.topoopt.coin_change import coins_of, first_coins
+from topologies.topoopt.demand import Demand
+from topologies.topoopt.mp_routes import MpRoute
+from topologies.topoopt.selection import Select
+from topologies.topoopt.totient import order
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """A ring of a group, by stride; ``group`` is None for a ring over all servers that only keeps them joined."""
+
+    group: int | None
+    members: tuple[int, ...]
+    stride: int
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The servers as the ring passes them."""
+        return order(self.members, self.stride)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Neighbours; two servers are one pair."""
+        passed = self.order
+        return list(pairwise(passed)) + ([(passed[-1], passed[0])] if len(passed) > 2 else [])
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Circuits and routes for a job.
+
+    Attributes:
+        panels: by interface, all circuits.
+        mp_circuits: those that are there for MP transfers, by panel, from the first panel after those of the rings over
+            all servers.
+        mp_routes: the largest transfer first; up to ``paths`` of each.
+    """
+
+    job: Demand
+    degree: int
+    select: Select
+    rings: tuple[Ring, ...]
+    panels: tuple[Matching, ...]
+    mp_circuits: tuple[Matching, ...]
+    mp_routes: tuple[MpRoute, ...]
+    paths: int = 1
+
+    @property
+    def strides(self) -> list[int]:
+        """Of the rings over all servers."""
+        return [ring.stride for ring in self.rings if len(ring.members) == self.job.servers]
+
+    @property
+    def dark_ports(self) -> int:
+        """Interfaces that no circuit ends at."""
+        return self.job.servers * self.degree - 2 * sum(map(len, self.panels))
+
+    @property
+    def topology(self) -> str:
+        """The expression of the network: ``patch_panel(servers=16,degree=6,rings=[1,3,7],routing=coin_change)``.
+
+        Its ``routes`` are those that coin change would not take. With several paths a pair it has none of them: an
+        expression's routes go by server, not by NIC.
+        """
+        return self._expression(self.routes)
+
+    @property
+    def without_routes(self) -> str:
+        """The same circuits, and coin change for all traffic."""
+        return self._expression(())
+
+    def _expression(self, paths: Iterable[Sequence[int]]) -> str:
+        rings: list[Value] = list(self.strides)
+        rings += [ring.order for ring in self.rings if len(ring.members) < self.job.servers]
+        arguments: dict[str, Value] = {"servers": self.job.servers, "degree": self.degree, "rings": tuple(rings)}
+        circuits = [tuple(f"{a}-{b}" for a, b in panel) for panel in self.mp_circuits]
+        while circuits and not circuits[-1]:
+            circuits.pop()
+        routes = tuple("-".join(map(str, path)) for path in paths)
+        given: dict[str, Value] = {"circuits": tuple(circuits), "routes": routes}
+        arguments |= {name: value for name, value in given.items() if value}
+        return str(Call("patch_panel", arguments | {"routing": "coin_change"}))
+
+    @property
+    def scheme(self) -> str | None:
+        """``multi_ring`` with both directions of each ring, if the only group is all servers; None otherwise."""
+        if len(self.job.groups) != 1 or len(self.job.groups[0].members) < self.job.servers:
+            return None
+        strides = [p for stride in self.strides for p in dict.fromkeys((stride, self.job.servers - stride))]
+        return str(Call("multi_ring", {"strides": tuple(strides)}))
+
+    @property
+    def routes(self) -> list[tuple[int, ...]]:
+        """The paths that must be given beside ``routing=coin_change``, so that MP transfers take theirs."""
+        towards: dict[int, dict[int, int]] = {}
+        for route in self.mp_routes if self.paths == 1 else ():
+            towards.setdefault(route.path[-1], {}).update(pairwise(route.path))
+        found: list[tuple[int, ...]] = []
+        for destination, hops in sorted(towards.items()):
+            others = [here for here, there in sorted(hops.items()) if self._default(here, destination) != there]
+            paths = [_follow(hops, here, destination) for here in others]
+            inner = {server for path in paths for server in path[1:]}
+            found += [path for path in paths if path[0] not in inner]
+        return found
+
+    def _default(self, here: int, destination: int) -> int:
+        """The next server if no route is given: see ``routing`` of :func:`topologies.patch_panel.patch_panel`."""
+        if destination in self._joined[here]:
+            return destination
+        return (here + self._first_coins[(destination - here) % self.job.servers]) % self.job.servers
+
+    @cached_property
+    def _joined(self) -> list[set[int]]:
+        joined: list[set[int]] = [set() for _ in range(self.job.servers)]
+        for a, b in (pair for panel in self.panels for pair in panel):
+            joined[a].add(b)
+            joined[b].add(a)
+        return joined
+
+    @cached_property
+    def _first_coins(self) -> list[int]:
+        coins = coins_of(self.job.servers, (pair for panel in self.panels for pair in panel))
+        return first_coins(self.job.servers, coins)
+
+
+def _follow(hops: Mapping[int, int], here: int, destination: int) -> tuple[int, ...]:
+    path = [here]
+    while path[-1] != destination:
+        path.append(hops[path[-1]])
+    return tuple(path)

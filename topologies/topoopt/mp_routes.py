@@ -1,0 +1,157 @@
+"""Routes of MP transfers: shortest over all circuits (TopoOpt, Algorithm 1, lines 19 and 20).
+
+The largest demand chooses first, and of the ways that are as short it takes the less loaded link at each step. Servers
+forward by destination address, so a step that one route has fixed at a server is every route's to that address.
+
+One path a pair: servers forward by destination, whichever NIC a route arrives at. Of k paths each ends at another NIC,
+whose address is another, and the next hops of each address are its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from testbed.base.errors import TopologyError
+from topologies.panels import Matching
+
+Load = Mapping[tuple[int, int], int]
+"""Bytes by source and destination of a circuit, over all circuits that join the two."""
+
+
+@dataclass(frozen=True, slots=True)
+class MpRoute:
+    """A path of servers for a part of a pair's bytes; ``panel`` is the one by which it reaches its last server."""
+
+    path: tuple[int, ...]
+    transfer_bytes: float
+    panel: int
+
+    @property
+    def hops(self) -> int:
+        return len(self.path) - 1
+
+
+class Circuits:
+    """What the panels join, and what crosses it."""
+
+    def __init__(self, servers: int, panels: Sequence[Matching], load: Load) -> None:
+        self.ports: list[list[tuple[int, int]]] = [[] for _ in range(servers)]
+        """By server, panel and neighbour of each lit port."""
+        for panel, pairs in enumerate(panels):
+            for a, b in pairs:
+                self.ports[a].append((panel, b))
+                self.ports[b].append((panel, a))
+        self.parallel = [Counter(other for _, other in ports) for ports in self.ports]
+        """By server, its neighbours, and the circuits to each."""
+        self.load = Counter(load)
+
+    def distances(self, to: int, without: int | None = None) -> list[int]:
+        """By server, the circuits of a shortest way to one; -1 where there is none. ``without`` is passed by none."""
+        found = [-1] * len(self.ports)
+        found[to] = 0
+        todo = deque([to])
+        while todo:
+            here = todo.popleft()
+            for other in self.parallel[here]:
+                if found[other] < 0 and other != without:
+                    found[other] = found[here] + 1
+                    todo.append(other)
+        return found
+
+    def load_of(self, here: int, there: int) -> int:
+        """Bytes of each of the circuits that join two servers, in one direction."""
+        return self.load[here, there] // self.parallel[here][there]
+
+
+def mp_routes(circuits: Circuits, pairs: Sequence[tuple[int, int, int]], paths: int = 1) -> list[MpRoute]:
+    """Up to ``paths`` routes for each transfer (source, destination, bytes), with equal parts of it.
+
+    Raises:
+        TopologyError: no circuits lead there.
+    """
+    chooser = _ByDestination(circuits) if paths == 1 else _ByNic(circuits, paths)
+    found = []
+    for source, destination, size in sorted(pairs, key=lambda pair: (-pair[2], pair[:2])):
+        chosen = chooser.choose(source, destination)
+        for path, panel in chosen:
+            found.append(MpRoute(path, size / len(chosen), panel))
+            for step in pairwise(path):
+                circuits.load[step] += size // len(chosen)
+    return found
+
+
+Chosen = list[tuple[tuple[int, ...], int]]
+"""Paths, and the panel by which each reaches its last server."""
+
+
+class _Steps:
+    """The next hops towards one address, as they become fixed."""
+
+    def __init__(self, distance: Sequence[int]) -> None:
+        self.distance = distance
+        self.fixed: dict[int, int] = {}
+
+    def walk(self, circuits: Circuits, here: int) -> list[int]:
+        """From a server to the one at distance 0."""
+        path = [here]
+        while self.distance[here]:
+            if here not in self.fixed:
+                self.fixed[here] = self._choose(circuits, here)
+            here = self.fixed[here]
+            path.append(here)
+        return path
+
+    def _choose(self, circuits: Circuits, here: int) -> int:
+        """Of the servers that are nearer, the one over the less loaded circuit, the lower of two alike."""
+        nearer = [other for other in circuits.parallel[here] if self.distance[other] == self.distance[here] - 1]
+        return min(nearer, key=lambda other: (circuits.load_of(here, other), other))
+
+
+class _ByDestination:
+    def __init__(self, circuits: Circuits) -> None:
+        self.circuits = circuits
+        self._steps: dict[int, _Steps] = {}
+
+    def choose(self, source: int, destination: int) -> Chosen:
+        if destination not in self._steps:
+            self._steps[destination] = _Steps(self.circuits.distances(destination))
+        steps = self._steps[destination]
+        if steps.distance[source] < 0:
+            raise _unreachable(source, destination)
+        path = steps.walk(self.circuits, source)
+        panel = next(panel for panel, other in self.circuits.ports[destination] if other == path[-2])
+        return [(tuple(path), panel)]
+
+
+class _ByNic:
+    def __init__(self, circuits: Circuits, paths: int) -> None:
+        self.circuits = circuits
+        self.paths = paths
+        self._steps: dict[tuple[int, int], _Steps] = {}
+
+    def choose(self, source: int, destination: int) -> Chosen:
+        """The NICs that are reached by the fewest circuits, of those the ones with less loaded circuits."""
+        nics = []
+        for panel, last in self.circuits.ports[destination]:
+            hops = self._towards(destination, panel, last).distance[source]
+            if hops >= 0:
+                nics.append((hops, self.circuits.load_of(last, destination), panel, last))
+        if not nics:
+            raise _unreachable(source, destination)
+        chosen = [(panel, self._towards(destination, panel, last)) for _, _, panel, last in sorted(nics)[: self.paths]]
+        return [((*steps.walk(self.circuits, source), destination), panel) for panel, steps in chosen]
+
+    def _towards(self, destination: int, panel: int, last: int) -> _Steps:
+        """Ways to the server before the destination, not through the destination itself."""
+        if (destination, panel) not in self._steps:
+            self._steps[destination, panel] = _Steps(self.circuits.distances(last, without=destination))
+        return self._steps[destination, panel]
+
+
+def _unreachable(source: int, destination: int) -> TopologyError:
+    return TopologyError(
+        f"topoopt: no circuits lead from server {source} to server {destination}", fix="join all servers by a ring"
+    )
