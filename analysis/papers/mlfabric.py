@@ -97,9 +97,9 @@ def table_2(runs: Runs) -> Finding:
             "The paper compares times to an accuracy of 74 %, and says that MLfabric-A needs about as many epochs as "
             "the ring. A profile has no accuracy, so times of as many mini-batches are compared. Of applied updates "
             "alone MLfabric-A has fewer in that time.",
-            "The paper's ring takes about 1.6 s an iteration with C1-N2: MLfabric-A takes 1.3 s there (varying reporting "
-            "lag), and the speed-up is 1.23. Computing and bandwidth allow a ring 0.2 s + 0.64 s. Beside a ring that is "
-            "nearly so fast, speed-ups are smaller.",
+            "The paper's ring takes about 1.6 s an iteration with C1-N2: MLfabric-A takes 1.3 s there (varying "
+            "reporting lag), and the speed-up is 1.23. Computing and bandwidth allow a ring 0.2 s + 0.64 s. Beside a "
+            "ring that is nearly so fast, speed-ups are smaller.",
         ),
     )
 
