@@ -137,9 +137,10 @@ def mean_ratio(base: Samples, new: Samples) -> Interval:
     The interval is Welch's t on the logarithms of the means, whose errors are the means' own, relative to them.
 
     Raises:
-        ValueError: either has none, or a sample is not positive.
+        ValueError: either has none, or a mean is not positive.
     """
-    above, below = _positive(new), _positive(base)
+    above, below = _some(new), _some(base)
+    _positive([above.mean(), below.mean()])
     found = float(above.mean() / below.mean())
     if min(len(above), len(below)) == 1:
         return _unknown(found)

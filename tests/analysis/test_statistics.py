@@ -119,5 +119,6 @@ def test_means_and_their_ratio() -> None:
     twice = mean_ratio([1.0, 1.1, 0.9, 1.0], [2.0, 2.2, 1.8, 2.0])
     assert twice.value == pytest.approx(2)
     assert 1.5 < twice.low < 2 < twice.high < 2.6
+    assert mean_ratio([1.0, 0.0, 2.0], [2.0, 2.0]).value == pytest.approx(2)
     with pytest.raises(ValueError, match="cannot be part of a ratio"):
         mean_ratio([1.0], [0.0])
