@@ -231,6 +231,10 @@ RECORD: Mapping[str, Field] = {
     "attempts[].reasons[]": Field(TEXT, NO_UNIT, "why it does not count"),
     **_below("attempts[].waited.", _WAITED),
     **_below("attempts[].metrics.", METRICS),
+    "checkpoints.processes": Field(COUNT, NO_UNIT, "how many processes wrote checkpoints"),
+    "checkpoints.count": Field(COUNT, NO_UNIT, "how many each of them wrote"),
+    "checkpoints.bytes": Field(COUNT, "B", "what they wrote in all"),
+    "checkpoints.longest_s": Field(NUMBER, "s", "for how long the one that took longest wrote in all"),
     "congestion_control[]": Field(NAME, NO_UNIT, "congestion control that workers' connections had"),
     "max_rss_bytes": Field(COUNT, "B", "largest resident memory of a process"),
 }

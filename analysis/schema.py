@@ -120,6 +120,7 @@ RECORD: Shape = {
     "queues": {"readings": COUNT, "cost_s": NOT_NEGATIVE, "problem": TEXT},
     "events": [_EVENT],
     "failover": {"recoveries": [_RECOVERY]},
+    "checkpoints": {**dict.fromkeys(("processes", "count", "bytes"), COUNT), "longest_s": NOT_NEGATIVE},
     "attempts": [_ATTEMPT],
     "point": {EACH: PLAIN},
 }

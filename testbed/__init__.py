@@ -7,6 +7,7 @@
     testbed.load("runs/mine-...")                                       # the same of a run that is there
     testbed.compare("baseline.json", run)
     testbed.forest("bml", testbed.topology("bcube(n=3,k=2)")).least_gst_s
+    testbed.find("dlrm", servers=16, degree=6).arm                      # circuits for a job, by TopoOpt's finder
     with testbed.up("mine.yaml") as lab: lab.exec("h0", "ping -c 1 h1")
 
 Each name is imported when it is first used, so ``import testbed`` takes no time.

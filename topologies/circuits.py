@@ -36,6 +36,7 @@ def matchings(servers: int, degree: int, rings: object = (), circuits: object = 
     given = [_matching(servers, n, panel) for n, panel in enumerate(_items("circuits", circuits, _CIRCUITS))]
     laid = lay(servers, orders, given)
     if len(laid) > degree:
+        smaller = [order for order in orders if len(order) < servers]
         parts = [f"rings take {len(lay(servers, orders))}"] * bool(orders) + [f"circuits take {len(given)}"] * bool(
             given
         )
@@ -43,7 +44,8 @@ def matchings(servers: int, degree: int, rings: object = (), circuits: object = 
             f"patch_panel: of the {degree} port{'s' * (degree > 1)} that degree={degree} gives each server, "
             f"{' and '.join(parts)}",
             fix=f"give degree={len(laid)}, or fewer rings: each takes two ports"
-            + (", and all together one more where the number of servers is odd" if servers % 2 else ""),
+            + (", and all together one more where the number of servers is odd" if servers % 2 else "")
+            + (", or three panels if it has an odd number of servers" if any(len(one) % 2 for one in smaller) else ""),
         )
     return (*laid, *(() for _ in range(degree - len(laid))))
 

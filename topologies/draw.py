@@ -13,7 +13,8 @@ from testbed.base.errors import TopologyError
 from testbed.base.listing import counted
 from testbed.base.units import time_text
 from topologies import circle
-from topologies.frames import frames, rings, row_name
+from topologies.circuit_names import circuit_names
+from topologies.frames import frames, row_name
 from topologies.model import Topology
 from topologies.panels import Panels
 from topologies.svg import AGGREGATOR, HOST, LINK, NODE_PX, RINGS, SWITCH, box, box_size, label, line, opening
@@ -22,7 +23,7 @@ MOST_NODES = 400
 """A picture of more nodes could not be read."""
 
 _LOAD = ((0.0, (139, 149, 163)), (0.5, (240, 160, 32)), (1.0, (214, 40, 57)))  # grey, amber, red
-_MARGIN_PX, _LEGEND_PX = 24, 40
+_MARGIN_PX, _LEGEND_PX, _KEY_ROW_PX = 24, 40, 20
 _LANE_PX = 5
 _NAMES_PX = 84
 """On the left, for what each row is."""
@@ -30,6 +31,8 @@ _CROWDED = 40
 """From so many nodes in a row on, every other one is moved down, so that names stay legible."""
 _STAGGER_PX = NODE_PX + 4
 _FRAME_PX = 12
+_STUB_PX = 29
+"""Of a dark port, from the middle of its server: inside of the picture, and beyond the server's box."""
 _THINNEST_PX, _THICKEST_PX = 1.4, 4.5
 
 
@@ -106,11 +109,14 @@ def svg(
     if link_values is not None:
         load = _Load(link_values, label, as_text, highest or max(link_values.values(), default=0.0))
     key = [] if load else _key(topology)
-    height = canvas.height + (_LEGEND_PX if load or key else 0)
+    rows = 1 + max((row for _, row in _places(canvas, key)), default=0)
+    height = canvas.height + (_LEGEND_PX + (rows - 1) * _KEY_ROW_PX if load or key else 0)
+    colours = {} if load else _colours(topology)
     parts = [opening(canvas.width, height, topology.expression), *_frames(topology, canvas)]
     for link, out in _shown(topology):
         parts += [_lane(topology, canvas, *one, load) for one in ((link, out), (out ^ 1, link ^ 1))] if load else []
-        parts += [] if load else [_cable(topology, canvas, link, out)]
+        parts += [] if load else [_cable(topology, canvas, (link, out), colours.get(link, LINK))]
+    parts += [] if load else _dark_ports(topology, canvas)
     parts += [_node(topology, canvas, node) for node in sorted(canvas.places)]
     parts += [_legend(canvas, load)] if load else [_drawn_key(canvas, key)] if key else []
     return "\n".join([*parts, "</svg>\n"])
@@ -233,19 +239,31 @@ def _circle(name: str, canvas: _Canvas) -> str:
 def _key(topology: Topology) -> list[tuple[str, str, float]]:
     """What colours and widths of links mean, where they differ: (name, colour, width)."""
     if topology.panels is not None:
-        lit = {name for name, pairs in zip(rings(topology), topology.panels.lit, strict=True) if pairs}
-        named = enumerate(dict.fromkeys(rings(topology)))
-        return [(name, RINGS[i % len(RINGS)], 2.0) for i, name in named if name in lit]
+        dark = [("dark port", LINK, 1.0)] if any(_dark(topology, host) for host in topology.hosts) else []
+        return [(name, colour, 2.0) for name, colour in _circuit_colours(topology).items()] + dark
     rates = sorted({link.rate_bps for link in topology.links})
     return [(_rate(rate), LINK, _width(topology, rate)) for rate in rates] if len(rates) > 1 else []
 
 
 def _drawn_key(canvas: _Canvas, key: Sequence[tuple[str, str, float]]) -> str:
-    y, x, parts = canvas.height + 16, 16.0, []
-    for name, colour, width in key:
+    parts = []
+    for (name, colour, width), (x, row) in zip(key, _places(canvas, key), strict=True):
+        y = canvas.height + 16 + row * _KEY_ROW_PX
         parts += [line(x, y, x + 26, y, colour, width, name), label(x + 32, y + 4, name)]
-        x += 48 + 7 * len(name)
     return "".join(parts)
+
+
+def _places(canvas: _Canvas, key: Sequence[tuple[str, str, float]]) -> list[tuple[float, int]]:
+    """Of each entry, where it begins, and its row."""
+    x, row = 16.0, 0
+    found: list[tuple[float, int]] = []
+    for name, _, _ in key:
+        wide = 48 + 7 * len(name)
+        if found and x + wide > canvas.width:
+            x, row = 16.0, row + 1
+        found.append((x, row))
+        x += wide
+    return found
 
 
 def _width(topology: Topology, rate_bps: int) -> float:
@@ -254,20 +272,51 @@ def _width(topology: Topology, rate_bps: int) -> float:
     return min(_THICKEST_PX, _THINNEST_PX * math.sqrt(rate_bps / slowest))
 
 
-def _cable(topology: Topology, canvas: _Canvas, link: int, out: int) -> str:
+def _cable(topology: Topology, canvas: _Canvas, directed: tuple[int, int], colour: str) -> str:
     """A link, or a circuit from the link into a panel to the link out of it."""
+    link, out = directed
     (x1, y1), (x2, y2) = canvas.places[topology.tail(link)], canvas.places[topology.head(out)]
     rate_bps = min(topology.links[one // 2].rate_bps for one in (link, out))
     delay_s = sum(topology.links[one // 2].delay_s for one in {link, out})
     delay = f", {time_text(delay_s)}" if delay_s else ""
     tip = f"{_ends(topology, link, out, '–')}: {_rate(rate_bps)}{delay}"
-    colour = LINK if topology.panels is None else _ring_colour(topology, link)
     return line(x1, y1, x2, y2, colour, _width(topology, rate_bps), tip)
 
 
-def _ring_colour(topology: Topology, link: int) -> str:
-    names = rings(topology)
-    return RINGS[list(dict.fromkeys(names)).index(names[topology.port_at_tail(link)]) % len(RINGS)]
+def _circuit_colours(topology: Topology) -> dict[str, str]:
+    """By name of what circuits are part of."""
+    names = dict.fromkeys(circuit_names(topology).values())
+    return {name: RINGS[place % len(RINGS)] for place, name in enumerate(names)}
+
+
+def _colours(topology: Topology) -> dict[int, str]:
+    """By the directed link into a panel, the colour of its circuit; none where there are no panels."""
+    if topology.panels is None:
+        return {}
+    names, colours = circuit_names(topology), _circuit_colours(topology)
+    found = {}
+    for link, out in topology.circuits.items():
+        a, b = sorted((topology.tail(link), topology.head(out)))
+        found[link] = colours[names[topology.port_at_tail(link), a, b]]
+    return found
+
+
+def _dark(topology: Topology, host: int) -> list[int]:
+    """A server's interfaces that no circuit ends at."""
+    lit = topology.circuits
+    return [interface for interface, link in enumerate(topology.ports[host]) if link not in lit]
+
+
+def _dark_ports(topology: Topology, canvas: _Canvas) -> list[str]:
+    """A stub on the outside of each server that has some."""
+    middle, found = canvas.width / 2, []
+    for host in topology.hosts if topology.panels is not None else ():
+        if dark := _dark(topology, host):
+            x, y = canvas.places[host]
+            outwards = _STUB_PX / math.hypot(x - middle, y - middle)
+            tip = f"{topology.nodes[host].name}: dark at {', '.join(f'p{interface}' for interface in dark)}"
+            found.append(line(x, y, x + (x - middle) * outwards, y + (y - middle) * outwards, LINK, 1.0, tip))
+    return found
 
 
 def _lane(topology: Topology, canvas: _Canvas, directed: int, out: int, load: _Load) -> str:

@@ -1,4 +1,4 @@
-"""What belongs together in a picture of a network: racks, pods, groups, rows, and circuits that make a ring."""
+"""What belongs together in a picture of a network: racks, pods, groups, and rows."""
 
 from __future__ import annotations
 
@@ -45,15 +45,3 @@ def _frame(topology: Topology, i: int) -> str:
         router = i - topology.host_count if node.kind == "switch" else i // (topology.host_count // routers)
         return f"group {router // size}"
     return "" if node.rack is None else f"rack {node.rack}"
-
-
-def rings(topology: Topology) -> list[str]:
-    """For each interface of a server behind patch panels, what its circuits are part of; a ring takes two of them."""
-    assert topology.panels is not None
-    degree = topology.panels.degree
-    given = topology.params.get("rings", () if "circuits" in topology.params else (1,))
-    names: list[str] = []
-    for ring in given if isinstance(given, list | tuple) else ():
-        name = f"ring of stride {ring}" if isinstance(ring, int) else f"ring {len(names) // 2 + 1}"
-        names += [name, name]
-    return [*names, *(f"panel {i}" for i in range(len(names), degree))][:degree]

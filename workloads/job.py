@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
+from workloads.checkpoint import Checkpoint
+
 VERSION = 4
 
 
@@ -205,6 +207,8 @@ class WorkerJob:
     failover: Failover | None = None
     """None where the end of one process is the end of all."""
     jitter: StepJitter | None = None
+    checkpoint: Checkpoint | None = None
+    """What this process writes to a disk now and then."""
     version: int = VERSION
 
     @property
@@ -233,6 +237,9 @@ class WorkerJob:
         raw["compute"] = Compute(**compute | {name: tuple(compute[name]) for name in ("factor", "extra_s")})
         if raw["jitter"]:
             raw["jitter"] = StepJitter(raw["jitter"]["sigma_s"], tuple(raw["jitter"]["seed"]))
+        if raw["checkpoint"]:
+            share = raw["checkpoint"]["share"]
+            raw["checkpoint"] = Checkpoint(**raw["checkpoint"] | {"share": tuple(share) if share else None})
         raw["probes"] = tuple(Probe(**probe) for probe in raw["probes"])
         if raw["meeting"]:
             raw["meeting"] = Meeting(**raw["meeting"] | {"hosts": tuple(raw["meeting"]["hosts"])})

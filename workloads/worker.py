@@ -139,6 +139,7 @@ def _take_part(job: WorkerJob, progress: _Progress) -> None:
                     _serve(job, session, notes)
                 else:
                     part.go(job, session, notes)
+            progress.said |= part.keeper(job).said() if part else {}
             _save(job, part)
             if job.failover:
                 session.barrier(job.silence_s)  # a worker that has ended can give no weights to those that lack them

@@ -26,6 +26,11 @@ class Unit:
 
 RATE = Unit("a rate", {"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}, "200 Mbit/s, 1 Gbit/s")
 TIME = Unit("a time", {"s": 1, "ms": 1e-3, "us": 1e-6, "min": 60}, "0.3 s, 10 ms")
+SPEED = Unit(
+    "a speed of writing",
+    {"kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "KiB/s": 2**10, "MiB/s": 2**20, "GiB/s": 2**30},
+    "180 MB/s, 1 GB/s",
+)
 SIZE = Unit(
     "a size", {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 1e3, "MB": 1e6, "GB": 1e9}, "256 KiB, 4 MiB"
 )
@@ -38,6 +43,15 @@ def rate_bps(value: object) -> int:
         SpecError: not a number with a unit of rate, or not above 0.
     """
     return round(_positive(value, RATE))
+
+
+def speed_bytes_per_s(value: object) -> float:
+    """Bytes per second of ``180 MB/s``.
+
+    Raises:
+        SpecError: not a number with a unit of speed, or not above 0.
+    """
+    return _positive(value, SPEED)
 
 
 def time_s(value: object) -> float:

@@ -323,7 +323,19 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         "fidelity": fidelity.judge(found),
         "failover": record_of_deaths(course, samples),
         "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello", job)}),
+        "checkpoints": _checkpoints(seen.of("done", job)) if job.checkpoints else None,
         "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done", job)),
+    }
+
+
+def _checkpoints(done: Lines) -> dict[str, Any]:
+    """How many each process wrote, and what they came to together."""
+    wrote = [line for line in done if "checkpoints" in line]
+    return {
+        "processes": sum(line["checkpoints"] > 0 for line in wrote),
+        "count": max((line["checkpoints"] for line in wrote), default=0),
+        "bytes": sum(line["checkpoint_bytes"] for line in wrote),
+        "longest_s": max((line["checkpoint_s"] for line in wrote), default=0.0),
     }
 
 

@@ -62,6 +62,10 @@ class Files:
         """The final weights, of rank 0."""
         return self._written(process, "weights.npy")
 
+    def checkpoint(self, process: str) -> Path:
+        """The last checkpoint that a process wrote."""
+        return self._written(process, "checkpoint")
+
     def log(self, process: str) -> Path:
         return self.logs / f"{file_name(process)}.log"
 

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
+from pathlib import Path
 
 from testbed.execution.files import Files
 from testbed.lab.base import LinkSettings
@@ -20,6 +21,7 @@ from topologies.bursts import Burst
 from topologies.model import Topology
 from workloads import kinds
 from workloads.arrivals import SETTLE
+from workloads.checkpoint import Checkpoint
 from workloads.job import Compute, Failover, Meeting, Peer, Probe, StepJitter, Task, WorkerJob
 
 SYNC_PORT = 10_000
@@ -102,7 +104,18 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
             failover=Failover(0, str(files.generation(0, job.name)), spec.silence_s) if job.goes_on else None,
             meeting=None if port is None else _meeting(job, addresses, node, files, port),
             jitter=_jitter(job, node) if name in ranks else None,
+            checkpoint=_checkpoint(job, node, ranks.get(name), files.checkpoint(name)),
         )
+
+
+def _checkpoint(job: Job, node: int, rank: int | None, path: Path) -> Checkpoint | None:
+    """What a process writes: all weights that it has, or its part of those that all workers have."""
+    asked = job.network.arm.checkpoint
+    if asked is None or node not in job.checkpoints:
+        return None
+    total = job.iterations if rank is not None else job.iterations * job.world
+    share = None if asked.spread is None or rank is None else (asked.spread, job.world, rank)
+    return Checkpoint(asked.every, asked.rate_bytes_per_s / job.work.scale, str(path), total, share)
 
 
 def training(job: Job, files: Files) -> Task:

@@ -139,6 +139,8 @@ def job(arm: Arm, spec: Spec, sent: Gradient | None, own: Prepared | None, folde
     topology_text, topology = _topology(arm, spec, folder, built)
     network = Network(arm, spec, folder, topology_text, topology)
     if sent is None:
+        if arm.checkpoint:
+            raise SpecError(f"a {spec.workload.kind} writes its own checkpoints", fix="remove checkpoint")
         plan = kinds.named(spec.workload.brings).own_plan(topology)
         check_perturbations(arm, spec, topology, plan, folder)
         least = kinds.cost(plan, topology, 0.0)
@@ -153,6 +155,7 @@ def job(arm: Arm, spec: Spec, sent: Gradient | None, own: Prepared | None, folde
     kinds.of(plan).chunks(plan, sent, work.chunk_bytes)  # refused where some have nothing
     check_perturbations(arm, spec, topology, plan, folder)
     found = Job("", network, scheme_text, plan, least, sent, spec.workload)
+    _check_checkpoint(found)
     _check_timeout(found)
     return found
 
@@ -192,12 +195,29 @@ def _check_rate(arm: Arm, spec: Spec, rate_bps: int) -> None:
         raise SpecError(f"{arm.topology}: a link of {error.problem}", fix=error.fix) from None
 
 
+def _check_checkpoint(job: Job) -> None:
+    asked, plan = job.network.arm.checkpoint, job.plan
+    if asked is None:
+        return
+    keepers, fix = job.kind.keepers(plan), "remove checkpoint"
+    if not keepers:
+        raise SpecError(f"scheme {plan.scheme} cannot write a checkpoint", fix=fix)
+    if job.goes_on:
+        raise SpecError(f"scheme {plan.scheme} goes on when a node dies, and takes no checkpoint", fix=fix)
+    if asked.spread is not None and not job.kind.sums_together:
+        problem = f"scheme {plan.scheme}: workers have weights of different versions, so they have no spread to write"
+        raise SpecError(problem, fix="remove spread: its servers write")
+    if asked.spread is not None and asked.spread > job.world:
+        problem = f"a checkpoint with a spread of {asked.spread} for {job.world} workers"
+        raise SpecError(problem, fix=f"give spread 1 to {job.world}: each float is written by so many workers")
+
+
 def _check_timeout(job: Job) -> None:
     """A worker writes something at the end of each iteration, which must come before it is taken for one that hangs."""
     network, spec = job.network, job.network.spec
     slowest = max((one.most_slowdown for one in network.perturbations), default=1.0)
     pace_s = max(job.work.compute.pace_s.values(), default=0.0)
-    least_s = job.gst_theory_s + slowest * pace_s
+    least_s = job.gst_theory_s + slowest * pace_s + job.checkpoint_s
     if least_s >= spec.timeout_s:
         raise SpecError(
             f"the timeout of {time_text(spec.timeout_s)} is shorter than an iteration, which takes at least "

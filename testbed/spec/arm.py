@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group, Line, one_line, refuse
+from testbed.spec.checkpoint import Checkpoint
 from testbed.spec.perturb import Perturbations
 from topologies import build as topologies
 from topologies.call import parse
@@ -42,9 +43,12 @@ class Arm(Group):
     """The scheme that synchronises gradients. Every arm needs one, unless the workload is a command."""
     perturb: Perturbations = Field([], examples=["[C1, N2]"])
     """Perturbations of this arm, in addition to those of the experiment."""
+    checkpoint: Checkpoint | None = Field(None, examples=["{every: 30, rate: 180 MB/s}"])
+    """Checkpoints of the weights during the training. By default there are none."""
 
     @property
     def title(self) -> str:
         """The label, or scheme, network and perturbations where none is given."""
         under = f" under {', '.join(one.title for one in self.perturb)}" if self.perturb else ""
-        return self.label or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology) + under
+        kept = f" with {self.checkpoint.title}" if self.checkpoint else ""
+        return self.label or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology) + under + kept

@@ -153,10 +153,10 @@ class Spec(_WithLabs):
     def _arms_differ(self) -> Spec:
         seen: dict[Any, int] = {}
         for i, arm in enumerate(self.arms):
-            for identity in ((arm.topology, arm.scheme, str(arm.perturb)), arm.title):
+            for identity in ((arm.topology, arm.scheme, str(arm.perturb), str(arm.checkpoint)), arm.title):
                 first = seen.setdefault(identity, i)
                 if first != i:
-                    what = "label" if isinstance(identity, str) else "topology, scheme and perturbations"
+                    what = "label" if isinstance(identity, str) else "topology, scheme, perturbations and checkpoints"
                     raise refuse(
                         f"arms.{first} and arms.{i} have the same {what}",
                         "remove one; use repeats to run an arm more than once",

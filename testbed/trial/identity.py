@@ -52,6 +52,8 @@ def _settings(trial: Trial) -> dict[str, Any]:
     settings: dict[str, Any] = spec.model_dump(exclude=OF_NO_CONCERN | OF_SOME)
     settings["arm"] = [arm.topology, arm.scheme]
     settings["perturb"] = [one.model_dump() for one in trial.network.perturbations]
+    if arm.checkpoint:
+        settings["checkpoint"] = arm.checkpoint.model_dump()
     settings |= dict.fromkeys(OF_BUILT_IN)  # not of labs that packages add, or installing one would change digests
     if spec.lab_settings is not None:
         settings[spec.lab] = spec.lab_settings.model_dump()

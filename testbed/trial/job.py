@@ -117,12 +117,35 @@ class Job:
         return draw(at.perturbations, at.topology, self.plan.workers, self.iterations, at.spec.seed, at.folder)
 
     @property
+    def checkpoints(self) -> dict[int, float]:
+        """By node that writes checkpoints, the bytes of each of them."""
+        asked = self.network.arm.checkpoint
+        if asked is None:
+            return {}
+        if asked.spread is not None:
+            return dict.fromkeys(self.plan.workers, self.gradient_bytes * min(1.0, asked.spread / self.world))
+        keepers = self.kind.keepers(self.plan)
+        return dict.fromkeys(keepers, self.gradient_bytes / len(keepers))
+
+    @property
+    def checkpoint_s(self) -> float:
+        """How long each checkpoint takes at least; 0 where none are written."""
+        asked = self.network.arm.checkpoint
+        return (
+            max(self.checkpoints.values(), default=0.0) / (asked.rate_bytes_per_s / self.work.scale) if asked else 0.0
+        )
+
+    @property
     def pace_s(self) -> NDArray[np.float64]:
-        """float64[workers, iterations]: how long computing takes at least."""
+        """float64[workers, iterations]: how long computing takes at least, after the checkpoint that comes before."""
         slow = self.stragglers
-        if slow is None:
-            return np.full((self.world, self.iterations), self.compute.pace_s)
-        found: NDArray[np.float64] = slow.factor * self.compute.pace_s + slow.extra_s
+        found: NDArray[np.float64] = np.full((self.world, self.iterations), self.compute.pace_s)
+        if slow is not None:
+            found = slow.factor * self.compute.pace_s + slow.extra_s
+        asked = self.network.arm.checkpoint
+        if asked is not None:
+            writers = [rank for rank, node in enumerate(self.plan.workers) if node in self.checkpoints]
+            found[writers, asked.every :: asked.every] += self.checkpoint_s
         return found
 
     @property

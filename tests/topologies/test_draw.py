@@ -211,6 +211,16 @@ def test_circuits_have_the_colour_of_their_ring() -> None:
     assert colour["h0 – h3 over p2: 1 kbit/s"] == colour["ring of stride 3"]
 
 
+def test_rings_matchings_and_dark_ports_are_told_apart() -> None:
+    picture = svg(build("patch_panel(servers=6,degree=5,rings=[1,[0,1,2]],circuits=[[3-5]])", rate_bps=1000))
+    key = ["ring of stride 1", "ring 2", "panel 2", "dark port"]
+    assert [word.text for word in elements(picture, "text")][-4:] == key
+    colour = {line[0].text: line.attrib["stroke"] for line in elements(picture, "line")}
+    assert len({colour[name] for name in key}) == 4
+    assert colour["h3 – h5 over p2: 1 kbit/s"] == colour["panel 2"]
+    assert colour["h4: dark at p2, p3, p4"] == colour["dark port"]
+
+
 def test_links_that_differ_are_told_apart() -> None:
     net = build("star(hosts=3)", rate_bps=10**9)
     own = replace(net, links=(replace(net.links[0], rate_bps=10**8, delay_s=0.005), *net.links[1:]))

@@ -1,11 +1,11 @@
-"""Racks, pods, groups and rings by name."""
+"""Racks, pods and groups by name."""
 
 from __future__ import annotations
 
 import pytest
 
 from topologies.build import build
-from topologies.frames import frames, rings, row_name
+from topologies.frames import frames, row_name
 from topologies.model import Topology
 
 
@@ -43,16 +43,3 @@ def test_one_of_a_kind_has_no_frame(expression: str) -> None:
 )
 def test_rows(expression: str, names: list[str]) -> None:
     assert [row_name(network(expression), level) for level in range(len(names))] == names
-
-
-@pytest.mark.parametrize(
-    ("arguments", "names"),
-    [
-        ("degree=2", ["ring of stride 1"] * 2),
-        ("degree=4,rings=[1,3]", ["ring of stride 1"] * 2 + ["ring of stride 3"] * 2),
-        ("degree=3,rings=[[0,2,1,3,4,5,6,7]]", ["ring 1", "ring 1", "panel 2"]),
-        ("degree=1,circuits=[[0-1,2-3]]", ["panel 0"]),
-    ],
-)
-def test_rings(arguments: str, names: list[str]) -> None:
-    assert rings(network(f"patch_panel(servers=8,{arguments})")) == names

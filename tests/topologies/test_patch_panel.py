@@ -269,8 +269,8 @@ def test_pictures_show_servers_and_circuits() -> None:
     assert "h0 – h5 over p1: 100 Mbit/s" in titles
     assert not any(title and title.startswith("p") for title in titles)
     lines = [line[0].text for line in plain.iter("{http://www.w3.org/2000/svg}line")]
-    assert len(lines) == 6 + 1
-    assert lines[-1] == "ring of stride 1"  # the key's; the third panel is dark
+    assert len(lines) == 6 + 6 + 2, "circuits, dark ports, and what colours mean"
+    assert lines[6:7] + lines[-2:] == ["h0: dark at p2", "ring of stride 1", "dark port"]
     loaded = draw.svg(topology, dict.fromkeys(range(36), 1.0))
     assert loaded.count("h0 → h1 over p0: 1") == 1
     assert "  p1 -- h0-h5 h1-h2 h3-h4\n  p2 -- dark: h0 h1 h2 h3 h4 h5" in draw.text(topology)

@@ -62,7 +62,8 @@ def _rings(job: Demand, degree: int, how: Select) -> list[Ring]:
     found: list[Ring] = []
     parts = allot(job, allreduce_rings(job, degree))
     for part in sorted(parts, key=lambda part: len(part.members) < job.servers):
-        for stride in select(how, part.members, part.rings, job.mp_bytes):
+        strides = [1] if part.group is None else select(how, part.members, part.rings, job.mp_bytes)
+        for stride in strides:
             ring = Ring(part.group, part.members, stride)
             if len(lay(job.servers, [one.order for one in (*found, ring)])) <= degree:
                 found.append(ring)

@@ -254,6 +254,10 @@ class Kind(Generic[P]):
         """
         raise NotImplementedError
 
+    def keepers(self, plan: P) -> Sequence[int]:
+        """The nodes that write checkpoints: together they have all weights once. None where nobody can."""
+        return ()
+
     # What it costs
 
     def cost(self, plan: P, topology: Topology, gradient_bytes: float) -> Cost:
@@ -401,6 +405,9 @@ class KindOfForests(Kind[Forest]):
 
     def to_json(self, plan: Forest) -> dict[str, Any]:
         return codec.to_json(plan, _run_by(plan))
+
+    def keepers(self, plan: Forest) -> Sequence[int]:
+        return plan.workers[:1]
 
     def pairs(self, plan: Forest) -> list[tuple[int, int]]:
         return pairs(plan)

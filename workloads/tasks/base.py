@@ -12,6 +12,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.checkpoint import Keeper
 from workloads.compute import Computed
 from workloads.job import WorkerJob
 from workloads.meter import TASKS, Meter
@@ -100,6 +101,17 @@ class Participant(ABC):
     device: str | None = None
     gradient: Floats
     weights: Floats
+    _keeper: Keeper | None = None
+
+    def keeper(self, job: WorkerJob) -> Keeper:
+        """Who writes this worker's checkpoints; the same each time."""
+        if self._keeper is None:
+            self._keeper = Keeper(job.checkpoint, self.newest)
+        return self._keeper
+
+    def newest(self) -> Floats:
+        """The weights, where they can be read."""
+        return self.weights
 
     @abstractmethod
     def go(self, job: WorkerJob, session: Session, notes: Notes) -> None:

@@ -61,6 +61,7 @@ class Learner(Participant):
         notes.begin()
         sum_s = None
         for i in session.iterations(notes.completed, job.training.iterations):
+            self.keeper(job).after(i)
             start_s = time.monotonic()
             if not once:
                 onlooker.before_computing()

@@ -68,6 +68,7 @@ class Replayer(Participant):
         session.barrier(job.timeout_s)
         notes.begin()
         for i in session.iterations(notes.completed, job.training.iterations):
+            self.keeper(job).after(i)
             start_s = player.start_s()
             computed = player.run(i, start_s, wait)
             if job.overlap == "both" and i < last:

@@ -89,6 +89,10 @@ class Trainer(Learner):
     def onlooker(self, job: WorkerJob, session: Session) -> Onlooker:
         return _Sketches(self, self._replica, sums=job.rank == 0, wanted=session.leaves_sums)
 
+    def newest(self) -> Floats:
+        self._replica.fetch()
+        return self.weights
+
     def save(self, job: WorkerJob) -> None:
         self._replica.fetch()
         super().save(job)

@@ -27,6 +27,7 @@ TRAIN = """\
   iterations: 3
   compute: none
 """
+RING = "topology: star(hosts=3), scheme: ring"
 CHANGES: dict[str, tuple[str, str]] = {
     "unknown_key": ("iterations: 3", "iteratons: 3"),
     "unknown_key_far_from_all": ("iterations: 3", "iterations: 3\n  zzz: 1"),
@@ -148,6 +149,11 @@ CHANGES: dict[str, tuple[str, str]] = {
     "fabric_with_c_of_0": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a(c=0)"),
     "fabric_staleness_negative": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_ssp(staleness=-1)"),
     "fabric_with_several_paths": ("star(hosts=3), scheme: ring", '"fat_tree(k=4,routing=ecmp)", scheme: mlfabric_a'),
+    "checkpoint_every_0": (RING, RING + ", checkpoint: {every: 0, rate: 180 MB/s}"),
+    "checkpoint_rate_of_a_link": (RING, RING + ", checkpoint: {every: 2, rate: 180 Mbit/s}"),
+    "checkpoint_spread_beyond_workers": (RING, RING + ", checkpoint: {every: 2, rate: 180 MB/s, spread: 4}"),
+    "checkpoint_beyond_the_timeout": (RING, RING + ", checkpoint: {every: 2, rate: 300 kB/s}"),
+    "checkpoint_of_an_arm_twice": (RING, RING + "}\n  - {" + RING),
     "ssp_staleness_negative": ("scheme: ring", "scheme: ssp(staleness=-1)"),
     "arm_without_scheme": ("star(hosts=3), scheme: ring", "star(hosts=3)"),
     "command_not_found": (TRAIN, "  kind: command\n  command: pyhton train.py\n"),
@@ -337,6 +343,14 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
     "fabric_beyond_exact_sums": (
         "iterations: 3, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
         "iterations: 700000, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_a}",
+    ),
+    "asynchronous_checkpoint_with_a_spread": (
+        "star(hosts=5), scheme: ring",
+        "star(hosts=5), scheme: async_ps, checkpoint: {every: 2, rate: 1 GB/s, spread: 2}",
+    ),
+    "fabric_checkpoint": (
+        "star(hosts=5), scheme: ring",
+        "star(hosts=5), scheme: mlfabric_a, checkpoint: {every: 2, rate: 1 GB/s}",
     ),
     "asynchronous_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: async_ps"),
     "asynchronous_beyond_exact_sums": (

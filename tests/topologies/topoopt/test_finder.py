@@ -60,6 +60,14 @@ def test_odd_numbers_of_servers_give_the_panel_of_last_circuits_to_mp_too() -> N
     assert found.dark_ports == 3
 
 
+def test_servers_that_no_group_joins_are_joined_by_ring_1() -> None:
+    mp = np.zeros((16, 16))
+    mp[0, 3] = 100  # for which --select mp would take stride 3
+    found = find(demand(16, [Group((0, 4, 8, 12), 900)], mp), 4, "mp")
+    assert [(ring.group, ring.stride) for ring in found.rings][:2] == [(None, 1), (0, 1)]
+    assert found.scheme is None
+
+
 def test_more_rings_than_strides_are_parallel_circuits() -> None:
     found = find(dlrm(12), 6)
     assert found.strides == [1, 5, 1]

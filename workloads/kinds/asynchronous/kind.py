@@ -55,6 +55,9 @@ class AsynchronousKind(ForestKind):
         verify(plan, topology)
         updates.check_servers(plan)
 
+    def keepers(self, plan: Forest) -> Sequence[int]:
+        return updates.servers(plan)
+
     def pairs(self, plan: Forest) -> list[tuple[int, int]]:
         chain = updates.replicas(plan).items()
         return sorted({*super().pairs(plan), *chain, *((replica, server) for server, replica in chain)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workloads import tasks
+from workloads.checkpoint import Keeper
 from workloads.job import WorkerJob
 from workloads.kinds.asynchronous.parameter_server import Client, Server
 from workloads.kinds.asynchronous.plan import replicas, servers
@@ -31,5 +32,7 @@ def join(job: WorkerJob, forest: Forest, part: Participant | None) -> Client | S
     serves = {**{server: server for server in served}, **{copy: server for server, copy in replicas(forest).items()}}
     span = spans(job.buckets[-1][1], len(served))[served.index(serves[job.node])]
     weights, apply = tasks.served(job, span)
-    role = Server if job.node in served else Replica
-    return role(job.name, forest, sockets, weights, apply, job.training.iterations * job.world)
+    total = job.training.iterations * job.world
+    if job.node not in served:
+        return Replica(job.name, forest, sockets, weights, apply, total)
+    return Server(job.name, forest, sockets, weights, apply, total, Keeper(job.checkpoint, lambda: weights))

@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from workloads.checkpoint import Keeper
 from workloads.kinds.asynchronous.exchange import (
     BARRIER,
     CALLED,
@@ -250,8 +251,10 @@ class Server(Exchange):
         weights: Floats,
         apply: Callable[[Floats], None],
         updates: int,
+        keeper: Keeper | None = None,
     ) -> None:
         """``apply`` changes ``weights`` by one gradient; ``updates`` is how many there are in all."""
+        self._keeper = keeper or Keeper(None, lambda: weights)
         self._gradients = {worker: np.empty_like(weights) for worker in forest.workers}
         super().__init__(name, forest, sockets, self._gradients)
         served, node = servers(forest), forest.nodes.index(name)
@@ -287,7 +290,7 @@ class Server(Exchange):
         """The updates in their order, as the fields of each."""
         updates = [(one.rank, one.iteration, one.version) for one in self.ledger.order]
         kept = {} if self._replica is None else {"part_sha256": hashlib.sha256(self._weights.data).hexdigest()}
-        return {"updates": updates, **kept}
+        return {"updates": updates, **kept, **self._keeper.said()}
 
     def start(self, bucket: int) -> None:
         """A server has no gradient."""
@@ -372,6 +375,7 @@ class Server(Exchange):
             number, applied_s = self._updates_of[released]
             held_s = 0.0 if released == rank else now_s - applied_s
             self._give(released, _REPLY.pack(number, self.ledger.version, held_s), known[released])
+        self._keeper.after(self.ledger.version)
 
     def _give(self, rank: int, reply: bytes, known: int) -> None:
         """Send the newest weights, with the updates in them that are newer than the version that it knows."""

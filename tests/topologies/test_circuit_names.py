@@ -1,0 +1,43 @@
+"""Circuits by the ring or panel that they are part of."""
+
+from __future__ import annotations
+
+import pytest
+
+from topologies.build import build
+from topologies.circuit_names import circuit_names
+from topologies.circuits import matchings
+from topologies.patch_panel import repatched
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ("servers=8,degree=2", {0: "ring of stride 1", 1: "ring of stride 1"}),
+        ("servers=8,degree=4,rings=[1,3]", dict(enumerate(["ring of stride 1"] * 2 + ["ring of stride 3"] * 2))),
+        ("servers=8,degree=3,rings=[[0,2,1,3,4,5,6,7]]", {0: "ring 1", 1: "ring 1"}),
+        ("servers=8,degree=1,circuits=[[1-0,2-3]]", {0: "panel 0"}),
+    ],
+)
+def test_panels_of_one_ring_or_matching(arguments: str, names: dict[int, str]) -> None:
+    found = circuit_names(build(f"patch_panel({arguments})", rate_bps=1000))
+    assert {(panel, name) for (panel, _, _), name in found.items()} == set(names.items())
+
+
+def test_panels_that_rings_and_matchings_share() -> None:
+    found = circuit_names(
+        build("patch_panel(servers=5,degree=4,rings=[1,[1,3],[2,4]],circuits=[[2-4]])", rate_bps=1000)
+    )
+    assert {circuit: name for circuit, name in found.items() if circuit[0] > 1} == {
+        (2, 0, 1): "ring of stride 1",
+        (2, 2, 4): "panel 2",
+        (3, 1, 3): "ring 2",
+        (3, 2, 4): "ring 3",
+    }
+
+
+def test_a_move_leaves_names_of_panels() -> None:
+    topology = build("patch_panel(servers=4,degree=3,rings=[1],circuits=[[0-1]])", rate_bps=1000)
+    assert topology.panels
+    moved = repatched(topology, topology.panels.patch(matchings(4, 3, (1,), (("0-2",),))))
+    assert circuit_names(moved)[2, 0, 2] == "panel 2"

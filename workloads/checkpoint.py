@@ -1,0 +1,95 @@
+"""Checkpoints: weights that are written while a training waits (MLfabric, section 7.3).
+
+A process that writes does nothing else. It writes no faster than it is told, so that a fast disk takes the time of one
+that is given. Weights alone are written, as by the paper's checkpoints of a model of 100 MB.
+
+Where all workers write (the paper: "all workers only write part of their model to disk and replicate it 3-way"), each
+of N writes spread / N of the floats, from its rank's N-th on and around the end. So each float is written by ``spread``
+workers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+_PIECE_BYTES = 2**18
+"""Written at once: at 180 MB/s every 1.5 ms, as often as a process is woken without trouble."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a process writes.
+
+    Attributes:
+        every: after so many iterations, or, of a server, updates.
+        bytes_per_s: how fast, at most.
+        path: the file; the last checkpoint stays there.
+        total: after so many the training is over, and nothing is written.
+        share: (numerator, denominator) of the floats, and at which of as many parts as the denominator it begins; None
+            for all that the process has.
+    """
+
+    every: int
+    bytes_per_s: float
+    path: str
+    total: int
+    share: tuple[int, int, int] | None = None
+
+
+def part(floats: int, share: tuple[int, int, int] | None) -> list[tuple[int, int]]:
+    """The spans of a share of so many floats; two where it goes on from the beginning."""
+    if share is None:
+        return [(0, floats)]
+    count, of, first = share
+    if count >= of:
+        return [(0, floats)]
+    start, stop = floats * first // of, floats * (first + count) // of
+    return [(start, stop)] if stop <= floats else [(start, floats), (0, stop - floats)]
+
+
+class Keeper:
+    """Writes the checkpoints of one process.
+
+    Attributes:
+        count: how many there are,
+        bytes: their size in all,
+        took_s: and how long they took in all.
+    """
+
+    def __init__(self, asked: Checkpoint | None, weights: Callable[[], Floats]) -> None:
+        """``weights`` are looked at when they are written."""
+        self._asked, self._weights = asked, weights
+        self.count = self.bytes = 0
+        self.took_s = 0.0
+
+    def after(self, done: int) -> None:
+        """So many iterations or updates are done: write, if it is time."""
+        asked = self._asked
+        if asked is None or done % asked.every or not 0 < done < asked.total:
+            return
+        begun_s = time.monotonic()
+        weights, path = self._weights(), Path(asked.path)
+        sent = 0
+        with path.with_suffix(".part").open("wb") as file:
+            for start, stop in part(len(weights), asked.share):
+                whole = weights[start:stop].data.cast("B")
+                for first in range(0, len(whole), _PIECE_BYTES):
+                    sent += file.write(whole[first : first + _PIECE_BYTES])
+                    time.sleep(max(0.0, begun_s + sent / asked.bytes_per_s - time.monotonic()))
+        path.with_suffix(".part").replace(path)  # whoever looks finds a whole one
+        self.count, self.bytes = self.count + 1, self.bytes + sent
+        self.took_s += time.monotonic() - begun_s
+
+    def said(self) -> dict[str, Any]:
+        """What the process's last line tells of them."""
+        if self._asked is None:
+            return {}
+        return {"checkpoints": self.count, "checkpoint_bytes": self.bytes, "checkpoint_s": self.took_s}
