@@ -7,8 +7,8 @@ from itertools import permutations
 
 import pytest
 
+from analysis.schedule_cases import case, compared
 from analysis.schedule_optimum import Objective, Optimum, Slots, optimum
-from benchmarks.mlfabric_optimum import case, compared
 from testbed.base.errors import SchemeError
 from topologies.build import build
 from workloads.kinds.fabric.model import Batch, Rates, Update

@@ -13,7 +13,7 @@ newer ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -245,7 +245,7 @@ class Planner:
         if begins_s > now_s + LEAD_S:
             self._give_s = begins_s - LEAD_S
             return
-        ways = self._reserved(way, now_s)
+        ways = self._reserved(way, turns, now_s)
         nodes = [node for (node, *_), onward in ways for node in (node, *(hop[0] for hop in onward)) if node in turns]
         recipients = tuple((node, turns[node].held_s, turns[node].goes_on) for node in nodes)
         self._said.append((server, Give(tuple(ways), recipients)))
@@ -253,9 +253,10 @@ class Planner:
         if self._asking:
             self._give_s = self._free_s(now_s)
 
-    def _reserved(self, way: Way, now_s: float) -> list[tuple[Hop, tuple[Hop, ...]]]:
+    def _reserved(self, way: Way, asking: Container[int], now_s: float) -> list[tuple[Hop, tuple[Hop, ...]]]:
         """What of a way of weights is to begin now: all that goes over distributors, and of what goes straight to
-        workers, what can leave now; it is reserved."""
+        workers, what can leave now; it is reserved. A distributor whose group are other distributors has nobody to
+        pass weights on to."""
         server = self._plan.server
         to = {(one.source, one.target): one for one in way.transfers}
         over = {group.aggregator for group in way.groups}
@@ -263,6 +264,8 @@ class Planner:
         for group in way.groups:
             first = to[server, group.aggregator]
             onward = [to[group.aggregator, node] for node in group.members if node not in over]
+            if not onward and group.aggregator not in asking:
+                continue
             found.append((self._hop(first, now_s), tuple(self._hop(one, first.end_s) for one in onward)))
         for node in way.direct:
             one = to[server, node]
