@@ -120,6 +120,34 @@ def ratio(base: Samples, new: Samples) -> Interval:
     return _around(found, *_exp(np.log(found) - low, np.log(found) + high))
 
 
+def mean(samples: Samples) -> Interval:
+    """The mean of independent samples, and its interval by Student's t: where their sum counts, and not the usual one.
+
+    Raises:
+        ValueError: there are no samples.
+    """
+    values = _some(samples)
+    found = float(values.mean())
+    return _unknown(found) if len(values) == 1 else _around(found, *_student(values))
+
+
+def mean_ratio(base: Samples, new: Samples) -> Interval:
+    """Ratio of the means, ``new`` over ``base``, of samples that have nothing to do with each other.
+
+    The interval is Welch's t on the logarithms of the means, whose errors are the means' own, relative to them.
+
+    Raises:
+        ValueError: either has none, or a mean is not positive.
+    """
+    above, below = _some(new), _some(base)
+    _positive([above.mean(), below.mean()])
+    found = float(above.mean() / below.mean())
+    if min(len(above), len(below)) == 1:
+        return _unknown(found)
+    scaled = (below / below.mean() + np.log(below.mean()), above / above.mean() + np.log(above.mean()))
+    return _around(found, *_exp(*_welch(*scaled)))
+
+
 def p_differ(base: Samples, new: Samples) -> float:
     """How likely samples that differ so much are, if both are from one distribution (Mann-Whitney, two-sided).
 

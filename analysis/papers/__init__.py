@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from analysis.papers import bml, bml_theory, mlfabric_theory, plink_theory, rina, rina_theory
+from analysis.papers import bml, bml_theory, mlfabric, mlfabric_theory, plink_theory, rina, rina_theory
 from analysis.papers.claim import Paper
 from analysis.papers.table import Table
 
@@ -19,5 +19,5 @@ TABLES: dict[str, Callable[[], Table]] = {
     **mlfabric_theory.TABLES,
 }
 """By claim."""
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (bml.PAPER, rina.PAPER)}
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in (bml.PAPER, rina.PAPER, mlfabric.PAPER)}
 """By name."""

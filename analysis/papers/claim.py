@@ -122,6 +122,7 @@ class Claim:
         where: section, figure or table.
         decide: the finding, from the runs of its experiments; one whose run is missing is not decided.
         assumes: what the paper leaves open and is taken here.
+        decide_full: the same with more that is computed, for ``--full``; None where that is as much as always.
     """
 
     name: str
@@ -130,15 +131,26 @@ class Claim:
     decide: Callable[[Runs], Finding]
     experiments: tuple[Experiment, ...] = ()
     assumes: tuple[str, ...] = ()
+    decide_full: Callable[[Runs], Finding] | None = None
 
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper and its claims."""
+    """A paper and its claims.
+
+    Attributes:
+        prefix: what the names of its claims begin with, if not with its own name.
+    """
 
     name: str
     title: str
     claims: tuple[Claim, ...]
+    prefix: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it may be called before a claim's name; that of its claims first."""
+        return (self.prefix, self.name) if self.prefix else (self.name,)
 
 
 def number(value: float, unit: str = "") -> str:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from analysis import metrics
 from analysis.recorded import Run, Trial
-from analysis.statistics import Interval, median
+from analysis.statistics import Interval, mean, mean_ratio, median
 from analysis.verdicts import CALLED
 
 GST, ITERATION_TIMES = "gst", "iterations"
@@ -71,8 +71,50 @@ def measure(
         number: the name of the number whose verdict decides.
         signed: the numbers are differences, which may as well be below 0.
     """
+    found = _counted(run, arms, batch, number)
+    each = [values(*trials) for trials in found.trials]
+    enough = len(each) >= FEWEST_TRIALS
+    samples = [float(np.median(one)) for one in each] if enough else [float(x) for one in each for x in one]
+    of = "trials" if enough else "iterations"
+    return Measured(tuple(samples), of, found.valid, found.asked, found.doubts, signed=signed)
+
+
+def measure_means(run: Run | None, arms: Sequence[str], values: Callable[[Trial], Values], *, number: str) -> Measured:
+    """The mean of ``values`` in trials of an arm, or, of two arms, the mean in the second over that in the first.
+
+    For numbers whose sum counts and whose median says little, such as iterations that are short or long by chance.
+    ``values`` returns one number an iteration. Of fewer repeats than :data:`FEWEST_TRIALS`, the interval is that of the
+    iterations' mean.
+    """
+    found = _counted(run, arms, None, number)
+    each = [[values(trial) for trial in trials] for trials in found.trials]
+    told = (found.valid, found.asked, found.doubts)
+    if len(each) >= FEWEST_TRIALS:
+        return Measured(tuple(_mean(one, of_two=len(arms) > 1).value for one in each), "trials", *told)
+    pooled = [np.concatenate(one) for one in zip(*each, strict=True)]
+    if not pooled or min(map(len, pooled)) < 2:
+        return Measured((), "iterations", *told)
+    return Measured(tuple(pooled[-1].tolist()), "iterations", *told, _mean(pooled, of_two=len(arms) > 1))
+
+
+def _mean(values: Sequence[Values], *, of_two: bool) -> Interval:
+    return mean_ratio(*values) if of_two else mean(*values)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What counts: for each repeat in which all arms do, a trial of each; and, of those that were asked for, how many
+    are VALID, and why the others are not."""
+
+    trials: tuple[tuple[Trial, ...], ...]
+    valid: int
+    asked: int
+    doubts: tuple[str, ...]
+
+
+def _counted(run: Run | None, arms: Sequence[str], batch: int | None, number: str) -> _Counted:
     if run is None:
-        return Measured((), "iterations", 0, 0, ("it was not run",))
+        return _Counted((), 0, 0, ("it was not run",))
     batch = run.batches[0] if batch is None and run.batches else batch
     asked = run.resolved.get("repeats") or 1
     repeats = range(asked if isinstance(asked, int) else 1 + max((one.repeat for one in run.trials), default=0))
@@ -83,11 +125,8 @@ def measure(
         doubts += why
         valid += sum(trial is not None and trial.valid_in(number) for trial in trials)
         if not why:
-            found.append(values(*trials))
-    enough = len(found) >= FEWEST_TRIALS
-    samples = [float(np.median(one)) for one in found] if enough else [float(x) for one in found for x in one]
-    of = "trials" if enough else "iterations"
-    return Measured(tuple(samples), of, valid, len(repeats) * len(arms), tuple(doubts), signed=signed)
+            found.append(tuple(trial for trial in trials if trial is not None))
+    return _Counted(tuple(found), valid, len(repeats) * len(arms), tuple(doubts))
 
 
 def _trial(run: Run, label: str, batch: int | None, repeat: int) -> Trial | None:

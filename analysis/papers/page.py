@@ -74,8 +74,10 @@ def _line(row: Row) -> Line:
     interval, ours = row.interval, row.ours
     here = "-" if interval is None else number(interval.value, row.unit)
     between = "" if interval is None else stated((interval.low, interval.high), row.unit)
-    counted = f"{len(ours.samples)} {ours.of}, {ours.valid} of {ours.trials} trials VALID" if ours.trials else "not run"
-    return Line(row.name, stated(row.paper, row.unit), theory, here, between, counted, "; ".join(ours.doubts))
+    counted = f"{len(ours.samples)} {ours.of}" if ours.samples else ""
+    trials = f"{ours.valid} of {ours.trials} trials VALID" if ours.trials else "" if ours.samples else "not run"
+    from_what = ", ".join(text for text in (counted, trials) if text)
+    return Line(row.name, stated(row.paper, row.unit), theory, here, between, from_what, "; ".join(ours.doubts))
 
 
 def _pictures(finding: Finding) -> list[Markup]:

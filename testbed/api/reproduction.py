@@ -66,13 +66,15 @@ def choose(paper: str | None, claim: str | None) -> tuple[Paper, Sequence[Claim]
     name, dot, rest = paper.partition(".")
     if dot and claim is None:  # testbed reproduce bml.gst
         paper, claim = name, rest
+    paper = next((one.name for one in PAPERS.values() if paper in one.names), paper)
     if paper not in PAPERS:
         raise UsageError(f"there is no paper {paper!r}{did_you_mean(paper, PAPERS)}", fix=f"use {', '.join(PAPERS)}")
     chosen = PAPERS[paper]
     if claim is None:
         return chosen, chosen.claims
     known = {one.name: one for one in chosen.claims}
-    full_name = claim if claim in known else f"{paper}.{claim}"
+    short_name = claim.removeprefix(f"{paper}.")
+    full_name = claim if claim in known else f"{chosen.names[0]}.{short_name}"
     if full_name not in known:
         short = [one.partition(".")[2] for one in known]
         raise UsageError(
@@ -143,7 +145,7 @@ def decide(paper: Paper, claims: Sequence[Claim], out: Path, full: bool) -> tupl
     Raises:
         OutputError: a run is damaged, or the page cannot be written.
     """
-    decided = reproduction.decide(claims, runs(claims, out, full))
+    decided = reproduction.decide(claims, runs(claims, out, full), full)
     page = out / f"{paper.name if len(claims) == len(paper.claims) else claims[0].name}.html"
     with named_errors(page):
         out.mkdir(parents=True, exist_ok=True)

@@ -167,9 +167,11 @@ def runs(claims: Sequence[Claim], out: Path, full: bool) -> dict[str, Run]:
     return {spec: load(path) for spec, path in found.items() if (path / MADE).is_file()}
 
 
-def decide(claims: Sequence[Claim], found: Mapping[str, Run]) -> list[Decided]:
+def decide(claims: Sequence[Claim], found: Mapping[str, Run], full: bool = False) -> list[Decided]:
     """Each claim with its finding."""
-    return [Decided(claim, claim.decide(found)) for claim in claims]
+    return [
+        Decided(claim, (claim.decide_full if full and claim.decide_full else claim.decide)(found)) for claim in claims
+    ]
 
 
 def exit_code(decided: Sequence[Decided], all_ran: bool) -> int:
@@ -207,7 +209,7 @@ def texts(row: Row) -> list[str]:
     if found is not None:
         here, between = number(found.value, row.unit), stated((found.low, found.high), row.unit)
     several = f"{len(ours.samples)} {ours.of}" if ours.samples else "-"
-    fidelity = f"{ours.valid} of {ours.trials} VALID" if ours.trials else "not run"
+    fidelity = f"{ours.valid} of {ours.trials} VALID" if ours.trials else "-" if ours.samples else "not run"
     return [row.name, stated(row.paper, row.unit), theory, here, between, several, fidelity]
 
 

@@ -94,7 +94,7 @@ def bounds(job: Job, samples: pd.DataFrame, phases: Sequence[Phase], events: Seq
         found.append({"iteration": i, "gst_s": gst_s, "whole_s": whole_s, "lead_s": of[i].lead_s})
     least = pd.DataFrame(found).set_index("iteration")
     iteration_s, waits_s = _computing(job, samples, least)
-    changed = waits_s is None or bool(moves) or any(event.get("links") for event in events)
+    changed = waits_s is None or job.cost.moved or bool(moves) or any(event.get("links") for event in events)
     lead_s = None if changed else least["lead_s"] + np.ptp(job.pace_s, axis=0)[: len(least)]
     return Bounds(least["gst_s"], iteration_s, waits_s, lead_s)
 
@@ -129,6 +129,8 @@ class _Least:
         """
         first_s = min(ready_s.values())
         whole_s = first_s + self.whole_s(first_s)
+        if self._job.cost.after_last:
+            return max(ready_s.values()) + self._job.cost.bound_s(self._shaper)
         releases = None if self._job.cost.moved else self._releases
         if releases is None:
             return whole_s

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from analysis.papers.fitting import explained, r_squared
-from analysis.statistics import Interval, median, paired_ratio, ratio
+from analysis.statistics import Interval, mean, mean_ratio, median, paired_ratio, ratio
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 GAMMA_2_MEDIAN = 1.678347
@@ -64,3 +64,11 @@ def test_of_how_well_a_form_explains_what_was_measured(count: int) -> None:
     truth = 10 + 3 * x + 6 * np.sin(2.1 * x)
     drawn = truth[:, None] * (1 + 0.05 * random.normal(size=(60, len(x), count)))
     assert covered([explained(form, list(cells)) for cells in drawn], float(r_squared(form, truth))) >= 0.93
+
+
+@pytest.mark.parametrize("count", [3, 7, 20])
+def test_of_means(count: int) -> None:
+    random = np.random.default_rng(5)
+    base, new = (random.normal(1, 0.2, (SAMPLES, count)) for _ in range(2))
+    assert 0.93 <= covered([mean(samples) for samples in base]) <= 0.97
+    assert 0.93 <= covered([mean_ratio(*each) for each in zip(base, new, strict=True)]) <= 0.98

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from analysis.statistics import ORDERED, holm, median, p_differ, paired_ratio, ratio
+from analysis.statistics import ORDERED, Interval, holm, mean, mean_ratio, median, p_differ, paired_ratio, ratio
 
 positive = st.floats(1e-6, 1e6)
 probabilities = st.lists(st.floats(0, 1), min_size=1, max_size=20)
@@ -109,3 +109,16 @@ def test_the_correction_is_holms() -> None:
 def test_equal_samples_do_not_differ_and_apart_ones_do() -> None:
     assert p_differ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]) == 1.0
     assert p_differ(range(10), range(20, 30)) < 0.001
+
+
+def test_means_and_their_ratio() -> None:
+    found = mean([1.0, 2.0, 3.0])
+    assert found.value == 2
+    assert found.low < 1 < 3 < found.high
+    assert mean([2.0]) == Interval(2.0, -np.inf, np.inf)
+    twice = mean_ratio([1.0, 1.1, 0.9, 1.0], [2.0, 2.2, 1.8, 2.0])
+    assert twice.value == pytest.approx(2)
+    assert 1.5 < twice.low < 2 < twice.high < 2.6
+    assert mean_ratio([1.0, 0.0, 2.0], [2.0, 2.0]).value == pytest.approx(2)
+    with pytest.raises(ValueError, match="cannot be part of a ratio"):
+        mean_ratio([1.0], [0.0])

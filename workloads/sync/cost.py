@@ -77,7 +77,10 @@ class Cost:
     """
 
     moved: ClassVar[bool] = False
-    """Whether circuits moved between synchronisations, so that bytes and bound are those of several states."""
+    """Whether synchronisations went other ways each, as where circuits moved, so that bytes and bound are those of
+    several states."""
+    after_last: ClassVar[bool] = False
+    """Whether the bound counts from the last worker's gradient on, whatever was sent before."""
     rounds: int
     wire_bytes: float
     cross_rack_bytes: float

@@ -79,7 +79,7 @@ def test_claims_have_names_places_and_an_end() -> None:
     names = [claim.name for claim in CLAIMS]
     assert len(set(names)) == len(names)
     for paper in PAPERS.values():
-        assert all(claim.name.startswith(f"{paper.name}.") and claim.where for claim in paper.claims)
+        assert all(claim.name.startswith(f"{paper.names[0]}.") and claim.where for claim in paper.claims)
         assert all("section" in claim.where for claim in paper.claims)
 
 
@@ -217,6 +217,19 @@ def test_the_list_of_one_claim(testbed: CLI) -> None:
     unknown = testbed("reproduce", "bml", "gts", "--list")
     assert (unknown.code, unknown.err[:36]) == (2, "error: bml has no claim 'gts' (did y")
     assert testbed("reproduce", "bml", "--list").out.splitlines()[-1].startswith("bml\t")
+
+
+@pytest.mark.parametrize(
+    "words", ["mlfabric mlf.lag", "mlfabric lag", "mlf.lag", "mlfabric.lag", "mlfabric mlfabric.lag"]
+)
+def test_claims_may_have_a_shorter_name_than_their_paper(testbed: CLI, words: str) -> None:
+    (row,) = json.loads(testbed("reproduce", *words.split(), "--list", "--json").out)
+    assert row["name"] == "mlf.lag"
+
+
+def test_the_full_mode_may_compute_more() -> None:
+    claim = replace(TINY_CLAIM, decide_full=lambda _: Finding((), (), ("all of it",)))
+    assert [reproduction.decide([claim], {}, full)[0].finding.notes for full in (False, True)] == [(), ("all of it",)]
 
 
 def test_a_directory_of_something_else_is_left_alone(testbed: CLI, tmp_path: Path) -> None:

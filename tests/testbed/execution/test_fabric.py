@@ -103,6 +103,21 @@ def _nobody_is_far_ahead(samples: pd.DataFrame | None) -> None:
     assert samples.groupby("rank")["held_s"].max()[1:].min() > 0.1, "they wait for rank 0"
 
 
+def test_synchronous_sums_are_right_whatever_ways_they_go(bench: Bench, tmp_path: Path) -> None:
+    arm = "  - {topology: star(hosts=8), scheme: mlfabric_s(aggregators=2)}\ntimeout"
+    head, _, rest = TRAINED.partition("  - {topology")
+    (outcome,) = bench.run(head + arm + rest.partition("timeout")[2], tmp_path)
+    record = outcome.record
+    assert (record["status"], record["error"]) == ("done", None)
+    assert record["sums"]["checked_sums"] == 6
+    assert record["accuracy"]["weights_equal"] is True
+    assert record["accuracy"]["reference"] == "single-process SGD"
+    assert record["metrics"]["gst_ratio"] > 1
+    assert record["accuracy"]["training_error"] < 1e-4
+    assert check(record, "bytes on the wire")["ok"]
+    assert check(record, "lower bound")["ok"]
+
+
 def test_without_sums_bounds_and_window_it_is_an_asynchronous_server(bench: Bench, tmp_path: Path) -> None:
     scheduled, plain = (outcome.record for outcome in bench.run(PLAYED, tmp_path))
     for record in (scheduled, plain):

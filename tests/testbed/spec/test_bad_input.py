@@ -338,6 +338,11 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
         "scale: 200}\narms:",
         "scale: 200, overlap: layer}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_a}",
     ),
+    "fabric_sync_overlap": (
+        "scale: 200}\narms:",
+        "scale: 200, overlap: both}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_s}",
+    ),
+    "fabric_sync_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: mlfabric_s"),
     "fabric_rate_of_a_profile": ("scheme: ring", "scheme: mlfabric_a(rate=adaptive)"),
     "fabric_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: mlfabric_a"),
     "fabric_beyond_exact_sums": (

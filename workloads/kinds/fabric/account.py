@@ -40,7 +40,7 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     (scheduler,) = [one for one in done if "transfers" in one]
     journal = lines(server["journal"], len(plan.workers))
     wrong = problem(journal, plan, iterations * len(plan.workers)) or _disagreement(journal, samples)
-    wrong = wrong or _lost(scheduler["transfers"]) or _other_order(scheduler["order"], journal, len(plan.workers))
+    wrong = wrong or lost(scheduler["transfers"]) or _other_order(scheduler["order"], journal, len(plan.workers))
     if wrong:
         raise WorkerError(f"what the processes of scheme {plan.scheme} tell does not fit together: {wrong}", fix=FIX)
     transfers = _on_our_clock(scheduler)
@@ -134,7 +134,8 @@ def _disagreement(journal: Sequence[Line], samples: pd.DataFrame) -> str:
     return "" if len(said) == len(entries) else f"workers tell of {len(said)} updates, the server of {len(entries)}"
 
 
-def _lost(transfers: Sequence[Sequence[Any]]) -> str:
+def lost(transfers: Sequence[Sequence[Any]]) -> str:
+    """Which of the scheduler's transfers did not arrive, or went twice; empty if all is well."""
     for source, target, _, members, _, _, arrived_s in transfers:
         if members and arrived_s is None:
             return f"updates {members} were sent from node {source} to node {target}, which does not know of them"

@@ -40,11 +40,12 @@ class FabricKind(Kind[Fabric]):
     """Workers with daemons, a server and a scheduler."""
 
     name = "fabric"
+    plan_type: type[Fabric] = Fabric
     sums_together = False
     controllers = ("network_monitor",)
     counts = frozenset({"update", "version", "staleness", "fate"})
     numbers = frozenset({"held_s"})
-    notes = NOTES
+    notes: Mapping[str, str] = NOTES
     reference = "a single process that makes the server's updates in their order"
 
     def check_form(self, plan: Fabric, topology: Topology) -> None:
@@ -94,7 +95,7 @@ class FabricKind(Kind[Fabric]):
         return {"version": np.asarray(codec.VERSION), "fabric": np.asarray(json.dumps(asdict(plan)))}
 
     def decode(self, encoded: Mapping[str, NDArray[Any]]) -> Fabric:
-        return plans.from_fields(json.loads(str(encoded["fabric"])))
+        return plans.from_fields(json.loads(str(encoded["fabric"])), self.plan_type)
 
     def to_json(self, plan: Fabric) -> dict[str, Any]:
         return plans.to_json(plan)
@@ -151,12 +152,12 @@ class FabricKind(Kind[Fabric]):
     # On a node
 
     def prepare(self) -> None:
-        import_module("workloads.kinds.fabric.node")
+        import_module("workloads.kinds.fabric.processes.node")
 
     def join(self, job: WorkerJob, plan: Fabric, part: Participant | None, called_off: Callable[[], None]) -> Session:
-        from workloads.kinds.fabric.node import join
+        from workloads.kinds.fabric.processes.node import join
 
-        return join(job, plan, part)
+        return join(job, plan, part, self.sums_together)
 
     def values(self, job: WorkerJob, rank: int) -> Values:
         from workloads.replay import Updates

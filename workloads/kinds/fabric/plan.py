@@ -237,11 +237,11 @@ def to_json(plan: Fabric) -> dict[str, Any]:
     }
 
 
-def from_fields(told: Mapping[str, Any]) -> Fabric:
-    """The plan whose fields JSON has told."""
+def from_fields(told: Mapping[str, Any], made: type[Fabric] = Fabric) -> Fabric:
+    """The plan, of the type ``made``, whose fields JSON has told."""
     fields: dict[str, Any] = dict(told)
     options = Options(**fields.pop("options"))
     routes = tuple((source, target, tuple(links)) for source, target, links in fields.pop("routes"))
     links = tuple(tuple(link) for link in fields.pop("links"))
     lists: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in fields.items()}
-    return Fabric(**lists, options=options, links=links, routes=routes)
+    return made(**lists, options=options, links=links, routes=routes)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from workloads.kinds.asynchronous.schemes import async_ps, ssp
 from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+from workloads.kinds.fabric.schemes.mlfabric_s import mlfabric_s
 from workloads.kinds.fabric.schemes.mlfabric_ssp import mlfabric_ssp
 from workloads.kinds.library.schemes import gloo, openmpi
 from workloads.plan import Plan
@@ -48,6 +49,7 @@ SCHEMES: tuple[Scheme, ...] = (
     ssp,
     mlfabric_a,
     mlfabric_ssp,
+    mlfabric_s,
     gloo,
     openmpi,
 )

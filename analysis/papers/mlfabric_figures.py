@@ -1,0 +1,126 @@
+"""What MLfabric's scheduler decides about the batches of the paper's figures, and beside the best schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from analysis.papers.claim import Finding, Row, Runs, Statement
+from analysis.papers.evidence import Measured
+from analysis.papers.judging import near, true, within
+from analysis.schedule_cases import MOST, case, compared
+from analysis.statistics import mean
+from topologies.build import build as build_topology
+from workloads.kinds.fabric.scheduling.batch import schedule
+from workloads.kinds.fabric.scheduling.model import Batch, Schedule, Update
+from workloads.kinds.fabric.scheduling.network import Load, Network
+
+EXACT = 1e-9
+QUICK_CASES, FULL_CASES = 12, 100
+"""How many batches are compared with the best schedule: ten seconds, or a minute."""
+MBIT = 10**6
+RATE_BPS = 100 * MBIT
+SIZE_BYTES = 100 * MBIT / 8
+"""What all figures' updates have: a second at the links' rate."""
+Numbers = tuple[list[Row], list[Statement]]
+
+
+def figures(runs: Runs, *, cases: int = QUICK_CASES) -> Finding:
+    """The figures, then so many random batches beside the best schedule."""
+    del runs  # nothing is measured
+    rows: list[Row] = []
+    checks: list[Statement] = []
+    for figure in (figure_2, figure_4, figure_5, figure_6):
+        found, decided = figure()
+        rows += found
+        checks += [*(near(f"{row.name}: as the paper says", row, EXACT) for row in found), *decided]
+    beside = optima(cases)
+    checks.append(within(f"{beside.name}: at most {MOST:g} on average", beside, high=MOST))
+    return Finding(
+        (*rows, beside),
+        tuple(checks),
+        (
+            f"The best schedule is that of section 10.1, of {cases} random batches of up to four updates and two "
+            f"aggregators; --full has {FULL_CASES}. The paper compares its algorithms with no optimum, so "
+            f"{MOST:g} is ours. The best schedule is found in slots of time, so a ratio can be a little below 1.",
+        ),
+    )
+
+
+def network(hosts: int, out_mbps: Mapping[int, float] | None = None) -> Network:
+    """Hosts around a switch; some can send with these rates only."""
+    rates = {2 * host: [(0.0, rate * MBIT)] for host, rate in (out_mbps or {}).items()}
+    return Network(build_topology(f"star(hosts={hosts})", rate_bps=RATE_BPS), rates)
+
+
+def updates(count: int, versions: Sequence[int] = ()) -> tuple[Update, ...]:
+    """One of each of the first hosts; that of host h is the paper's h + 1."""
+    return tuple(Update(h + 1, h, (SIZE_BYTES,), versions[h] if versions else 0) for h in range(count))
+
+
+def figure_2() -> Numbers:
+    """Four updates, and one aggregator or none."""
+    alone = schedule(Batch(updates(4), (5,)), network(6))
+    summed = schedule(Batch(updates(4), (5,), (4,)), network(6))
+    rows = [_row(f"figure 2: g{one} alone is there after", "s", one, alone.way.arrivals_s[one]) for one in alone.order]
+    rows.append(_row("figure 2: with an aggregator, all are there after", "s", 3, summed.way.total_s))
+    groups = [list(group.members) for group in summed.way.groups]
+    return rows, [
+        _is("figure 2: g1 and g2 go straight, g3 and g4 in a sum", (groups, summed.way.direct), ([[3, 4]], (1, 2)))
+    ]
+
+
+def figure_4() -> Numbers:
+    """A transfer over a link that gets faster: 2, 4 and 5 MB/s."""
+    steps = [(0.0, 16.0 * MBIT), (1.0, 32.0 * MBIT), (3.0, 40.0 * MBIT)]
+    link = Network(build_topology("star(hosts=2)", rate_bps=RATE_BPS), {0: steps})
+    return [_row("figure 4: 30 MB are there after", "s", 7, link.end_s(Load(0, 1, 30e6)))], []
+
+
+def figure_5() -> Numbers:
+    """The first of two updates has a tenth of the rate, and is due at once."""
+    both = network(3, {0: 10})
+    ends = [both.reserve(Load(host, 2, SIZE_BYTES)).end_s for host in (0, 1)]
+    batch = Batch(updates(2, versions=(6, 10)), (2,), version=10, delay_bound=5)
+    found = schedule(batch, network(3, {0: 10}))
+    rows = [
+        _row("figure 5: g1 takes", "s", 10, ends[0]),
+        _row("figure 5: beside g1, g2 takes", "s", 100 / 90, ends[1]),
+        _row("figure 5: g2 alone is there after", "s", 1, found.way.total_s),
+    ]
+    return rows, [_is("figure 5: g1 is dropped", (list(found.dropped), found.order), ([1], (2,)))]
+
+
+def figure_6() -> Numbers:
+    """Six updates, the last one behind half of the rate, and two aggregators."""
+    by_hand = network(9, {5: 50})
+    for host in range(3):
+        by_hand.reserve(Load(host, 8, SIZE_BYTES))
+    ready_s = [
+        max(by_hand.reserve(Load(host, aggregator, SIZE_BYTES)).end_s for host in hosts)
+        for aggregator, hosts in ((6, (3, 4)), (7, (5,)))
+    ]
+    three = [by_hand.reserve(Load(one, 8, SIZE_BYTES, ready)).end_s for one, ready in zip((6, 7), ready_s, strict=True)]
+    best: Schedule = schedule(Batch(updates(6), (8,), (6, 7)), network(9, {5: 50}))
+    rows = [
+        _row("figure 6: with three straight to the server, all are there after", "s", 5, max(three)),
+        _row("figure 6: at best, all are there after", "s", 4, best.way.total_s),
+    ]
+    return rows, [_is("figure 6: at best two go straight", len(best.way.direct), 2)]
+
+
+def optima(cases: int) -> Row:
+    """Eq. 17 of the algorithms over that of the best schedule: the mean over random batches."""
+    found = [compared(seed, case(seed)).ratio for seed in range(1, cases + 1)]
+    ratios = tuple(ratio for ratio in found if np.isfinite(ratio))
+    ours = Measured(ratios, "batches", 0, 0, (), mean(ratios))
+    return Row("average time at which an update is there, over the best", "x", None, None, ours)
+
+
+def _row(name: str, unit: str, paper: float, found: float) -> Row:
+    return Row(name, unit, float(paper), found)
+
+
+def _is(says: str, found: object, paper: object) -> Statement:
+    return true(says, found == paper, f"it is {found}, where the paper has {paper}")

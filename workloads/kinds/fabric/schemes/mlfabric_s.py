@@ -1,0 +1,32 @@
+"""Synchronous training whose sums go the ways that a scheduler plans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from topologies.model import Topology
+from workloads.kinds.fabric.plan import Fabric, Options, check_times, fabric
+from workloads.kinds.fabric_sync.plan import Synchronous
+
+
+def mlfabric_s(
+    topology: Topology,
+    tensor_sizes: Sequence[int],  # noqa: ARG001 - every scheme is given them
+    *,
+    aggregators: int | None = None,
+    assign: Literal["random", "fastest"] = "random",
+    window: float = 0.1,
+    t_lag: float = 0.2,
+) -> Fabric:
+    """MLfabric-S: synchronous SGD whose gradients a scheduler sums on their way to the server.
+
+    A gradient leaves when it is ready and its turn has come, whoever is still computing. The server adds up what
+    arrives, and gives each iteration's sum to all workers, over distributors where that is faster. The hosts and the
+    parameters are those of ``mlfabric_a``.
+
+    Source: MLfabric section 6 (synchronous SGD) and eq. 16.
+    """
+    check_times("mlfabric_s", window, t_lag)
+    options = Options(staleness=0, assign=assign, window_s=window, lag_s=t_lag)
+    return Synchronous(**vars(fabric(topology, "mlfabric_s", options, aggregators)))

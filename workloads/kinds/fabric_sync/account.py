@@ -1,0 +1,39 @@
+"""What a synchronous trial has done whose sums a scheduler has planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from testbed.base.errors import WorkerError
+from workloads.kinds.base import Told
+from workloads.kinds.fabric.account import FIX, Line, lines, lost, moved
+from workloads.kinds.fabric.plan import Fabric
+
+
+def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
+    """The samples, and what was sent.
+
+    Raises:
+        WorkerError: the processes' accounts cannot be, or contradict each other.
+    """
+    (server,) = [one for one in done if "journal" in one]
+    (scheduler,) = [one for one in done if "transfers" in one]
+    journal = lines(server["journal"], len(plan.workers))
+    if wrong := problem(journal, len(plan.workers), iterations) or lost(scheduler["transfers"]):
+        raise WorkerError(f"what the processes of scheme {plan.scheme} tell does not fit together: {wrong}", fix=FIX)
+    return Told(samples, moved=moved(scheduler["transfers"], iterations))
+
+
+def problem(journal: Sequence[Line], world: int, iterations: int) -> str:
+    """What is wrong with a journal; empty if nothing is. Each sum must have each worker's gradient of it once."""
+    updates = [update for line in journal if line.fate.is_applied for update in line.updates]
+    if len(updates) != world * iterations:
+        return f"{len(updates)} gradients were added, of {world * iterations}"
+    for iteration in range(iterations):
+        those = updates[world * iteration : world * (iteration + 1)]
+        if sorted((one.iteration, one.rank) for one in those) != [(iteration, rank) for rank in range(world)]:
+            return f"sum {iteration} is of {[(one.rank, one.iteration) for one in those]}, as (rank, iteration)"
+    return ""
