@@ -324,7 +324,7 @@ TRANSFERS: Mapping[str, Field] = {
     "from": Field(COUNT, NO_UNIT, "number of the node that sends, in the topology"),
     "to": Field(COUNT, NO_UNIT, "number of the node that receives"),
     "purpose": Field(COUNT, NO_UNIT, "what it is: " + ", ".join(f"{one:d} {one.text}" for one in Purpose)),
-    "members": Field(COUNT, "updates", "how many updates are in it; 0 of weights"),
+    "members": Field(COUNT, "updates", "how many updates are in it; 0 of what workers get back"),
     "size_bytes": Field(NUMBER, "B", "payload, without headers"),
     "start_s": Field(
         NUMBER, "s", "when it was to begin, as planned last before it began, from the trial's first start"

@@ -23,7 +23,7 @@ class Purpose(IntEnum):
 _TEXTS = {
     Purpose.UPDATE: "an update",
     Purpose.SUM: "a sum of updates",
-    Purpose.WEIGHTS: "weights",
+    Purpose.WEIGHTS: "weights or a whole sum",
     Purpose.REPLICA: "an update or a sum for the replica",
 }
 
@@ -36,7 +36,7 @@ class Carried(NamedTuple):
         size_bytes: payload.
         start_s: when it was to begin, and ``end_s`` when it was to be there, as planned last before it began.
         arrived_s: when it was there; None where nobody told.
-        members: how many updates are in it; none in weights.
+        members: how many updates are in it; none in weights, nor in a sum of all workers on its way back to them.
     """
 
     source: int

@@ -114,6 +114,9 @@ def test_synchronous_sums_are_right_whatever_ways_they_go(bench: Bench, tmp_path
     assert record["accuracy"]["reference"] == "single-process SGD"
     assert record["metrics"]["gst_ratio"] > 1
     assert record["accuracy"]["training_error"] < 1e-4
+    assert outcome.transfers is not None
+    to_server = outcome.transfers[outcome.transfers["to"] == 6]
+    assert to_server["members"].sum() == 36, "each gradient gets there once, alone or in a sum"
     assert check(record, "bytes on the wire")["ok"]
     assert check(record, "lower bound")["ok"]
 

@@ -43,7 +43,7 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     wrong = wrong or lost(scheduler["transfers"]) or _other_order(scheduler["order"], journal, len(plan.workers))
     if wrong:
         raise WorkerError(f"what the processes of scheme {plan.scheme} tell does not fit together: {wrong}", fix=FIX)
-    transfers = _on_our_clock(scheduler)
+    transfers = on_our_clock(scheduler)
     return Told(
         timed(samples, transfers, plan),
         order(journal),
@@ -154,7 +154,7 @@ def _other_order(planned: Sequence[int], journal: Sequence[Line], world: int) ->
     return "" if len(planned) == len(came) else f"{len(planned)} updates were planned, and {len(came)} came"
 
 
-def _on_our_clock(scheduler: Mapping[str, Any]) -> list[list[Any]]:
+def on_our_clock(scheduler: Mapping[str, Any]) -> list[list[Any]]:
     """The transfers with moments on the clock of the samples."""
     ahead_s = scheduler["time"] - scheduler["clock_s"]
     return [

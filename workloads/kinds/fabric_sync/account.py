@@ -9,7 +9,7 @@ import pandas as pd
 
 from testbed.base.errors import WorkerError
 from workloads.kinds.base import Told
-from workloads.kinds.fabric.account import FIX, Line, lines, lost, moved
+from workloads.kinds.fabric.account import FIX, Line, carried, lines, lost, moved, on_our_clock, took
 from workloads.kinds.fabric.plan import Fabric
 
 
@@ -24,7 +24,13 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     journal = lines(server["journal"], len(plan.workers))
     if wrong := problem(journal, len(plan.workers), iterations) or lost(scheduler["transfers"]):
         raise WorkerError(f"what the processes of scheme {plan.scheme} tell does not fit together: {wrong}", fix=FIX)
-    return Told(samples, moved=moved(scheduler["transfers"], iterations))
+    transfers = on_our_clock(scheduler)
+    return Told(
+        samples,
+        moved=moved(transfers, iterations),
+        transfers=carried(transfers, plan),
+        metrics=took(scheduler["plans_s"]),
+    )
 
 
 def problem(journal: Sequence[Line], world: int, iterations: int) -> str:

@@ -13,6 +13,7 @@ from workloads import kinds
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric_sync.account import told
 from workloads.kinds.fabric_sync.plan import Synchronous
+from workloads.kinds.transfers import Purpose
 from workloads.sync.schemes import build_plan
 
 DIRECT, SUM, LATE = int(Fate.DIRECT), int(Fate.AGGREGATED), int(Fate.LATE)
@@ -29,7 +30,8 @@ def plan() -> Synchronous:
 
 
 def account(journal: list[Any] = JOURNAL, transfers: list[Any] = TRANSFERS) -> Any:
-    return told(plan(), pd.DataFrame(), [{"journal": journal}, {"transfers": transfers}, {}], 2)
+    scheduler = {"transfers": transfers, "time": 8.0, "clock_s": 8.0, "plans_s": [0.001, 0.002]}
+    return told(plan(), pd.DataFrame(), [{"journal": journal}, scheduler, {}], 2)
 
 
 def test_bytes_of_a_synchronisation_are_those_of_the_transfers() -> None:
@@ -40,6 +42,13 @@ def test_bytes_of_a_synchronisation_are_those_of_the_transfers() -> None:
     cost = kinds.of(plan()).cost_as_run(plan(), topology, 100.0, found)
     assert (cost.wire_bytes, cost.moved) == (125.0, True)
     assert cost.bound_s() == pytest.approx(2 * 8 * 100 / 10**8)
+
+
+def test_transfers_and_the_schedulers_time_are_told() -> None:
+    found = account()
+    assert [one.purpose for one in found.transfers] == [Purpose.UPDATE, Purpose.UPDATE, Purpose.WEIGHTS]
+    assert [one.arrived_s for one in found.transfers] == [1.0, 2.0, None]
+    assert found.metrics["scheduler_median_s"] == 0.0015
 
 
 @pytest.mark.parametrize(

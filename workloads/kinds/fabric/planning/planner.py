@@ -68,7 +68,7 @@ class Planner:
     Attributes:
         traffic: what has begun.
         order: numbers of all updates that were planned to be sent, in their order.
-        self.batches = 0
+        batches: how often something was planned.
     """
 
     def __init__(self, plan: Fabric, work: Work) -> None:
