@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from analysis.schedule_optimum import Slots, optimum
 from topologies.build import build
 from topologies.model import Topology
-from workloads.kinds.fabric.batch import schedule
-from workloads.kinds.fabric.model import Batch, Rates, Schedule, Update
-from workloads.kinds.fabric.network import Network
+from workloads.kinds.fabric.scheduling.batch import schedule
+from workloads.kinds.fabric.scheduling.model import Batch, Rates, Schedule, Update
+from workloads.kinds.fabric.scheduling.network import Network
 
 MOST = 1.15
 """What the mean of the ratios may be."""

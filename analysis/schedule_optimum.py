@@ -28,7 +28,7 @@ from scipy.sparse import coo_array
 
 from testbed.base.errors import SchemeError
 from topologies.model import Topology
-from workloads.kinds.fabric.model import Batch, Rates, Update
+from workloads.kinds.fabric.scheduling.model import Batch, Rates, Update
 
 Objective = Literal["average", "total"]
 """Eq. 17, of asynchronous SGD, or eq. 16, of synchronous SGD."""

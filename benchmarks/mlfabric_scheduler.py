@@ -20,9 +20,9 @@ from dataclasses import replace
 
 from topologies.build import build
 from topologies.model import Topology
-from workloads.kinds.fabric.batch import schedule
-from workloads.kinds.fabric.model import Batch, Rates, Replication, Update
-from workloads.kinds.fabric.network import Network
+from workloads.kinds.fabric.scheduling.batch import schedule
+from workloads.kinds.fabric.scheduling.model import Batch, Rates, Replication, Update
+from workloads.kinds.fabric.scheduling.network import Network
 
 PAPER_MS = {10: 5.0, 100: 30.0, 500: 440.0, 1000: 1460.0}
 GOAL = 0.1

@@ -28,7 +28,7 @@ from workloads.catalogue import tensor_sizes
 from workloads.kinds.asynchronous.measures import UpdatesMeasures
 from workloads.kinds.fabric import ideal
 from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.planner import Work
+from workloads.kinds.fabric.planning.planner import Work
 from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 from workloads.sync.cost import goodput
 

@@ -12,9 +12,9 @@ from analysis.papers.judging import near, true, within
 from analysis.schedule_cases import MOST, case, compared
 from analysis.statistics import mean
 from topologies.build import build as build_topology
-from workloads.kinds.fabric.batch import schedule
-from workloads.kinds.fabric.model import Batch, Schedule, Update
-from workloads.kinds.fabric.network import Load, Network
+from workloads.kinds.fabric.scheduling.batch import schedule
+from workloads.kinds.fabric.scheduling.model import Batch, Schedule, Update
+from workloads.kinds.fabric.scheduling.network import Load, Network
 
 EXACT = 1e-9
 QUICK_CASES, FULL_CASES = 12, 100

@@ -17,7 +17,7 @@ from testbed.spec.explain import explain, together
 from testbed.spec.yaml import parse, read_text
 from topologies.build import build
 from topologies.model import Topology
-from workloads.kinds.fabric.model import Batch, Rates, Replication, Update
+from workloads.kinds.fabric.scheduling.model import Batch, Rates, Replication, Update
 
 
 @dataclass(frozen=True)

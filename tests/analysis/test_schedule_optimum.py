@@ -11,8 +11,8 @@ from analysis.schedule_cases import case, compared
 from analysis.schedule_optimum import Objective, Optimum, Slots, optimum
 from testbed.base.errors import SchemeError
 from topologies.build import build
-from workloads.kinds.fabric.model import Batch, Rates, Update
-from workloads.kinds.fabric.network import Load, Network
+from workloads.kinds.fabric.scheduling.model import Batch, Rates, Update
+from workloads.kinds.fabric.scheduling.network import Load, Network
 
 MBIT = 1_000_000
 STAR = build("star(hosts=7)", rate_bps=100 * MBIT)

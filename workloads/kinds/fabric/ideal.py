@@ -13,9 +13,9 @@ from functools import partial
 
 from workloads.kinds.fabric.fates import Entry
 from workloads.kinds.fabric.journal import Journal, Step, Unit
-from workloads.kinds.fabric.messages import Dropped, Gather, Give, Note, Order, Send, SendSums
 from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.planner import Planner, Work
+from workloads.kinds.fabric.planning.planner import Planner, Work
+from workloads.kinds.fabric.processes.messages import Dropped, Gather, Give, Note, Order, Send, SendSums
 from workloads.kinds.fabric.sums import Share
 
 Pace = Callable[[int, int], float]

@@ -152,10 +152,10 @@ class FabricKind(Kind[Fabric]):
     # On a node
 
     def prepare(self) -> None:
-        import_module("workloads.kinds.fabric.node")
+        import_module("workloads.kinds.fabric.processes.node")
 
     def join(self, job: WorkerJob, plan: Fabric, part: Participant | None, called_off: Callable[[], None]) -> Session:
-        from workloads.kinds.fabric.node import join
+        from workloads.kinds.fabric.processes.node import join
 
         return join(job, plan, part, self.sums_together)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from workloads.kinds.fabric.client import Client
-from workloads.kinds.fabric.exchange import Floats
 from workloads.kinds.fabric.journal import Step
-from workloads.kinds.fabric.messages import Decided
 from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.server import Server
+from workloads.kinds.fabric.processes.client import Client
+from workloads.kinds.fabric.processes.exchange import Floats
+from workloads.kinds.fabric.processes.messages import Decided
+from workloads.kinds.fabric.processes.server import Server
 from workloads.sync.session import Model
 
 

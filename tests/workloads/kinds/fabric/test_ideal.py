@@ -15,7 +15,7 @@ from workloads.kinds.fabric.account import lines, order, problem
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.ideal import Run, run
 from workloads.kinds.fabric.plan import Fabric, Options, fabric
-from workloads.kinds.fabric.planner import Work
+from workloads.kinds.fabric.planning.planner import Work
 
 MBIT = 10**6
 UPDATE_BYTES = 1.25 * MBIT

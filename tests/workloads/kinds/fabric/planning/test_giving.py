@@ -1,0 +1,32 @@
+"""Weights on their way back: every way of them brings them to somebody who asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from topologies.build import build
+from workloads.kinds.fabric import ideal
+from workloads.kinds.fabric.planning.planner import Work
+from workloads.kinds.fabric.processes.messages import Give
+from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+
+RATE_BPS, UPDATE_BYTES = 35_500_000, 415_800
+"""Those of experiments/mlfabric/lda.yaml, in which the server once was to send weights to a distributor for nobody."""
+
+
+@pytest.mark.parametrize(("aggregators", "seed"), [(2, 7), (2, 8), (3, 0), (3, 11), (6, 5)])
+def test_no_weights_are_sent_to_a_distributor_for_nobody(
+    aggregators: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups of which all members were distributors themselves: they had the weights already."""
+    given: list[Give] = []
+    give_of = ideal._World._give
+    monkeypatch.setattr(ideal._World, "_give", lambda world, give: given.append(give) or give_of(world, give))
+    plan = mlfabric_a(build("star(hosts=14)", rate_bps=RATE_BPS), [1], delay_bound=12, aggregators=aggregators)
+    pace_s = 0.2 + 0.3 * np.random.default_rng(seed).random((12, 200))
+    ideal.run(plan, Work(UPDATE_BYTES, 144, 0.0, 1, 0.956), lambda rank, iteration: float(pace_s[rank, iteration]))
+    for give in given:
+        asked = {node for node, *_ in give.recipients}
+        assert all(asked & {first, *(node for node, *_ in onward)} for (first, *_), onward in give.ways)
+    assert any(onward for give in given for _, onward in give.ways)

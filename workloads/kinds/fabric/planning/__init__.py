@@ -1,0 +1,1 @@
+"""What the scheduler decides while a trial runs, pure."""

@@ -1,0 +1,135 @@
+"""What is on its way, and what that leaves of the network, as the scheduler knows it. Pure logic, no I/O.
+
+A transfer that has begun is reserved until it is expected to end, at first as planned. One that arrives late had less
+of its links than planned, and so had those that were on these links with it: they are expected as much later. One that
+is not there when it was expected is thought to need another tenth of its time. So delays do not add up: what is planned
+next begins when the links are expected to be free, and not when they were to be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from workloads.kinds.fabric.plan import Fabric
+from workloads.kinds.fabric.scheduling.model import Transfer
+from workloads.kinds.fabric.scheduling.network import Network
+
+LATE = 0.1
+"""What a transfer that is not there when it was expected is thought to need still, as a share of its time."""
+EXACT_S = 0.001
+"""A transfer that arrives within this of when it was expected changes nothing."""
+
+Leg = tuple[int, int, tuple[int, ...]]
+"""From node, to node, and whose updates; none for weights."""
+
+
+@dataclass
+class Moved:
+    """A transfer that has begun: as it was planned, when it is expected, and when it was there; None while it is
+    not."""
+
+    planned: Transfer
+    expected_s: float
+    arrived_s: float | None = None
+
+
+class Traffic:
+    """Transfers that have begun.
+
+    Attributes:
+        moved: all of them.
+        rates_bps: of each directed link, headers included, as it was told last.
+    """
+
+    def __init__(self, plan: Fabric, goodput: float) -> None:
+        self._plan, self._goodput = plan, goodput
+        self.rates_bps = [float(rate_bps) for *_, rate_bps in plan.links for _ in range(2)]
+        self.moved: list[Moved] = []
+        self._running: dict[Leg, deque[Moved]] = defaultdict(deque)
+        """Transfers that have not arrived; those of one leg arrive in their order."""
+        self._paths = Network(plan.topology)
+
+    def begin(self, transfer: Transfer) -> None:
+        """A transfer begins."""
+        moved = Moved(transfer, transfer.end_s)
+        self._running[leg(transfer)].append(moved)
+        self.moved.append(moved)
+
+    def planned(self, source: int, target: int, members: Sequence[int]) -> Transfer:
+        """The last transfer of a leg that has begun and not arrived. Raises IndexError: there is none."""
+        return self._running[source, target, tuple(members)][-1].planned
+
+    def expected_s(self, transfer: Transfer) -> float | None:
+        """When a transfer is expected; None if it is not on its way."""
+        moved = self._running.get(leg(transfer))
+        return moved[-1].expected_s if moved else None
+
+    def arrived(self, source: int, target: int, members: Sequence[int], now_s: float) -> bool:
+        """A transfer is there; returns whether that was not expected now.
+
+        Raises:
+            ValueError: nobody was to send it.
+        """
+        expected = self._running.get((source, target, tuple(members)))
+        if not expected:
+            raise ValueError(f"updates {list(members)} from node {source} were not to go to node {target}")
+        moved = expected.popleft()
+        moved.arrived_s = now_s
+        late_s = now_s - moved.expected_s
+        if late_s > EXACT_S:
+            for other in self._beside(moved):
+                other.expected_s += late_s
+        return abs(late_s) > EXACT_S
+
+    @property
+    def _on_their_way(self) -> Iterator[Moved]:
+        return chain.from_iterable(self._running.values())
+
+    def _beside(self, moved: Moved) -> Iterator[Moved]:
+        """Those on their way that have begun and share a link with it."""
+        links = set(self._paths.path(moved.planned.source, moved.planned.target))
+        for other in self._on_their_way:
+            path = self._paths.path(other.planned.source, other.planned.target)
+            if other.planned.start_s < (moved.arrived_s or math.inf) and not links.isdisjoint(path):
+                yield other
+
+    def is_late(self, now_s: float) -> bool:
+        """Whether something is not there although it was expected a while ago."""
+        return any(now_s > one.expected_s + LATE * _takes_s(one.planned) for one in self._on_their_way)
+
+    def network(self, now_s: float) -> Network:
+        """What is left for transfers that begin now."""
+        rates = {link: [(0.0, rate_bps * self._goodput)] for link, rate_bps in enumerate(self.rates_bps)}
+        network = Network(self._plan.topology, rates)
+        for moved in self._on_their_way:
+            one = moved.planned
+            if moved.expected_s <= now_s:
+                moved.expected_s = now_s + LATE * _takes_s(one)
+            if moved.expected_s != one.end_s and one.rates:
+                one = replace(one, rates=_until(one.rates, now_s), end_s=moved.expected_s)
+            if one.rates:
+                network.take(one)
+        return network
+
+
+def leg(transfer: Transfer) -> Leg:
+    return transfer.source, transfer.target, transfer.members
+
+
+def fastest_bps(transfer: Transfer) -> float:
+    """The highest rate that is reserved for it."""
+    return max((rate for _, rate in transfer.rates), default=0.0)
+
+
+def _takes_s(transfer: Transfer) -> float:
+    return transfer.end_s - transfer.start_s
+
+
+def _until(rates: Sequence[tuple[float, float]], now_s: float) -> tuple[tuple[float, float], ...]:
+    """Of a transfer that goes on for longer than planned: what it has of its links from now on, at the most."""
+    most = max(rate for _, rate in rates)
+    return ((max(now_s, rates[0][0]), most),)

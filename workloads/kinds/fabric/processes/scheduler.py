@@ -1,0 +1,144 @@
+"""The scheduler's process: it hears what is ready and what has arrived, and tells everybody what to do and when."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from functools import partial
+from socket import IPPROTO_TCP, TCP_MAXSEG, socket
+from typing import Any
+
+from testbed.base.errors import WorkerError
+from workloads.kinds.fabric.plan import Fabric
+from workloads.kinds.fabric.planning.planner import Command, Planner, Work
+from workloads.kinds.fabric.processes.exchange import Exchange, Floats
+from workloads.kinds.fabric.processes.messages import Arrived, Decided, End, Note, Ready
+from workloads.link_rates import Follower
+from workloads.sync.connection import Connection
+from workloads.sync.cost import goodput
+from workloads.sync.tcp_info import HEADERS_BYTES
+
+LOOK_S = 0.02
+"""How often it reads what the network monitor tells."""
+
+
+class Scheduler(Exchange):
+    """Runs a :class:`~workloads.kinds.fabric.planning.planner.Planner`."""
+
+    def __init__(self, plan: Fabric, sockets: Mapping[int, socket], work: Work, rates: Follower) -> None:
+        """``rates`` says what the network monitor sees."""
+        super().__init__(plan.nodes[plan.scheduler], dict(enumerate(plan.nodes)), sockets)
+        self._plan = plan
+        self._planner = Planner(plan, work)
+        self._ended: set[int] = set()
+        self._rates, self._looked_s = rates, 0.0
+        self._took_s: list[float] = []
+        """What each batch took to plan."""
+
+    def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
+        """All updates together.
+
+        Raises:
+            TrialTimeoutError: nothing moved for ``silence_s``; names the workers that are waited for.
+            WorkerError: a process is gone, or told what cannot be.
+        """
+        self._until(lambda: self._ended == {*self._plan.workers}, silence_s)
+        self._say(self._plan.server, End())  # first, for daemons that end close their connections with it
+        self._until(lambda: self._plan.server in self._ended, silence_s)
+        for node in self._plan.workers:
+            self._say(node, End())
+        self._over = True
+        self._until(lambda: not self._sending(), silence_s)
+        yield total
+
+    def said(self) -> dict[str, Any]:
+        """The order of the updates that were sent, and the transfers: from, to, bytes, numbers of the updates (none for
+        weights), begin and end as planned, and when it was there, in seconds of this process's clock. ``clock_s`` is
+        what that says now, and ``time`` the same moment, which a lab whose hosts have clocks of their own tells by ours
+        (:mod:`testbed.lab.baremetal.fleet`). ``plans_s`` is what each batch took to plan."""
+        now_s = time.monotonic()
+        return {
+            "time": now_s,
+            "clock_s": now_s,
+            "plans_s": self._took_s,
+            "order": self._planner.order,
+            "transfers": [
+                [
+                    *(one.planned.source, one.planned.target, one.planned.size_bytes, one.planned.members),
+                    *(one.planned.start_s, one.planned.end_s, one.arrived_s),
+                ]
+                for one in self._planner.traffic.moved
+            ],
+        }
+
+    def barrier(self, timeout_s: float) -> None:
+        """Return once every process of the trial has called this.
+
+        Raises:
+            TrialTimeoutError, WorkerError: as :meth:`serve`.
+        """
+        self._barriers += 1
+        self._until(lambda: min(self.met.values()) >= self._barriers, timeout_s)
+        for connection in self._connections:
+            self._say_barrier(connection.node)
+        self._until(lambda: not self._sending(), timeout_s)
+
+    def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
+        now_s, node = time.monotonic(), connection.node
+        try:
+            if isinstance(note, Ready):
+                self._planner.ready(note.update, note.version, note.norm, now_s)
+            elif isinstance(note, Arrived):
+                self._planner.arrived(note.members, note.source, node, now_s)
+            elif isinstance(note, Decided) and node == self._plan.server:
+                self._planner.decided(note.entries, note.version, now_s)
+            elif isinstance(note, End):
+                self._ended.add(node)
+            else:
+                raise self._misfit(connection, note)
+        except ValueError as error:
+            raise self._misfit(connection, f"{note}: {error}") from error
+
+    def _look_at_rates(self) -> None:
+        """Hear what the monitor has seen, as late as it tells."""
+        try:
+            for seen_s, rates_bps in self._rates.new():
+                self._at(seen_s + self._plan.options.lag_s, partial(self._planner.rates, rates_bps))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise WorkerError(
+                f"what the network monitor tells cannot be read: {error}", fix="see who else writes into its file"
+            ) from error
+
+    def _patience_s(self, timeout_s: float) -> float:
+        due_s = min(self._planner.next_s, self._looked_s + LOOK_S)
+        return min(super()._patience_s(timeout_s), max(0.0, due_s - time.monotonic()))
+
+    def _move(self) -> bool:
+        if time.monotonic() >= self._looked_s + LOOK_S:
+            self._looked_s = time.monotonic()
+            self._look_at_rates()
+        moved = super()._move()
+        said = self._tick() if not self._over else []
+        for node, note in said:
+            self._say(node, note)
+        if said:
+            super()._move()
+        return moved or bool(said)
+
+    def _tick(self) -> list[Command]:
+        """Have done what is due, and note what planning a batch took."""
+        before, begun_s = self._planner.batches, time.monotonic()
+        said = self._planner.tick(begun_s)
+        if self._planner.batches > before:
+            self._took_s.append(round(time.monotonic() - begun_s, 6))
+        return said
+
+    def _awaited(self) -> str:
+        silent = sorted({*self._plan.workers, self._plan.server} - self._ended)
+        return f"for {', '.join(self._plan.nodes[node] for node in silent)}"
+
+
+def goodput_of(sock: socket) -> float:
+    """Share of a link's rate that payload gets, given the segments that a connection is cut into."""
+    segment_bytes = sock.getsockopt(IPPROTO_TCP, TCP_MAXSEG)
+    return goodput(segment_bytes + HEADERS_BYTES - 14)

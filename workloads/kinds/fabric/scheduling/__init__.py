@@ -1,0 +1,1 @@
+"""What becomes of a batch of updates: MLfabric's algorithms, pure."""

@@ -1,0 +1,190 @@
+"""Which ordered updates go straight to their target, and which are summed on the way (MLfabric, section 5.2, alg. 3).
+
+The first n updates go straight. The others are cut into groups, one for each aggregator: a group takes the next update
+as long as the aggregator has it before the target has everything that comes before the group. So the target receives
+all the time. Each n from 0 to the number of updates is tried; the least total time wins (eq. 16), then the least
+average (eq. 17), then the larger n.
+
+What the printed algorithm leaves open is decided in docs/decisions/mlfabric-aggregation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workloads.kinds.fabric.scheduling import components
+from workloads.kinds.fabric.scheduling.cases import Cases, Cuts
+from workloads.kinds.fabric.scheduling.model import Group, Transfer, Update, Way
+from workloads.kinds.fabric.scheduling.network import Load, Network
+from workloads.kinds.fabric.scheduling.residual import TICK_S, moment
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where updates go, and over whom they may.
+
+    Attributes:
+        targets: the node for each component of an update; one may have several components.
+        aggregators: in the order in which groups take them.
+        momentum: gamma of eq. 2; above 0 an aggregator sends two sums.
+        is_replica: what the transfers say of themselves.
+    """
+
+    targets: tuple[int, ...]
+    aggregators: tuple[int, ...] = ()
+    momentum: float = 0.0
+    is_replica: bool = False
+
+    @property
+    def sums(self) -> int:
+        """How many times the bytes of an update an aggregator sends: with momentum it has two sums."""
+        return 2 if self.momentum else 1
+
+
+def aggregate(updates: Sequence[Update], destination: Destination, network: Network) -> Way:
+    """The way of ordered updates, which is then reserved in ``network``.
+
+    The target holds what comes before its turn: an update arrives when it and all before it are there.
+
+    Raises:
+        SchemeError: two of the nodes have several paths.
+    """
+    return _laid(updates, grouped(updates, destination, network), destination, network)
+
+
+def grouped(updates: Sequence[Update], destination: Destination, network: Network) -> Cuts:
+    """The groups of the best case; the first one begins behind those updates that go straight.
+
+    Raises:
+        SchemeError: two of the nodes have several paths.
+    """
+    if len(destination.targets) == 1:
+        (target,) = destination.targets
+        return Cases(updates, target, destination.aggregators, destination.sums, network).best()
+    return _best(updates, destination, network)
+
+
+def _best(updates: Sequence[Update], destination: Destination, network: Network) -> Cuts:
+    """The groups of the best case, with any number of components."""
+    best = (math.inf, math.inf, 0)
+    cuts: Cuts = (len(updates),)
+    straight = _Lane(updates, destination, network.copy())
+    for direct in range(len(updates) + 1):
+        if direct:
+            straight.send(direct - 1)
+        lane = straight.fork()
+        tried = _cut(lane, direct)
+        ranked = (moment(lane.last_s), moment(lane.waited_s), -direct)
+        if ranked <= best:
+            best, cuts = ranked, tried
+    return cuts
+
+
+class _Lane:
+    """A case that is tried: what is reserved so far, and when the target has it.
+
+    Attributes:
+        last_s: when the target has all that was sent to it.
+        waited_s: the sum of all updates' arrivals.
+    """
+
+    def __init__(self, updates: Sequence[Update], destination: Destination, network: Network) -> None:
+        self.updates, self.destination, self.network = updates, destination, network
+        self.last_s = self.waited_s = 0.0
+        self.transfers: list[Transfer] = []
+
+    def fork(self) -> _Lane:
+        other = _Lane(self.updates, self.destination, self.network.copy())
+        other.last_s, other.waited_s = self.last_s, self.waited_s
+        return other
+
+    def send(self, index: int) -> None:
+        """Straight to the target."""
+        self._arrived(self._send(index, self.destination.targets), 1)
+
+    def collect(self, index: int, aggregator: int) -> list[Transfer]:
+        """To an aggregator."""
+        return self._send(index, [aggregator] * len(self.destination.targets))
+
+    def end_s(self, index: int, aggregator: int) -> float:
+        """When an aggregator would have it."""
+        return components.end_s(self.updates[index], [aggregator] * len(self.destination.targets), self.network)
+
+    def hand_on(self, aggregator: int, members: Sequence[Update], ready_s: Sequence[float]) -> None:
+        """The sum of a group to the target; ``ready_s`` says when the aggregator has each component of all."""
+        ids = tuple(update.id for update in members)
+        sent = []
+        for shard, target in enumerate(self.destination.targets):
+            size_bytes = self.destination.sums * max(update.sizes_bytes[shard] for update in members)
+            load = Load(aggregator, target, size_bytes, ready_s[shard], ids, shard, self.destination.is_replica)
+            sent.append(self.network.reserve(load))
+        self.transfers += sent
+        self._arrived(sent, len(members))
+
+    def _send(self, index: int, targets: Sequence[int]) -> list[Transfer]:
+        sent = components.reserve(self.updates[index], targets, self.network, self.destination.is_replica)
+        self.transfers += sent
+        return sent
+
+    def _arrived(self, sent: Sequence[Transfer], count: int) -> None:
+        self.last_s = max(self.last_s, *(transfer.end_s for transfer in sent))
+        self.waited_s += count * self.last_s
+
+
+def _cut(lane: _Lane, direct: int) -> Cuts:
+    """Groups of those behind the first ``direct``, which are sent, as alg. 3 takes them one by one."""
+    aggregators, cuts = lane.destination.aggregators, [direct]
+    if direct < len(lane.updates) and not aggregators:
+        lane.last_s = lane.waited_s = math.inf
+        return ()
+    group = _Collected(lane)
+    for index in range(direct, len(lane.updates)):
+        number = len(cuts) - 1
+        is_bound = group.members and number < len(aggregators) - 1 and (direct or number)
+        if is_bound and lane.end_s(index, aggregators[number]) > lane.last_s + TICK_S:
+            group.hand_on(aggregators[number])
+            group = _Collected(lane)
+            cuts.append(index)
+        group.add(index, aggregators[len(cuts) - 1])
+    if group.members:
+        group.hand_on(aggregators[len(cuts) - 1])
+    return tuple(cuts)
+
+
+class _Collected:
+    """A group while an aggregator collects it."""
+
+    def __init__(self, lane: _Lane) -> None:
+        self._lane = lane
+        self.members: list[Update] = []
+        self._ready_s = [0.0] * len(lane.destination.targets)
+
+    def add(self, index: int, aggregator: int) -> None:
+        self.members.append(self._lane.updates[index])
+        sent = self._lane.collect(index, aggregator)
+        self._ready_s = [max(a, transfer.end_s) for a, transfer in zip(self._ready_s, sent, strict=True)]
+
+    def hand_on(self, aggregator: int) -> None:
+        self._lane.hand_on(aggregator, self.members, self._ready_s)
+
+
+def _laid(updates: Sequence[Update], cuts: Cuts, destination: Destination, network: Network) -> Way:
+    """The way of a case, reserved."""
+    lane = _Lane(updates, destination, network)
+    arrivals_s: dict[int, float] = {}
+    for index in range(cuts[0]):
+        lane.send(index)
+        arrivals_s[updates[index].id] = lane.last_s
+    groups = []
+    for aggregator, first, end in zip(destination.aggregators, cuts, (*cuts[1:], len(updates)), strict=False):
+        group = _Collected(lane)
+        for index in range(first, end):
+            group.add(index, aggregator)
+        if group.members:
+            group.hand_on(aggregator)
+            groups.append(Group(aggregator, tuple(update.id for update in group.members)))
+            arrivals_s |= {update.id: lane.last_s for update in group.members}
+    transfers = sorted(lane.transfers, key=lambda transfer: transfer.start_s)
+    return Way(tuple(update.id for update in updates[: cuts[0]]), tuple(groups), tuple(transfers), arrivals_s)

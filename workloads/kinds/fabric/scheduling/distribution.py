@@ -1,0 +1,98 @@
+"""How workers get new weights (MLfabric, section 10.3): from the servers, or from a distributor that passes them on.
+
+This is algorithm 3 backwards in time. Updates reach the servers group by group, and each aggregator has collected its
+group by then. Weights leave the servers distributor by distributor, the last one first, and each passes them on to its
+group while the servers go on. Workers that get them from the servers come at the end.
+
+So the groups are those that alg. 3 finds for updates of the weights' size that go the other way. The transfers are then
+planned forwards in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workloads.kinds.fabric.scheduling.aggregation import Destination, grouped
+from workloads.kinds.fabric.scheduling.model import Batch, Group, Transfer, Update, Way
+from workloads.kinds.fabric.scheduling.network import Load, Network
+from workloads.kinds.fabric.scheduling.ordering import order
+
+
+@dataclass(frozen=True)
+class Request:
+    """Workers that get one version of the weights.
+
+    Attributes:
+        workers: the nodes that asked, each once.
+        servers: where the weights are: one node, or one for each shard.
+        sizes_bytes: of the weights, by server.
+        distributors: nodes that may pass them on, in the order in which groups take them.
+        ready_s: when the servers have this version.
+    """
+
+    workers: tuple[int, ...]
+    servers: tuple[int, ...]
+    sizes_bytes: tuple[float, ...]
+    distributors: tuple[int, ...] = ()
+    ready_s: float = 0.0
+
+
+def distribute(request: Request, network: Network) -> Way:
+    """The way of weights to workers, which is then reserved in ``network``. Ids in it are the workers' nodes.
+
+    A worker on a distributor's host has the weights when the distributor has them. A worker for which no rate is left,
+    ever, is not in it. Where distributors would take longer, all workers get the weights from the servers.
+
+    Raises:
+        SchemeError: two of the nodes have several paths.
+    """
+    turned = network.turned()
+    asked = [Update(one, one, request.sizes_bytes, 0, request.ready_s) for one in request.workers]
+    ordered = order(Batch(tuple(asked), request.servers), turned).order
+    workers = [update.worker for update in ordered]
+    cuts = grouped(ordered, Destination(request.servers, request.distributors), turned)
+    tried = _Plan(request, network.copy())
+    if tried.way(workers, cuts).total_s > _Plan(request, network.copy()).way(workers, (len(workers),)).total_s:
+        cuts = (len(workers),)
+    return _Plan(request, network).way(workers, cuts)
+
+
+class _Plan:
+    """Transfers of weights, as they are reserved."""
+
+    def __init__(self, request: Request, network: Network) -> None:
+        self._request, self._network = request, network
+        self._transfers: list[Transfer] = []
+
+    def way(self, workers: Sequence[int], cuts: Sequence[int]) -> Way:
+        """For workers of which groups begin at these indices; what the servers send is reserved first."""
+        ends = [*cuts[1:], len(workers)]
+        groups = [
+            Group(distributor, tuple(workers[first:end]))
+            for distributor, first, end in zip(self._request.distributors, cuts, ends, strict=False)
+            if first < end
+        ][::-1]
+        there_s = {group.aggregator: self._from_servers(group.aggregator) for group in groups}
+        direct = tuple(workers[: cuts[0]])
+        arrivals_s = {worker: max(there_s.get(worker) or self._from_servers(worker)) for worker in direct}
+        for group in groups:
+            source = [group.aggregator] * len(self._request.servers)
+            for worker in group.members:
+                sent = there_s.get(worker) or self._send(source, worker, there_s[group.aggregator])
+                arrivals_s[worker] = max(sent)
+        transfers = sorted(self._transfers, key=lambda transfer: transfer.start_s)
+        return Way(direct, tuple(groups), tuple(transfers), arrivals_s)
+
+    def _from_servers(self, target: int) -> list[float]:
+        return self._send(self._request.servers, target, [self._request.ready_s] * len(self._request.servers))
+
+    def _send(self, sources: Sequence[int], target: int, ready_s: Sequence[float]) -> list[float]:
+        """Each shard from its source; when they are there."""
+        sizes = self._request.sizes_bytes
+        sent = [
+            self._network.reserve(Load(source, target, size_bytes, at_s, (), shard))
+            for shard, (source, size_bytes, at_s) in enumerate(zip(sources, sizes, ready_s, strict=True))
+        ]
+        self._transfers += sent
+        return [transfer.end_s for transfer in sent]

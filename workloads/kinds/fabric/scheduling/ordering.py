@@ -1,0 +1,106 @@
+"""In which order updates are sent, and which are dropped (MLfabric, section 5.1, algorithms 1 and 2).
+
+Without a bound on delay, the transfer that ends first goes first, then the one of the others that ends first given
+what is reserved, and so on (alg. 1). With one, an update has a deadline, the last position at which it may stand
+(eq. 9), and an update that is due goes before shorter ones. If it would end after the next one, it is dropped: the
+server would have to wait for it with the next one at hand (section 5.1.3, fig. 5).
+
+The printed alg. 2 is mended in three points (docs/decisions/mlfabric-ordering.md): positions count what stays, several
+updates may be due at once, and an update that is dropped no longer speaks for the one before it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from workloads.kinds.fabric.scheduling.components import end_s, reserve
+from workloads.kinds.fabric.scheduling.model import Batch, Drop, Update
+from workloads.kinds.fabric.scheduling.network import Network
+from workloads.kinds.fabric.scheduling.picking import Found, picker
+from workloads.kinds.fabric.scheduling.residual import moment
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """Updates in the order in which they are sent, and by id why others are not."""
+
+    order: tuple[Update, ...]
+    dropped: dict[int, Drop] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """An update at its position, with the network as it was before, and what was known of it."""
+
+    found: Found
+    before: Network
+    known: Any
+
+
+def order(batch: Batch, network: Network) -> Ordering:
+    """The order of a batch, as if all of it went straight to the servers; ``network`` stays as it is.
+
+    Updates of :attr:`Batch.placed` come first. They are dropped only where no rate is left for them, ever.
+
+    Raises:
+        SchemeError: a worker has several paths to a server.
+    """
+    by_id = {update.id: update for update in batch.updates}
+    network = network.copy()
+    front, unreachable = [], {}
+    for update in (by_id.pop(one) for one in batch.placed):
+        if end_s(update, batch.servers, network) < math.inf:
+            front.append(update)
+            reserve(update, batch.servers, network)
+        else:
+            unreachable[update.id] = Drop.UNREACHABLE
+    back, dropped = _Back(batch, len(front), by_id.values()).run(network)
+    return Ordering((*front, *back), unreachable | dropped)
+
+
+def deadline(update: Update, batch: Batch) -> float:
+    """The last position, from 1, at which an update may stand in its batch (eq. 9); infinity without a delay bound."""
+    return math.inf if batch.delay_bound is None else update.version + batch.delay_bound - batch.version
+
+
+class _Back:
+    """What comes behind the updates that keep their place."""
+
+    def __init__(self, batch: Batch, first: int, updates: Iterable[Update]) -> None:
+        self._servers = batch.servers
+        self._first = first
+        self._updates = sorted(updates, key=lambda update: (update.worker, update.id))
+        self._deadlines = [deadline(update, batch) for update in self._updates]
+        self._order: list[_Placed] = []
+        self._blocking: set[int] = set()
+
+    def run(self, network: Network) -> tuple[list[Update], dict[int, Drop]]:
+        pick = picker(self._updates, self._deadlines, self._servers, network)
+        while (found := pick.next(self._first + len(self._order) + 1, network)) is not None:
+            last = self._order[-1] if self._order else None
+            if last and last.found.is_due and moment(last.found.end_s) > moment(found.end_s):
+                self._order.pop()
+                self._blocking.add(last.found.index)
+                network = last.before
+                pick.back(last.known)
+                continue
+            self._order.append(_Placed(found, network, pick.known()))
+            pick.take(found.index)
+            network = network.copy()
+            reserve(self._updates[found.index], self._servers, network)
+        return [self._updates[placed.found.index] for placed in self._order], self._dropped()
+
+    def _dropped(self) -> dict[int, Drop]:
+        """Those that did not get a place, in the order of their workers."""
+        end = self._first + len(self._order) + 1
+        ordered = {placed.found.index for placed in self._order}
+        dropped = {}
+        for index, update in enumerate(self._updates):
+            if index in self._blocking:
+                dropped[update.id] = Drop.BLOCKS
+            elif index not in ordered:
+                dropped[update.id] = Drop.OVERDUE if self._deadlines[index] < end else Drop.UNREACHABLE
+        return dropped

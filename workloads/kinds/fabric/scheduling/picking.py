@@ -1,0 +1,237 @@
+"""Which update goes next (MLfabric, alg. 2, ShrtDLine): of those that are due, or else of all, the one that ends first.
+
+To ask each of them at each position makes the time grow with the square of their number. :class:`_Bounds` asks few.
+What is reserved never makes a transfer end earlier, so an update ends no earlier than it once would have, and no
+earlier than the server's link alone allows. NumPy has both bounds of all updates in a few operations, and only those
+whose bound comes first are asked. Nor is one that is no smaller and no faster than another one that waits.
+
+That pays from some fifty updates on; :class:`_Every` asks all. Both have the same answer, up to sizes that differ by
+some bytes. The bounds do not hold with several components: one that is slowed down leaves its worker's link to another.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.kinds.fabric.scheduling import components
+from workloads.kinds.fabric.scheduling.model import Update
+from workloads.kinds.fabric.scheduling.network import Network, Outlet
+from workloads.kinds.fabric.scheduling.residual import TICK_S, TICKS, Residual, moment, when
+
+MANY = 50
+"""From so many updates on, bounds of all are faster than to ask each."""
+
+FEW = 20
+"""Up to so many updates it is faster to ask each than to look at the server's link for all."""
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The index of the update that goes next, when it ends, and whether it goes now because it is due."""
+
+    index: int
+    end_s: float
+    is_due: bool
+
+
+class Picker(Protocol):
+    """Picks from updates in the order of their ranks."""
+
+    def next(self, position: int, network: Network) -> Found | None:
+        """The update for a position, from 1; None if none is left that is in time and has a way to the servers."""
+
+    def take(self, index: int) -> None:
+        """Do not pick this one any more."""
+
+    def known(self) -> Any:
+        """What is remembered of the network's state, for :meth:`back`."""
+
+    def back(self, known: Any) -> None:
+        """The network is as it was before; all that were taken since stay taken."""
+
+
+def picker(updates: Sequence[Update], deadlines: Sequence[float], servers: Sequence[int], network: Network) -> Picker:
+    """For updates that are in the order of their ranks, from a state of the network on."""
+    ends = _Ends(updates, servers, network)
+    if len(updates) < MANY or len(servers) > 1 or network.may_stall():
+        return _Every(ends, deadlines)
+    return _Bounds(ends, deadlines)
+
+
+class _Ends:
+    """When updates end.
+
+    Attributes:
+        updates: in the order of their ranks.
+        servers: where their components go.
+        into: the directed link that all components for the first server pass last; None if it has several.
+        outlets: of each update whose way there is limited by a constant rate and that link alone.
+    """
+
+    def __init__(self, updates: Sequence[Update], servers: Sequence[int], network: Network) -> None:
+        self.updates, self.servers = updates, servers
+        leaf = network.leaf(servers[0])
+        self.into = leaf.into if leaf else None
+        sends = Counter(update.worker for update in updates)
+        self.outlets: list[Outlet | None] = [None] * len(updates)
+        for index, update in enumerate(updates):
+            if leaf and len(servers) == 1 and sends[update.worker] == 1 and update.worker != servers[0]:
+                outlet = network.outlet(update.worker, update.ready_s)
+                self.outlets[index] = outlet if outlet and outlet.switch == leaf.switch else None
+
+    def end_s(self, index: int, network: Network) -> float:
+        outlet, update = self.outlets[index], self.updates[index]
+        if outlet and self.into is not None:
+            return when(network.residual(self.into), outlet.most_bps, 8 * update.sizes_bytes[0], outlet.from_s)
+        return components.end_s(update, self.servers, network)
+
+
+class _Every:
+    """Asks every update when it ends."""
+
+    def __init__(self, ends: _Ends, deadlines: Sequence[float]) -> None:
+        self._ends, self._deadlines = ends, deadlines
+        self._left = dict.fromkeys(range(len(deadlines)))
+
+    def next(self, position: int, network: Network) -> Found | None:
+        left = [index for index in self._left if self._deadlines[index] >= position]
+        ends = {index: self._ends.end_s(index, network) for index in left}
+        left = [index for index in left if ends[index] < math.inf]
+        if not left:
+            return None
+        due = self._due(left, position)
+        index = min(due or left, key=lambda one: moment(ends[one]))
+        return Found(index, ends[index], bool(due))
+
+    def take(self, index: int) -> None:
+        del self._left[index]
+
+    def known(self) -> None:
+        return None
+
+    def back(self, known: Any) -> None:
+        pass
+
+    def _due(self, left: Sequence[int], position: int) -> list[int]:
+        """The fewest updates that need all of the next positions, as many as there are of them; none if none do."""
+        deadlines = sorted([self._deadlines[index] for index in left])
+        last = next((at for at, latest in enumerate(deadlines, position) if latest <= at), 0)
+        return [index for index in left if self._deadlines[index] <= last]
+
+
+class _Bounds:
+    """Asks those updates that may end first."""
+
+    def __init__(self, ends: _Ends, deadlines: Sequence[float]) -> None:
+        self._ends = ends
+        self._deadlines = np.array(deadlines)
+        self._is_left = np.ones(len(deadlines), dtype=bool)
+        updates, outlets = ends.updates, ends.outlets
+        sizes = [0.0 if one.worker == ends.servers[0] else 8 * one.sizes_bytes[0] for one in updates]
+        self._bits = np.array(sizes)
+        self._from_s = np.array(
+            [one.from_s if one else update.ready_s for one, update in zip(outlets, updates, strict=True)]
+        )
+        self._most_bps = np.array([one.most_bps if one else math.inf for one in outlets])
+        self._has_outlet = np.array([one is not None for one in outlets])
+        self._by_size = np.argsort(self._bits, kind="stable")
+        self._least = np.rint((self._from_s + self._bits / self._most_bps) * TICKS)  # by update, in ticks
+
+    def next(self, position: int, network: Network) -> Found | None:
+        is_left = self._is_left & (self._deadlines >= position)
+        last = self._last_due(self._deadlines[is_left], position)
+        if last:
+            is_left &= self._deadlines <= last
+        at = self._candidates(is_left, network)
+        if not len(at):
+            return None
+        bounds = self._least[at]
+        if len(at) > FEW:
+            bounds = np.maximum(bounds, self._alone(at, network))
+        ends: dict[int, float] = {}
+        while True:
+            first = int(bounds.argmin())
+            if first in ends:
+                return Found(int(at[first]), ends[first], last > 0)
+            ends[first] = self._ends.end_s(int(at[first]), network)
+            bounds[first] = self._least[at[first]] = moment(ends[first])
+
+    def _candidates(self, is_left: Bools, network: Network) -> Indices:
+        """Without those that surely end after another one: no smaller, and no faster on the way to the server's link.
+
+        That is sure where nothing but this rate and the server's link limits either, and both can leave before the link
+        has anything left.
+        """
+        if self._ends.into is None:
+            return np.flatnonzero(is_left)
+        times_s, rates_bps = network.residual(self._ends.into)
+        is_equal = self._has_outlet & (self._from_s <= (times_s[0] if rates_bps[0] else times_s[1]))
+        others = np.flatnonzero(is_left & ~is_equal)
+        alike = self._by_size[(is_left & is_equal)[self._by_size]]
+        if not len(alike):
+            return others
+        most_bps = self._most_bps[alike]
+        fastest = np.maximum.accumulate(most_bps)
+        is_faster = np.ones(len(alike), dtype=bool)
+        is_faster[1:] = most_bps[1:] > fastest[:-1]
+        return np.sort(np.concatenate([others, alike[is_faster]]))
+
+    def take(self, index: int) -> None:
+        self._is_left[index] = False
+
+    def known(self) -> Floats:
+        known: Floats = self._least.copy()
+        return known
+
+    def back(self, known: Floats) -> None:
+        self._least = known
+
+    def _last_due(self, deadlines: Floats, position: int) -> int:
+        """The last of the next positions that updates with these deadlines need all of; 0 if they do not."""
+        ahead = deadlines[deadlines < position + len(deadlines)] - position
+        if not len(ahead):
+            return 0
+        counts = np.cumsum(np.bincount(ahead.astype(np.int64)))
+        is_due = counts > np.arange(len(counts))
+        first = int(is_due.argmax())
+        return position + first if is_due[first] else 0
+
+    def _alone(self, at: Indices, network: Network) -> Floats | float:
+        """When updates would end if nothing but the server's link limited them, in ticks.
+
+        One that would end up to two ticks after a change of rates ends at the change, as :func:`when` has it.
+        """
+        if self._ends.into is None:
+            return 0.0
+        from_s = self._from_s[at]
+        times_s, rates_bps, carried = _carried(network.residual(self._ends.into), float(from_s.min()))
+        begun = times_s.searchsorted(from_s, "right") - 1
+        bits = carried[begun] + rates_bps[begun] * (from_s - times_s[begun]) + self._bits[at]
+        end = np.maximum(carried.searchsorted(bits - 2 * TICK_S * rates_bps.max()) - 1, 0)
+        more = np.minimum(bits, carried[end + 1]) - carried[end]
+        ends: Floats = np.rint((times_s[end] + more / np.maximum(rates_bps[end], 1.0)) * TICKS)
+        return ends
+
+
+def _carried(residual: Residual, from_s: float) -> tuple[Floats, Floats, Floats]:
+    """A link's steps from a moment on: when they begin, their rates, and the bits carried before each and in all."""
+    first = bisect_right(residual.times_s, from_s) - 1
+    times_s = np.array(residual.times_s[first:])
+    times_s[0] = from_s
+    rates_bps = np.array(residual.rates_bps[first:])
+    carried = np.empty(len(times_s))
+    carried[0], carried[-1] = 0.0, math.inf
+    np.cumsum(rates_bps[:-1] * np.diff(times_s[:-1]), out=carried[1:-1])
+    return times_s[:-1], rates_bps, carried
