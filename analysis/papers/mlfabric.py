@@ -131,7 +131,7 @@ def _cell(run: Run | None, place: tuple[str, str], paper: float) -> Row:
     return Row(f"speed-up over a ring, {'-'.join(place)}", "x", paper, None, speed_up(run, *_labels(place)))
 
 
-DELAY = Experiment("mlfabric/delay.yaml", (), ("repeats=5", "workload.iterations=100"), ITERATION_TIMES)
+DELAY = Experiment("mlfabric/delay.yaml", (), ("repeats=3", "workload.iterations=100"), ITERATION_TIMES)
 BOUNDS = {"A-N": 30, "A-1.5N": 45, "A-2N": 60}
 """By arm, the paper's bound, of 30 workers."""
 RING = "ring"
