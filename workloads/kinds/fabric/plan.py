@@ -13,6 +13,7 @@ from testbed.base.errors import SchemeError
 from topologies.model import Link, Node, Path, Topology
 from workloads.kinds.asynchronous.plan import Steps, UpdatesCost
 from workloads.kinds.fabric.rates import RateSettings, rule
+from workloads.kinds.fabric.scheduling.network import only_path
 from workloads.sync.cost import cost_of_flows
 from workloads.sync.flows import Flows
 
@@ -151,19 +152,7 @@ def fabric(topology: Topology, name: str, options: Options, aggregators: int | N
         links=tuple((link.a, link.a_port, link.b, link.b_port, link.rate_bps) for link in topology.links),
         routes=(),
     )
-    return replace(plan, routes=tuple((*pair, _route(topology, *pair)) for pair in plan.pairs))
-
-
-def _route(topology: Topology, source: int, target: int) -> tuple[int, ...]:
-    paths = topology.paths(source, target)
-    if len(paths) > 1:
-        names = topology.nodes
-        raise SchemeError(
-            f"{topology.expression} has {len(paths)} paths from {names[source].name} to {names[target].name} (ecmp), "
-            "and the scheduler has to know which links a transfer takes",
-            fix="use a topology with one path between two hosts: leave out ecmp",
-        )
-    return paths[0].links
+    return replace(plan, routes=tuple((*pair, only_path(topology, *pair)) for pair in plan.pairs))
 
 
 def check_delay_bound(name: str, delay_bound: int) -> None:

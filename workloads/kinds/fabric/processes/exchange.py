@@ -1,8 +1,8 @@
 """Notes and floats over connections: what every process of a trial that MLfabric schedules does the same way.
 
-A message is a 4-byte header (4 bits kind, 28 bits length of a note), and then a note (:mod:`.messages`), or floats,
-which go straight to where they belong. Floats follow the note that announces them. Every process of the trial meets in
-the scheduler: a barrier is a message to it, and one back when everybody's is there.
+A message (:mod:`workloads.sync.framed`) has a note (:mod:`.messages`), or floats, which follow the note that announces
+them. Every process of the trial meets in the scheduler: a barrier is a message to it, and one back when everybody's is
+there.
 
 What a process is to do later (a transfer that begins in 20 ms) waits in a queue by time.
 """
@@ -21,12 +21,10 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import WorkerError
 from workloads.kinds.fabric.processes.messages import LONGEST_BYTES, Note, decode, encode
-from workloads.sync.connection import Connection, lost
-from workloads.sync.loop import Loop
+from workloads.sync.connection import Connection
+from workloads.sync.framed import Framed
 
 _BARRIER, _NOTE, _FLOATS = range(3)
-_KIND_SHIFT = 28
-_LENGTH_MASK = (1 << _KIND_SHIFT) - 1
 _SO_MAX_PACING_RATE = 47
 """In bytes per second (asm-generic/socket.h); Python does not name it."""
 _UNPACED = 2**32 - 1
@@ -35,14 +33,13 @@ _UNPACED = 2**32 - 1
 Floats = NDArray[np.float32]
 
 
-class Exchange(Loop):
+class Exchange(Framed):
     """Messages with neighbours, one connection each."""
 
     def __init__(self, name: str, names: Mapping[int, str], sockets: Mapping[int, socket]) -> None:
         """``names`` are those of the processes at the other ends, by their node."""
         super().__init__(name, [Connection(peer, names[peer], sock) for peer, sock in sockets.items()])
         self._by_node = {connection.node: connection for connection in self._connections}
-        self._into: dict[int, memoryview] = {}
         self._announced: dict[int, tuple[Note, Floats]] = {}
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
@@ -74,12 +71,12 @@ class Exchange(Loop):
     def _say(self, node: int, note: Note, floats: Floats | None = None) -> None:
         """Queue a note for a neighbour, and floats, which must stay as they are until they are sent."""
         connection, told = self._by_node[node], encode(note)
-        connection.push(_NOTE << _KIND_SHIFT | len(told), memoryview(told))
+        self._push(connection, _NOTE, memoryview(told), len(told))
         if floats is not None:
-            connection.push(_FLOATS << _KIND_SHIFT, floats.data.cast("B"))
+            self._push(connection, _FLOATS, floats.data.cast("B"))
 
     def _say_barrier(self, node: int) -> None:
-        self._by_node[node].push(_BARRIER << _KIND_SHIFT, memoryview(b""))
+        self._push(self._by_node[node], _BARRIER, memoryview(b""))
 
     def _pace(self, node: int, rate_bps: float) -> None:
         """Send to a neighbour no faster from now on; 0 for as fast as TCP goes."""
@@ -104,57 +101,29 @@ class Exchange(Loop):
 
     # What comes.
 
-    def _take(self, connection: Connection) -> bool:
-        if connection.word is None:
-            connection.word = connection.read_header()
-            if connection.word is None:
-                self._refuse_end(connection)
-                return False
-            self._make_room(connection, connection.word)
-        count = 0
-        if connection.left:
-            count = connection.read_payload(self._into[connection.node][-connection.left :])
-        if connection.left == 0:
-            word, connection.word = connection.word, None
-            self._end_message(connection, word >> _KIND_SHIFT)
-            return True
-        if connection.closed:
-            raise lost(connection, "it was closed within a message")
-        return count > 0
-
-    def _refuse_end(self, connection: Connection) -> None:
-        """Raise NeighbourError if the neighbour has ended and must not have."""
-        if connection.closed and self._waits_for(connection):
-            raise lost(connection, "it was closed")
-
-    def _make_room(self, connection: Connection, word: int) -> None:
-        kind, length, announced = word >> _KIND_SHIFT, word & _LENGTH_MASK, connection.node in self._announced
-        if kind not in (_BARRIER, _NOTE, _FLOATS) or announced != (kind == _FLOATS) or length > LONGEST_BYTES:
+    def _room_for(self, connection: Connection, kind: int, length: int) -> memoryview:
+        announced = self._announced.get(connection.node)
+        if kind not in (_BARRIER, _NOTE, _FLOATS) or (announced is None) == (kind == _FLOATS) or length > LONGEST_BYTES:
             raise self._misfit(connection, f"a message of kind {kind} and {length:,} bytes")
-        if kind == _FLOATS:
-            room = self._announced[connection.node][1].data.cast("B")
-        else:
-            room = memoryview(bytearray(length if kind == _NOTE else 0))
-        self._into[connection.node], connection.left = room, len(room)
+        if announced:
+            return announced[1].data.cast("B")
+        return memoryview(bytearray(length if kind == _NOTE else 0))
 
-    def _end_message(self, connection: Connection, kind: int) -> None:
-        """A message is complete."""
+    def _message(self, connection: Connection, kind: int, room: memoryview) -> None:
         if kind == _BARRIER:
             self.met[connection.node] += 1
         elif kind == _FLOATS:
-            note, floats = self._announced.pop(connection.node)
-            self._came(connection, note, floats)
+            self._came(connection, *self._announced.pop(connection.node))
         else:
-            told = bytes(self._into[connection.node])
             try:
-                note = decode(told)
+                note = decode(bytes(room))
             except (ValueError, TypeError) as error:
-                raise self._misfit(connection, f"{told[:80]!r}") from error
-            room = self._room(connection, note)
-            if room is None:
+                raise self._misfit(connection, f"{bytes(room[:80])!r}") from error
+            floats = self._room(connection, note)
+            if floats is None:
                 self._came(connection, note, None)
             else:
-                self._announced[connection.node] = note, room
+                self._announced[connection.node] = note, floats
 
     def _misfit(self, connection: Connection, what: object) -> WorkerError:
         return WorkerError(

@@ -119,7 +119,7 @@ class Network:
         a, b = self._leaves[source], self._leaves[target]
         if a and b and a.switch == b.switch and source != target:
             return a.out, b.into
-        return _only_path(self._topology, *((target, source) if self._is_turned else (source, target)))
+        return only_path(self._topology, *((target, source) if self._is_turned else (source, target)))
 
     def residual(self, link: int) -> Residual:
         """What a directed link has left; not to be changed."""
@@ -191,7 +191,12 @@ def _leaves(topology: Topology) -> list[Leaf | None]:
     return [Leaf(out[0], out[0] ^ 1, topology.head(out[0])) if len(out) == 1 else None for out in ports]
 
 
-def _only_path(topology: Topology, source: int, target: int) -> tuple[int, ...]:
+def only_path(topology: Topology, source: int, target: int) -> tuple[int, ...]:
+    """The directed links from one node to another.
+
+    Raises:
+        SchemeError: there are several paths.
+    """
     paths = topology.paths(source, target)
     if len(paths) > 1:
         names = topology.nodes

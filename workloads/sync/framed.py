@@ -1,0 +1,68 @@
+"""Messages over connections, each of a kind and read into the room that is made for it.
+
+A message is a 4-byte header (4 bits kind, 28 bits length of a note) and then nothing, a note, or floats, which go
+straight to where they belong: both sides know how many they are. A process's :mod:`.loop` moves them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from workloads.sync.connection import Connection, lost
+from workloads.sync.loop import Loop
+
+_KIND_SHIFT = 28
+_LENGTH_MASK = (1 << _KIND_SHIFT) - 1
+
+
+class Framed(Loop):
+    """Moves such messages."""
+
+    def __init__(self, name: str, connections: Sequence[Connection]) -> None:
+        super().__init__(name, connections)
+        self._into: dict[int, memoryview] = {}
+
+    @abstractmethod
+    def _room_for(self, connection: Connection, kind: int, length: int) -> memoryview:
+        """Where the rest of a message goes whose header has come; ``length`` is a note's.
+
+        Raises:
+            WorkerError: there is no such message.
+        """
+
+    @abstractmethod
+    def _message(self, connection: Connection, kind: int, room: memoryview) -> None:
+        """A message is there, with the rest of it in ``room``."""
+
+    @abstractmethod
+    def _waits_for(self, connection: Connection) -> bool:
+        """Whether something is still to come from this neighbour, so that it may not have ended."""
+
+    def _push(self, connection: Connection, kind: int, payload: memoryview, length: int = 0) -> None:
+        """Queue a message; ``length`` is a note's. The payload must stay as it is until it is sent."""
+        connection.push(kind << _KIND_SHIFT | length, payload)
+
+    def _take(self, connection: Connection) -> bool:
+        if connection.word is None:
+            connection.word = connection.read_header()
+            if connection.word is None:
+                self._refuse_end(connection)
+                return False
+            room = self._room_for(connection, connection.word >> _KIND_SHIFT, connection.word & _LENGTH_MASK)
+            self._into[connection.node], connection.left = room, len(room)
+        count = 0
+        if connection.left:
+            count = connection.read_payload(self._into[connection.node][-connection.left :])
+        if connection.left == 0:
+            word, connection.word = connection.word, None
+            self._message(connection, word >> _KIND_SHIFT, self._into[connection.node])
+            return True
+        if connection.closed:
+            raise lost(connection, "it was closed within a message")
+        return count > 0
+
+    def _refuse_end(self, connection: Connection) -> None:
+        """Raise NeighbourError if the neighbour has ended and must not have."""
+        if connection.closed and self._waits_for(connection):
+            raise lost(connection, "it was closed")
