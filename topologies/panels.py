@@ -8,7 +8,7 @@ panel d + i: one of them carries its light, while the other can be patched for w
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from testbed.base.errors import TopologyError
@@ -47,6 +47,13 @@ class Panels:
     reconfiguration_s: float
     routes: Routes = ()
     routing: Routing = "shortest"
+
+    def __repr__(self) -> str:
+        """Identities of trials depend on it, so it is silent about the routing that there always was."""
+        known = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.routing == "shortest":
+            del known["routing"]
+        return f"Panels({', '.join(f'{name}={value!r}' for name, value in known.items())})"
 
     @property
     def servers(self) -> int:

@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # a container's image need not have NumPy to read a job
+    import numpy as np
+    from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+    Floats = NDArray[np.float32]
 _PIECE_BYTES = 2**18
 """Written at once: at 180 MB/s every 1.5 ms, as often as a process is woken without trouble."""
 
@@ -70,11 +71,11 @@ class Keeper:
         self.count = self.bytes = 0
         self.took_s = 0.0
 
-    def after(self, done: int) -> None:
-        """So many iterations or updates are done: write, if it is time."""
+    def after(self, done: int) -> bool:
+        """So many iterations or updates are done: write, if it is time; returns whether it was."""
         asked = self._asked
         if asked is None or done % asked.every or not 0 < done < asked.total:
-            return
+            return False
         begun_s = time.monotonic()
         weights, path = self._weights(), Path(asked.path)
         sent = 0
@@ -87,6 +88,7 @@ class Keeper:
         path.with_suffix(".part").replace(path)  # whoever looks finds a whole one
         self.count, self.bytes = self.count + 1, self.bytes + sent
         self.took_s += time.monotonic() - begun_s
+        return True
 
     def said(self) -> dict[str, Any]:
         """What the process's last line tells of them."""

@@ -45,6 +45,8 @@ class Follower:
         except FileNotFoundError:
             return []
         whole = content[: content.rfind(b"\n") + 1]
+        if len(content) == MOST_BYTES and not whole:
+            raise ValueError(f"a line is longer than {MOST_BYTES:,} bytes")
         self._read_bytes += len(whole)
         return [self._told(json.loads(one)) for one in whole.splitlines()]
 

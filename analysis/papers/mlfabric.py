@@ -338,13 +338,14 @@ def _reached_over(at: int, ring: Trial, arm: Trial) -> Values:
 
 
 def _curve(trial: Trial) -> tuple[Values, Values, Values]:
-    """Iterations that were done, time (s) and likelihood, after each iteration that was tested; of updates, rounds of
-    computed ones."""
+    """Iterations that were computed, time (s) and likelihood, after each iteration that was tested. Of updates,
+    likelihood is found after rounds of applied ones; those that were dropped meanwhile were computed, too."""
     assert trial.samples is not None
     samples = trial.samples
-    rounds = UpdatesMeasures().rounds(samples) if "update" in samples.columns else samples
-    ends_s = rounds.groupby("iteration")["end_s"].max() - float(samples["start_s"].min())
-    known = [(int(at) + 1, float(ends_s.loc[int(at)]), value) for at, value in trial.accuracy.own_curve or []]
+    ends_s = metrics.ends_s(samples)
+    done = metrics.rounds(samples).groupby("iteration").size().cumsum() / samples["rank"].nunique()
+    curve = [(int(at), value) for at, value in trial.accuracy.own_curve or []]
+    known = [(float(done.loc[at]), float(ends_s.loc[at]), value) for at, value in curve]
     iterations, times_s, likelihood = np.array(known, np.float64).reshape(-1, 3).T
     return iterations, times_s, likelihood
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -204,6 +205,9 @@ def _check_checkpoint(job: Job) -> None:
         raise SpecError(f"scheme {plan.scheme} cannot write a checkpoint", fix=fix)
     if job.goes_on:
         raise SpecError(f"scheme {plan.scheme} goes on when a node dies, and takes no checkpoint", fix=fix)
+    if job.work.overlap == "both":
+        problem = "overlap: both begins the next forward pass before a checkpoint can be written"
+        raise SpecError(problem, fix="write overlap: layer, or remove checkpoint")
     if asked.spread is not None and not job.kind.sums_together:
         problem = f"scheme {plan.scheme}: workers have weights of different versions, so they have no spread to write"
         raise SpecError(problem, fix="remove spread: its servers write")
@@ -212,12 +216,21 @@ def _check_checkpoint(job: Job) -> None:
         raise SpecError(problem, fix=f"give spread 1 to {job.world}: each float is written by so many workers")
 
 
+def _checkpoints_s(job: Job) -> float:
+    """For how long checkpoints may keep a worker waiting in an iteration: where nobody waits for a sum, servers write
+    between the updates of all."""
+    asked = job.network.arm.checkpoint
+    if asked is None or job.kind.sums_together:
+        return job.checkpoint_s
+    return math.ceil(job.world / asked.every) * job.checkpoint_s
+
+
 def _check_timeout(job: Job) -> None:
     """A worker writes something at the end of each iteration, which must come before it is taken for one that hangs."""
     network, spec = job.network, job.network.spec
     slowest = max((one.most_slowdown for one in network.perturbations), default=1.0)
     pace_s = max(job.work.compute.pace_s.values(), default=0.0)
-    least_s = job.gst_theory_s + slowest * pace_s + job.checkpoint_s
+    least_s = job.gst_theory_s + slowest * pace_s + _checkpoints_s(job)
     if least_s >= spec.timeout_s:
         raise SpecError(
             f"the timeout of {time_text(spec.timeout_s)} is shorter than an iteration, which takes at least "

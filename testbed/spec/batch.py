@@ -63,10 +63,15 @@ class UpdateEntry(Group):
     """When it can be sent."""
 
 
+LONGEST_NUMBER = 9
+"""Digits of a number of updates."""
+
+
 def _bound(value: object) -> object:
     """``9``, or ``20 updates``."""
-    if isinstance(value, str) and value.split()[1:] == ["updates"] and value.split()[0].isdecimal():
-        return InUpdates(updates=int(value.split()[0]))
+    words = value.split() if isinstance(value, str) else []
+    if words[1:] == ["updates"] and words[0].isdecimal() and len(words[0]) <= LONGEST_NUMBER:
+        return InUpdates(updates=int(words[0]))
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         raise refuse(f"{value!r} is not a bound", "write a distance of 0 or more, such as 9, or 20 updates")
     return float(value)

@@ -16,6 +16,8 @@ from testbed.base.errors import SpecError
 
 MOST_BYTES = 2**53
 """Of one transfer: the whole numbers up to here are exact as floats, too."""
+MOST_TOTAL_BYTES = 2**62
+"""Of all transfers: sums of them are in 64 bits."""
 MOST_SERVERS = 4096
 """T_MP of as many takes 128 MiB."""
 
@@ -87,6 +89,8 @@ def demand(servers: int, groups: Sequence[Group], mp_bytes: ArrayLike) -> Demand
                 f"groups {i} and {j} have the same members", fix="make one group of them: add up their bytes"
             )
     found = Demand(servers, checked, _matrix(servers, mp_bytes))
+    if found.mp_bytes.sum(dtype=np.float64) > MOST_TOTAL_BYTES:
+        raise SpecError("the MP transfers are more than 4 EiB in all", fix="give their bytes of one iteration")
     if found.allreduce_total_bytes + found.mp_total_bytes == 0:
         raise SpecError("the job sends nothing", fix="give AllReduce groups, MP transfers, or both")
     return found

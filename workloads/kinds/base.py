@@ -157,6 +157,7 @@ class Kind(Generic[P]):
             known but when they began and ended, and what the links carried meanwhile.
         sums_together: whether all workers get the sum of an iteration's gradients, so that an iteration has a bound,
             sums can be checked, and bandwidth is defined.
+        said_bytes: what a process tells at most of each worker and iteration, besides its own iterations.
         runs_our_engine: whether a worker's CPU time while it synchronises is our engine's.
         tells_resent: whether processes tell what TCP sent again to each neighbour.
         reference: what the trained weights are compared with; empty where that is plain SGD.
@@ -174,6 +175,7 @@ class Kind(Generic[P]):
     run_by: type[RunBy] | None = None
     writes_samples = True
     sums_together = True
+    said_bytes = 64
     runs_our_engine = True
     tells_resent = True
     reference = ""

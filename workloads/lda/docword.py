@@ -6,6 +6,7 @@ Documents and words are counted from 1 on, and documents are in their order.
 from __future__ import annotations
 
 import stat
+from array import array
 from pathlib import Path
 from typing import NoReturn, TextIO
 
@@ -16,6 +17,8 @@ from workloads.lda.corpus import MOST_TOKENS, MOST_WORDS, Bags
 
 LONGEST_LINE = 64
 """Characters: three numbers of 19 digits, and spaces."""
+MOST_ANNOUNCED = 10**12
+"""Of each; numbers of documents are kept in 64 bits."""
 HEADER = ("documents", "words", "lines with counts")
 WANTED = "three whole numbers above 0 (document, word, count)"
 
@@ -50,7 +53,7 @@ class _Reader:
         if words > MOST_WORDS:
             self._refuse(f"has a vocabulary of {words:,} words; {MOST_WORDS:,} are allowed")
         asked = documents if most_documents is None else min(documents, most_documents)
-        entries, tokens, now, has = list[tuple[int, int, int]](), 0, 1, set[int]()
+        entries, tokens, now, has = array("q"), 0, 1, set[int]()  # a tuple for each would take six times as much
         for _ in range(count):
             document, word, times = self._entry(file)
             if document > documents or word > words:
@@ -70,7 +73,7 @@ class _Reader:
             tokens += times
             if tokens > MOST_TOKENS:
                 raise too_large(self._shown)
-            entries.append((document - 1, word - 1, times))
+            entries.extend((document - 1, word - 1, times))
         else:
             if file.read(1):
                 self._refuse(f"goes on after the {count:,} lines with counts that it announces")
@@ -80,6 +83,8 @@ class _Reader:
         text = self._next(file)
         if not (text.isdecimal() and int(text)):
             self._refuse(f"line {self._line} is {text!r:.40}, not the number of {what}")
+        if int(text) > MOST_ANNOUNCED:
+            self._refuse(f"announces {text:.40} {what}; {MOST_ANNOUNCED:,} are allowed")
         return int(text)
 
     def _entry(self, file: TextIO) -> tuple[int, int, int]:

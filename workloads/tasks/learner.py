@@ -59,9 +59,10 @@ class Learner(Participant):
         accelerator = Accelerator(model, job.compute, job.rank, job.world, layered, release, session.poll)
         session.barrier(job.timeout_s)
         notes.begin()
-        sum_s = None
+        sum_s: float | None = None
         for i in session.iterations(notes.completed, job.training.iterations):
-            self.keeper(job).after(i)
+            if self.keeper(job).after(i):
+                sum_s = None  # the iteration's pace begins after the checkpoint
             start_s = time.monotonic()
             if not once:
                 onlooker.before_computing()

@@ -353,6 +353,11 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
         "star(hosts=5), scheme: ring",
         "star(hosts=5), scheme: async_ps, checkpoint: {every: 2, rate: 1 GB/s, spread: 2}",
     ),
+    "checkpoint_before_the_forward_pass": (
+        "iterations: 3, scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
+        "iterations: 3, scale: 200, overlap: both}\narms:\n"
+        "  - {topology: star(hosts=5), scheme: ring, checkpoint: {every: 2, rate: 1 GB/s}}",
+    ),
     "fabric_checkpoint": (
         "star(hosts=5), scheme: ring",
         "star(hosts=5), scheme: mlfabric_a, checkpoint: {every: 2, rate: 1 GB/s}",

@@ -36,13 +36,22 @@ def judge_staleness(most: int, limit: int, updates: int) -> Check:
     return Check(STALENESS.name, float(most), float(limit), "updates", most <= limit, detail)
 
 
-def judge_updates(samples: pd.DataFrame, alone_s: float, busiest_link_s: float, pace_s: float = 0.0) -> Check:
+def whole(samples: pd.DataFrame) -> float:
+    """From the first gradient to the last weights (s)."""
+    return float(samples["sum_s"].max() - samples["ready_s"].min())
+
+
+def judge_updates(
+    samples: pd.DataFrame, alone_s: float, busiest_link_s: float, pace_s: float = 0.0, whole_s: float | None = None
+) -> Check:
     """No update can be faster than its bytes allow there and back when nobody else sends, ``alone_s``, and all of them
-    not faster than the busiest link carries them. The job takes at least as long as the slowest worker would need
-    alone: it computes each update at its pace, and then exchanges it."""
+    not faster than the busiest link carries them; they take ``whole_s``, if that is not what the samples say. The job
+    takes at least as long as the slowest worker would need alone: it computes each update at its pace, and then
+    exchanges it."""
     own_s = samples["sum_s"] - samples["ready_s"] - samples["held_s"]
     each = float(own_s.median()) / alone_s if alone_s > 0 else float("inf")
-    together = float(samples["sum_s"].max() - samples["ready_s"].min()) / busiest_link_s
+    whole_s = whole(samples) if whole_s is None else whole_s
+    together = whole_s / busiest_link_s
     chain_s = (samples["factor"] * pace_s + samples["extra_s"] + alone_s).groupby(samples["rank"]).sum().max()
     job = float(UpdatesMeasures().jct_s(samples) / chain_s) if chain_s > 0 else float("inf")
     least = {

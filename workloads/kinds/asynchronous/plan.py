@@ -118,14 +118,14 @@ def _update(forest: Forest, topology: Topology, gradient_bytes: float, worker: i
     each = tuple((there, *further, back) for there, further, back in zip(up, on, down, strict=True))
     if len(served) == 1:
         return each
-    out_bps = _nics_bps(topology, [(worker, server) for server in served], worker)
-    in_bps = _nics_bps(topology, [(server, worker) for server in served], worker)
+    out = _over_nics(topology, [(worker, server) for server in served], worker, gradient_bytes)
+    into = _over_nics(topology, [(server, worker) for server in served], worker, gradient_bytes)
     fastest_up, fastest_down = (max(ways, key=lambda way: way[1]) for ways in (up, down))
     further = max(on, key=lambda ways: ways[0][1] if ways else 0.0)
     return (
         *each,
-        ((gradient_bytes, out_bps), *further, fastest_down),
-        (fastest_up, *further, (gradient_bytes, in_bps)),
+        (out, *further, fastest_down),
+        (fastest_up, *further, into),
     )
 
 
@@ -141,12 +141,14 @@ def _rate_bps(topology: Topology, src: int, dst: int) -> float:
     )
 
 
-def _nics_bps(topology: Topology, ways: Sequence[tuple[int, int]], node: int) -> float:
-    """Of all links of a node that these ways use."""
+def _over_nics(
+    topology: Topology, ways: Sequence[tuple[int, int]], node: int, count_bytes: float
+) -> tuple[float, float]:
+    """(bytes, bit/s) of each of a node's links that these ways use, if they share so many bytes evenly."""
     paths = [path for src, dst in ways for path in topology.paths(src, dst)]
     used = {link // 2 for path in paths for link in path.links}
     own = [topology.links[link] for link in used if node in (topology.links[link].a, topology.links[link].b)]
-    return float(sum(link.rate_bps for link in own))
+    return count_bytes / len(own), sum(link.rate_bps for link in own) / len(own)
 
 
 def check_servers(forest: Forest) -> None:

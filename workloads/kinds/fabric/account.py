@@ -40,7 +40,7 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     (scheduler,) = [one for one in done if "transfers" in one]
     journal = lines(server["journal"], len(plan.workers))
     wrong = problem(journal, plan, iterations * len(plan.workers)) or _disagreement(journal, samples)
-    wrong = wrong or lost(scheduler["transfers"]) or _other_order(scheduler["order"], journal, len(plan.workers))
+    wrong = wrong or lost(scheduler["transfers"]) or other_order(scheduler["order"], journal, len(plan.workers))
     if wrong:
         raise WorkerError(f"what the processes of scheme {plan.scheme} tell does not fit together: {wrong}", fix=FIX)
     transfers = on_our_clock(scheduler)
@@ -137,14 +137,15 @@ def _disagreement(journal: Sequence[Line], samples: pd.DataFrame) -> str:
 def lost(transfers: Sequence[Sequence[Any]]) -> str:
     """Which of the scheduler's transfers did not arrive, or went twice; empty if all is well."""
     for source, target, _, members, _, _, arrived_s in transfers:
-        if members and arrived_s is None:
-            return f"updates {members} were sent from node {source} to node {target}, which does not know of them"
+        if arrived_s is None:
+            what = f"updates {members}" if members else "weights"
+            return f"{what} were sent from node {source} to node {target}, which does not know of them"
     counts = Counter((source, target, tuple(members)) for source, target, _, members, *_ in transfers if members)
     twice = [way for way, count in counts.items() if count > 1]
     return f"updates {list(twice[0][2])} went twice from node {twice[0][0]} to node {twice[0][1]}" if twice else ""
 
 
-def _other_order(planned: Sequence[int], journal: Sequence[Line], world: int) -> str:
+def other_order(planned: Sequence[int], journal: Sequence[Line], world: int) -> str:
     """Whether the server has applied updates in another order than the scheduler told it to."""
     kept = [line for line in journal if line.fate != Fate.DROPPED]
     came = [update.iteration * world + update.rank for line in kept for update in line.updates]

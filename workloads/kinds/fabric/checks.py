@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from testbed.base.check import Check
-from workloads.kinds.asynchronous.checks import judge_staleness, judge_updates
+from workloads.kinds.asynchronous.checks import judge_staleness, judge_updates, whole
 from workloads.kinds.asynchronous.ledger import most_stale
 from workloads.kinds.base import Evidence
 from workloads.kinds.fabric.measures import APPLIED
@@ -20,7 +20,8 @@ def judge(seen: Evidence) -> Iterator[Check]:
         return
     yield judge_staleness(int(applied["staleness"].max()), allowed(plan, len(seen.samples)), len(applied))
     link_s = seen.iterations * seen.cost.round_s() / seen.goodput
-    yield judge_updates(applied, seen.least_gst_s, link_s, seen.pace_s)
+    # Weights are sent to workers whose updates were dropped, too.
+    yield judge_updates(applied, seen.least_gst_s, link_s, seen.pace_s, whole(seen.samples))
 
 
 def allowed(plan: Fabric, updates: int) -> int:

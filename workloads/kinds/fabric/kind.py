@@ -40,6 +40,7 @@ class FabricKind(Kind[Fabric]):
     """Workers with daemons, a server and a scheduler."""
 
     name = "fabric"
+    said_bytes = 512  # the scheduler's transfers of an update and of weights
     plan_type: type[Fabric] = Fabric
     sums_together = False
     controllers = ("network_monitor",)

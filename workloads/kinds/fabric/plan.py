@@ -131,7 +131,7 @@ def fabric(topology: Topology, name: str, options: Options, aggregators: int | N
     if topology.host_count < 3:
         raise SchemeError(
             f"{name} needs a server, a scheduler and workers; {topology.expression} has {topology.host_count} hosts",
-            fix="take a network of four hosts or more",
+            fix="take a network of three hosts or more",
         )
     *workers, server, scheduler = topology.hosts
     count = max(1, len(workers) // 5) if aggregators is None else aggregators

@@ -9,7 +9,8 @@ import pandas as pd
 
 from testbed.base.errors import WorkerError
 from workloads.kinds.base import Told
-from workloads.kinds.fabric.account import FIX, Line, carried, lines, lost, moved, on_our_clock, took
+from workloads.kinds.fabric.account import FIX, Line, carried, lines, lost, moved, on_our_clock, other_order, took
+from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.plan import Fabric
 
 
@@ -21,8 +22,11 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     """
     (server,) = [one for one in done if "journal" in one]
     (scheduler,) = [one for one in done if "transfers" in one]
-    journal = lines(server["journal"], len(plan.workers))
-    if wrong := problem(journal, len(plan.workers), iterations) or lost(scheduler["transfers"]):
+    world = len(plan.workers)
+    journal = lines(server["journal"], world)
+    _refuse_dropped(plan, journal)
+    wrong = problem(journal, world, iterations) or lost(scheduler["transfers"])
+    if wrong := wrong or other_order(scheduler["order"], journal, world):
         raise WorkerError(f"what the processes of scheme {plan.scheme} tell does not fit together: {wrong}", fix=FIX)
     transfers = on_our_clock(scheduler)
     return Told(
@@ -31,6 +35,20 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
         transfers=carried(transfers, plan),
         metrics=took(scheduler["plans_s"]),
     )
+
+
+def _refuse_dropped(plan: Fabric, journal: Sequence[Line]) -> None:
+    """
+    Raises:
+        WorkerError: a gradient was not sent.
+    """
+    dropped = [update.rank for line in journal if line.fate == Fate.DROPPED for update in line.updates]
+    if dropped:
+        host = plan.nodes[plan.workers[dropped[0]]]
+        raise WorkerError(
+            f"a gradient of {host} was not sent, because a link on its way carried nothing",
+            fix=f"let no perturbation take a link down under scheme {plan.scheme}",
+        )
 
 
 def problem(journal: Sequence[Line], world: int, iterations: int) -> str:

@@ -13,7 +13,7 @@ from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.processes.client import Client
 from workloads.kinds.fabric.processes.exchange import Floats
 from workloads.kinds.fabric.processes.messages import Decided
-from workloads.kinds.fabric.processes.server import Server
+from workloads.kinds.fabric.processes.server import Server, State
 from workloads.sync.session import Model
 
 
@@ -32,7 +32,8 @@ class SumsClient(Client):
 
 
 class SumsServer(Server):
-    """Adds gradients up, a round at a time. It tells what became of a round's gradients once it has all of them."""
+    """Adds gradients up, a round at a time. It tells what became of a round's gradients once it has all of them, and
+    gives that sum until the next one is whole: the next gradients may come before the last worker is given it."""
 
     def __init__(self, plan: Fabric, sockets: Mapping[int, socket], floats: int) -> None:
         self._total: Floats = np.zeros(floats, np.float32)
@@ -49,4 +50,8 @@ class SumsServer(Server):
         entries = [entry for one in self._round for entry in one.entries]
         if len(entries) == len(self._plan.workers):
             self._round = []
+            self._newest = State(self._total.copy(), self.journal.version, len(self.journal.entries))
             self._say(self._plan.scheduler, Decided(tuple(entries), self.journal.version))
+
+    def _state(self) -> State:
+        return self._newest

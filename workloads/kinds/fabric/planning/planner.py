@@ -136,11 +136,12 @@ class Planner:
         if self._asking:
             self._give_s = min(self._give_s, now_s)
 
-    def rates(self, rates_bps: Mapping[int, float]) -> None:
-        """Directed links have these rates now (bit/s), headers included."""
+    def rates(self, rates_bps: Mapping[int, float], now_s: float) -> None:
+        """Directed links have these rates now (bit/s), headers included. All is planned again at once: what was to
+        begin late, or never, may begin now."""
         for link, rate_bps in rates_bps.items():
             self.traffic.rates_bps[link] = rate_bps
-        self._has_changed = True
+        self._plan_s = min(self._plan_s, now_s)
 
     # What is decided.
 

@@ -103,8 +103,9 @@ class Scheduler(Exchange):
         """Hear what the monitor has seen, as late as it tells."""
         try:
             for seen_s, rates_bps in self._rates.new():
-                self._at(seen_s + self._plan.options.lag_s, partial(self._planner.rates, rates_bps))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+                due_s = seen_s + self._plan.options.lag_s
+                self._at(due_s, partial(self._planner.rates, rates_bps, due_s))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise WorkerError(
                 f"what the network monitor tells cannot be read: {error}", fix="see who else writes into its file"
             ) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from socket import socket
 from typing import Any
 
@@ -35,6 +36,15 @@ Apply = Callable[[Floats, bool, int], None]
 """Changes the weights by floats: by one update, or, if they are sums, by so many."""
 
 
+@dataclass(frozen=True)
+class State:
+    """Weights that stay as they are: their version, and how many of the journal's entries are behind them."""
+
+    weights: Floats
+    version: int
+    entries: int
+
+
 class Server(Exchange):
     """Applies updates.
 
@@ -54,7 +64,7 @@ class Server(Exchange):
         super().__init__(plan.nodes[plan.server], dict(enumerate(plan.nodes)), sockets)
         self._plan, self._weights, self._apply, self._rates = plan, weights, apply, rates
         self._held: dict[int, Floats] = {}
-        self._newest, self._copied = weights, -1
+        self._newest = State(weights, -1, 0)
         self._known = dict.fromkeys(plan.workers, 0)
         self.journal = Journal(plan.options.delay_bound)
 
@@ -136,19 +146,23 @@ class Server(Exchange):
 
     def _give(self, give: Give) -> None:
         """Send the newest weights along each way, when its time has come."""
-        now_s = time.monotonic()
-        if self._copied != self.journal.version:
-            self._newest, self._copied = self._weights.copy(), self.journal.version
+        now_s, newest = time.monotonic(), self._state()
         recipients = {one[0]: one for one in give.recipients}
         for (first, wait_s, rate_bps), onward in give.ways:
             nodes = [node for node in (first, *(hop[0] for hop in onward)) if node in recipients]
             begin = min(self._known[node] for node in nodes)
-            version = self.journal.version - sum(Fate(fate).is_applied for _, fate in self.journal.entries[begin:])
-            entries = tuple(self.journal.entries[begin:])
+            entries = tuple(self.journal.entries[begin : newest.entries])
+            version = newest.version - sum(Fate(fate).is_applied for _, fate in entries)
             told = tuple(recipients[node] for node in nodes)
-            note = Weights(self.journal.version, begin, version, entries, told, onward)
-            self._known |= dict.fromkeys(nodes, len(self.journal.entries))
-            self._at(now_s + wait_s, self._sender(first, note, self._newest, rate_bps))
+            note = Weights(newest.version, begin, version, entries, told, onward)
+            self._known |= dict.fromkeys(nodes, newest.entries)
+            self._at(now_s + wait_s, self._sender(first, note, newest.weights, rate_bps))
+
+    def _state(self) -> State:
+        """What workers get now."""
+        if self._newest.entries != len(self.journal.entries):
+            self._newest = State(self._weights.copy(), self.journal.version, len(self.journal.entries))
+        return self._newest
 
     def _sender(self, node: int, note: Weights, weights: Floats, rate_bps: float) -> Callable[[], None]:
         def send() -> None:

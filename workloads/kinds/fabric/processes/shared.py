@@ -106,8 +106,15 @@ def _introduced(sock: socket.socket, timeout_s: float) -> Sequence[int]:
     if _CREDENTIALS.unpack(said)[1] != os.getuid():
         return []
     sock.settimeout(timeout_s)
-    hello, descriptors, _, _ = socket.recv_fds(sock, len(_HELLO), 1)
-    return descriptors if hello == _HELLO else []
+    try:
+        hello, descriptors, _, _ = socket.recv_fds(sock, len(_HELLO), 1)
+    except OSError:  # it is silent, or has ended
+        return []
+    if hello == _HELLO:
+        return descriptors
+    for one in descriptors:
+        os.close(one)
+    return []
 
 
 def reach_daemon(address: bytes, memory: Memory, timeout_s: float) -> socket.socket:

@@ -23,7 +23,8 @@ def mlfabric_ssp(
     """Stale synchronous SGD whose updates a scheduler orders and sums on their way, as mlfabric_a does.
 
     No worker begins an iteration that is more than ``staleness`` ahead of the slowest worker's; until then its weights
-    are held back. Nothing is dropped. The other parameters are those of ``mlfabric_a``.
+    are held back. No update is dropped, unless a link on its way carries nothing when it is planned. The other
+    parameters are those of ``mlfabric_a``.
 
     Source: MLfabric section 6 (stale synchronous SGD); Ho et al., NIPS 2013, section 2.
     """
