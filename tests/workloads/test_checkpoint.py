@@ -94,3 +94,13 @@ def test_processes_write_their_parts_while_they_train(
     if scheme == "ring" and len(writers) > 1:  # what two workers wrote of the same floats is the same
         middle = floats // 3
         assert np.array_equal(written[0][middle:], written[1][: len(written[0]) - middle])
+
+
+def test_an_iterations_pace_begins_after_the_checkpoint(cluster: Cluster) -> None:
+    """Else a checkpoint would take no time where workers are paced."""
+    training.warm_up()
+    cluster.write("star(hosts=2)", "ring", compute=Compute("paced", pace_s=0.3))
+    asked = Checkpoint(1, 2e6, str(cluster.directory / "checkpoint"), TRAINING.iterations)
+    cluster.jobs[0] = dataclasses.replace(cluster.jobs[0], checkpoint=asked)
+    found = of("iteration", cluster.run()[0])
+    assert all(one["ready"] - one["start"] >= 0.3 for one in found)

@@ -20,7 +20,7 @@ DIRECT, SUM, LATE = int(Fate.DIRECT), int(Fate.AGGREGATED), int(Fate.LATE)
 ALONE = [[1.0, 0.0]]
 JOURNAL = [[DIRECT, [1], [0], ALONE], [DIRECT, [0], [0], ALONE], [SUM, [2, 3], [2, 2], [*ALONE, *ALONE]]]
 """Two sums of two workers."""
-TRANSFERS = [[0, 2, 100.0, [0], 0.0, 1.0, 1.0], [1, 2, 100.0, [1], 1.0, 2.0, 2.0], [2, 0, 50.0, [], 2.0, 3.0, None]]
+TRANSFERS = [[0, 2, 100.0, [0], 0.0, 1.0, 1.0], [1, 2, 100.0, [1], 1.0, 2.0, 2.0], [2, 0, 50.0, [], 2.0, 3.0, 3.0]]
 
 
 def plan() -> Synchronous:
@@ -30,7 +30,7 @@ def plan() -> Synchronous:
 
 
 def account(journal: list[Any] = JOURNAL, transfers: list[Any] = TRANSFERS) -> Any:
-    scheduler = {"transfers": transfers, "time": 8.0, "clock_s": 8.0, "plans_s": [0.001, 0.002]}
+    scheduler = {"order": [1, 0, 2, 3], "transfers": transfers, "time": 8.0, "clock_s": 8.0, "plans_s": [0.001, 0.002]}
     return told(plan(), pd.DataFrame(), [{"journal": journal}, scheduler, {}], 2)
 
 
@@ -47,7 +47,7 @@ def test_bytes_of_a_synchronisation_are_those_of_the_transfers() -> None:
 def test_transfers_and_the_schedulers_time_are_told() -> None:
     found = account()
     assert [one.purpose for one in found.transfers] == [Purpose.UPDATE, Purpose.UPDATE, Purpose.WEIGHTS]
-    assert [one.arrived_s for one in found.transfers] == [1.0, 2.0, None]
+    assert [one.arrived_s for one in found.transfers] == [1.0, 2.0, 3.0]
     assert found.metrics["scheduler_median_s"] == 0.0015
 
 
