@@ -31,7 +31,7 @@ TRANSFERS = [
     [1, 0, 100.0, [1], 0.0, 1.0, 1.1],
     [0, 2, 100.0, [1, 4], 1.0, 2.0, 2.0],
     [1, 2, 100.0, [3], 2.0, 3.0, 3.0],
-    *([2, node, 100.0, [], 3.0, 4.0, None] for node in (0, 0, 1, 0, 1)),
+    *([2, node, 100.0, [], 3.0, 4.0, 4.5] for node in (0, 0, 1, 0, 1)),
 ]
 
 CLOCK = {"time": 100.0, "clock_s": 100.0, "plans_s": [0.001, 0.003, 0.002]}
@@ -99,7 +99,7 @@ def test_each_transfer_is_told_with_plan_and_reality() -> None:
         Carried(0, 2, Purpose.SUM, 2, 100.0, 1.0, 2.0, 2.0),
         Carried(1, 2, Purpose.UPDATE, 1, 100.0, 2.0, 3.0, 3.0),
     ]
-    assert {one[2:] for one in found.transfers[4:]} == {(Purpose.WEIGHTS, 0, 100.0, 3.0, 4.0, None)}
+    assert {one[2:] for one in found.transfers[4:]} == {(Purpose.WEIGHTS, 0, 100.0, 3.0, 4.0, 4.5)}
     assert found.metrics == {"scheduler_median_s": 0.002, "scheduler_p99_s": pytest.approx(0.00298)}
 
 
@@ -150,6 +150,7 @@ def test_a_worker_that_tells_another_story_is_found_out(column: str, value: int)
     ("changes", "problem"),
     [
         ({"transfers": [*TRANSFERS, [1, 2, 100.0, [3], 2.0, 3.0, None]]}, "which does not know of them"),
+        ({"transfers": [*TRANSFERS, [2, 1, 100.0, [], 2.0, 3.0, None]]}, "weights were sent from node 2 to node 1"),
         ({"transfers": [*TRANSFERS, TRANSFERS[0]]}, "went twice from node 0 to node 2"),
         ({"order": [0, 4, 1, 3]}, "update 4 was to be number 1, and the server had 1"),
         ({"order": [0, 1, 4]}, "3 updates were planned, and 4 came"),
