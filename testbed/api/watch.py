@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from testbed.base.errors import MissingToolError
+from testbed.base.interrupt import ENDING
 from testbed.interactive.watch.looking import check_run, look
 
 PACKAGE = "tornado"
@@ -31,4 +36,17 @@ def watch(run: Path, port: int | None, ready: Callable[[str, str], object]) -> N
     from testbed.interactive.watch.server import serve
 
     state = look(run)
-    asyncio.run(serve(run, port, lambda address: ready(str(state), address)))
+    asyncio.run(_until_told(serve(run, port, lambda address: ready(str(state), address))))
+    raise KeyboardInterrupt
+
+
+async def _until_told(serving: Coroutine[Any, Any, None]) -> None:
+    """Serve until a signal ends it. An exception of a signal's handler would fall into whichever task runs then, and be
+    lost there."""
+    task = asyncio.ensure_future(serving)
+    if threading.current_thread() is threading.main_thread():
+        for number in ENDING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task

@@ -8,10 +8,10 @@ takes a tenth of one core at most. When no run goes on, there is no rest.
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,19 +38,19 @@ class Page:
 
 async def rendered(run: Path, what: str) -> bytes:
     """A page, or one that says why there is none."""
-    process = await asyncio.create_subprocess_exec(
-        *(*RENDER, what, str(run), str(NICENESS)),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+    # Not asyncio's own way: one that is cancelled while the process begins would wait for ever (Python 3.11).
+    process = subprocess.Popen(
+        (*RENDER, what, str(run), str(NICENESS)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         start_new_session=True,
     )
     try:
-        page, said = await process.communicate()
+        page, said = await asyncio.to_thread(process.communicate)
     finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        process.kill()
+        process.wait()
     if process.returncode == 0:
         return page
     how = said.decode(errors="replace").strip() or f"the process that makes it ended with {process.returncode}"
