@@ -69,11 +69,7 @@ class FabricKind(Kind[Fabric]):
                 f"scheme {plan.scheme} computes each update on new weights, and compute: none computes only one",
                 fix="give a pace: compute: {mode: paced, ...}",
             )
-        if any(node.ina for node in topology.nodes):
-            raise SpecError(
-                f"scheme {plan.scheme} sums on hosts, so switches cannot add for it",
-                fix="leave ina out of this arm's topology",
-            )
+        refuse_switches(plan, topology)
         if plan.options.rate != "constant" and (not asked.is_trained or asked.largest is not None):
             raise SpecError(
                 f"scheme {plan.scheme} has rate={plan.options.rate}, and this workload has no learning rate",
@@ -186,6 +182,19 @@ class FabricKind(Kind[Fabric]):
         from workloads.kinds.fabric.measures import ScheduledMeasures
 
         return ScheduledMeasures()
+
+
+def refuse_switches(plan: Fabric, topology: Topology) -> None:
+    """Return only if no switch is to add.
+
+    Raises:
+        SpecError: one is.
+    """
+    if any(node.ina for node in topology.nodes):
+        raise SpecError(
+            f"scheme {plan.scheme} sums on hosts, so switches cannot add for it",
+            fix="leave ina out of this arm's topology",
+        )
 
 
 KIND = FabricKind()

@@ -13,7 +13,7 @@ from testbed.base.errors import SpecError
 from topologies.model import Topology
 from workloads.job import Replay
 from workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
-from workloads.kinds.fabric.kind import FabricKind
+from workloads.kinds.fabric.kind import FabricKind, refuse_switches
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric_sync import plan as plans
 from workloads.kinds.fabric_sync.plan import Synchronous
@@ -44,11 +44,7 @@ class SynchronousKind(FabricKind):
                 f"scheme {plan.scheme} schedules whole gradients, so overlap: {asked.overlap} is not possible",
                 fix="remove overlap, or compare it with other schemes in an experiment of its own",
             )
-        if any(node.ina for node in topology.nodes):
-            raise SpecError(
-                f"scheme {plan.scheme} sums on hosts, so switches cannot add for it",
-                fix="leave ina out of this arm's topology",
-            )
+        refuse_switches(plan, topology)
 
     def cannot(self, plan: Fabric) -> Mapping[str, Refusal]:
         fix = "leave the scheme out of this experiment"
