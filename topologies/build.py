@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from testbed.base.errors import TopologyError
 from topologies import mininet_topo
@@ -12,6 +13,7 @@ from topologies.bcube import bcube
 from topologies.call import Call, parse
 from topologies.check import check
 from topologies.dragonfly import dragonfly
+from topologies.expander import expander
 from topologies.fat_tree import fat_tree
 from topologies.ina import mark
 from topologies.load import is_in_file, load_function, users_code
@@ -22,7 +24,7 @@ from topologies.spine_leaf import spine_leaf
 from topologies.star import star
 
 EXAMPLE = "bcube(n=3,k=2)"
-_BUILDERS: tuple[Callable[..., Topology], ...] = (star, bcube, fat_tree, spine_leaf, dragonfly, patch_panel)
+_BUILDERS: tuple[Callable[..., Topology], ...] = (star, bcube, fat_tree, spine_leaf, dragonfly, patch_panel, expander)
 _FIXED = 2  # every builder takes rate_bps and delay_s first; the parameters after them are its own
 
 
@@ -38,15 +40,13 @@ class Family:
 
 def families() -> dict[str, Family]:
     """The families that come with us, by name."""
-    return {
-        builder.__name__: Family(
-            builder.__name__,
-            (inspect.getdoc(builder) or "").splitlines()[0],
-            parameters_of(builder, _FIXED),
-            builder,
-        )
-        for builder in _BUILDERS
-    }
+    return {builder.__name__: _family(builder) for builder in _BUILDERS}
+
+
+@cache
+def _family(builder: Callable[..., Topology]) -> Family:
+    doc = (inspect.getdoc(builder) or "").splitlines()[0]
+    return Family(builder.__name__, doc, parameters_of(builder, _FIXED), builder)
 
 
 def names_of(family: str) -> list[str]:

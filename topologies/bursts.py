@@ -41,13 +41,15 @@ def bursts_of(topology: Topology) -> tuple[Burst, ...]:
     """A burst from every NIC to another such that every NIC also receives one and no link carries two.
 
     Hosts with one NIC each send to the next host. Hosts with several send, through each, to the next host on the same
-    switch; behind patch panels, the two ends of a circuit to each other. NICs that reach no others this way (alone on
-    a switch, all of one host, or routed around it) have no burst.
+    switch; the two ends of a direct link, or of a circuit behind patch panels, send to each other. NICs that reach no
+    others this way (alone on a switch, all of one host, or routed around it) have no burst.
     """
     groups: dict[int | frozenset[int], list[tuple[int, int]]] = defaultdict(list)
     for host in topology.hosts:
         for link in topology.ports[host]:
-            if topology.nodes[topology.head(link)].kind != "panel":
+            if topology.head(link) < topology.host_count:
+                groups[frozenset({link, link ^ 1})].append((host, link))
+            elif topology.nodes[topology.head(link)].kind != "panel":
                 single = len(topology.ports[host]) == 1
                 groups[-1 if single else topology.head(link)].append((host, link))
             elif link in topology.circuits:

@@ -116,7 +116,7 @@ def _least_cut(topology: Topology) -> float | None:
 
 
 def _non_blocking(topology: Topology) -> float:
-    """Only the hosts' own links limit them; a fat-tree's by design (Al-Fares et al., section 2.1)."""
+    """Only the hosts' own links limit them."""
     return float(topology.host_count // 2 * topology.links[0].rate_bps)
 
 
@@ -125,8 +125,10 @@ def _bcube(topology: Topology) -> float | None:
     return None if len(topology.ports[-1]) % 2 else _non_blocking(topology)
 
 
-def _spine_leaf(topology: Topology) -> float | None:
-    """Half the racks against the other; each sends what its uplinks carry, or what its hosts do if that is less."""
+def _racks(topology: Topology) -> float | None:
+    """Half the racks against the other; each sends what its uplinks carry, or what its hosts do if that is less.
+
+    A fat-tree's layers above the edge switches do not block (Al-Fares et al., section 2.1)."""
     leaves = [switch for switch in topology.switches if topology.nodes[switch].level == 1]
     if len(leaves) % 2:
         return None
@@ -143,6 +145,6 @@ def _spine_leaf(topology: Topology) -> float | None:
 _FORMULAS: dict[str, Callable[[Topology], float | None]] = {
     "star": _non_blocking,
     "bcube": _bcube,
-    "fat_tree": _non_blocking,
-    "spine_leaf": _spine_leaf,
+    "fat_tree": _racks,
+    "spine_leaf": _racks,
 }

@@ -166,7 +166,7 @@ def _canvas(topology: Topology) -> _Canvas:
     if topology.family == "dragonfly" and isinstance(routers_per_group, int):
         width, places, circles = circle.places(topology, routers_per_group)
         return _round_canvas(topology, width, places, circles)
-    if topology.panels is not None:
+    if topology.panels is not None or not topology.switches:
         return _round_canvas(topology, *circle.ring(topology.host_count), [])
     unit = layout(topology)
     rows: dict[float, list[int]] = defaultdict(list)

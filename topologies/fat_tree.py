@@ -1,7 +1,9 @@
 """The k-ary fat-tree and its two-level routing (Al-Fares, Loukissas, Vahdat, SIGCOMM 2008, sections 3.1 to 3.3).
 
 k pods of k/2 edge and k/2 aggregation switches, (k/2)^2 cores, k^3/4 hosts, every switch with k ports, every link of
-the same rate: full bisection bandwidth.
+the same rate: full bisection bandwidth. With s:1 oversubscription a pod has k/2s aggregation switches only, so that an
+edge switch has k/2s uplinks, and there are as many fewer cores (TopoOpt, section 5.1: "half of the links at the ToR
+uplink layer are omitted").
 """
 
 from __future__ import annotations
@@ -10,17 +12,24 @@ from functools import partial
 from typing import Literal
 
 from testbed.base.errors import TopologyError
+from testbed.base.listing import counted
 from topologies.model import Link, Node, Path, Topology
 from topologies.parameters import at_least, check_size
 
 
 def fat_tree(
-    rate_bps: int, delay_s: float, *, k: int, routing: Literal["two_level", "by_destination", "ecmp"] = "two_level"
+    rate_bps: int,
+    delay_s: float,
+    *,
+    k: int,
+    routing: Literal["two_level", "by_destination", "ecmp"] = "two_level",
+    oversubscription: int = 1,
 ) -> Topology:
-    """Three layers of k-port switches, full bisection bandwidth (Al-Fares et al.).
+    """Three layers of k-port switches, by default with full bisection bandwidth (Al-Fares et al.).
 
     Host ``(p * k/2 + e) * k/2 + i`` is the i-th on edge switch ``e<p>.<e>`` of pod p. Port j of every ``a<p>.<a>``
-    towards the cores leads to core ``c<j * k/2 + a>`` (consecutive ports on k/2 strides, section 3.1).
+    towards the cores leads to core ``c<j * k/2 + a>`` (consecutive ports on k/2 strides, section 3.1); with
+    oversubscription the stride is the aggregation switches of a pod.
 
     Args:
         routing: ``two_level`` spreads by the destination's place on its edge switch, so each pair has one known path;
@@ -28,75 +37,93 @@ def fat_tree(
             merges as early as can be: "exactly one path from all nodes to the PS" (Rina section III-B; Al-Fares et
             al.'s routing is a tree to each host, too, but one through several switches a layer);
             ``ecmp`` lets every shortest path carry the same share.
+        oversubscription: what an edge switch's hosts can send together, over what its uplinks can carry.
 
     Raises:
-        TopologyError: k is odd or less than 2.
+        TopologyError: k is odd or less than 2, or the oversubscription does not divide k/2.
     """
     at_least("fat_tree", 2, k=k)
     if k % 2:
         raise TopologyError(f"fat_tree: k is {k}, which is odd", fix=f"give k an even number: {k - 1} or {k + 1}")
     check_size("fat_tree", 3 * k**3 // 4, k=k)
-    params: dict[str, object] = {"k": k} if routing == "two_level" else {"k": k, "routing": routing}
-    router = partial(_ROUTERS[routing], k // 2)
-    return Topology("fat_tree", params, _nodes(k), _links(k, rate_bps, delay_s), router)
+    up = _uplinks(k, oversubscription)
+    chosen = {"routing": (routing, "two_level"), "oversubscription": (oversubscription, 1)}
+    params: dict[str, object] = {"k": k} | {name: value for name, (value, usual) in chosen.items() if value != usual}
+    router = partial(_ROUTERS[routing], k // 2, up)
+    return Topology("fat_tree", params, _nodes(k, up), _links(k, up, rate_bps, delay_s), router)
 
 
-def _nodes(k: int) -> tuple[Node, ...]:
+def _uplinks(k: int, oversubscription: int) -> int:
+    """Those of an edge switch, which are as many as a pod has aggregation switches."""
+    half = k // 2
+    if oversubscription < 1 or half % oversubscription:
+        divisors = ", ".join(str(s) for s in range(1, half + 1) if half % s == 0)
+        raise TopologyError(
+            f"fat_tree: oversubscription is {oversubscription}, and k={k} gives an edge switch "
+            f"{counted(half, 'uplink')}",
+            fix=f"give oversubscription a divisor of k/2: {divisors}",
+        )
+    return half // oversubscription
+
+
+def _nodes(k: int, up: int) -> tuple[Node, ...]:
     half = k // 2
     nodes = [Node(f"h{h}", "host", 0, rack=h // half) for h in range(k * half * half)]
     nodes += [Node(f"e{p}.{e}", "switch", 1, rack=p * half + e) for p in range(k) for e in range(half)]
-    nodes += [Node(f"a{p}.{a}", "switch", 2) for p in range(k) for a in range(half)]
-    nodes += [Node(f"c{c}", "switch", 3) for c in range(half * half)]
+    nodes += [Node(f"a{p}.{a}", "switch", 2) for p in range(k) for a in range(up)]
+    nodes += [Node(f"c{c}", "switch", 3) for c in range(up * half)]
     return tuple(nodes)
 
 
-def _links(k: int, rate_bps: int, delay_s: float) -> tuple[Link, ...]:
-    """Three runs of k^3/4 links: host to edge by host, edge to aggregation by (pod, edge, aggregation), aggregation to
+def _links(k: int, up: int, rate_bps: int, delay_s: float) -> tuple[Link, ...]:
+    """Three runs of links: host to edge by host, edge to aggregation by (pod, edge, aggregation), aggregation to
     core by (pod, aggregation, port). Ports below k/2 lead down, the others up; a core's port p leads to pod p."""
     half = k // 2
     hosts = k * half * half
-    edges, aggregations, cores = hosts, hosts + k * half, hosts + 2 * k * half
+    edges, aggregations, cores = hosts, hosts + k * half, hosts + k * (half + up)
     links = [Link(h, 0, edges + h // half, h % half, rate_bps, delay_s) for h in range(hosts)]
     for p in range(k):
         for e in range(half):
-            for a in range(half):
-                edge, aggregation = edges + p * half + e, aggregations + p * half + a
+            for a in range(up):
+                edge, aggregation = edges + p * half + e, aggregations + p * up + a
                 links.append(Link(edge, half + a, aggregation, e, rate_bps, delay_s))
     for p in range(k):
-        for a in range(half):
+        for a in range(up):
             for j in range(half):
-                aggregation, core = aggregations + p * half + a, cores + j * half + a
+                aggregation, core = aggregations + p * up + a, cores + j * up + a
                 links.append(Link(aggregation, half + j, core, p, rate_bps, delay_s))
     return tuple(links)
 
 
-def _two_level(half: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
-    """Algorithm 1: switch z sends traffic for the i-th host of another subnet to its uplink (i + z) mod k/2."""
+def _two_level(half: int, up: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
+    """Algorithm 1: switch z sends traffic for the i-th host of another subnet to its uplink (i + z) mod k/2; an
+    edge switch with fewer takes it mod those."""
     edge, i = src // half % half, dst % half
-    a = (i + edge) % half
-    return (Path(_via(half, src, dst, a, (i + a) % half)),)
+    a = (i + edge) % up
+    return (Path(_via(half, up, src, dst, a, (i + a) % half)),)
 
 
-def _by_destination(half: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
-    """The core, of the (k/2)^2, that has the destination's place in its pod, and the aggregation switches on it."""
-    return (Path(_via(half, src, dst, dst % half, dst // half % half)),)
+def _by_destination(half: int, up: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
+    """The core that has the destination's place in its pod, and the aggregation switches on it."""
+    return (Path(_via(half, up, src, dst, dst % up, dst // half % half)),)
 
 
-def _ecmp(half: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
+def _ecmp(half: int, up: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
     """Every shortest path, each with the same share."""
-    ways = dict.fromkeys(_via(half, src, dst, a, j) for a in range(half) for j in range(half))
+    ways = dict.fromkeys(_via(half, up, src, dst, a, j) for a in range(up) for j in range(half))
     return tuple(Path(links, 1 / len(ways)) for links in ways)
 
 
-def _via(half: int, src: int, dst: int, a: int, j: int) -> tuple[int, ...]:
+def _via(half: int, up: int, src: int, dst: int, a: int, j: int) -> tuple[int, ...]:
     """Up no further than needed: through aggregation switch a of both pods and the core on that switch's port j."""
     hosts = 2 * half**3
+    uplinks = 2 * half**2 * up
     if src // half == dst // half:
         return 2 * src, 2 * dst + 1
-    up_edge, down_edge = (2 * (hosts + host // half * half + a) for host in (src, dst))
+    up_edge, down_edge = (2 * (hosts + host // half * up + a) for host in (src, dst))
     if src // half**2 == dst // half**2:
         return 2 * src, up_edge, down_edge + 1, 2 * dst + 1
-    up_core, down_core = (2 * (2 * hosts + (host // half**2 * half + a) * half + j) for host in (src, dst))
+    up_core, down_core = (2 * (hosts + uplinks + (host // half**2 * up + a) * half + j) for host in (src, dst))
     return 2 * src, up_edge, up_core, down_core + 1, down_edge + 1, 2 * dst + 1
 
 

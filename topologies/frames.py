@@ -38,7 +38,8 @@ def _frame(topology: Topology, i: int) -> str:
     if topology.family == "fat_tree" and isinstance(size, int):
         half = size // 2
         if node.level == 2:
-            return f"pod {(i - topology.host_count - size * half) // half}"
+            aggregations = sum(node.level == 2 for node in topology.nodes) // size
+            return f"pod {(i - topology.host_count - size * half) // aggregations}"
         return "" if node.rack is None else f"pod {node.rack // half}"
     if topology.family == "dragonfly" and isinstance(size, int):
         routers = len(topology.switches)

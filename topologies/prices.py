@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from topologies.model import Topology
@@ -132,6 +133,28 @@ def _optics(topology: Topology, prices: Prices) -> dict[tuple[str, float], int]:
 def total(items: tuple[Item, ...]) -> float:
     """Dollars of all of them."""
     return sum(item.total for item in items)
+
+
+def rate_that_costs(dollars: float, network: Callable[[int], Topology], prices: Prices = TOPOOPT) -> float | None:
+    """The rate (bit/s) at which a network costs so much: TopoOpt's cost-equivalent one (section 5.1).
+
+    :func:`bill` rises in steps, since no part is sold for a rate between two. Here the cost is linear between the rates
+    that have prices, and in proportion to the rate above the fastest, as several of it are.
+
+    Args:
+        network: makes the network with links of a rate (bit/s).
+
+    Returns:
+        None if already the slowest parts cost more.
+    """
+    costs = {rate_bps: total(bill(network(rate_bps), prices)) for rate_bps in sorted(prices.ports)}
+    fastest_bps = max(costs)
+    if dollars >= costs[fastest_bps]:
+        return fastest_bps * dollars / costs[fastest_bps]
+    for (low_bps, low), (high_bps, high) in reversed(list(pairwise(costs.items()))):
+        if low <= dollars < high:
+            return low_bps + (high_bps - low_bps) * (dollars - low) / (high - low)
+    return None
 
 
 def describe_cost(topology: Topology, prices: Prices = TOPOOPT) -> dict[str, Any]:

@@ -7,19 +7,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.api import html
 from testbed.api.topology import Picture, Topology, topology
 from testbed.base.errors import SpecError
+from testbed.base.units import rate_bps
+from topologies.build import build
 from topologies.call import LONGEST
 from topologies.parameters import did_you_mean
+from topologies.topoopt.baselines import Baseline, baselines, oneshot_dollars
 from topologies.topoopt.demand import Demand
 from topologies.topoopt.figures import figures
 from topologies.topoopt.finder import find as found_for
 from topologies.topoopt.found import Found
 from topologies.topoopt.models import MODELS
-from topologies.topoopt.selection import SELECTS
+from topologies.topoopt.selection import SELECTS, Select
+
+if TYPE_CHECKING:
+    from testbed.api.hybrid import Hybrid, Plan
 
 SERVERS = 16
 """Those of TopoOpt's section 2.2."""
@@ -27,16 +33,21 @@ SERVERS = 16
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Finding:
-    """Circuits and routes for a job. ``found`` is what the project's own code works with."""
+    """Circuits and routes for a job. ``found`` is what the project's own code works with.
+
+    ``plan`` has the strategy that the job's transfers come from, and how long an iteration takes; None if transfers
+    were given.
+    """
 
     found: Found
+    plan: Plan | None = None
 
     @cached_property
     def facts(self) -> dict[str, Any]:
         """What ``testbed find --json`` prints: shares, rings, circuits, hops, bandwidth tax, and expressions.
 
         ``topology`` lacks the routes of MP transfers where it would be longer than an expression may be;
-        ``routes_left_out`` counts them.
+        ``routes_left_out`` counts them. ``hybrid`` is there if a strategy was asked for: what is predicted with it.
         """
         told = figures(self.found)
         too_long = len(told["topology"]) > LONGEST
@@ -45,6 +56,7 @@ class Finding:
             **told,
             "topology": self.found.without_routes if too_long else told["topology"],
             "routes_left_out": left_out,
+            **({} if self.plan is None else {"hybrid": self.plan.facts}),
         }
 
     @property
@@ -53,6 +65,47 @@ class Finding:
         if self.facts["scheme"] is None:
             return None
         return {"topology": self.facts["topology"], "scheme": self.facts["scheme"]}
+
+    def baselines(self, rate: str = "25 Gbit/s") -> list[dict[str, Any]]:
+        """What it is compared with (TopoOpt, section 5.1): itself first, then the other networks for as many servers.
+
+        Args:
+            rate: of each interface; the ``rate`` of the strategy, if one was asked for.
+
+        Returns:
+            For each its ``name``, the expression of its ``topology``, ``rate_bps`` of each link, ``dollars_per_server``
+            by TopoOpt's Table 3, and ``iteration_s``, which is predicted where a strategy was asked for. A value
+            that does not exist is None, and ``problem`` says why.
+
+        Raises:
+            SpecError: the rate makes no sense.
+        """
+        each_bps = rate_bps(rate if self.plan is None else self.plan.asked.rate)
+        found = self.found
+        own: dict[str, Any] = {
+            "name": "TopoOpt",
+            "topology": self.facts["topology"],
+            "rate_bps": each_bps,
+            "dollars_per_server": oneshot_dollars(found.degree, each_bps),
+            "iteration_s": None if self.plan is None else self.plan.facts["iteration_s"],
+            "problem": None,
+        }
+        return [own, *map(self._compared, baselines(found.job.servers, found.degree, each_bps))]
+
+    def _compared(self, one: Baseline) -> dict[str, Any]:
+        iteration_s = None
+        if self.plan is not None and one.expression and one.rate_bps is not None:
+            from workloads.parallel.network import Network  # here, for it loads schemes
+
+            iteration_s = self.plan.iteration_s(Network(build(one.expression, rate_bps=round(one.rate_bps))))
+        return {
+            "name": one.name,
+            "topology": one.expression or None,
+            "rate_bps": one.rate_bps,
+            "dollars_per_server": one.dollars,
+            "iteration_s": iteration_s,
+            "problem": one.problem or None,
+        }
 
     def topology(self, rate: str = "1 Gbit/s", links: Mapping[str, Any] | str | None = None) -> Topology:
         """The network, as :func:`testbed.topology` builds it.
@@ -83,6 +136,7 @@ def find(
     *,
     select: str = "geometric",
     paths: int = 1,
+    hybrid: Hybrid | None = None,
 ) -> Finding:
     """Find circuits and routes by TopoOpt's TopologyFinder (section 3.3, Algorithm 1).
 
@@ -93,21 +147,42 @@ def find(
         degree: interfaces of each server.
         select: how a group's rings are chosen: ``geometric``, or ``mp``, the paper's TopPermutations.
         paths: routes of each MP transfer. The expression has those of one.
+        hybrid: where a model's operators are, which says what is sent: ``testbed.Hybrid("search(steps=2000)")``. Then
+            ``job`` is any model of TopoOpt's, such as ``dlrm_shared`` of Table 2.
 
     Raises:
-        SpecError: the job, the number of servers or the degree makes no sense.
-        OutputError: the file cannot be read.
+        SpecError: the job, the number of servers, the degree or the strategy makes no sense.
+        OutputError: a file cannot be read.
     """
     if select not in SELECTS:
         raise SpecError(f"select is {select!r}{did_you_mean(select, SELECTS)}", fix=f"use {' or '.join(SELECTS)}")
     if paths < 1:
         raise SpecError(f"paths is {paths}", fix="give 1 or more")
-    return Finding(found_for(_transfers(str(job), servers), degree, "mp" if select == "mp" else "geometric", paths))
+    how: Select = "mp" if select == "mp" else "geometric"
+    if hybrid is None:
+        return Finding(found_for(_transfers(str(job), servers), degree, how, paths))
+    if _is_path(str(job)):
+        raise SpecError(
+            f"{Path(job).name} is a file of transfers, and a strategy is asked for",
+            fix=f"leave the strategy out, or give a model, such as {' or '.join(MODELS)}",
+        )
+    if paths != 1:
+        raise SpecError(f"paths is {paths}, and a strategy is asked for", fix="give 1: iterations are predicted for it")
+    from testbed.api.hybrid import plan  # here, for it loads profiles of models
+
+    made = plan(str(job), SERVERS if servers is None else servers, degree, how, hybrid)
+    return Finding(made.planned.found, made)
 
 
 def _transfers(job: str, servers: int | None) -> Demand:
     if job in MODELS:
         return MODELS[job](SERVERS if servers is None else servers)
+    from workloads.parallel.models import NAMES  # here, for it loads profiles of models
+
+    if job in NAMES:
+        raise SpecError(
+            f"{job} has no strategy, which says what is sent", fix="add --strategy data, or search(steps=2000)"
+        )
     if not _is_path(job):
         raise SpecError(
             f"there is no model {job!r}{did_you_mean(job, MODELS)}",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from testbed.base.errors import SpecError
 from testbed.cli.output import AsJson, print_json, show, table, wrote
 
 if TYPE_CHECKING:
@@ -18,7 +20,8 @@ def find(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A model of TopoOpt's section 2.2, dlrm or candle, or a file of transfers, ./job.yaml.",
+            help="A model of TopoOpt's section 2.2, dlrm or candle; with --strategy any of its models, such as "
+            "dlrm_shared; or a file of transfers, ./job.yaml.",
         ),
     ],
     servers: Annotated[
@@ -29,6 +32,43 @@ def find(
         str, typer.Option(metavar="HOW", help="How to choose rings: geometric, or mp (the paper's TopPermutations).")
     ] = "geometric",
     paths: Annotated[int, typer.Option(metavar="K", help="Routes of each MP transfer.")] = 1,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STRATEGY",
+            help="Servers that hold each operator: data, search(steps=2000), {e0: [0], rest: all}, or a file of that; "
+            "default: what section 2.2 says.",
+            show_default=False,
+        ),
+    ] = None,
+    cut: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="With --strategy: cut each embedding table into so many by columns; default: 1.",
+            show_default=False,
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            help="With --strategy or --baselines: rate of each circuit; default: 25 Gbit/s.", show_default=False
+        ),
+    ] = None,
+    pace: Annotated[
+        str | None,
+        typer.Option(help="With --strategy: what each server computes; default: 10 TFLOP/s.", show_default=False),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="With --strategy: memory of each server; default: 40 GB.", show_default=False),
+    ] = None,
+    baselines: Annotated[
+        bool,
+        typer.Option(
+            "--baselines", help="Compare with the paper's other networks: rates, costs, and predictions; default: no."
+        ),
+    ] = False,
     draw: Annotated[
         Path | None,
         typer.Option(
@@ -39,19 +79,42 @@ def find(
 ) -> None:
     """Find circuits and routes for a training job (TopoOpt).
 
-    It lists shares, rings, circuits, hops and bandwidth tax, and ends with an arm for a spec.
+    It lists shares, rings, circuits, hops and bandwidth tax, and ends with an arm for a spec. With --strategy it
+    predicts an iteration, too.
     """
     from testbed.api.finding import find as found_for
+    from testbed.api.hybrid import Hybrid
 
-    made = found_for(job, servers, degree, select=select, paths=paths)
+    alone = _given(cut=cut, pace=pace, memory=memory)
+    if strategy is None:
+        _refuse(alone, "--strategy")
+    if strategy is None and not baselines:
+        _refuse(_given(rate=rate), "--strategy or --baselines")
+    hybrid = None if strategy is None else Hybrid(strategy, **alone, **_given(rate=rate))
+    made = found_for(job, servers, degree, select=select, paths=paths, hybrid=hybrid)
     if draw:
         made.draw().save(draw)
+    compared = made.baselines(**_given(rate=rate)) if baselines else []
     if as_json:
-        print_json(made.facts)
+        print_json({**made.facts, **({"baselines": compared} if baselines else {})})
         return
-    show(*_text(made))
+    show(*_text(made), *_baselines(compared, degree))
     if draw:
         wrote("picture", draw)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """Those that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _refuse(given: Iterable[str], without: str) -> None:
+    """
+    Raises:
+        SpecError: nothing would use an option that was given, without others.
+    """
+    for name in given:
+        raise SpecError(f"--{name} needs {without}", fix=f"add --strategy data, or leave out --{name}")
 
 
 def _text(made: Finding) -> list[str]:
@@ -64,6 +127,7 @@ def _text(made: Finding) -> list[str]:
         "",
         table(("group", "members", "sends", "strides"), _groups(made), left=1),
         *_circuits(facts),
+        *_hybrid(made),
         *_arm(made),
     ]
 
@@ -107,6 +171,53 @@ def _circuits(facts: dict[str, Any]) -> list[str]:
     ] * bool(panels)
 
 
+def _hybrid(made: Finding) -> list[str]:
+    from testbed.base.units import time_text
+
+    if made.plan is None:
+        return []
+    facts = made.plan.facts
+    path = [(what, where, time_text(start), time_text(end)) for what, where, start, end in made.plan.stages]
+    lines = [
+        "",
+        f"strategy: {facts['strategy']}",
+        f"prediction: {time_text(facts['iteration_s'])} an iteration, with circuits of {facts['rate']} and servers of "
+        f"{facts['pace']}",
+        *(f"assumed: {one}" for one in facts["assumed"]),
+        "",
+        table(("critical path", "where", "from", "to"), path, left=2),
+    ]
+    if facts["search"] is None:
+        return lines
+    costs = [(f"{step:,}", time_text(seconds)) for step, seconds in facts["search"]["costs_s"]]
+    return [*lines, "", table((f"best of {facts['search']['steps']:,} steps, at", "iteration"), costs, left=0)]
+
+
+def _baselines(compared: list[dict[str, Any]], degree: int) -> list[str]:
+    """Each network, then what there is not, and where B' is (TopoOpt, section 5.1)."""
+    from testbed.base.units import rate_text
+
+    if not compared:
+        return []
+    rows = [_baseline(one) for one in compared if one["problem"] is None]
+    lines = ["", table(("network", "links of", "$ a server", "iteration", "expression"), rows, left=1)]
+    lines += ["", *(f"no {one['name']}: {one['problem']}" for one in compared if one["problem"])]
+    own_bps = compared[0]["rate_bps"]
+    same_bps = next(one["rate_bps"] for one in compared if one["name"] == "cost-equivalent")
+    if same_bps is not None:
+        above = "above" if same_bps > degree * own_bps else "below"
+        lines.append(f"B' of the cost-equivalent network is {rate_text(same_bps / degree)}, {above} B")
+    return lines
+
+
+def _baseline(one: dict[str, Any]) -> tuple[str, str, str, str, str]:
+    from testbed.base.units import rate_text, time_text
+
+    iteration = "-" if one["iteration_s"] is None else time_text(one["iteration_s"])
+    expression = one["topology"] if len(one["topology"]) < 60 else "as above"
+    return one["name"], rate_text(one["rate_bps"]), f"{one['dollars_per_server']:,.0f}", iteration, expression
+
+
 def _arm(made: Finding) -> list[str]:
     arm, facts = made.arm, made.facts
     left_out = [
@@ -114,9 +225,11 @@ def _arm(made: Finding) -> list[str]:
     ] * bool(facts["routes_left_out"])
     if arm is None:
         return ["", "the network (no scheme reduces in these groups yet):", "", facts["topology"], *left_out]
+    is_data = made.plan is None or made.plan.is_data
+    note = "" if is_data else " (its scheme reduces all gradients among all servers; strategies do not train yet)"
     return [
         "",
-        "an arm for a spec:",
+        f"an arm for a spec{note}:",
         "",
         f'  - {{topology: "{arm["topology"]}", scheme: "{arm["scheme"]}"}}',
         *left_out,

@@ -9,7 +9,9 @@ import pytest
 from testbed.base.errors import SpecError, TopologyError
 from topologies.build import build, families
 
-FAMILIES = "use one of star, bcube, fat_tree, spine_leaf, dragonfly, patch_panel, or ./FILE.py:FUNCTION for your own"
+FAMILIES = (
+    "use one of star, bcube, fat_tree, spine_leaf, dragonfly, patch_panel, expander, or ./FILE.py:FUNCTION for your own"
+)
 SPINE_LEAF = "spine_leaf(racks=2,hosts_per_rack=4,spines=1,oversubscription="
 BCUBE = "write it as bcube(n=...,k=...)"
 
@@ -19,7 +21,10 @@ GOLDEN = {
     "bcube(n=3)": ("bcube needs a value for k", BCUBE),
     "bcube": ("bcube needs a value for n and k", BCUBE),
     "bcube(n=3,kk=2)": ("bcube has no parameter 'kk' (did you mean 'k'?)", BCUBE),
-    "fat_tree(pods=4)": ("fat_tree has no parameter 'pods'", "write it as fat_tree(k=...,routing=two_level)"),
+    "fat_tree(pods=4)": (
+        "fat_tree has no parameter 'pods'",
+        "write it as fat_tree(k=...,routing=two_level,oversubscription=1)",
+    ),
     "bcube(n=three,k=2)": ("bcube: n is three", "give n an integer"),
     "bcube(n=3.5,k=2)": ("bcube: n is 3.5", "give n an integer"),
     "bcube(n=true,k=2)": ("bcube: n is true", "give n an integer"),
@@ -31,6 +36,40 @@ GOLDEN = {
     "fat_tree(k=4,routing=emcp)": (
         "fat_tree: routing is emcp (did you mean 'ecmp'?)",
         "give routing one of two_level, by_destination, ecmp",
+    ),
+    "fat_tree(k=8,oversubscription=3)": (
+        "fat_tree: oversubscription is 3, and k=8 gives an edge switch 4 uplinks",
+        "give oversubscription a divisor of k/2: 1, 2, 4",
+    ),
+    "fat_tree(k=2,oversubscription=2)": (
+        "fat_tree: oversubscription is 2, and k=2 gives an edge switch 1 uplink",
+        "give oversubscription a divisor of k/2: 1",
+    ),
+    "fat_tree(k=4,oversubscription=0)": (
+        "fat_tree: oversubscription is 0, and k=4 gives an edge switch 2 uplinks",
+        "give oversubscription a divisor of k/2: 1, 2",
+    ),
+    "expander(servers=8,degree=2)": ("expander: degree is 2", "give degree at least 3"),
+    "expander(servers=8,degree=3,seed=-1)": ("expander: seed is -1", "give seed at least 0"),
+    "expander(servers=8,degree=3,kind=xpandr)": (
+        "expander: kind is xpandr (did you mean 'xpander'?)",
+        "give kind one of jellyfish, xpander",
+    ),
+    "expander(servers=4,degree=4)": (
+        "expander: 4 servers cannot have 4 neighbours each",
+        "give 5 servers or more, or a smaller degree",
+    ),
+    "expander(servers=9,degree=3)": (
+        "expander: 9 servers with 3 ports each have 27 ports, an odd number",
+        "make servers or degree even",
+    ),
+    "expander(servers=16,degree=4,kind=xpander)": (
+        "expander: an Xpander has degree + 1 = 5 groups of as many servers, and 16 servers are no multiple of that",
+        "give 15 or 20 servers, or take kind=jellyfish",
+    ),
+    "expander(servers=99999999999,degree=4)": (
+        "expander with servers=99999999999, degree=4 has more than 262,144 links, the most that can be built",
+        "make it smaller",
     ),
     "spine_leaf(racks=2,hosts_per_rack=4,spines=0)": ("spine_leaf: spines is 0", "give spines at least 1"),
     SPINE_LEAF + "0)": ("spine_leaf: oversubscription is 0.0", "give oversubscription a number above 0"),
@@ -95,7 +134,7 @@ def test_impossible_links(rate_bps: int, delay_s: float, text: str) -> None:
 
 def test_families_describe_themselves() -> None:
     known = families()
-    assert list(known) == ["star", "bcube", "fat_tree", "spine_leaf", "dragonfly", "patch_panel"]
+    assert list(known) == ["star", "bcube", "fat_tree", "spine_leaf", "dragonfly", "patch_panel", "expander"]
     assert all(family.doc.endswith(".") for family in known.values())
     assert [(p.name, p.kind, p.required) for p in known["bcube"].parameters] == [
         ("n", "an integer", True),

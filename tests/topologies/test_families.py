@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from testbed.base.errors import TopologyError
 from topologies.build import build
 from topologies.check import check
+from topologies.describe import bisection_bps
+from topologies.frames import frames
 from topologies.model import Topology
 from topologies.shortest import ShortestPaths
 
@@ -22,6 +24,9 @@ SMALL = (
     + [f"star(hosts={hosts},server_nics={nics})" for hosts, nics in ((1, 2), (2, 3), (5, 4), (9, 2))]
     + [f"bcube(n={n},k={k})" for n, k in [(2, 1), (3, 1), (2, 2), (3, 2), (4, 2), (5, 2), (2, 3), (3, 3), (2, 4)]]
     + [f"fat_tree(k={k},routing={routing})" for k in (2, 4, 6) for routing in ("two_level", "by_destination", "ecmp")]
+    + [f"fat_tree(k=4,routing={routing},oversubscription=2)" for routing in ("two_level", "by_destination", "ecmp")]
+    + [f"expander(servers=8,degree=3,kind={kind},seed=5)" for kind in ("jellyfish", "xpander")]
+    + ["expander(servers=9,degree=4,routing=ecmp)"]
     + [
         f"spine_leaf(racks={racks},hosts_per_rack={hosts},spines={spines},routing={routing})"
         for racks in (1, 2, 3)
@@ -173,6 +178,21 @@ def test_fat_tree_by_destination_merges_as_early_as_can_be(k: int) -> None:
         )
     assert len(cores) == (k // 2) ** 2
     assert set(cores.values()) == {k}
+
+
+def test_an_oversubscribed_fat_tree_lacks_half_of_the_uplinks_and_what_they_lead_to() -> None:
+    topology = make("fat_tree(k=8,oversubscription=2)")
+    assert by_level(topology) == {0: 128, 1: 32, 2: 16, 3: 8}
+    uplinks = Counter(topology.nodes[link.a].level for link in topology.links)
+    assert uplinks == {0: 128, 1: 64, 2: 64}
+    assert bisection_bps(topology) == 32 * RATE_BPS
+    assert frames(topology)["pod 7"][-2:] == [topology.index["a7.0"], topology.index["a7.1"]]
+
+
+def test_half_of_the_uplinks_carry_half_between_two_halves() -> None:
+    """Two pods have eight hosts and four edge switches, each with one uplink of two left."""
+    assert bisection_bps(make("fat_tree(k=4,oversubscription=2)")) == 4 * RATE_BPS
+    assert bisection_bps(make("fat_tree(k=4)")) == 8 * RATE_BPS
 
 
 @pytest.mark.parametrize(("oversubscription", "uplink_bps"), [(1, 400_000_000), (2, 200_000_000), (2.5, 160_000_000)])

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 from topologies.call import Call, Value
+from topologies.model import Topology
 from topologies.panels import Matching
+from topologies.patch_panel import patch_panel
 from topologies.topoopt.coin_change import coins_of, first_coins
 from topologies.topoopt.demand import Demand
 from topologies.topoopt.mp_routes import MpRoute
@@ -73,14 +76,19 @@ class Found:
         Its ``routes`` are those that coin change would not take. With several paths a pair it has none of them: an
         expression's routes go by server, not by NIC.
         """
-        return self._expression(self.routes)
+        return str(self._call(self.routes))
 
     @property
     def without_routes(self) -> str:
         """The same circuits, and coin change for all traffic."""
-        return self._expression(())
+        return str(self._call(()))
 
-    def _expression(self, paths: Iterable[Sequence[int]]) -> str:
+    def network(self, rate_bps: int) -> Topology:
+        """What :attr:`topology` builds, however long that is, with links of this rate."""
+        arguments: dict[str, Any] = self._call(self.routes).arguments
+        return patch_panel(rate_bps, 0.0, **arguments)
+
+    def _call(self, paths: Iterable[Sequence[int]]) -> Call:
         rings: list[Value] = list(self.strides)
         rings += [ring.order for ring in self.rings if len(ring.members) < self.job.servers]
         arguments: dict[str, Value] = {"servers": self.job.servers, "degree": self.degree, "rings": tuple(rings)}
@@ -90,7 +98,7 @@ class Found:
         routes = tuple("-".join(map(str, path)) for path in paths)
         given: dict[str, Value] = {"circuits": tuple(circuits), "routes": routes}
         arguments |= {name: value for name, value in given.items() if value}
-        return str(Call("patch_panel", arguments | {"routing": "coin_change"}))
+        return Call("patch_panel", arguments | {"routing": "coin_change"})
 
     @property
     def scheme(self) -> str | None:

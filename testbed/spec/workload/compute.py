@@ -15,7 +15,7 @@ class ComputeTime(Group):
 
     mode: Literal["real", "paced", "none"] = "real"
     """``real``: the processor's own time. ``paced``: the time that ``pace`` gives. ``none``: no time."""
-    pace_s: dict[Whole, Time] = Field(default={}, alias="pace")
+    pace_s: dict[Whole, Time] = Field(default={}, alias="pace", examples=["{8: 100 ms}"])
     """The time to compute a gradient, for each batch size. It includes the optimizer's step."""
 
     @model_validator(mode="after")

@@ -59,6 +59,66 @@ def test_a_program_reads_the_same_twice(testbed: CLI) -> None:
     assert (told["scheme"], told["routes_left_out"]) == (None, 0)
 
 
+def test_a_strategy_is_given_or_searched_for_and_its_iteration_predicted(testbed: CLI, tmp_path: Path) -> None:
+    path = tmp_path / "strategy.yaml"
+    path.write_text("e0: [0]\ne1: [3]\ne2: [8]\ne3: [13]\nrest: all\n")
+    called = testbed("find", "dlrm", "--degree", "6", "--strategy", str(path))
+    assert called.code == 0
+    assert "AllReduce      64 GiB, 0.945 of all bytes" in called.out
+    assert "bandwidth tax  1.041" in called.out
+    assert "strategy: {e0: [0], e1: [3], e2: [8], e3: [13], rest: all}" in called.out
+    assert "prediction: 3.13 s an iteration, with circuits of 25 Gbit/s and servers of 10 TFLOP/s" in called.out
+    note = "its scheme reduces all gradients among all servers; strategies do not train yet"
+    assert f"an arm for a spec ({note}):" in called.out
+    arm = next(line for line in called.out.splitlines() if line.startswith("  - {"))
+    assert arm == next(
+        line for line in testbed("find", "dlrm", "--degree", "6").out.splitlines() if line.startswith("  - {")
+    )
+
+
+def test_one_seed_finds_the_same_bytes(testbed: CLI) -> None:
+    call = ("find", "candle_testbed", "--servers", "8", "--strategy", "search(steps=60,seed=5)")
+    one, two = (testbed(*call, "--json").out for _ in range(2))
+    assert one == two
+    told = json.loads(one)["hybrid"]
+    costs = told["search"]["costs_s"]
+    assert costs[-1][1] == told["iteration_s"] < costs[0][1]
+    again = harness.find("candle_testbed", 8, hybrid=harness.Hybrid(yaml.safe_load(told["strategy"])))
+    assert again.facts["hybrid"]["iteration_s"] == told["iteration_s"]
+    assert again.facts["topology"] == json.loads(one)["topology"]
+    assert "best of 60 steps, at" in testbed(*call).out
+
+
+def test_other_networks_are_compared_with(testbed: CLI) -> None:
+    """Data parallelism: a star of four times the rate is as fast as all rings, and an expander has hops to pay for."""
+    call = ("find", "bert_testbed", "--servers", "16", "--strategy", "data", "--rate", "100 Gbit/s", "--baselines")
+    told = {one["name"]: one for one in json.loads(testbed(*call, "--json").out)["baselines"]}
+    iteration_s = {name: one["iteration_s"] for name, one in told.items()}
+    assert iteration_s["ideal"] == pytest.approx(iteration_s["TopoOpt"], rel=0.1)
+    assert iteration_s["ideal"] < iteration_s["cost-equivalent"] < iteration_s["ideal / 2.8"] < iteration_s["expander"]
+    assert iteration_s["ideal"] <= iteration_s["oversubscribed"]
+    assert told["TopoOpt"]["dollars_per_server"] == told["cost-equivalent"]["dollars_per_server"] == 5136
+    called = testbed(*call)
+    assert "an arm for a spec:" in called.out
+    assert "B' of the cost-equivalent network is 54.9 Gbit/s, below B" in called.out
+    assert "expander(servers=16,degree=4)" in called.out
+
+
+def test_a_network_that_there_is_not_is_named_and_searches_are_on_their_own_links(testbed: CLI) -> None:
+    call = ("find", "candle_testbed", "--servers", "12", "--strategy", "search(steps=30)", "--rate", "25 Gbit/s")
+    called = testbed(*call, "--baselines")
+    assert "no oversubscribed: 12 servers are not k^3/4 with k a multiple of 4, as 16 and 128 are" in called.out
+    assert "B' of the cost-equivalent network is 27.26 Gbit/s, above B" in called.out
+    without = harness.find("dlrm", degree=2).baselines("10 Gbit/s")
+    assert {one["iteration_s"] for one in without} == {None}
+    assert [one["name"] for one in without if one["problem"]] == ["expander"]
+
+
+def test_tables_are_cut_by_columns() -> None:
+    cut = harness.find("dlrm_shared", 8, hybrid=harness.Hybrid("search(steps=0)", cut=4, memory="30 GB"))
+    assert "e15.3" in cut.facts["hybrid"]["strategy"]
+
+
 def test_a_file_says_groups_and_transfers(job: Path) -> None:
     found = harness.find(job, degree=5)
     demand = found.found.job
@@ -132,6 +192,31 @@ CALLS = {
     "candle_small": ["candle", "--servers", "7"],
     "no_such_file": ["./nothing.yaml"],
     "servers_of_a_file": ["job.yaml", "--servers", "7"],
+    "strategy_of_a_file": ["job.yaml", "--strategy", "data"],
+    "strategy_with_paths": ["dlrm", "--strategy", "data", "--paths", "2"],
+    "strategy_of_many": ["dlrm", "--servers", "1025", "--strategy", "data"],
+    "strategy_missing": ["dlrm_shared"],
+    "strategy_unknown": ["dlrm", "--strategy", "dat"],
+    "strategy_no_such_file": ["dlrm", "--strategy", "./nothing.yaml"],
+    "strategy_no_yaml": ["dlrm", "--strategy", "{e0: [0"],
+    "strategy_operator_unknown": ["dlrm", "--strategy", "{e4: [0], rest: all}"],
+    "strategy_operator_left_out": ["dlrm", "--strategy", "{e0: [0], dense: all}"],
+    "strategy_server_twice": ["dlrm", "--strategy", "{e0: [3, 3], rest: all}"],
+    "strategy_server_beyond": ["dlrm", "--strategy", "{e0: [16], rest: all}"],
+    "strategy_no_holder": ["dlrm", "--strategy", "{e0: [], rest: all}"],
+    "strategy_no_list": ["dlrm", "--strategy", "{e0: 3, rest: all}"],
+    "strategy_does_not_fit": ["dlrm", "--strategy", "data"],
+    "strategy_sends_nothing": ["candle", "--strategy", "{rest: [0]}"],
+    "search_does_not_fit": ["dlrm", "--strategy", "search(steps=10)", "--memory", "10 GB"],
+    "search_too_long": ["dlrm", "--strategy", "search(steps=1000001)"],
+    "search_parameter_unknown": ["dlrm", "--strategy", "search(step=10)"],
+    "cut_uneven": ["dlrm_shared", "--strategy", "data", "--cut", "3"],
+    "model_without_tables": ["candle", "--strategy", "data", "--cut", "2"],
+    "cut_without_strategy": ["dlrm", "--cut", "3"],
+    "rate_without_strategy": ["dlrm", "--rate", "1 Gbit/s"],
+    "pace_without_strategy": ["dlrm", "--pace", "fast"],
+    "memory_without_strategy": ["dlrm", "--memory", "1 GB", "--baselines"],
+    "pace_without_unit": ["candle", "--strategy", "data", "--pace", "10"],
 }
 
 

@@ -92,6 +92,8 @@ def test_the_expression_builds_the_panels_and_the_routes_that_were_found(job: De
     built = build(found.topology, rate_bps=10**9)
     assert built.panels is not None
     assert built.panels.lit == found.panels
+    direct = found.network(10**9)
+    assert (direct.expression, direct.panels) == (built.expression, built.panels)
     for route in found.mp_routes:
         (path,) = built.paths(route.path[0], route.path[-1])
         assert [route.path[0], *(built.head(link) for link in path.links[1::2])] == list(route.path)
