@@ -69,10 +69,28 @@ METRICS: Mapping[str, Field] = {
     ),
     "staleness_p95": Field(NUMBER, "updates", "its 95th percentile"),
     "staleness_max": Field(NUMBER, "updates", "its maximum"),
+    "gst_predicted_s": Field(
+        NUMBER, "s", "median GST of the same scheduler on an ideal network; not if links were disturbed; MLfabric only"
+    ),
+    "jct_predicted_s": Field(NUMBER, "s", "its JCT"),
     "scheduler_median_s": Field(
         NUMBER, "s", "median time that the scheduler took to plan a batch of updates; MLfabric only"
     ),
     "scheduler_p99_s": Field(NUMBER, "s", "its 99th percentile"),
+    "divergence_max": Field(
+        NOT_NEGATIVE,
+        "norm of weights",
+        "the most that the server's weights can have been away from the replica's (MLfabric, eq. 11); MLfabric with a "
+        "replica only, as all below",
+    ),
+    "replica_behind_max": Field(NUMBER, "updates", "by how many updates the replica was behind at most"),
+    "replica_bytes": Field(NUMBER, "B", "bytes of updates and sums that it got"),
+    "replica_error": Field(
+        NOT_NEGATIVE,
+        WEIGHTS,
+        "distance of its weights at the end from the server's, over their norm, as a few random sums tell it; 0 if "
+        "they are equal",
+    ),
 }
 _ACCURACY: Mapping[str, Field] = {
     "test_accuracy": Field(NOT_NEGATIVE, SHARE, "share of the test set that the trained weights classify right"),
@@ -151,6 +169,12 @@ _FAILOVER: Mapping[str, Field] = {
     "deaths[].name": Field(NAME, NO_UNIT, "process that died"),
     "deaths[].how": Field(TEXT, NO_UNIT, "how it died"),
     "deaths[].at_s": Field(NUMBER, "s", "when it died, from the trial's start"),
+    "losses[].node": Field(NAME, NO_UNIT, "node without whose processes the others went on by themselves"),
+    "losses[].processes[]": Field(NAME, NO_UNIT, "processes that ended there"),
+    "losses[].how": Field(TEXT, NO_UNIT, "how they ended"),
+    "losses[].hit_s": Field(NUMBER, "s", "when something was done to it, from the trial's start; else when it ended"),
+    "losses[].noticed_s": Field(NUMBER, "s", "when the others noticed"),
+    "losses[].recovered_s": Field(NUMBER, "s", "from then to the next change of the weights"),
     "recoveries[].without[]": Field(NAME, NO_UNIT, "processes that had died"),
     "recoveries[].first": Field(COUNT, NO_UNIT, "iteration with which the others went on"),
     "recoveries[].world": Field(COUNT, "workers", "how many went on"),
@@ -283,6 +307,12 @@ SAMPLES: Mapping[str, Field] = {
     "arrived_s": Field(
         NUMBER, "s", "from the gradient until the server had the update, alone or in a sum; MLfabric only"
     ),
+    "behind": Field(
+        NUMBER, "updates", "by how many updates the replica was behind the server, with this one; MLfabric only"
+    ),
+    "divergence": Field(
+        NUMBER, "norm of weights", "the most that their weights can have been apart then (MLfabric, eq. 11)"
+    ),
     "fate": Field(
         COUNT, NO_UNIT, "what became of the update; MLfabric only: 0 applied, 1 applied in a sum, 2 dropped, 3 late"
     ),
@@ -331,6 +361,7 @@ TRANSFERS: Mapping[str, Field] = {
     ),
     "end_s": Field(NUMBER, "s", "when it was to be there, by the same plan"),
     "arrived_s": Field(NUMBER, "s", "when it was there; empty where nobody told"),
+    "shard": Field(COUNT, NO_UNIT, "which part of the model, by the number of the server that has it, from 0"),
 }
 """Of ``transfers/*.parquet``."""
 FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {

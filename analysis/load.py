@@ -11,8 +11,10 @@ from analysis import samples as tables
 from analysis.recorded import (
     Accuracy,
     Attempt,
+    Checkpoints,
     Event,
     LinkCount,
+    Loss,
     Metrics,
     RecordedCheck,
     Recovery,
@@ -175,6 +177,8 @@ def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
             warmup=warmup,
             kind=kind,
             earlier=tuple(map(_attempt, raw.get("attempts") or ())),
+            losses=tuple(_known(Loss, one) for one in (raw.get("failover") or {}).get("losses", ())),
+            checkpoints=_known(Checkpoints, wrote) if (wrote := raw.get("checkpoints")) else None,
             stored=(run_dir, path.stem),
         )
     except KeyError as error:

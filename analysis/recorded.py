@@ -51,9 +51,17 @@ class Metrics:
     """How many updates of others an update of an asynchronous scheme missed; None of a synchronous scheme."""
     staleness_p95: float | None = None
     staleness_max: float | None = None
+    gst_predicted_s: float | None = None
+    """Median GST of the same scheduler on an ideal network; None where nobody played it."""
+    jct_predicted_s: float | None = None
     scheduler_median_s: float | None = None
     """What a scheduler took to plan a batch; None where nobody schedules."""
     scheduler_p99_s: float | None = None
+    divergence_max: float | None = None
+    """How far a server's weights can have been from its replica's; None where there is no replica."""
+    replica_behind_max: float | None = None
+    replica_bytes: float | None = None
+    replica_error: float | None = None
 
 
 MOST_EXPLAINED = 1e-4
@@ -168,6 +176,29 @@ class Recovery:
 
 
 @dataclass(frozen=True)
+class Loss:
+    """A node without whose processes the others went on by themselves: when it was hit and when they noticed, in
+    seconds from the trial's start, and how long (s) after that weights changed next; None where that is not known."""
+
+    node: str
+    how: str = ""
+    hit_s: float | None = None
+    noticed_s: float | None = None
+    recovered_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """How many processes wrote checkpoints, how many each, the bytes of all, and for how long (s) the process that took
+    longest wrote."""
+
+    processes: int = 0
+    count: int = 0
+    bytes: int = 0
+    longest_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class Attempt:
     """A measurement of a trial that does not count, since it was INVALID only because of the machine."""
 
@@ -215,6 +246,10 @@ class Trial:
     """What moved in it."""
     earlier: tuple[Attempt, ...] = ()
     """The attempts before the one that all else here is of."""
+    losses: tuple[Loss, ...] = ()
+    """Of processes without which the others went on."""
+    checkpoints: Checkpoints | None = None
+    """None where none were asked for."""
     stored: tuple[Path, str] | None = None
     """The run directory that it was read from, and its files' name there."""
 

@@ -20,15 +20,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import coo_array
 
 from testbed.base.errors import SchemeError
 from topologies.model import Topology
 from workloads.kinds.fabric.scheduling.model import Batch, Rates, Update
+
+if TYPE_CHECKING:
+    from scipy.optimize import LinearConstraint
 
 Objective = Literal["average", "total"]
 """Eq. 17, of asynchronous SGD, or eq. 16, of synchronous SGD."""
@@ -102,6 +103,9 @@ class _Rows:
         self.most.append(most)
 
     def constraint(self, variables: int) -> LinearConstraint:
+        from scipy.optimize import LinearConstraint  # here, for it takes longer to import than all of the harness
+        from scipy.sparse import coo_array
+
         entries = [(row, column, factor) for row, one in enumerate(self.terms) for column, factor in one.items()]
         rows, columns, factors = zip(*entries, strict=True)
         matrix = coo_array((factors, (rows, columns)), shape=(len(self.terms), variables))
@@ -132,6 +136,8 @@ class _Program:
             self._deadlines({one.id: one.version + batch.delay_bound - batch.version for one in self.updates})
 
     def solved(self, objective: Objective) -> Optimum | None:
+        from scipy.optimize import Bounds, milp
+
         weights = self._average() if objective == "average" else self._total()
         cost = np.zeros(len(self.most))
         cost[list(weights)] = list(weights.values())

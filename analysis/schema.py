@@ -97,6 +97,7 @@ _RECOVERY: Shape = {
     "scheme": NAME,
     **dict.fromkeys(("called_s", "recovered_s"), NUMBER),
 }
+_LOSS: Shape = {"node": NAME, "how": TEXT, **dict.fromkeys(("hit_s", "noticed_s", "recovered_s"), NUMBER)}
 _ATTEMPT: Shape = {"verdict": NAME, "reasons": [TEXT], "started": NAME, "metrics": _METRICS}
 _ACCURACY: Shape = {
     **dict.fromkeys(("test_accuracy", "test_loss", "weights_error", "training_error", "rounding_error"), NOT_NEGATIVE),
@@ -120,7 +121,7 @@ RECORD: Shape = {
     "links": [_LINK],
     "queues": {"readings": COUNT, "cost_s": NOT_NEGATIVE, "problem": TEXT},
     "events": [_EVENT],
-    "failover": {"recoveries": [_RECOVERY]},
+    "failover": {"recoveries": [_RECOVERY], "losses": [_LOSS]},
     "checkpoints": {**dict.fromkeys(("processes", "count", "bytes"), COUNT), "longest_s": NOT_NEGATIVE},
     "attempts": [_ATTEMPT],
     "point": {EACH: PLAIN},

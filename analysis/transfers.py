@@ -12,9 +12,9 @@ from workloads.kinds.transfers import Purpose
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = ("from", "to", "purpose", "members", "size_bytes", "start_s", "end_s", "arrived_s")
+COLUMNS = ("from", "to", "purpose", "members", "size_bytes", "start_s", "end_s", "arrived_s", "shard")
 """What a table must have."""
-WHOLE, MOMENTS = COLUMNS[:4], COLUMNS[5:]
+WHOLE, MOMENTS = (*COLUMNS[:4], "shard"), COLUMNS[5:8]
 NEAR = 0.05
 """A transfer that ends within this share of its planned time ended as planned."""
 _LARGEST, _LONGEST_S = 2**53, 1e12

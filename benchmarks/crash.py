@@ -45,18 +45,19 @@ from testbed.lab.netns.sandbox_process import STOP_TIMEOUT_S, WORK_TIMEOUT_S
 SPEC = """\
 name: crash
 links: {rate: 1 Gbit/s}
-workload: {model: lenet5, dataset: digits, batch: 2, iterations: 6, compute: none}
+workload: {model: lenet5, dataset: digits, batch: 2, iterations: 6, compute: {mode: paced, pace: {2: 0.05 s}}}
 arms:
   - {topology: "star(hosts=3,ina=all)", scheme: switchml}
   - topology: star(hosts=3)
     scheme: ps(servers=1)
     perturb: [{kind: background, from: h1, to: h2, rate: 20 Mbit/s}, {kind: hog, hosts: h0, at: iteration 3}]
+  - {topology: star(hosts=4), scheme: mlfabric_a(aggregators=1)}
 timeout: 2 s
 start_timeout: 6 s
 retries: 0
 quiet: 0 s
 """
-TRIALS = 2
+TRIALS = 3
 COMMAND = [sys.executable, "-m", "testbed", "run"]
 PAUSE_S = 9.0
 """Longer than the timeouts above, and the grace that the harness adds."""

@@ -42,12 +42,15 @@ from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.programs import Command
 from topologies.build import build as build_topology
+from workloads import kinds
 from workloads.job import Peer
 from workloads.kinds.asynchronous.parameter_server import Client, Server
+from workloads.kinds.asynchronous.plan import replicas, servers
+from workloads.kinds.asynchronous.replica import Replica
+from workloads.parts import spans
 from workloads.sync import transport
 from workloads.sync.chunks import cut
 from workloads.sync.engine import Engine
-from workloads.sync.flows import neighbours
 from workloads.sync.forest import Forest
 from workloads.sync.reception import Reception
 from workloads.sync.schemes import build as build_scheme
@@ -380,20 +383,25 @@ def synchronise(forest: Forest, node: int, sockets: Sockets, patience_s: float) 
 
 
 def exchange(forest: Forest, node: int, sockets: Sockets, patience_s: float) -> None:
-    """A training with a parameter server."""
-    weights = np.zeros(FLOATS, np.float32)
+    """A training with parameter servers, which may have replicas."""
+    name, served = forest.nodes[node], servers(forest)
     if node in forest.workers:
-        with Client(forest.nodes[node], forest, sockets, np.ones(FLOATS, np.float32), weights) as client:
+        weights = np.zeros(FLOATS, np.float32)
+        with Client(name, forest, sockets, np.ones(FLOATS, np.float32), weights) as client:
             client.barrier(patience_s)
             while client.goes_on:
                 client.start(0)
                 client.wait(patience_s)
             client.barrier(patience_s)
         return
-    apply = partial(np.add, weights, out=weights)
-    with Server(forest.nodes[node], forest, sockets, weights, apply, UPDATES) as server:
+    copied = {replica: server for server, replica in replicas(forest).items()}
+    first, end = spans(FLOATS, len(served))[served.index(copied.get(node, node))]
+    weights = np.zeros(end - first, np.float32)
+    made = Replica if node in copied else Server
+    with made(name, forest, sockets, weights, partial(np.add, weights, out=weights), UPDATES) as server:
         server.barrier(patience_s)
-        server.apply_all(patience_s)
+        for _ in server.serve(1, 0, 1, patience_s):
+            pass
         server.barrier(patience_s)
 
 
@@ -463,6 +471,10 @@ class Replay:
                 self._theirs.shutdown(socket.SHUT_WR)
 
 
+def _neighbours(forest: Forest, node: int) -> list[int]:
+    return kinds.of(forest).neighbours(forest, forest.nodes[node])
+
+
 def overheard(forest: Forest, node: int, member: Member) -> dict[int, list[Piece]]:
     """What each neighbour of a node sends to it in an honest conversation of all nodes."""
     ends: dict[int, dict[int, socket.socket]] = {one: {} for one in range(len(forest.nodes))}
@@ -470,7 +482,7 @@ def overheard(forest: Forest, node: int, member: Member) -> dict[int, list[Piece
     sent_bytes: Counter[int] = Counter()
     relayed: dict[socket.socket, tuple[socket.socket, int, bool]] = {}
     for a in ends:
-        for b in (one for one in neighbours(forest, a) if one > a):
+        for b in (one for one in _neighbours(forest, a) if one > a):
             if node not in (a, b):
                 ends[a][b], ends[b][a] = socket.socketpair()
                 continue
@@ -544,6 +556,10 @@ def protocols() -> list[Subject]:
         conversation("engine, below a switch", "star(hosts=3,ina=all)", "switchml", 0, synchronise),
         conversation("parameter server", "star(hosts=2)", "async_ps", 1, exchange),
         conversation("its workers", "star(hosts=2)", "async_ps", 0, exchange),
+        conversation("two parameter servers", "star(hosts=4)", "async_ps(servers=2)", 2, exchange),
+        conversation("their workers", "star(hosts=4)", "async_ps(servers=2)", 0, exchange),
+        conversation("server with a replica", "star(hosts=4)", "async_ps(replication=chain)", 2, exchange),
+        conversation("replica", "star(hosts=4)", "async_ps(replication=chain)", 3, exchange),
     ]
 
 

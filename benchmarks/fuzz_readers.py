@@ -165,6 +165,7 @@ def _queues() -> pd.DataFrame:
 def _transfers() -> pd.DataFrame:
     at = np.arange(3 * ITERATIONS * HOSTS)
     ends = {"from": at % HOSTS, "to": HOSTS - at % HOSTS, "purpose": at % 3, "members": at % 3, "size_bytes": 1e6}
+    ends |= {"shard": at % 2}
     return pd.DataFrame(ends | {"start_s": 0.01 * at, "end_s": 0.01 * at + 0.1, "arrived_s": 0.011 * at + 0.1})
 
 

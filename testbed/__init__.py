@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from testbed.api.comparison import Comparison, compare
     from testbed.api.finding import Finding, find
     from testbed.api.forest import Forest, forest
+    from testbed.api.hybrid import Hybrid
     from testbed.api.lab import Lab, up
     from testbed.api.results import Run, Trial, load
     from testbed.api.run import run
@@ -33,6 +34,7 @@ else:
         "comparison": ("Comparison", "compare"),
         "finding": ("Finding", "find"),
         "forest": ("Forest", "forest"),
+        "hybrid": ("Hybrid",),
         "lab": ("Lab", "up"),
         "results": ("Run", "Trial", "load"),
         "run": ("run",),
@@ -53,6 +55,7 @@ __all__ = [
     "Comparison",
     "Finding",
     "Forest",
+    "Hybrid",
     "Lab",
     "Run",
     "Topology",

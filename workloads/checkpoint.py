@@ -68,13 +68,15 @@ class Keeper:
     def __init__(self, asked: Checkpoint | None, weights: Callable[[], Floats]) -> None:
         """``weights`` are looked at when they are written."""
         self._asked, self._weights = asked, weights
-        self.count = self.bytes = 0
+        self._done = self.count = self.bytes = 0
         self.took_s = 0.0
 
     def after(self, done: int) -> bool:
-        """So many iterations or updates are done: write, if it is time; returns whether it was."""
+        """So many iterations or updates are done: write, if it is time; returns whether it was. Of several updates that
+        are done at once, one at which it was time is enough."""
         asked = self._asked
-        if asked is None or done % asked.every or not 0 < done < asked.total:
+        before, self._done = self._done, done
+        if asked is None or done // asked.every == before // asked.every or done >= asked.total:
             return False
         begun_s = time.monotonic()
         weights, path = self._weights(), Path(asked.path)

@@ -205,7 +205,10 @@ class WorkerJob:
     watched: bool = True
     """Whether the process looks at its own timers and at TCP's counters (:mod:`workloads.vitals`)."""
     failover: Failover | None = None
-    """None where the end of one process is the end of all."""
+    """None where the end of one process is the end of all, or where the others go on by themselves."""
+    loss_s: float | None = None
+    """A process of which nothing comes for this long is lost to the others, which go on by themselves; None where they
+    do not."""
     jitter: StepJitter | None = None
     checkpoint: Checkpoint | None = None
     """What this process writes to a disk now and then."""

@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from testbed.base.errors import SchemeError
 from workloads.updates import Update
 
 Floats = NDArray[np.float32]
@@ -24,6 +25,25 @@ def spans(floats: int, servers: int) -> list[Span]:
     """The part of each server: contiguous, and none more than one float longer than another."""
     cuts = [floats * server // servers for server in range(servers + 1)]
     return list(pairwise(cuts))
+
+
+def check(scheme: str, servers: int, tensor_sizes: Sequence[int]) -> None:
+    """Return only if each server of a scheme has a part of the weights; no sizes are those of any model.
+
+    Raises:
+        SchemeError: there are fewer floats than servers.
+    """
+    floats = sum(tensor_sizes)
+    if tensor_sizes and servers > floats:
+        raise SchemeError(
+            f"{scheme} has {servers} servers for a model of {floats:,} floats",
+            fix=f"give servers {up_to(floats)}, so that each has a part of the weights",
+        )
+
+
+def up_to(most: int) -> str:
+    """Which numbers are allowed, from 1 on."""
+    return "1" if most == 1 else f"1 to {most:,}"
 
 
 def versions(order: Sequence[Update]) -> dict[tuple[int, int], dict[int, int]]:

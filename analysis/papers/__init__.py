@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from analysis.papers import bml, bml_theory, mlfabric, mlfabric_theory, plink_theory, rina, rina_theory
+from analysis.papers import bml, bml_theory, mlfabric_theory, plink_theory, rina, rina_theory
 from analysis.papers.claim import Paper
+from analysis.papers.mlfabric import paper as mlfabric
 from analysis.papers.table import Table
 
 TABLES: dict[str, Callable[[], Table]] = {

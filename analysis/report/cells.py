@@ -146,8 +146,11 @@ class Study:
 
     def having(self, wanted: Callable[[MeasuredCell], object]) -> list[Group]:
         """The groups with those of their cells for which it is true, less groups without any."""
-        found = [Group(group.title, tuple(cell for cell in group.cells if wanted(cell))) for group in self.groups]
-        return [group for group in found if group.cells]
+        return _having(self.groups, wanted)
+
+    def settings_having(self, wanted: Callable[[MeasuredCell], object]) -> list[Group]:
+        """As :meth:`having`, with a group for each setting."""
+        return _having([Group(title(cells[0]), cells) for cells in self.settings], wanted)
 
     def first(self, cell: MeasuredCell) -> MeasuredCell | None:
         """The first arm's cell that a cell's ratios are relative to."""
@@ -156,6 +159,11 @@ class Study:
     @cached_property
     def _by_place(self) -> dict[Place | None, MeasuredCell]:
         return {cell.place: cell for cell in self.cells}
+
+
+def _having(groups: Iterable[Group], wanted: Callable[[MeasuredCell], object]) -> list[Group]:
+    found = [Group(group.title, tuple(cell for cell in group.cells if wanted(cell))) for group in groups]
+    return [group for group in found if group.cells]
 
 
 def study(run: Run) -> Study:

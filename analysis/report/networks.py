@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from analysis.recorded import Trial
 from testbed.base.errors import TestbedError, TopologyError
 from topologies.build import build, comes_with_us
 from topologies.model import Topology
 from topologies.parameters import at_most
 from topologies.recorded import from_links
+
+Floats = NDArray[np.float64]
 
 
 def network(trial: Trial) -> Topology:
@@ -50,3 +55,17 @@ def names(trial: Trial) -> Mapping[int, str]:
     """By number, the nodes' names; none where they are not known."""
     found = numbered(trial)
     return {} if found is None else {i: node.name for i, node in enumerate(found.nodes)}
+
+
+def course(trial: Trial, link: int) -> tuple[Floats, Floats]:
+    """From when on (s) a directed link had which rate (bit/s); the first from before the start."""
+    rate_bps = next(one.rate_bps for one in trial.links if one.link == link)
+    is_blocked = False
+    found = [(-np.inf, rate_bps)]
+    changes = [one for one in trial.events if one.done_s is not None and one.error is None]
+    for event in sorted(changes, key=lambda one: one.done_s or 0.0):
+        rate_bps = event.rates_bps.get(link, rate_bps)
+        is_blocked = event.blocked.get(link, is_blocked)
+        found.append((event.done_s or 0.0, 0.0 if is_blocked else rate_bps))
+    moments_s, rates_bps = zip(*found, strict=True)
+    return np.array(moments_s), np.array(rates_bps)

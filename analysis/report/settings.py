@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from analysis.recorded import Event, Recovery, Run
+from analysis.recorded import Event, Loss, Recovery, Run
 from analysis.report import words
 from testbed.base.listing import shortened
 from testbed.base.units import size_text
@@ -32,7 +32,7 @@ def events(run: Run) -> tuple[tuple[str, Pairs], ...]:
     went on when nodes had died."""
     found = []
     for trial in run.trials:
-        told = (*map(_event, trial.events), *map(_recovery, trial.recoveries))
+        told = (*map(_event, trial.events), *map(_recovery, trial.recoveries), *map(_loss, trial.losses))
         left = len(told) - MOST_EVENTS
         told = (*told[:MOST_EVENTS], ("more", f"{left} events, in the trial's JSON")) if left > 0 else told
         found += [(words.name(trial), told)] if told else []
@@ -46,6 +46,11 @@ def _recovery(one: Recovery) -> tuple[str, str]:
     how_long = "no worker was left" if one.recovered_s is None else f"done after {one.recovered_s:.2f} s"
     what = f"{one.world} workers go on from iteration {one.first} ({how_long}) with {one.scheme}"
     return _moment(one.called_s), f"without {lost}, {what}" if lost else f"no worker made progress: {what}"
+
+
+def _loss(one: Loss) -> tuple[str, str]:
+    how_long = "not known" if one.recovered_s is None else f"{one.recovered_s:.2f} s later"
+    return _moment(one.noticed_s), f"the others noticed that {one.node} was lost; weights changed next: {how_long}"
 
 
 def _event(event: Event) -> tuple[str, str]:

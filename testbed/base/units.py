@@ -35,6 +35,8 @@ SIZE = Unit(
     "a size", {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 1e3, "MB": 1e6, "GB": 1e9}, "256 KiB, 4 MiB"
 )
 
+PACE = Unit("a pace of computing", {"GFLOP/s": 1e9, "TFLOP/s": 1e12}, "500 GFLOP/s, 10 TFLOP/s")
+
 
 def rate_bps(value: object) -> int:
     """Bits per second of ``200 Mbit/s``.
@@ -52,6 +54,15 @@ def speed_bytes_per_s(value: object) -> float:
         SpecError: not a number with a unit of speed, or not above 0.
     """
     return _positive(value, SPEED)
+
+
+def flop_per_s(value: object) -> float:
+    """Floating-point operations per second of ``10 TFLOP/s``.
+
+    Raises:
+        SpecError: not a number with a unit of pace, or not above 0.
+    """
+    return _positive(value, PACE)
 
 
 def time_s(value: object) -> float:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -104,7 +105,13 @@ def _names(papers: Iterable[Paper]) -> set[str]:
 
 def expected_s(claims: Sequence[Claim], full: bool) -> float:
     """A guess at how long measuring them takes from the beginning."""
-    return float(sum(plan(source(one, full))["duration_s"] for one in experiments(claims, full)))
+    return sum(_expected_s(one, full) for one in experiments(claims, full))
+
+
+@cache
+def _expected_s(experiment: Experiment, full: bool) -> float:
+    """Remembered, since a list of claims has most experiments with several of them."""
+    return float(plan(source(experiment, full))["duration_s"])
 
 
 def measure(experiment: Experiment, out: Path, full: bool, announce: Announce, overrides: Sequence[str] = ()) -> bool:

@@ -1,34 +1,51 @@
 """The network monitor of MLfabric (section 4): it looks at the rates of links again and again, and tells what changed.
 
-What it sees is how links are shaped: at first as the topology has them, later as the trial's perturbations have changed
-them. A link that carries nothing has rate 0. What it tells stands in a file of the trial's work folder
-(:mod:`workloads.link_rates`); who follows it decides how late it learns of it.
+It sees how links are shaped, less what other traffic takes of them. They are shaped at first as the topology has them,
+later as the trial's perturbations have changed them. A link that carries nothing has rate 0. Other traffic is
+what the kernel has counted on a link less what it has counted of the trial's own connections
+(:mod:`testbed.control.background_rates`).
+
+It writes into a file of the trial's work folder (:mod:`workloads.link_rates`). The scheduler follows that file, and
+decides how late it learns of a change.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from testbed.control.background_rates import BackgroundRates
 from testbed.control.feed import Feed
 from testbed.control.registry import Context
+from testbed.execution.job_files import SYNC_PORT
 from testbed.perturb.conductor import Record
 from topologies.model import Topology
 from workloads.link_rates import NAME, line
 
-EVERY_S = 0.1
-"""Between two looks."""
+EVERY_S, SELDOM_S = 0.1, 1.0
+"""Between two looks; the latter where they take long."""
+MOST_SHARE = 0.05
+"""Of the time, what looks may take: where they take longer, there are fewer."""
+NOTICED = 0.05
+"""Other traffic that takes a smaller share of a link is not told of, nor is a smaller change: each change has the
+scheduler plan anew. Counts that took a larger share of the time since the last ones to read are not of one moment, and
+are left out."""
+LEFT = 0.1
+"""Other traffic leaves this share of a link at least. TCP gives each flow a share, and a scheduler that is told of none
+sends nothing any more."""
 
 
 class NetworkMonitor:
     """A controller; use in ``with``."""
 
     def __init__(self, context: Context) -> None:
-        self._topology, self._records = context.trial.topology, context.records
+        self._topology, self._records, self._lab = context.trial.topology, context.records, context.lab
         self._path = context.files.work / NAME
-        self._told = nominal(self._topology)
+        self._ports = range(SYNC_PORT, SYNC_PORT + len(self._topology.nodes))
+        self._rates, self._taken = BackgroundRates(self._topology), dict[int, float]()
+        self._told, self._read_s = nominal(self._topology), 0.0
 
     def __enter__(self) -> Self:
         self._file = self._path.open("x", buffering=1)
@@ -39,14 +56,21 @@ class NetworkMonitor:
     ) -> None:
         self._file.close()
 
-    def look(self, feed: Feed) -> float:  # noqa: ARG002 - it looks at links, not at processes
-        """Tell of links that have another rate since the last look."""
-        now = shaped(self._topology, self._records)
+    def look(self, feed: Feed) -> float:
+        """Tell of links that have another rate since the last look. Before the trial begins, links carry bursts that
+        measure them, and nothing is said of other traffic."""
+        begun_s = time.monotonic()
+        traffic = None if feed.begun_s is None else self._lab.traffic(self._ports)
+        took_s = time.monotonic() - begun_s
+        if traffic is not None and took_s <= NOTICED * (begun_s - self._read_s):
+            self._read_s = begun_s
+            self._taken |= self._rates.since(traffic, begun_s + took_s / 2)
+        now = left(shaped(self._topology, self._records), self._taken, self._told)
         changed = {link: rate_bps for link, rate_bps in now.items() if rate_bps != self._told[link]}
         if changed:
             self._file.write(line(time.monotonic(), changed))
             self._told = now
-        return EVERY_S
+        return min(SELDOM_S, max(EVERY_S - took_s, took_s / MOST_SHARE))
 
 
 def nominal(topology: Topology) -> dict[int, float]:
@@ -66,3 +90,16 @@ def shaped(topology: Topology, records: Sequence[Record]) -> dict[int, float]:
             if change.blocked is not None:
                 (blocked.add if change.blocked else blocked.discard)(change.directed_link)
     return rates | dict.fromkeys(blocked, 0.0)
+
+
+def left(
+    shaped_bps: Mapping[int, float], taken_bps: Mapping[int, float], told_bps: Mapping[int, float]
+) -> dict[int, float]:
+    """By directed link, what other traffic leaves of it; what was ``told_bps`` where that is about the same."""
+    found = {}
+    for link, rate_bps in shaped_bps.items():
+        taken = taken_bps.get(link, 0.0)
+        now = rate_bps if taken < NOTICED * rate_bps else max(LEFT * rate_bps, rate_bps - taken)
+        is_same = 0 < now < rate_bps and abs(now - told_bps[link]) < NOTICED * rate_bps
+        found[link] = told_bps[link] if is_same else now
+    return found

@@ -129,8 +129,9 @@ class _Least:
         """
         first_s = min(ready_s.values())
         whole_s = first_s + self.whole_s(first_s)
-        if self._job.cost.after_last:
-            return max(ready_s.values()) + self._job.cost.bound_s(self._shaper)
+        done_s = self._job.cost.done_s(ready_s, self._shaper)
+        if done_s is not None:
+            return done_s
         releases = None if self._job.cost.moved else self._releases
         if releases is None:
             return whole_s

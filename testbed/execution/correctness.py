@@ -27,7 +27,9 @@ def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee
     training, each = job_files.training(job, files), course.phases
     scales = [phase.job.kind.scale(phase.job.plan) for phase in each]
     worlds = [(phase.first, phase.job.world) for phase in each]
-    weights = files.weights(each[-1].job.workers[0])
+    known = each[-1].job
+    alive = [name for name in known.workers if known.processes[name] not in course.dead]
+    weights = files.weights((alive or known.workers)[0])
     found = referee.check(training, worlds, job.compute.mode, weights, scales, told.order)
     hashes = {line["weights_sha256"] for line in done if line.get("weights_sha256")}
     rounded = min((scale for scale in scales if scale is not None), default=None)

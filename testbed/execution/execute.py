@@ -47,6 +47,8 @@ from testbed.recovery import phases
 from testbed.recovery.deaths import Course, undisturbed
 from testbed.recovery.deaths import record as record_of_deaths
 from testbed.recovery.failover import Coordinator
+from testbed.recovery.losses import Bystander
+from testbed.run_directory.layout import SCHEMA
 from testbed.trial.inputs import check_unchanged
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
@@ -188,7 +190,7 @@ def blank(trial: Trial) -> dict[str, Any]:
     """The record of a trial that has not got anywhere."""
     job = trial.job
     return {
-        "schema": results.SCHEMA,
+        "schema": SCHEMA,
         "id": trial.id,
         "identity": trial.identity,
         "inputs": dict(trial.inputs),
@@ -239,6 +241,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     idle = calibration.measure(trial.topology, lab, settings)
     names = [launch.process for launch in launches]
     coordinators = {job.name: Coordinator(job, files, lab, congestion_control) for job in trial.jobs if job.goes_on}
+    bystanders = {job.name: Bystander(job, files, lab) for job in trial.jobs if job.survives}
 
     first = trial.jobs[0]
     workers = {name: files.samples(name) for name in first.workers} if first.kind.sums_together else {}
@@ -247,10 +250,13 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         so_far = SoFar(feed, readings, workers, first.work.warmup)
         progress = supervise.Progress(lambda done: tick(done, so_far))
         lab.launch(launches)
-        controllers: list[Controller] = [progress, *coordinators.values()]
+        controllers: list[Controller] = [progress, *coordinators.values(), *bystanders.values()]
         supervise.wait(lab, feed, files, trial.spec.timeout_s, trial.spec.start_timeout_s, controllers)
 
     _, around = observing.observe(trial, lab, files, train, {name: files.samples(name) for name in names})
+    courses = {job.name: undisturbed(job) for job in trial.jobs}
+    courses |= {name: one.course for name, one in coordinators.items()}
+    courses |= {name: one.course(around.events) for name, one in bystanders.items()}
     seen = Observed(
         lines={
             process: supervise.read_checked(files.samples(process), most_said_bytes(job), job.kind)
@@ -265,10 +271,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         readings=around.readings,
         events=around.events,
         background=around.sent,
-        courses={
-            job.name: coordinators[job.name].course if job.name in coordinators else undisturbed(job)
-            for job in trial.jobs
-        },
+        courses=courses,
         circuits=around.history,
         queues=around.queues,
     )
@@ -294,7 +297,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
     samples = told.samples
     job, courses = as_run(job, seen.circuits, told), dict(seen.courses)
     if not courses[job.name].deaths:
-        courses[job.name] = undisturbed(job)  # with the cost of what it met
+        courses[job.name] = undisturbed(job, courses[job.name].losses)  # with the cost of what it met
     probes = seen.of("probe")
     ours = [link_load.probed_bytes(trial, probes), link_load.background_bytes(trial, seen.background)]
     others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
@@ -320,13 +323,16 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         events=events,
         course=course,
         bounds=bounds,
+        spoilt_bytes=told.spoilt_bytes,
         clocks_s=seen.lab.get("clock_uncertainty_s") or 0.0,
     )
+    is_disturbed = bool(course.deaths or seen.background or any(event.get("links") for event in events))
     # What a process that died had sent is not known.
-    sent = None if course.deaths else sent_bytes([line["wire_bytes"] for line in seen.of("done", job)])
+    sent = sent_bytes([line["wire_bytes"] for line in seen.of("done", job)]) if course.is_whole else None
     return {
         "metrics": results.measure(job, samples, course.phases, bounds, sent)
-        | {"gst_uncertainty_s": seen.lab.get("clock_uncertainty_s"), **told.metrics},
+        | {"gst_uncertainty_s": seen.lab.get("clock_uncertainty_s"), **told.metrics}
+        | dict({} if is_disturbed else job.predicted()),
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": found.links,
         "queues": queues.record(seen.queues),

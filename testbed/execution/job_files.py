@@ -99,19 +99,26 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
             start_timeout_s=spec.start_timeout_s,
             timeout_s=spec.timeout_s,
             samples=str(files.samples(name)),
-            weights=str(files.weights(name)) if ranks.get(name) == 0 else None,
+            weights=str(files.weights(name)) if _saves(job, ranks.get(name)) else None,
             probes=probing.get(name, ()),
             failover=Failover(0, str(files.generation(0, job.name)), spec.silence_s) if job.goes_on else None,
+            loss_s=spec.silence_s if job.survives else None,
             meeting=None if port is None else _meeting(job, addresses, node, files, port),
             jitter=_jitter(job, node) if name in ranks else None,
             checkpoint=_checkpoint(job, node, ranks.get(name), files.checkpoint(name)),
         )
 
 
+def _saves(job: Job, rank: int | None) -> bool:
+    """Whether a process saves the weights: the first worker, or, where that may be lost, all of them."""
+    return rank == 0 or (rank is not None and bool(job.survives and job.network.perturbations))
+
+
 def _checkpoint(job: Job, node: int, rank: int | None, path: Path) -> Checkpoint | None:
-    """What a process writes: all weights that it has, or its part of those that all workers have."""
+    """What a process writes: all weights that it has, or its part of those that all workers have. On a worker's node,
+    only the worker writes."""
     asked = job.network.arm.checkpoint
-    if asked is None or node not in job.checkpoints:
+    if asked is None or node not in job.checkpoints or (rank is None and node in job.plan.workers):
         return None
     total = job.iterations if rank is not None else job.iterations * job.world
     share = None if asked.spread is None or rank is None else (asked.spread, job.world, rank)

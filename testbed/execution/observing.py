@@ -80,7 +80,8 @@ def observe(
         except TrialError as error:
             feed.look()  # the record tells when things happened after the trial began
             instead = "" if trial.goes_on or not all(job.kind.writes_samples for job in trial.jobs) else ANOTHER
-            told = conductor.blamed(error, begun_s=feed.begun_s, goes_on=trial.goes_on, instead=instead)
+            goes_on = trial.does_without(conductor.kills)
+            told = conductor.blamed(error, begun_s=feed.begun_s, goes_on=goes_on, instead=instead)
             raise told from error
     queues = lab.queues() if watched else None
     sent = conductor.finish()

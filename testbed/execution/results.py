@@ -24,7 +24,6 @@ from testbed.recovery.phases import Phase, contributions, gst_theory_s, link_byt
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 
-SCHEMA = 1
 COLUMNS = (
     *("trial", "label", "topology", "scheme", "batch", "iterations", "world", "status"),
     *("jct_s", "compute_s", "sync_s", "gst_median_s", "gst_p95_s", "gst_p99_s", "gst_theory_s", "gst_ratio"),
@@ -74,6 +73,7 @@ def measure(
     """The job's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included, if known."""
     gst = metrics.gst_s(samples, skip=job.work.warmup)
     median, size = float(gst.median()), job.gradient_bytes
+    trained = contributions(phases) if job.kind.sums_together else len(samples)
     # Where workers do not wait for each other, one may do more iterations than the spec says.
     theory = gst_theory_s(phases).reindex(gst.index, method="ffill")
     return {
@@ -87,7 +87,7 @@ def measure(
         "gst_theory_s": float(theory.median()),
         "gst_ratio": _over_bound(gst, theory if bounds is None else bounds.gst_s),
         "iteration_median_s": float(metrics.iterations_s(samples, skip=job.work.warmup).median()),
-        "throughput_sps": metrics.throughput_sps(samples, job.batch * contributions(phases)),
+        "throughput_sps": metrics.throughput_sps(samples, job.batch * trained),
         "wire_bytes": sent_bytes,
         "wire_bytes_theory": wire_bytes(phases) if job.knows_bytes else None,
         "algbw_bps": metrics.algbw_bps(size, median) if job.kind.measures.defines_bandwidth else None,

@@ -121,7 +121,7 @@ def died(
 
     ``called`` is how to speak of a process, if not as :meth:`Files.called`.
     """
-    errors = {exit.process: _last_words(files.samples(exit.process)) for exit in failed}
+    errors = {exit.process: last_words(files.samples(exit.process)) for exit in failed}
     first = min(failed, key=lambda exit: (exit.status >= 0, errors[exit.process].get("elsewhere", False)))
     process, said = first.process, errors[first.process]
     problem = f"{(called or files.called)(process)} {ending(first.status)}" + (f": {said['error']}" if said else "")
@@ -191,7 +191,7 @@ def read_checked(path: Path, most_bytes: int, of: AnyKind | None = None) -> list
     return lines
 
 
-def _last_words(path: Path) -> dict[str, Any]:
+def last_words(path: Path) -> dict[str, Any]:
     """The line in which a process said why it ended; nothing if it did not."""
     try:
         lines = foreign.read_tail(path, TAIL_BYTES, path.parent).split(b"\n")

@@ -8,7 +8,7 @@ import pandas as pd
 
 from workloads.kinds.transfers import Carried
 
-WHOLE = ("from", "to", "purpose", "members")
+WHOLE = ("from", "to", "purpose", "members", "shard")
 MOMENTS = ("start_s", "end_s", "arrived_s")
 NAMES = {"source": "from", "target": "to"}
 

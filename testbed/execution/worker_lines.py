@@ -18,6 +18,20 @@ _FINITE = Form(
 )
 _MOMENT = Form("moment", lambda value: is_number(value) and 0 <= value < 1e12)
 _LOSS = Form("number", is_number)
+_LOST = Form(
+    "list of lost nodes",
+    lambda value: (
+        isinstance(value, list)
+        and all(
+            isinstance(one, list)
+            and len(one) == 3
+            and type(one[0]) is int
+            and _MOMENT.has(one[1])
+            and (one[2] is None or _MOMENT.has(one[2]))
+            for one in value
+        )
+    ),
+)
 _SKETCHES = Form(
     "list of sketches",
     lambda value: (
@@ -58,6 +72,9 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
         "updates": [[COUNT]],
         "replicated": [[COUNT]],
         "part_sha256": NAME,
+        "lost": _LOST,
+        "time": _MOMENT,
+        "clock_s": _MOMENT,
         "own": _SKETCHES,
         "summed": _SKETCHES,
     },

@@ -37,7 +37,7 @@ from workloads.kinds.base import Asked
 from workloads.own.prepared import OwnError, Prepared
 from workloads.plan import Plan
 from workloads.sync.cost import Cost
-from workloads.sync.schemes import build_plan, repairable
+from workloads.sync.schemes import build_plan
 
 _T = TypeVar("_T")
 MOST_SAMPLES = 4_000_000
@@ -205,6 +205,13 @@ def _check_checkpoint(job: Job) -> None:
         raise SpecError(f"scheme {plan.scheme} cannot write a checkpoint", fix=fix)
     if job.goes_on:
         raise SpecError(f"scheme {plan.scheme} goes on when a node dies, and takes no checkpoint", fix=fix)
+    silence_s = job.network.spec.silence_s
+    if job.survives and job.checkpoint_s >= silence_s:
+        problem = (
+            f"scheme {plan.scheme} writes a checkpoint for {time_text(job.checkpoint_s)}, and is lost to the others "
+            f"when it is silent for {time_text(silence_s)}"
+        )
+        raise SpecError(problem, fix="give a longer failover, or remove checkpoint")
     if job.work.overlap == "both":
         problem = "overlap: both begins the next forward pass before a checkpoint can be written"
         raise SpecError(problem, fix="write overlap: layer, or remove checkpoint")
@@ -223,6 +230,16 @@ def _checkpoints_s(job: Job) -> float:
     if asked is None or job.kind.sums_together:
         return job.checkpoint_s
     return math.ceil(job.world / asked.every) * job.checkpoint_s
+
+
+def _check_survivor(found: Sequence[Trial]) -> None:
+    """
+    Raises:
+        SpecError: no arm at any point goes on when a node dies.
+    """
+    if not any(trial.goes_on or trial.survives for trial in found):
+        problem = "no arm has a scheme that goes on when a node dies"
+        raise SpecError(problem, fix="remove it, or add an arm with scheme: rina")
 
 
 def _check_timeout(job: Job) -> None:
@@ -281,6 +298,8 @@ class _Cells:
         found = []
         for _, group in groupby(self._source.grid.cells, key=lambda cell: id(cell.spec)):
             found += self._at_one_point(list(group))
+        if not self._problems and self._source.grid.cells[0].spec.failover_s is not None:
+            self._said("failover", "", partial(_check_survivor, found))
         if self._problems:
             raise together(list(self._problems.values()))
         return found
@@ -291,8 +310,6 @@ class _Cells:
         before = len(self._problems)
         for key, rate_bps in spec.links.rates_bps.items():
             self._said(key, at, partial(spec.place.limits.check_rate, round(rate_bps / spec.workload.scale)))
-        if spec.failover_s is not None:
-            self._said("failover", "", self._check_survivor)
         folder, program, sent, own = self._source.folder, spec.workload.program, None, None
         if program:
             self._said("workload.command", at, partial(check_program, program.words, folder))
@@ -346,15 +363,6 @@ class _Cells:
             told = SpecError(f"{self._source.name}: {where}: {error.problem}", fix=error.fix)
             self._problems.setdefault(told.problem, at_point(told, at))
             return None
-
-    def _check_survivor(self) -> None:
-        """
-        Raises:
-            SpecError: no arm at any point goes on when a node dies.
-        """
-        if not any(cell.arm.scheme and repairable(cell.arm.scheme) for cell in self._source.grid.cells):
-            problem = "no arm has a scheme that goes on when a node dies"
-            raise SpecError(problem, fix="remove it, or add an arm with scheme: rina")
 
     def _check_count(self) -> None:
         """

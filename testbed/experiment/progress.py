@@ -81,11 +81,13 @@ def _trained(record: Mapping[str, Any]) -> str:
 
 def _survived(record: Mapping[str, Any]) -> str:
     """Who died in it, and how long that took the others."""
-    rounds = (record.get("failover") or {}).get("recoveries", ())
-    told = [
+    failover = record.get("failover") or {}
+    lost = ", ".join(one["node"] for one in failover.get("losses", ()))
+    told = [f"the others went on without {lost}"] if lost else []
+    told += [
         f"without {', '.join(one['without'])} from iteration {one['first']} on"
         + (f" (after {time_text(one['recovered_s'], measured=True)})" if one["recovered_s"] is not None else "")
-        for one in rounds
+        for one in failover.get("recoveries", ())
         if one["without"]
     ]
     return "".join(f"{one}, " for one in told)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import SpecError
-from testbed.execution.results import SCHEMA
 from testbed.lab.base import PREFERRED_CONTROLS
+from testbed.run_directory.layout import SCHEMA
 from testbed.spec import Spec
 
 SYSCTLS = (

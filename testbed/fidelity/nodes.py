@@ -16,7 +16,7 @@ ABOUT = About(
 
 
 def checks(seen: Seen) -> Iterator[Check]:
-    if seen.course.deaths:
+    if not seen.course.is_whole:
         yield judge(sentence(seen.course), unasked(seen.job, seen.course))
 
 

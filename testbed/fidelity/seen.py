@@ -39,6 +39,7 @@ class Seen:
         events: what was done to the trial on purpose, as its JSON holds it.
         course: who died in it.
         bounds: the least that its numbers can be; None where nothing is known beforehand.
+        spoilt_bytes: the most that its processes may have sent besides what counts, on any link.
         clocks_s: by how much moments on two hosts may be apart, where hosts have clocks of their own.
     """
 
@@ -59,6 +60,7 @@ class Seen:
     course: Course
     bounds: Bounds | None
     clocks_s: float = 0.0
+    spoilt_bytes: float = 0.0
 
     @cached_property
     def every(self) -> pd.DataFrame:

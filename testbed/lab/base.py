@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from testbed.base.errors import SpecError
-from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Way
+from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.programs import Command, Completed, Exit, Launch, Program, Running
 from topologies.model import Topology
 
@@ -276,6 +276,14 @@ class Lab(Protocol):
 
     def counters(self) -> list[Counters]:
         """Bytes, packets and drops per directed link; of those that the lab does not make, none."""
+
+    def traffic(self, ports: range) -> Traffic | None:
+        """What links carry, and what TCP connections with one of these ports have sent and received of it; None where
+        this place cannot tell.
+
+        Raises:
+            MissingToolError: the kernel tells nothing of connections.
+        """
 
     def watch_queues(self) -> bool:
         """From now on, read again and again how many bytes wait at each egress, so seldom that it takes about 1 % of a

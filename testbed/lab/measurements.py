@@ -26,6 +26,32 @@ class Reading:
     differs: tuple[str, ...]
 
 
+class Stream(NamedTuple):
+    """One end of a TCP connection: its address, that of the other end, the ports of both, and the bytes of the frames
+    that it has handed to the network and got from there, headers included."""
+
+    local: str
+    remote: str
+    ports: tuple[int, int]
+    sent_bytes: int
+    received_bytes: int
+
+
+class Passed(NamedTuple):
+    """What has left at the egress of a directed link since the lab came up, and what waits there, in bytes."""
+
+    directed_link: int
+    left_bytes: int
+    waiting_bytes: int
+
+
+class Traffic(NamedTuple):
+    """What links carry and whose it is, at one moment."""
+
+    links: tuple[Passed, ...]
+    streams: tuple[Stream, ...]
+
+
 class Waited(NamedTuple):
     """What waited at the egress of one directed link in a window of time, where anything did or was dropped.
 

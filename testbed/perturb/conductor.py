@@ -45,7 +45,8 @@ class Record:
         free_s: when the move before it was done and this one worked out, if that was after ``planned_s``: it could not
             begin before. What a process asks for in band cannot be worked out ahead.
         links: what it was to change of links.
-        stops: nodes and processes that it was to let stand still.
+        stops: nodes and processes that it was to let stand still,
+        kills: and those that it was to end.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Record:
     free_s: float | None = None
     links: tuple[LinkChange, ...] = ()
     stops: tuple[str, ...] = ()
+    kills: tuple[str, ...] = ()
 
 
 class Conductor:
@@ -207,7 +209,7 @@ class Conductor:
         """Do it now, and record it; what was not planned is due now."""
         now = time.monotonic()
         due_s = now if planned_s is None else planned_s
-        record = Record(event.kind, event.what, due_s, now, links=event.links, stops=event.stops)
+        record = Record(event.kind, event.what, due_s, now, links=event.links, stops=event.stops, kills=event.kills)
         self.records.append(record)
         self.kills |= dict.fromkeys(event.kills, record)
         if event.move is not None and self._patching is not None:

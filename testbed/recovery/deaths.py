@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,39 @@ class Death:
 
 
 @dataclass(frozen=True)
+class Noticed:
+    """The others have lost a node's processes: when they noticed that, and when weights were changed next (None if they
+    were not); in seconds on the clock of samples."""
+
+    node: int
+    at_s: float
+    commit_s: float | None
+
+    @property
+    def recovered_s(self) -> float | None:
+        """How long it took from the first to the second."""
+        return None if self.commit_s is None else self.commit_s - self.at_s
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Processes of a node without which the others went on by themselves.
+
+    Attributes:
+        processes: those that ended, and how, to go after their names.
+        ended_s: when the first of them had ended; None if none did.
+        hit_s: when something was done on purpose that explains it; None where nothing was.
+        noticed: what the others tell of it; None if all was done before they would have noticed.
+    """
+
+    node: int
+    processes: Mapping[str, str]
+    ended_s: float | None
+    hit_s: float | None
+    noticed: Noticed | None
+
+
+@dataclass(frozen=True)
 class Recovery:
     """One round: who had died since the last, and with which iteration and plan the others went on.
 
@@ -43,11 +76,18 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Course:
-    """A job's phases and the rounds that ended them; ``late`` are those who died when nothing was left to do."""
+    """A job's phases and the rounds that ended them; ``late`` are those who died when nothing was left to do, and
+    ``losses`` those without whom the others went on by themselves, in no round."""
 
     phases: tuple[Phase, ...]
     recoveries: tuple[Recovery, ...] = ()
     late: tuple[Death, ...] = ()
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nobody died."""
+        return not self.deaths and not self.losses
 
     @property
     def deaths(self) -> tuple[Death, ...]:
@@ -55,7 +95,7 @@ class Course:
 
     @property
     def dead(self) -> set[int]:
-        return {death.node for death in self.deaths}
+        return {death.node for death in self.deaths} | {loss.node for loss in self.losses}
 
     @property
     def behind(self) -> set[tuple[int, int]]:
@@ -63,9 +103,9 @@ class Course:
         return {(node, recovery.first - 1) for recovery in self.recoveries for node in recovery.behind}
 
 
-def undisturbed(job: Job) -> Course:
-    """The course of a job in which nobody died."""
-    return Course((Phase(0, job.iterations, job),))
+def undisturbed(job: Job, losses: Sequence[Loss] = ()) -> Course:
+    """The course of a job in which nobody died, or only those without whom the others went on by themselves."""
+    return Course((Phase(0, job.iterations, job),), losses=tuple(losses))
 
 
 def spoilt_bytes(job: Job, course: Course) -> float:
@@ -82,11 +122,13 @@ def spoilt_bytes(job: Job, course: Course) -> float:
 
 
 def unasked(job: Job, course: Course) -> int:
-    """How many have died that no perturbation of the spec kills, or freezes."""
+    """How many have died that no perturbation of the spec kills, or freezes, or, if the others went on by themselves,
+    cuts off."""
     network = job.network
     asked = {name for one in network.perturbations for name in (*one.kills, *one.stops)}
     nodes = network.topology.nodes
-    return sum(asked.isdisjoint({death.process, nodes[death.node].name}) for death in course.deaths)
+    died = sum(asked.isdisjoint({death.process, nodes[death.node].name}) for death in course.deaths)
+    return died + sum(loss.hit_s is None for loss in course.losses)
 
 
 def sentence(course: Course) -> str:
@@ -102,6 +144,9 @@ def sentence(course: Course) -> str:
             told.append(f"from iteration {recovery.first} on all again, because no worker made progress")
     if course.late:
         told.append(f"{_who(course.late)} when all was done")
+    if course.losses:
+        names = course.phases[0].job.plan.nodes
+        told.append("; ".join(f"{_how(loss, names)}; the others went on" for loss in course.losses))
     return "; ".join(told)
 
 
@@ -118,10 +163,12 @@ def record(course: Course, samples: pd.DataFrame) -> dict[str, Any] | None:
     ``recovered_s`` of a round counts from the first of its deaths (or, where a process stood still, from when that was
     noticed) to the end of the next iteration; it is None where none was left.
     """
-    if not course.recoveries and not course.late:
-        return None
     start_s = float(samples["start_s"].min())
     names = course.phases[0].job.plan.nodes
+    if course.losses:
+        return {"losses": [_loss(loss, names, start_s) for loss in course.losses]}
+    if not course.recoveries and not course.late:
+        return None
     return {
         "deaths": [
             {"name": death.process, "how": death.how, "at_s": round(death.at_s - start_s, 6)} for death in course.deaths
@@ -141,6 +188,30 @@ def record(course: Course, samples: pd.DataFrame) -> dict[str, Any] | None:
         ],
         "phases": [_phase(phase, samples) for phase in course.phases],
     }
+
+
+def _loss(loss: Loss, names: Sequence[str], start_s: float) -> dict[str, Any]:
+    """``hit_s`` is when something was done to it, or, where nothing was, when its first process ended; ``recovered_s``
+    counts from when the others noticed to their next commit."""
+
+    def since(moment_s: float | None) -> float | None:
+        return None if moment_s is None else round(moment_s - start_s, 6)
+
+    noticed = loss.noticed
+    recovered_s = noticed.recovered_s if noticed else None
+    return {
+        "node": names[loss.node],
+        "processes": sorted(loss.processes),
+        "how": _how(loss, names),
+        "hit_s": since(loss.ended_s if loss.hit_s is None else loss.hit_s),
+        "noticed_s": since(noticed.at_s) if noticed else None,
+        "recovered_s": None if recovered_s is None else round(recovered_s, 6),
+    }
+
+
+def _how(loss: Loss, names: Sequence[str]) -> str:
+    told = [f"{process} {how}" for process, how in sorted(loss.processes.items())]
+    return ", ".join(told) or f"{names[loss.node]} was lost to the others"
 
 
 def _recovered_s(one: Recovery, samples: pd.DataFrame) -> float | None:

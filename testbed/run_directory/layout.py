@@ -1,4 +1,4 @@
-"""The names in a run directory, and what a new one is called."""
+"""The names in a run directory, the version of what its JSON files hold, and what a new one is called."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 
 from testbed.files.writing import named_errors, temporaries
 
+SCHEMA = 1
+"""Of records, of the environment and of the resolved spec; here, so that planning imports no tables' library."""
 LOCK = ".lock"
 """Locked by the run that writes here, and let go by the kernel however that ends. It also tells that a directory is
 ours, so that a run that was killed before it had made one whole can be started anew."""

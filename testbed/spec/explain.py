@@ -39,6 +39,8 @@ _UNIONS: dict[str, Mapping[str, type[Group]]] = {"workload": KINDS, "perturb": P
 _TAGS = {tag(kind): group for union in _UNIONS.values() for kind, group in union.items()}
 """What pydantic puts into a mistake's path after such a key: the kind by which the rest is to be read."""
 _WRONG_KIND = "union_tag_invalid"
+_KEY = "[key]"
+"""What pydantic puts after a key of a mapping that is wrong itself."""
 
 MOST_SHOWN = 8
 """So many mistakes are listed; with more, the file is probably something else than a spec."""
@@ -61,7 +63,7 @@ def explain(
     """
     found = []
     for item in error.errors(include_url=False):
-        path = at + tuple(key for key in item["loc"] if key != "[key]")
+        path = at + tuple(key for key in item["loc"] if key != _KEY)
         problem, fix = _describe(item, path, _Schema(root))
         path += ("kind",) if item["type"] == _WRONG_KIND else ()
         found.append(SpecError(f"{place(path, name, overridden)}: {problem}", fix=fix))
@@ -108,6 +110,8 @@ def _describe(item: Any, path: Path, schema: _Schema) -> tuple[str, str]:
     path = path[:-1] if path[-1] in _TAGS else path
     if kind == "model_type" and schema.names_other(path):
         return _not_other(path, schema)
+    if item["loc"][-1] == _KEY:  # the mapping's example has a key, too
+        path = path[:-1]
     form = schema.example(path) if isinstance(path[-1], int) else f"{path[-1]}: {schema.example(path)}"
     problem = "empty text" if kind == "string_too_short" else f"{_short(value)} is not {_EXPECTED[kind]}"
     return problem, f"write it as {form}"

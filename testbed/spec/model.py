@@ -90,9 +90,10 @@ class Spec(_WithLabs):
     """The ``timeout`` that holds until the workers have connected to each other. It is a key of its own because many
     workers on few cores need long to load their data."""
     failover_s: Time | None = Field(None, alias="failover", gt=0, examples=["2 s"])
-    """For schemes that go on when a node dies (``rina``): a node also counts as dead if the others wait for it for this
-    long. It must be longer than the time to compute a gradient. The default is the value of ``timeout``. The death of a
-    killed process is noticed at once."""
+    """For schemes that go on when a node dies: a node also counts as dead if the others wait for it for this long
+    (``rina``), or if nothing comes from it for this long (``mlfabric_a``, ``mlfabric_ssp``). For ``rina`` it must be
+    longer than the time to compute a gradient. The default is the value of ``timeout``. The death of a killed process
+    is noticed at once."""
 
     @model_validator(mode="after")
     def _schemes_where_needed(self) -> Spec:

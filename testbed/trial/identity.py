@@ -57,7 +57,7 @@ def _settings(trial: Trial) -> dict[str, Any]:
     settings |= dict.fromkeys(OF_BUILT_IN)  # not of labs that packages add, or installing one would change digests
     if spec.lab_settings is not None:
         settings[spec.lab] = spec.lab_settings.model_dump()
-    settings["failover"] = spec.failover_s if trial.goes_on else None
+    settings["failover"] = spec.failover_s if trial.goes_on or trial.survives else None
     settings["inputs"] = dict(trial.inputs)
     for job in trial.jobs:
         if job.kind.writes_samples:

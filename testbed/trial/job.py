@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,7 +16,7 @@ from testbed.trial.network import Network
 from workloads import kinds
 from workloads.buckets import Gradient
 from workloads.job import Compute, Task
-from workloads.kinds.base import AnyKind
+from workloads.kinds.base import AnyKind, Demand
 from workloads.own.prepared import Prepared
 from workloads.plan import Plan
 from workloads.sync.cost import Cost
@@ -81,6 +82,15 @@ class Job:
     def goes_on(self) -> bool:
         """Whether the others go on when a node dies."""
         return self.kind.goes_on(self.plan) and self.work.survives
+
+    @cached_property
+    def survives(self) -> frozenset[str]:
+        """The processes without which the others go on by themselves: none unless that was asked for, by ``failover``
+        or by something that is done to the trial."""
+        if self.network.spec.failover_s is None and not self.network.perturbations:
+            return frozenset()
+        known = self.kind.survives(self.plan)
+        return frozenset(of_job(self.name, process) for process in known if self.work.survives)
 
     @property
     def knows_bytes(self) -> bool:
@@ -160,8 +170,25 @@ class Job:
         """
         if not self.kind.writes_samples or self.compute.mode == "real":
             return None
-        least_s, overlap = self.gst_theory_s, self.work.overlap
-        return self.kind.least_jct_s(self.cost, least_s, self.network.goodput, self.pace_s, overlap)
+        return self.kind.least_jct_s(self.cost, self.network.shaper, self.pace_s, self.work.overlap)
+
+    def predicted(self) -> Mapping[str, float]:
+        """Numbers of the whole job on links that nothing disturbs, as its kind plays it; empty if it does not, or if
+        nobody knows how long computing takes."""
+        if not self.kind.writes_samples or self.compute.mode == "real":
+            return {}
+        task, work = self.training, self.work
+        demand = Demand(
+            gradient_bytes=self.gradient_bytes,
+            iterations=self.iterations,
+            warmup=work.warmup,
+            pace_s=self.pace_s,
+            goodput=self.network.goodput,
+            seed=task.seed,
+            momentum=float(getattr(task, "momentum", 0.0)),  # some tasks have none
+            learning_rate=float(getattr(task, "learning_rate", 1.0)),
+        )
+        return self.kind.predicted(self.plan, demand)
 
 
 def synchronised(workload: Workload) -> Synchronised:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from analysis.cell import Cell
+from testbed.perturb import targets
 from testbed.perturb.kinds.base import Context
 from testbed.perturb.schedule import Schedule
 from testbed.perturb.schedule import schedule as schedule_of
@@ -87,6 +88,16 @@ class Trial:
     def goes_on(self) -> bool:
         """Whether there is a job that goes on when a node dies."""
         return any(job.goes_on for job in self.jobs)
+
+    @property
+    def survives(self) -> frozenset[str]:
+        """The processes without which the others of their job go on by themselves."""
+        return frozenset[str]().union(*(job.survives for job in self.jobs))
+
+    def does_without(self, names: Collection[str]) -> bool:
+        """Whether the others go on without these nodes and processes."""
+        reached = {one for name in names for one in targets.reached(self.topology, self.processes, name)}
+        return self.goes_on or reached & self.processes.keys() <= self.survives
 
     @property
     def jct_theory_s(self) -> float | None:

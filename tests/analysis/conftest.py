@@ -117,7 +117,14 @@ def schedule(run_dir: Path) -> Path:
         samples.to_parquet(path)
         start_s = samples["ready_s"].sort_values().to_numpy()
         moments = {"start_s": start_s, "end_s": start_s + 0.1, "arrived_s": start_s + np.where(number % 5, 0.1, 0.15)}
-        ends = {"from": samples["node"], "to": 8, "purpose": fate % 2, "members": 1, "size_bytes": GRADIENT_BYTES}
+        ends = {
+            "from": samples["node"],
+            "to": 8,
+            "purpose": fate % 2,
+            "members": 1,
+            "size_bytes": GRADIENT_BYTES,
+            "shard": 0,
+        }
         table = pd.DataFrame(ends | moments).astype({"size_bytes": float})
         table.to_parquet(run_dir / "transfers" / f"{name}.parquet", index=False)
     return run_dir

@@ -23,7 +23,7 @@ TOLD = (
     Carried(3, 0, WEIGHTS, 0, 100.0, 12.5, 13.5, None),
     Carried(0, 3, UPDATE, 1, 100.0, 10.0, 11.0, 11.02),
     Carried(1, 2, UPDATE, 1, 100.0, 10.0, 12.0, 11.5),
-    Carried(2, 3, SUM, 2, 100.0, 11.0, 12.0, 12.1),
+    Carried(2, 3, SUM, 2, 100.0, 11.0, 12.0, 12.1, 1),
 )
 TABLE = pd.DataFrame(
     {
@@ -35,6 +35,7 @@ TABLE = pd.DataFrame(
         "start_s": [0.0, 0.0, 1.0, 2.5],
         "end_s": [1.0, 2.0, 2.0, 3.5],
         "arrived_s": [1.02, 1.5, 2.1, float("nan")],
+        "shard": [0, 0, 1, 0],
     }
 )
 
@@ -143,7 +144,7 @@ def test_many_transfers_are_read(folder: Path) -> None:
     """Moments hardly compress, the rest does: a table is never too small a file for its rows."""
     rows, random = np.arange(60_000), np.random.default_rng(1)
     starts_s = np.sort(random.uniform(0, 100, len(rows)))
-    many = pd.DataFrame({"from": rows % 30, "to": 30, "purpose": 0, "members": 1, "size_bytes": 5e5})
+    many = pd.DataFrame({"from": rows % 30, "to": 30, "purpose": 0, "members": 1, "size_bytes": 5e5, "shard": 0})
     many = many.assign(
         start_s=starts_s, end_s=starts_s + 0.1, arrived_s=starts_s + random.uniform(0.1, 0.11, len(rows))
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from testbed.capacity import cache
 from testbed.capacity.load import Load
 from testbed.capacity.model import Step
 from testbed.evidence.referee import Referee
+from testbed.experiment import provenance
 from testbed.experiment.expand import trials
 from testbed.spec import Source, read
 from testbed.trial.model import Trial
@@ -109,6 +112,16 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
     load = Load(1e12, 2e12, 1e9, 1e7, 1, 1, 10**12, 8e12)
     cache.keep([Step("all", load, certified=True, ratio=1.0, idle=0.5)], "2026-11-22")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def once() -> Iterator[None]:
+    """What each command makes anew, and is the same for all of a process: the parser of the command line, and which
+    packages are installed. Either takes longer than most commands that tests call."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in ((typer.main, "get_command"), (provenance, "packages")):
+            patch.setattr(module, name, functools.cache(getattr(module, name)))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from typing import Any
 
 from testbed.base.errors import LabError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
-from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Way
+from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.netns.processes import is_stopped
 from testbed.lab.programs import Completed, Exit, Launch, Program, check_launches, check_target
 from testbed.machine.monitor import Monitor
@@ -190,6 +190,9 @@ class FakeLab:
 
     def counters(self) -> list[Counters]:
         return [Counters(directed, 0, 0, 0) for directed in range(2 * len(self._up().links))]
+
+    def traffic(self, ports: range) -> Traffic | None:  # noqa: ARG002 - as every lab's
+        return None
 
     def watch_queues(self) -> bool:
         self._note("watch_queues", None)

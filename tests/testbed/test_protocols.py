@@ -12,7 +12,8 @@ from benchmarks import fuzz_protocols
 NAMES = [
     *("agents, requests", "agents, answers", "hosts, facts", "hosts, bursts", "up, requests", "exec, answers"),
     *("docker wire", "workers, greetings", "engine, ring", "engine, server", "engine, switch"),
-    *("engine, below a switch", "parameter server", "its workers"),
+    *("engine, below a switch", "parameter server", "its workers", "two parameter servers", "their workers"),
+    *("server with a replica", "replica"),
 ]
 
 

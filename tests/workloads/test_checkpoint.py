@@ -47,6 +47,13 @@ def test_the_last_complete_checkpoint_stays(tmp_path: Path) -> None:
     assert keeper.said() == {"checkpoints": 2, "checkpoint_bytes": 80, "checkpoint_s": keeper.took_s}
 
 
+def test_updates_that_are_applied_together_make_one_checkpoint(tmp_path: Path) -> None:
+    keeper = Keeper(Checkpoint(3, FAST, str(tmp_path / "checkpoint"), 20), lambda: np.zeros(1, np.float32))
+    assert [keeper.after(done) for done in (0, 2, 5, 5, 6, 13, 14, 19, 20)] == [
+        *(False, False, True, False, True, True, False, True, False)
+    ]
+
+
 def test_a_checkpoint_takes_its_time(tmp_path: Path) -> None:
     """1 MB at 10 MB/s. The disk may be slower, and never seems faster."""
     weights, begun_s = np.zeros(250_000, np.float32), time.monotonic()

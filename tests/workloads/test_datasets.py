@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_digits
 from torch.nn.functional import interpolate
 
 from testbed.base.errors import MissingToolError, SpecError
@@ -25,6 +24,8 @@ def test_digits_are_the_real_ones_in_the_models_shape() -> None:
 
 
 def test_digits_are_those_of_scikit_learn() -> None:
+    from sklearn.datasets import load_digits  # here, for one process of several needs it, and it takes two seconds
+
     theirs = load_digits()
     small = torch.from_numpy(theirs.images.astype(np.float32)).unsqueeze(1) / 8 - 1
     assert torch.equal(digits()[0], interpolate(small, size=(28, 28), mode="bilinear", align_corners=False))

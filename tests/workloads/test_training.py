@@ -299,9 +299,9 @@ def test_reference_is_kept_and_read_only() -> None:
 
 
 def test_training_learns_the_digits_and_the_reference_says_how_accuracy_rose() -> None:
-    job = Training("lenet5", "digits", batch=8, iterations=27, learning_rate=0.01, momentum=0.9, seed=1)
+    job = Training("lenet5", "digits", batch=24, iterations=27, learning_rate=0.01, momentum=0.9, seed=1)
     before, loss_before = accuracy(job, initial_weights(model("lenet5"), 1))
-    found = reference(job, 9)
+    found = reference(job, 3)
     after, loss_after = accuracy(job, found.weights)
     assert before < 0.3
     assert after > 0.85
@@ -310,7 +310,7 @@ def test_training_learns_the_digits_and_the_reference_says_how_accuracy_rose() -
     assert (iterations[0], iterations[-1], len(set(iterations))) == (0, 26, MOST_EVALUATED)
     assert found.accuracy[-1][1] == after
     assert found.accuracy[0][1] < 0.5
-    shorter = reference(dataclasses.replace(job, iterations=iterations[3] + 1), 9)
+    shorter = reference(dataclasses.replace(job, iterations=iterations[3] + 1), 3)
     assert shorter.accuracy[-1] == found.accuracy[3]
     assert reference(SETTINGS, 2, "none").accuracy == ()
 

@@ -24,7 +24,7 @@ from topologies.model import Topology
 from workloads.kinds.transfers import Carried
 from workloads.plan import Plan
 from workloads.sync import codec
-from workloads.sync.cost import Cost, Releases
+from workloads.sync.cost import Cost, Releases, Shaper
 from workloads.sync.flows import neighbours, pairs
 from workloads.sync.forest import Forest, RunBy
 from workloads.sync.verify import check_form
@@ -125,6 +125,27 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class Demand:
+    """What a job asks of its network, for a theory of what comes of it.
+
+    Attributes:
+        iterations: of each worker, of which the first ``warmup`` count for no number but JCT.
+        pace_s: float64[workers, iterations], how long computing takes.
+        goodput: share of a link's rate that is payload.
+        momentum: 0 where the task has none; ``learning_rate`` is 1 then.
+    """
+
+    gradient_bytes: int
+    iterations: int
+    warmup: int
+    pace_s: Floats
+    goodput: float
+    seed: int
+    momentum: float = 0.0
+    learning_rate: float = 1.0
+
+
+@dataclass(frozen=True)
 class Told:
     """What a trial's processes have told about what they did, held against each other.
 
@@ -136,6 +157,7 @@ class Told:
             one.
         moved: (sender, receiver, bytes) of an average synchronisation, where that is known only now; otherwise None.
         transfers: all that were planned one by one; None of a kind that plans none.
+        spoilt_bytes: the most that may have been sent besides ``moved``, on any link, because processes were lost.
         metrics: numbers of its own for the trial's metrics, by names that :mod:`analysis.dictionary` defines.
     """
 
@@ -145,6 +167,7 @@ class Told:
     moved: Sequence[tuple[int, int, float]] | None = None
     transfers: Sequence[Carried] | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    spoilt_bytes: float = 0.0
 
 
 class Kind(Generic[P]):
@@ -157,7 +180,6 @@ class Kind(Generic[P]):
             known but when they began and ended, and what the links carried meanwhile.
         sums_together: whether all workers get the sum of an iteration's gradients, so that an iteration has a bound,
             sums can be checked, and bandwidth is defined.
-        said_bytes: what a process tells at most of each worker and iteration, besides its own iterations.
         runs_our_engine: whether a worker's CPU time while it synchronises is our engine's.
         tells_resent: whether processes tell what TCP sent again to each neighbour.
         reference: what the trained weights are compared with; empty where that is plain SGD.
@@ -175,7 +197,6 @@ class Kind(Generic[P]):
     run_by: type[RunBy] | None = None
     writes_samples = True
     sums_together = True
-    said_bytes = 64
     runs_our_engine = True
     tells_resent = True
     reference = ""
@@ -244,6 +265,10 @@ class Kind(Generic[P]):
         """For people: the least GST, of a ``bound`` and the time that the busiest link takes for a ``whole`` round."""
         return bound
 
+    def said_bytes(self, plan: P) -> int:
+        """What a process tells at most of each worker and iteration, besides its own iterations."""
+        return 64
+
     def cannot(self, plan: P) -> Mapping[str, Refusal]:
         """Effects of perturbations that make no sense for it (``computing``, ``steps``, ``circuits``), and moments that
         are told by ``iterations``; each with the reason."""
@@ -260,6 +285,14 @@ class Kind(Generic[P]):
             SchemeError: it cannot do without them.
         """
         raise NotImplementedError
+
+    def survives(self, plan: P) -> Collection[str]:
+        """The processes, of :meth:`processes`, without which the others go on by themselves when they have lost them:
+        no plan is made, and nobody rejoins. They notice it within :attr:`.WorkerJob.loss_s`, and one of them tells in
+        its last line whom they have lost, with that line's moment: ``lost``, a list of (node, when that was noticed,
+        when weights were changed next or None), and ``time`` and ``clock_s``, which are both now on the process's
+        clock. What became of the updates is the affair of :meth:`told`."""
+        return ()
 
     def keepers(self, plan: P) -> Sequence[int]:
         """The nodes that write checkpoints: together they have all weights once. None where nobody can."""
@@ -279,9 +312,14 @@ class Kind(Generic[P]):
         """Which bytes can have left when; None where that is not known, or would take too long to work out."""
         return None
 
-    def least_jct_s(self, cost: Cost, least_gst_s: float, goodput: float, pace_s: Floats, overlap: str) -> float:
+    def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
         """The least job completion time (s); ``pace_s`` is float64[workers, iterations], what computing takes."""
         raise NotImplementedError
+
+    def predicted(self, plan: P, demand: Demand) -> Mapping[str, float]:
+        """Numbers of a job if nothing but computing and undisturbed links took time, by names of metrics that
+        :mod:`analysis.dictionary` defines; empty where nobody knows, or it would take too long to work out."""
+        return {}
 
     def chunks(self, plan: P, gradient: Any, chunk_bytes: int) -> int:
         """How many chunks all processes send in one synchronisation.
@@ -365,7 +403,14 @@ class Kind(Generic[P]):
 
     def values(self, job: WorkerJob, rank: int) -> Values:
         """A profile's gradients of a rank, and what must become of them."""
-        raise NotImplementedError
+        from workloads.job import Replay
+        from workloads.replay import Updates, Values
+
+        floats, work = job.buckets[-1][1], job.training
+        assert isinstance(work, Replay)  # the one task with values
+        if self.sums_together:
+            return Values(floats, work.seed, rank, job.world, work.tolerance)
+        return Updates(floats, work.seed, rank, job.world)
 
     # Afterwards
 

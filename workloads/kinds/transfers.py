@@ -37,6 +37,7 @@ class Carried(NamedTuple):
         start_s: when it was to begin, and ``end_s`` when it was to be there, as planned last before it began.
         arrived_s: when it was there; None where nobody told.
         members: how many updates are in it; none in weights, nor in a sum of all workers on its way back to them.
+        shard: which part of the model, by the number of the server that has it; 0 where one server has all.
     """
 
     source: int
@@ -47,3 +48,4 @@ class Carried(NamedTuple):
     start_s: float
     end_s: float
     arrived_s: float | None
+    shard: int = 0

@@ -6,11 +6,9 @@ into the folder that the question names: ``facts.json``, or ``error.json`` after
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import os
-import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,13 +24,13 @@ from torch.nn.parameter import UninitializedParameter
 from testbed.base.errors import MissingToolError, SpecError
 from topologies.call import parse
 from workloads import datasets, models
+from workloads.lifeline import end_with
 from workloads.models import Layer
 from workloads.own import is_own_data, is_own_model
 from workloads.own.data import Samples, form, loaded
 from workloads.own.fit import tried
 from workloads.own.modules import EXAMPLE, built, seeded, trained_tensors
 
-_PR_SET_PDEATHSIG = 1
 DIGITS = 16
 """Of each digest, in hexadecimal, as of other files that a trial depends on."""
 
@@ -59,9 +57,8 @@ class Question:
 
 def main(parent: int) -> None:
     """Answer the question, and end."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        return  # it died before the line above could tie us to it
+    if not end_with(parent):
+        return
     question = Question(**json.load(sys.stdin))
     torch.set_num_threads(1)  # as workers do: whether a gradient is the same twice must not depend on threads
     os.chdir(question.folder)

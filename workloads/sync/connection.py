@@ -148,8 +148,18 @@ class Connection:
         return count
 
 
-def lost(connection: Connection, reason: str) -> NeighbourError:
+class LostError(NeighbourError):
+    """A neighbour vanished, or is silent; ``node`` is its node."""
+
+    def __init__(self, problem: str, *, fix: str, node: int) -> None:
+        super().__init__(problem, fix=fix)
+        self.node = node
+
+
+def lost(connection: Connection, reason: str) -> LostError:
     """The error of a neighbour that vanished."""
-    return NeighbourError(
-        f"lost the connection to {connection.name}: {reason}", fix=f"see why the worker on {connection.name} ended"
+    return LostError(
+        f"lost the connection to {connection.name}: {reason}",
+        fix=f"see why the worker on {connection.name} ended",
+        node=connection.node,
     )

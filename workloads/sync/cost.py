@@ -79,8 +79,6 @@ class Cost:
     moved: ClassVar[bool] = False
     """Whether synchronisations went other ways each, as where circuits moved, so that bytes and bound are those of
     several states."""
-    after_last: ClassVar[bool] = False
-    """Whether the bound counts from the last worker's gradient on, whatever was sent before."""
     rounds: int
     wire_bytes: float
     cross_rack_bytes: float
@@ -95,6 +93,11 @@ class Cost:
     def bound_s(self, shaper: Shaper = IDEAL) -> float:
         """Lower bound of GST, all gradients being ready at once: what the busiest link takes for its bytes."""
         return float(shaper.least_s(self.link_bytes, self.link_rate_bps).max(initial=0.0))
+
+    def done_s(self, ready_s: Mapping[int, float], shaper: Shaper) -> float | None:  # noqa: ARG002 - others use them
+        """The first moment at which everybody can have the sum, given when each worker (by node) has its gradient; None
+        where that follows from the bytes of links."""
+        return None
 
     def round_s(self) -> float:
         """How long the busiest link takes at full rate for all bytes of a synchronisation."""

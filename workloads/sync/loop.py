@@ -11,14 +11,13 @@ import select
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from socket import IPPROTO_TCP, TCP_CONGESTION
 from types import TracebackType
 from typing import Self
 
 from testbed.base.errors import TrialTimeoutError
 from workloads.sync.connection import Connection
 from workloads.sync.session import Session
-from workloads.sync.tcp_info import Sent, sent
+from workloads.sync.tcp_info import Sent, congestion_control, sent
 
 _GONE = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _EDGE = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
@@ -37,22 +36,18 @@ class Loop(Session):
 
     @property
     def congestion_control(self) -> str:
-        """What the kernel really gave (a name of at most 16 bytes); empty for a node without neighbours."""
-        names = {
-            connection.sock.getsockopt(IPPROTO_TCP, TCP_CONGESTION, 16).rstrip(b"\0").decode()
-            for connection in self._connections
-        }
-        return " ".join(sorted(names))
+        """What the kernel really gave; empty for a node without neighbours."""
+        return " ".join(sorted({congestion_control(connection.sock) for connection in self._wires}))
 
     @property
     def wire_bytes(self) -> int:
         """Bytes handed to TCP so far, headers included."""
-        return sum(connection.sent_bytes for connection in self._connections)
+        return sum(connection.sent_bytes for connection in self._wires)
 
     @property
     def sent(self) -> dict[int, Sent]:
         """What the kernel has put on the wire so far, by neighbour."""
-        return {connection.node: sent(connection.sock) for connection in self._connections}
+        return {connection.node: sent(connection.sock) for connection in self._wires}
 
     def poll(self, timeout_s: float) -> None:
         """Move what there is, and wait for more, until ``timeout_s`` have passed; 0 makes one pass.
@@ -86,6 +81,11 @@ class Loop(Session):
     @abstractmethod
     def _awaited(self) -> str:
         """What this waits for, for an error: "for chunks from h1"."""
+
+    @property
+    def _wires(self) -> Sequence[Connection]:
+        """The connections with other hosts."""
+        return self._connections
 
     def _sending(self) -> bool:
         return any(connection.sending for connection in self._connections)

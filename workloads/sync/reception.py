@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from testbed.base.errors import TrialTimeoutError
 
 HELLO_BYTES = 4
+WAIT_LONGER = "wait longer (start_timeout of a spec, timeout_s of Params)"
+"""What a program of one's own gives has another name."""
 MOST_SILENT = 16
 """Connections that may be silent at once; one more, and the oldest of them is closed."""
 SILENT_S = 30.0
@@ -88,7 +90,7 @@ class Reception:
 
     def _too_late(self) -> TrialTimeoutError:
         missing = ", ".join(self._names[index] for index in sorted(self._awaited))
-        fix = f"see whether the worker on {missing} started, or raise start_timeout"
+        fix = f"see whether the worker on {missing} started, or {WAIT_LONGER}"
         if self._strangers:
             return TrialTimeoutError(
                 f"no connection came from {missing}; {self._told()}",

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 
 from testbed.base.errors import WorkerError
 
-_BYTES = 256
+BYTES = 256
 """Of ``struct tcp_info`` (linux/tcp.h), which grows at its end."""
-_SEGMENTS_OUT, _BYTES_SENT = struct.Struct("=I"), struct.Struct("=QQ")
-_SEGMENTS_OUT_AT, _BYTES_SENT_AT = 136, 200
-"""``tcpi_segs_out``, of all kinds; ``tcpi_bytes_sent``, with what was sent again, and then ``tcpi_bytes_retrans``."""
+_BYTES_RECEIVED, _SEGMENTS, _BYTES_SENT = struct.Struct("=Q"), struct.Struct("=II"), struct.Struct("=QQ")
+_BYTES_RECEIVED_AT, _SEGMENTS_OUT_AT, _BYTES_SENT_AT = 128, 136, 200
+"""``tcpi_bytes_received``; ``tcpi_segs_out``, of all kinds, and then ``tcpi_segs_in``; ``tcpi_bytes_sent``, with what
+was sent again, and then ``tcpi_bytes_retrans``."""
+_NAME_BYTES = 16
+"""Of a congestion control's name (TCP_CA_NAME_MAX)."""
 HEADERS_BYTES = 14 + 20 + 32
 """Of Ethernet, IP, and TCP with timestamps, in each packet."""
 
@@ -44,15 +47,30 @@ class Sent:
         return max(0.0, self.wire_bytes - self.payload_bytes / goodput)
 
 
+def congestion_control(sock: socket.socket) -> str:
+    """What the kernel really gave a connection, or gives new ones."""
+    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _NAME_BYTES).rstrip(b"\0").decode()
+
+
 def sent(sock: socket.socket) -> Sent:
     """Since the connection was opened.
 
     Raises:
         WorkerError: the kernel does not count bytes.
     """
-    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES)
+    return read(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, BYTES))[0]
+
+
+def read(info: bytes) -> tuple[Sent, int]:
+    """From ``struct tcp_info``: what was sent, and the bytes of all frames that came, each byte of the stream once.
+
+    Raises:
+        WorkerError: the kernel does not count bytes.
+    """
     if len(info) < _BYTES_SENT_AT + _BYTES_SENT.size:
         raise WorkerError("this kernel does not say what TCP sent again", fix="take Linux 4.19 or newer")
-    (segments,) = _SEGMENTS_OUT.unpack_from(info, _SEGMENTS_OUT_AT)
+    segments, segments_in = _SEGMENTS.unpack_from(info, _SEGMENTS_OUT_AT)
     all_bytes, again_bytes = _BYTES_SENT.unpack_from(info, _BYTES_SENT_AT)
-    return Sent(all_bytes - again_bytes, all_bytes + HEADERS_BYTES * segments)
+    (received_bytes,) = _BYTES_RECEIVED.unpack_from(info, _BYTES_RECEIVED_AT)
+    sent = Sent(all_bytes - again_bytes, all_bytes + HEADERS_BYTES * segments)
+    return sent, received_bytes + HEADERS_BYTES * segments_in

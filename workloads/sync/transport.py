@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from testbed.base.errors import PrivilegeError, TrialTimeoutError, WorkerError
 from workloads.job import Peer
-from workloads.sync.reception import HELLO_BYTES, MOST_SILENT, Look, Reception
+from workloads.sync.reception import HELLO_BYTES, MOST_SILENT, WAIT_LONGER, Look, Reception
 
 _RETRY_S = 0.02
 """Pause before another attempt while a neighbour has not begun to listen, and between looks at ``called_off``."""
@@ -92,7 +92,7 @@ def _dial(
                 why = error.strerror or str(error)
                 raise TrialTimeoutError(
                     f"{names[node]} could not reach {names[peer.node]} at {peer.remote}:{peer.port}: {why}",
-                    fix=f"see whether the worker on {names[peer.node]} started, or raise start_timeout",
+                    fix=f"see whether the worker on {names[peer.node]} started, or {WAIT_LONGER}",
                 ) from error
             time.sleep(_RETRY_S)
         except BaseException:

@@ -13,10 +13,12 @@ from analysis.recorded import Run
 from analysis.report.cells import Study, study
 from analysis.report.question import Question
 from analysis.report.questions import (
+    checkpoints,
     completion,
     learning,
     links,
     queues,
+    replica,
     staleness,
     sync,
     timeline,
@@ -52,6 +54,8 @@ BUILT_IN: Mapping[str, Asks] = {
     "fates": updates.fates,
     "update-rates": updates.by_rate,
     "transfers": transfers.as_planned,
+    "checkpoints": checkpoints.cost,
+    "replica": replica.behind,
     "events": timeline.iterations,
     "gantt": timeline.gantt,
     "queues": queues.waiting,

@@ -83,14 +83,15 @@ _COURSE = ("iteration", "time_s", "iteration_s", "gst_s", "event")
 
 
 def _happened(trial: Trial) -> list[tuple[float, str]]:
-    """When (s from its start) and what, of events that came about, and of rounds after deaths."""
+    """When (s from its start) and what, of events that came about, of rounds after deaths, and of losses."""
     events = [(event.done_s, f"{event.kind}: {event.what}") for event in trial.events if event.done_s is not None]
     rounds = [
         (abs(one.called_s), f"{one.world} workers go on from iteration {one.first}, without {', '.join(one.without)}")
         for one in trial.recoveries
         if one.without
     ]
-    return sorted(events + rounds)
+    lost = [(one.noticed_s, f"lost: {one.node}") for one in trial.losses if one.noticed_s is not None]
+    return sorted(events + rounds + lost)
 
 
 def _course(trial: Trial) -> pd.DataFrame:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from analysis.recorded import Trial
 from analysis.repeats import JCT
 from analysis.report import plot, words
-from analysis.report.cells import Group, MeasuredCell, Study, notes, title
-from analysis.report.networks import numbered
+from analysis.report.cells import Group, MeasuredCell, Study, notes
+from analysis.report.networks import course, numbered
 from analysis.report.question import Key, Panel, Question, column, rounded
 from testbed.base.units import rate_text
 
@@ -36,8 +36,7 @@ RATES_DEFINED = (
 
 def fates(study: Study) -> Question | None:
     """A bar a cell with the share of each fate, a panel for each setting."""
-    there = [Group(title(cells[0]), tuple(cell for cell in cells if _told(cell))) for cells in study.settings]
-    groups = [group for group in there if group.cells]
+    groups = study.settings_having(_told)
     if not groups:
         return None
     shown = groups[:MOST_PANELS]
@@ -175,24 +174,10 @@ def _rated(trial: Trial) -> pd.DataFrame | None:
         links = topology.ports[number] if 0 <= number < len(topology.nodes) else ()
         if len(links) != 1:
             return None
-        since_s, rate_bps = _course(trial, links[0])
+        since_s, rate_bps = course(trial, links[0])
         rates_bps[rows] = rate_bps[np.searchsorted(since_s, ready_s[rows].to_numpy(), side="right") - 1]
     fates_of = samples["fate"].map(trial.kind.measures.fates)
     return pd.DataFrame({"rate_bps": rates_bps, "fate": fates_of}).dropna()
-
-
-def _course(trial: Trial, link: int) -> tuple[Floats, Floats]:
-    """From when on (s) a directed link had which rate (bit/s); the first from before the start."""
-    rate_bps = next(one.rate_bps for one in trial.links if one.link == link)
-    is_blocked = False
-    found = [(-np.inf, rate_bps)]
-    changes = [one for one in trial.events if one.done_s is not None and one.error is None]
-    for event in sorted(changes, key=lambda one: one.done_s or 0.0):
-        rate_bps = event.rates_bps.get(link, rate_bps)
-        is_blocked = event.blocked.get(link, is_blocked)
-        found.append((event.done_s or 0.0, 0.0 if is_blocked else rate_bps))
-    moments_s, rates_bps = zip(*found, strict=True)
-    return np.array(moments_s), np.array(rates_bps)
 
 
 def _labels(rates_bps: pd.Series[float]) -> list[str]:

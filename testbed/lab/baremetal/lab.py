@@ -25,7 +25,7 @@ from testbed.lab.baremetal.machines import Machines
 from testbed.lab.baremetal.playbook import Tell
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
 from testbed.lab.limits import HTB
-from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Way
+from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target, need_torch
 from testbed.lab.requests import Call
 from topologies import addressing
@@ -302,6 +302,10 @@ class BaremetalLab:
                 node, nic, out = where
                 found.append(Counters(link, *by_node[node][nic][0 if out else 1]))
         return found
+
+    def traffic(self, ports: range) -> Traffic | None:  # noqa: ARG002 - as every lab's
+        """None: processes on the machines are told of no change while a trial runs."""
+        return None
 
     def watch_queues(self) -> bool:
         """False: a switch's queues are its own, and those of hosts would be read through SSH."""

@@ -91,6 +91,7 @@ class Enclosure:
     """
 
     def __init__(self, name: str, namespace: int, view: View) -> None:
+        self._name = name
         with ExitStack() as undo:
             self._outside = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
             undo.callback(os.close, self._outside)
@@ -112,9 +113,18 @@ class Enclosure:
             ours.close()
 
     def fork(self) -> int:
-        """As :func:`os.fork`, with a child that is among the node's processes; it has to :meth:`enter` the rest."""
-        kernel.setns(self._there, kernel.CLONE_NEWPID)
-        return self._fork()
+        """As :func:`os.fork`, with a child that is among the node's processes; it has to :meth:`enter` the rest.
+
+        Raises:
+            LabError: the first process has ended, so the kernel has no place for others.
+        """
+        try:
+            kernel.setns(self._there, kernel.CLONE_NEWPID)
+            return self._fork()
+        except OSError as error:
+            raise LabError(
+                f"no process can start on {self._name}: {error.strerror}", fix="see who ended the node's first process"
+            ) from error
 
     def _fork(self) -> int:
         """Fork where children go now; later ones are outside again."""

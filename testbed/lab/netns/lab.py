@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from testbed.base.errors import LabError, SpecError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
-from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Way
+from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.netns.attached import Attached, Files, logged, run_and_collect
 from testbed.lab.netns.blueprint import Blueprint, Builder, StaticRoute, blueprint, crossing, initial_impairments
 from testbed.lab.netns.impairing import NETEM
@@ -272,6 +272,9 @@ class NetnsLab:
 
     def counters(self) -> list[Counters]:
         return self._sandbox.ask(Sandbox.counters())
+
+    def traffic(self, ports: range) -> Traffic | None:
+        return self._sandbox.ask(Sandbox.traffic(ports))
 
     def watch_queues(self) -> bool:
         return self._sandbox.ask(Sandbox.watch_queues())

@@ -11,6 +11,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 HEADER = struct.Struct("=IHHII")  # struct nlmsghdr: length, type, flags, sequence number, port
@@ -107,10 +108,11 @@ def places(buffer: bytes | bytearray, start: int, end: int) -> dict[int, tuple[i
 
 
 class RouteSocket:
-    """A route-netlink socket of the network namespace that the calling thread is in when it is made."""
+    """A route-netlink socket of the network namespace that the calling thread is in when it is made; of another of
+    netlink's families, if that is named."""
 
-    def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+    def __init__(self, family: int = socket.NETLINK_ROUTE) -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, family)
         self._socket.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
         self._socket.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
 
@@ -127,6 +129,12 @@ class RouteSocket:
     def filter(self) -> None:
         """From now on a dump lists only what is like its request, where the kernel can choose; else it lists all."""
         self._socket.setsockopt(SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1)
+
+    def drain(self) -> None:
+        """Forget answers that nobody has read, after an error."""
+        with suppress(BlockingIOError):
+            while True:
+                self._socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
 
     def send(self, requests: Sequence[Request]) -> None:
         """Carry out every request, in order.

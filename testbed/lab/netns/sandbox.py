@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from testbed.base.errors import LabError, TestbedError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
-from testbed.lab.measurements import Counters, Queues, Reading
+from testbed.lab.measurements import Counters, Queues, Reading, Traffic
 from testbed.lab.netns import calls, capabilities, patch, processes, readback, sysctls
 from testbed.lab.netns.adjust import adjust
 from testbed.lab.netns.blueprint import Blueprint, StaticRoute
@@ -31,6 +31,7 @@ from testbed.lab.netns.listening import Said
 from testbed.lab.netns.netlink import NetlinkError
 from testbed.lab.netns.processes import Place, Processes, by_stream, run_program
 from testbed.lab.netns.queues import Sampler
+from testbed.lab.netns.streams import Meter
 from testbed.lab.netns.zygote import worker_body
 from testbed.lab.programs import Exit, Launch, need_torch
 from testbed.lab.requests import Requests, request
@@ -48,6 +49,7 @@ class Sandbox:
         self._patch: patch.Patch | None = None
         self._way: Way | None = None
         self._sampler: Sampler | None = None
+        self._meter: Meter | None = None
         self._lent: dict[int, int] = {}
         self._processes = Processes()
         self._work: Path | None = None
@@ -217,6 +219,7 @@ class Sandbox:
         """End all processes and let go of the network."""
         self._processes.kill_all()
         self._end_sampling()
+        self._end_metering()
         enclosures, self._enclosures, self._hosts = list(self._enclosures.values()), {}, {}
         for enclosure in enclosures:
             enclosure.close()
@@ -326,6 +329,22 @@ class Sandbox:
     def counters(self) -> list[Counters]:
         """Per directed link."""
         return readback.counters(self._up(), self._impairing())
+
+    @request
+    def traffic(self, ports: range) -> Traffic | None:
+        """What links carry, and what connections with these ports have of it; None if nothing is shaped."""
+        network = self._up()
+        if not network.blueprint.settings.shaped:
+            return None
+        if self._meter is None or self._meter.ports != ports:
+            self._end_metering()
+            self._meter = Meter(network, ports)
+        return self._meter.read()
+
+    def _end_metering(self) -> None:
+        meter, self._meter = self._meter, None
+        if meter is not None:
+            meter.close()
 
     @request
     def watch_queues(self) -> bool:

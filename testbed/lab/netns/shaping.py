@@ -211,6 +211,7 @@ class Qdisc:
     bytes: int
     packets: int
     drops: int
+    waiting_bytes: int = 0
 
 
 def read_qdisc(body: bytes) -> Qdisc:
@@ -219,9 +220,9 @@ def read_qdisc(body: bytes) -> Qdisc:
     found = attributes(body, TCMSG.size)
     stats = attributes(found.get(TCA_STATS2, b""), 0)
     sent_bytes, sent_packets = STATS_BASIC.unpack_from(stats[TCA_STATS_BASIC])
-    drops = STATS_QUEUE.unpack_from(stats[TCA_STATS_QUEUE])[2]
+    _, waiting, drops, _, _ = STATS_QUEUE.unpack_from(stats[TCA_STATS_QUEUE])
     kind = found[TCA_KIND].rstrip(b"\0").decode()
-    return Qdisc(index, handle, parent, kind, found.get(TCA_OPTIONS, b""), sent_bytes, sent_packets, drops)
+    return Qdisc(index, handle, parent, kind, found.get(TCA_OPTIONS, b""), sent_bytes, sent_packets, drops, waiting)
 
 
 def read_default_class(root: Qdisc) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from analysis.papers.bml_theory import figure_5, switches
 
 
+@pytest.mark.xdist_group("figure 5 of BML")
 def test_figure_5() -> None:
     """All but PS on BCube are the paper's: it takes two hops for each pair of servers there, and some need one."""
     rows = figure_5().rows

@@ -82,3 +82,14 @@ def test_how_the_others_went_on_when_a_node_had_died(run_dir: Path, edit: Edit) 
             "no worker made progress: 7 workers go on from iteration 5 (no worker was left) with rina, leaf0 adding",
         ),
     )
+
+
+def test_when_the_others_noticed_that_a_node_was_lost(run_dir: Path, edit: Edit) -> None:
+    one = {"node": "h4", "processes": ["h4"], "how": "SIGKILL", "hit_s": 2.0, "noticed_s": 2.04}
+    lost = [one | {"recovered_s": 0.07}, one | {"node": "h5", "noticed_s": None, "recovered_s": None}]
+    edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial.update(failover={"losses": lost}))
+    ((_, pairs),) = settings.events(load(run_dir))
+    assert pairs == (
+        ("2.04 s", "the others noticed that h4 was lost; weights changed next: 0.07 s later"),
+        ("not known", "the others noticed that h5 was lost; weights changed next: not known"),
+    )

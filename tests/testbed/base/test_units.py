@@ -22,6 +22,7 @@ from testbed.base.errors import SpecError
         (units.time_s, "2 min", 120.0),
         (units.size_bytes, "256 KiB", 262_144),
         (units.size_bytes, "1e3 B", 1000),
+        (units.flop_per_s, "10 TFLOP/s", 10e12),
     ],
 )
 def test_a_number_with_its_unit_is_read(read, text, value) -> None:

@@ -50,13 +50,21 @@ def test_every_option_says_what_it_does() -> None:
 
 def test_the_harness_does_without_torch() -> None:
     """Workers and the referee need it; in the process that a user waits for it would be most of the start. SciPy's
-    statistics are for comparisons."""
+    statistics are for comparisons, and its solver for one claim."""
     modules = "testbed.experiment.run, testbed.comparison.gate, testbed.comparison.reproduction, analysis.report"
     script = f"import sys, {modules}\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     imported = set(done.stdout.split())
     assert "numpy" in imported
-    assert not {"torch", "sklearn", "scipy.stats"} & imported
+    assert not {"torch", "sklearn", "scipy.stats", "scipy.optimize"} & imported
+
+
+def test_planning_does_without_pandas() -> None:
+    script = "import sys, testbed.api.plan\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    modules = set(done.stdout.split())
+    assert "pydantic" in modules
+    assert not {"pandas", "pyarrow", "torch"} & modules
 
 
 def test_a_worker_that_plays_a_profile_back_does_without_torch() -> None:

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import chdir, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,10 +64,18 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def can_be_run(plan: dict[str, Any]) -> None:
+    """A plan has trials, and there is a theory for each whose work is known."""
+    assert plan["trials"]
+    assert all(trial["command"] or trial["gst_theory_s"] > 0 for trial in plan["trials"])
+
+
 @pytest.mark.parametrize("words", listed())
 def test_a_command_prints_what_it_did(words: str) -> None:
     text = printed(words)
     assert str(ROOT) not in text
+    if words.startswith("plan "):
+        can_be_run(json.loads(text))
     assert digest(text) == listed()[words], (
         f"`testbed {words} --json` prints something else than when {FILE.name} was written. To see what, run\n"
         f"  python -m {MODULE} --show {shlex.quote(words)} > after.json\n"

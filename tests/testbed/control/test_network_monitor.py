@@ -1,18 +1,36 @@
-"""What the network monitor tells of links that perturbations have changed."""
+"""What the network monitor tells of links that perturbations have changed, and of what other traffic leaves of them."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from testbed.control.network_monitor import EVERY_S, NetworkMonitor, shaped
+import pytest
+
+from testbed.control.network_monitor import EVERY_S, LEFT, NetworkMonitor, left, shaped
 from testbed.lab.base import LinkChange
 from testbed.perturb.conductor import Record
 from topologies.build import build
-from workloads.link_rates import NAME, Follower
+from workloads.link_rates import NAME, Follower, line
+from workloads.sync.cost import goodput
+
+from ..bench import Bench
 
 STAR = build("star(hosts=2)", rate_bps=100)
+BEGUN: Any = SimpleNamespace(begun_s=0.0)
+BESIDE = """
+name: beside
+links: {rate: 100 Gbit/s}
+workload:
+  {kind: profile, model: resnet50, batch: 32, iterations: 6, scale: 800, compute: {mode: paced, pace: {32: 0.4 s}}}
+perturb: [{kind: background, from: h0, to: h1, rate: 40 Gbit/s, at: 0.5 s, until: 2 s}]
+arms:
+  - {topology: star(hosts=5), scheme: "mlfabric_a(delay_bound=1000,aggregators=1)"}
+retries: 0
+quiet: 0 s
+"""
 
 
 def done(*links: LinkChange, **other: Any) -> Record:
@@ -35,17 +53,65 @@ def test_what_is_not_done_or_failed_has_changed_nothing() -> None:
     assert shaped(STAR, [done(change, done_s=None), done(change, error="refused")])[0] == 100
 
 
+@pytest.mark.parametrize(
+    ("taken", "told", "now"),
+    [
+        (0.0, 100.0, 100.0),
+        (4.9, 100.0, 100.0),
+        (30.0, 100.0, 70.0),
+        (33.0, 70.0, 70.0),
+        (36.0, 70.0, 64.0),
+        (2.0, 70.0, 100.0),
+        (99.0, 70.0, LEFT * 100),
+    ],
+)
+def test_other_traffic_is_told_of_where_it_matters(taken: float, told: float, now: float) -> None:
+    assert left({0: 100.0}, {0: taken}, {0: told}) == {0: now}
+
+
+def test_a_link_that_is_down_has_nothing_left() -> None:
+    assert left({0: 0.0}, {0: 5.0}, {0: 70.0}) == {0: 0.0}
+
+
 def test_each_change_is_told_once(tmp_path: Path) -> None:
     records: list[Record] = []
-    context = SimpleNamespace(
-        trial=SimpleNamespace(topology=STAR), files=SimpleNamespace(work=tmp_path), records=records
+    context: Any = SimpleNamespace(
+        trial=SimpleNamespace(topology=STAR),
+        lab=SimpleNamespace(traffic=lambda _: None),
+        files=SimpleNamespace(work=tmp_path),
+        records=records,
     )
     follower = Follower(tmp_path / NAME, 4)
-    with NetworkMonitor(context) as monitor:  # type: ignore[arg-type]
-        assert monitor.look(None) == EVERY_S  # type: ignore[arg-type]
+    with NetworkMonitor(context) as monitor:
+        assert 0 < monitor.look(BEGUN) <= EVERY_S  # less what the look took
         assert follower.new() == []
         records.append(done(LinkChange(1, rate_bps=10)))
         for _ in range(2):
-            monitor.look(None)  # type: ignore[arg-type]
+            monitor.look(BEGUN)
         ((_, rates_bps),) = follower.new()
         assert rates_bps == {1: 10}
+
+
+@pytest.mark.lab
+def test_flows_beside_a_trial_are_taken_off_and_its_own_transfers_are_not(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[float, dict[int, float]]] = []
+
+    def noted(seen_s: float, rates_bps: dict[int, float]) -> str:
+        told.append((seen_s, rates_bps))
+        return line(seen_s, rates_bps)
+
+    monkeypatch.setattr("testbed.control.network_monitor.line", noted)
+    (outcome,) = bench.run(BESIDE, tmp_path)
+    assert (outcome.record["status"], outcome.record["error"]) == ("done", None)
+    rate_bps = outcome.record["links"][0]["rate_bps"]
+    left_bps = rate_bps - 40e9 / 800 / goodput(1500)
+    for link in (0, 3):  # out of h0, and into h1
+        seen = [(seen_s, rates[link]) for seen_s, rates in told if link in rates]
+        assert seen[-1][1] == rate_bps, "it is told when they have ended"
+        held_s = [after - before for (before, _), (after, _) in pairwise(seen)]
+        assert sum(held_s) == pytest.approx(1.5, abs=0.35)
+        mean_bps = sum(s * bps for s, (_, bps) in zip(held_s, seen, strict=False)) / sum(held_s)
+        assert mean_bps == pytest.approx(left_bps, rel=0.1)
+    assert {link for _, rates in told for link in rates} == {0, 3}, "the trial's own transfers are not taken off"

@@ -64,6 +64,12 @@ def test_a_plain_line_a_trial(source: Source) -> None:
     ]
 
 
+def test_who_was_lost_on_the_way_is_told() -> None:
+    lost = {"losses": [{"node": "h1"}, {"node": "h3"}]}
+    line = progress.sentence(record("a", "A", 1.0, failover=lost))
+    assert line.endswith("loss 2.50 to 0.25, the others went on without h1, h3, VALID")
+
+
 def test_of_a_command_its_time_and_bytes_are_told() -> None:
     links = [{"bytes": 3 * 2**20}, {"bytes": 2**20}]
     done = record("command-star2", "A", 12.0, kind="command", batch=0, metrics={"jct_s": 12.0}, links=links)

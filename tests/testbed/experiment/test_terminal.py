@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import termios
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +16,8 @@ import pytest
 from testbed.base import exits
 from tests.patience import until
 
-from .test_run import LONG, PATIENCE_S
+from ..conftest import Called
+from .test_run import LONG, PATIENCE_S, all_gone, family
 
 pytestmark = pytest.mark.lab
 
@@ -25,8 +27,10 @@ pytestmark = pytest.mark.lab
     [([], exits.INTERRUPTED), (["sh", "-c", 'trap "" HUP; exec "$@"', "sh"], exits.OK)],
     ids=["as it is", "with SIGHUP ignored"],
 )
-def test_a_terminal_that_closes_ends_a_run_unless_that_ignores_it(first: list[str], code: int, tmp_path: Path) -> None:
-    """And what it would have written there is nowhere, which is no failure."""
+def test_a_terminal_that_closes_ends_a_run_unless_that_ignores_it(
+    first: list[str], code: int, tmp_path: Path, testbed: Callable[..., Called]
+) -> None:
+    """And what it would have written there is nowhere, which is no failure. Nothing is left, and it goes on."""
     (tmp_path / "spec.yaml").write_text(LONG)
     ours, its = os.openpty()
     os.set_blocking(ours, False)
@@ -51,6 +55,7 @@ def test_a_terminal_that_closes_ends_a_run_unless_that_ignores_it(first: list[st
 
     try:
         until(at_work, PATIENCE_S, 0.05)
+        others = list(family(process.pid))
         os.close(ours)
         assert process.wait(PATIENCE_S) == code
     finally:
@@ -58,3 +63,11 @@ def test_a_terminal_that_closes_ends_a_run_unless_that_ignores_it(first: list[st
         process.wait()
     records = list((tmp_path / "out/trials").glob("*.json"))
     assert (len(records) == 2, (tmp_path / "out/report.html").exists()) == (code == exits.OK,) * 2
+    until(lambda: all_gone(others))
+    assert not (tmp_path / "out/work").exists()
+    if code != exits.OK:
+        finished = {path: path.read_bytes() for path in records}
+        resumed = testbed("run", "--resume", "out")
+        assert (resumed.code, resumed.err) == (0, "")
+        assert len(list((tmp_path / "out/trials").glob("*.json"))) == 2
+        assert {path: path.read_bytes() for path in records} == finished

@@ -112,6 +112,14 @@ def test_what_is_built_is_read_back(lab: Lab) -> None:
     assert [one.directed_link for one in lab.counters()] == list(range(6))
 
 
+def test_it_tells_what_each_link_carries_or_that_it_cannot(lab: Lab) -> None:
+    up(lab)
+    for _ in range(2):
+        found = lab.traffic(range(10_000, 10_100))
+        assert found is None or sorted(one.directed_link for one in found.links) == list(range(6))
+        assert found is None or found.streams == ()
+
+
 def test_it_watches_queues_or_says_that_it_cannot(lab: Lab) -> None:
     """It is no error that a lab cannot, and what was watched is told once."""
     up(lab)

@@ -75,6 +75,7 @@ def links_on_the_way(topology: Topology, a: int, b: int) -> int:
         "star(hosts=3)",  # a table of redirects: links into it take a detour
         "star(hosts=3,server_nics=2)",  # routes
         "bcube(n=2,k=2)",  # hosts forward for each other, over several tables
+        "expander(servers=6,degree=3)",  # hosts forward for each other, and no switch is there
         "spine_leaf(racks=2,hosts_per_rack=2,spines=2)",
         "star(hosts=3,ina=all)",
     ],

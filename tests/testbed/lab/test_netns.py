@@ -44,6 +44,10 @@ def up(lab: NetnsLab, expression: str, settings: LinkSettings | None = None, rat
     return topology
 
 
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 @pytest.mark.parametrize(
     "expression",
     [
@@ -52,7 +56,9 @@ def up(lab: NetnsLab, expression: str, settings: LinkSettings | None = None, rat
         "fat_tree(k=4)",
         "fat_tree(k=4,routing=ecmp)",
         "fat_tree(k=4,routing=by_destination)",
+        "fat_tree(k=4,oversubscription=2)",
         "dragonfly(a=2,g=3,h=1)",
+        "expander(servers=8,degree=3)",
         "spine_leaf(racks=3,hosts_per_rack=2,spines=2)",
     ],
 )
@@ -320,6 +326,20 @@ def test_workers_report_how_they_ended(lab: NetnsLab, tmp_path: Path) -> None:
     assert 0 < exits[0].started_s < exits[0].ended_s < time.monotonic()
     assert lab.exits() == []
     assert "none.json" in (tmp_path / "h1.log").read_text()
+
+
+def test_a_node_whose_first_process_is_gone_starts_nothing_and_says_so(lab: NetnsLab, tmp_path: Path) -> None:
+    lab.share(tmp_path)
+    up(lab, "star(hosts=2)")
+    worker = Launch("h1", 1, str(tmp_path / "none.json"), str(tmp_path / "h1.log"))
+    lab.launch([worker])
+    until(lab.exits)
+    (sandbox,) = children(lab.launcher_pid)
+    (first,) = children(sandbox)
+    os.kill(first, signal.SIGKILL)
+    until(lambda: first not in children(sandbox))
+    with pytest.raises(LabError, match="no process can start on h1: "):
+        lab.launch([worker])
 
 
 def test_down_ends_everything_and_up_works_again(lab: NetnsLab) -> None:

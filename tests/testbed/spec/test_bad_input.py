@@ -108,6 +108,8 @@ CHANGES: dict[str, tuple[str, str]] = {
     ),
     "synchronisation_above_the_timeout": ("200 Mbit/s", "1 Mbit/s"),
     "one_worker": ("hosts=3), scheme: ring", "hosts=1), scheme: ring"),
+    "pace_without_a_batch": ("compute: none", "compute: {mode: paced, pace: 0.3 s}"),
+    "pace_by_a_word": ("compute: none", "compute: {mode: paced, pace: {mean: 0.3 s}}"),
     "pace_above_the_timeout": ("compute: none", "compute: {mode: paced, pace: {2: 30 s}}"),
     "model_unknown": ("model: lenet5", "model: lenet"),
     "dataset_unknown": ("dataset: digits", "dataset: digit"),
@@ -131,7 +133,7 @@ CHANGES: dict[str, tuple[str, str]] = {
         "compute: real\narms:\n  - {topology: 'patch_panel(servers=4,degree=2)', scheme: async_ps, "
         "perturb: [{kind: circuits, at: 1 s, rings: [3]}]}",
     ),
-    "asynchronous_failover": ("timeout: 20 s", "timeout: 20 s\nfailover: 3 s"),
+    "asynchronous_failover": ("compute: none", "compute: real\nfailover: 3 s"),
     "asynchronous_command": (TRAIN, "  kind: command\n  command: python train.py\n"),
     "asynchronous_servers_beyond_hosts": ("scheme: ring", "scheme: async_ps(servers=3)"),
     "asynchronous_replicas_beyond_hosts": ("scheme: ring", "scheme: 'async_ps(servers=2,replication=chain)'"),
@@ -144,6 +146,26 @@ CHANGES: dict[str, tuple[str, str]] = {
     "fabric_that_computes_once": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a"),
     "fabric_with_a_delay_bound_of_0": ("scheme: ring", "scheme: mlfabric_a(delay_bound=0)"),
     "fabric_with_too_many_aggregators": ("scheme: ring", "scheme: mlfabric_a(aggregators=3)"),
+    "fabric_with_too_many_servers": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a(servers=3)"),
+    "fabric_replica_of_several_servers": (
+        "star(hosts=3), scheme: ring",
+        "star(hosts=5), scheme: 'mlfabric_a(servers=2,divergence_bound=9)'",
+    ),
+    "fabric_divergence_without_replica": ("scheme: ring", "scheme: 'mlfabric_a(replica_aggregators=1)'"),
+    "fabric_with_too_many_aggregators_of_the_replica": (
+        "star(hosts=3), scheme: ring",
+        "star(hosts=4), scheme: 'mlfabric_a(aggregators=1,divergence_bound=9,replica_aggregators=1)'",
+    ),
+    "fabric_replica_on_too_few_hosts": ("scheme: ring", "scheme: mlfabric_a(divergence_bound=9)"),
+    "fabric_divergence_of_0": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a(divergence_bound=0)"),
+    "fabric_divergence_of_no_updates": (
+        "star(hosts=3), scheme: ring",
+        "star(hosts=4), scheme: mlfabric_a(divergence_updates=0)",
+    ),
+    "fabric_divergence_bounded_twice": (
+        "star(hosts=3), scheme: ring",
+        "star(hosts=4), scheme: 'mlfabric_a(divergence_bound=9,divergence_updates=9)'",
+    ),
     "fabric_on_too_few_hosts": ("star(hosts=3), scheme: ring", "star(hosts=2), scheme: mlfabric_a"),
     "fabric_window_negative": ("scheme: ring", "scheme: mlfabric_a(window=-0.1)"),
     "fabric_with_c_of_0": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a(c=0)"),
@@ -342,6 +364,20 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
         "scale: 200}\narms:",
         "scale: 200, overlap: both}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_s}",
     ),
+    "fabric_sync_root": ("star(hosts=5), scheme: ring", "star(hosts=5), scheme: mlfabric_s(root=h0)"),
+    "fabric_sync_root_of_one": ("star(hosts=5), scheme: ring", "star(hosts=2), scheme: mlfabric_s(root=random)"),
+    "fabric_sync_root_aggregators": (
+        "star(hosts=5), scheme: ring",
+        "star(hosts=4), scheme: 'mlfabric_s(root=random,aggregators=4)'",
+    ),
+    "fabric_sync_root_servers": (
+        "star(hosts=5), scheme: ring",
+        "star(hosts=5), scheme: 'mlfabric_s(root=random,servers=2)'",
+    ),
+    "fabric_sync_root_replica": (
+        "star(hosts=5), scheme: ring",
+        "star(hosts=6), scheme: 'mlfabric_s(root=random,divergence_updates=4)'",
+    ),
     "fabric_sync_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: mlfabric_s"),
     "fabric_rate_of_a_profile": ("scheme: ring", "scheme: mlfabric_a(rate=adaptive)"),
     "fabric_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: mlfabric_a"),
@@ -358,9 +394,13 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
         "iterations: 3, scale: 200, overlap: both}\narms:\n"
         "  - {topology: star(hosts=5), scheme: ring, checkpoint: {every: 2, rate: 1 GB/s}}",
     ),
-    "fabric_checkpoint": (
+    "fabric_checkpoint_with_a_spread": (
         "star(hosts=5), scheme: ring",
-        "star(hosts=5), scheme: mlfabric_a, checkpoint: {every: 2, rate: 1 GB/s}",
+        "star(hosts=5), scheme: mlfabric_a, checkpoint: {every: 2, rate: 1 GB/s, spread: 2}",
+    ),
+    "fabric_checkpoint_longer_than_the_failover_time": (
+        "star(hosts=5), scheme: ring}",
+        "star(hosts=5), scheme: mlfabric_a, checkpoint: {every: 2, rate: 1 MB/s}}\nfailover: 0.2 s",
     ),
     "asynchronous_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: async_ps"),
     "asynchronous_beyond_exact_sums": (

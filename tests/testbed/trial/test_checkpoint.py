@@ -46,6 +46,9 @@ def test_ranks_compute_after_they_have_written(scheme: str, spread: str, share: 
         ("async_ps", "", {"h3": (9, None)}),
         ("async_ps(servers=2)", "", {"h2": (6, None), "h3": (6, None)}),
         ("async_ps(replication=chain)", "", {"h2": (6, None)}),
+        ("mlfabric_a", "", {"h2": (6, None)}),
+        ("mlfabric_s", "", {"h0": (3, None)}),
+        ("mlfabric_s", ", spread: 2", {"h0": (3, (2, 2, 0)), "h1": (3, (2, 2, 1))}),
     ],
 )
 def test_who_writes_what(

@@ -20,8 +20,11 @@ FOLDERS = tuple(f"workloads.kinds.{name}" for name in kinds.BUILT_IN)
 REGISTRATION = {
     "workloads/sync/schemes/registry.py": "schemes of all kinds are registered there",
     "analysis/papers/mlfabric_theory.py": "what the paper states is about that kind",
-    "analysis/papers/mlfabric.py": "the same",
-    "analysis/papers/mlfabric_figures.py": "the same",
+    "analysis/papers/mlfabric/delay.py": "the same",
+    "analysis/papers/mlfabric/figures.py": "the same",
+    "analysis/papers/mlfabric/ideals.py": "the same",
+    "analysis/papers/mlfabric/replication.py": "the same",
+    "analysis/papers/mlfabric/rounds.py": "the same",
     "analysis/schedule_cases.py": "cases for that kind's scheduler",
     "analysis/schedule_optimum.py": "the best schedule of what that kind's scheduler is asked",
     "testbed/api/schedule.py": "testbed schedule runs that kind's scheduler, and nothing else",

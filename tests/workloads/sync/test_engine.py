@@ -154,7 +154,7 @@ def test_random_forests_chunks_and_delays(
     edges = sorted({0, floats, *(draw.randrange(1, floats) for _ in range(draw.randint(0, 4)))})
     buckets = list(itertools.pairwise(edges))[::-1]
     table = cut(forest, floats, buckets, max(4, floats // draw.randint(1, 60)))
-    results = on_every_node(forest, list(range(hosts)), trains(forest, table, 25, seed))
+    results = on_every_node(forest, list(range(hosts)), trains(forest, table, 12, seed))
     assert all(isinstance(count, int) for count in results.values()), results
 
 

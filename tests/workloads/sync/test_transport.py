@@ -128,8 +128,8 @@ def test_a_stranger_from_another_address_is_no_neighbour_whatever_it_says() -> N
     assert str(caught.value) == (
         f"no connection came from h0; strangers connected to 127.0.0.1:{port}: "
         "127.0.0.9 (no neighbour that is awaited)\n"
-        "  fix: keep other programs off the ports of the trial; see whether the worker on h0 started, or raise "
-        "start_timeout"
+        "  fix: keep other programs off the ports of the trial; see whether the worker on h0 started, or wait longer "
+        "(start_timeout of a spec, timeout_s of Params)"
     )
 
 

@@ -17,7 +17,7 @@ from workloads.kinds.asynchronous.plan import Asynchronous
 from workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
 from workloads.kinds.forest.kind import ForestKind
 from workloads.parts import merged
-from workloads.sync.cost import Cost, Releases
+from workloads.sync.cost import Cost, Releases, Shaper
 from workloads.sync.forest import Forest
 from workloads.sync.verify import verify
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from workloads.job import WorkerJob
     from workloads.kinds.measures import Measures
-    from workloads.replay import Values
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
 
@@ -109,11 +108,11 @@ class AsynchronousKind(ForestKind):
     def releases(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Releases | None:
         return None
 
-    def least_jct_s(self, cost: Cost, least_gst_s: float, goodput: float, pace_s: Floats, overlap: str) -> float:
+    def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
         """Each worker is alone with the server, at its average pace, or the busiest link never rests."""
         workers, iterations = pace_s.shape
-        alone_s = pace_s.mean(axis=1) + least_gst_s
-        return float(iterations * max(workers / (1 / alone_s).sum(), cost.round_s() / goodput))
+        alone_s = pace_s.mean(axis=1) + cost.bound_s(shaper)
+        return float(iterations * max(workers / (1 / alone_s).sum(), cost.round_s() / shaper.goodput))
 
     def prepare(self) -> None:
         import_module("workloads.kinds.asynchronous.node")
@@ -122,11 +121,6 @@ class AsynchronousKind(ForestKind):
         from workloads.kinds.asynchronous.node import join
 
         return join(job, plan, part)
-
-    def values(self, job: WorkerJob, rank: int) -> Values:
-        from workloads.replay import Updates
-
-        return Updates(job.buckets[-1][1], job.training.seed, rank, job.world)
 
     def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
         from workloads.kinds.asynchronous import account

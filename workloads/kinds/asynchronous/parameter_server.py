@@ -51,6 +51,7 @@ from workloads.kinds.asynchronous.plan import replicas, servers, staleness
 from workloads.parts import Span, spans
 from workloads.sync.connection import Connection
 from workloads.sync.forest import Forest
+from workloads.sync.framed import NoBuckets
 from workloads.sync.session import Model
 
 _PUSH = struct.Struct("!II")
@@ -233,7 +234,7 @@ class _Push:
     is_there: bool = False
 
 
-class Server(Exchange):
+class Server(NoBuckets, Exchange):
     """A server: applies gradients as they come, and gives weights back as its ledger says.
 
     It has room for a gradient of each worker, and a copy of each version of the weights that is on its way. All sizes
@@ -291,14 +292,6 @@ class Server(Exchange):
         updates = [(one.rank, one.iteration, one.version) for one in self.ledger.order]
         kept = {} if self._replica is None else {"part_sha256": hashlib.sha256(self._weights.data).hexdigest()}
         return {"updates": updates, **kept, **self._keeper.said()}
-
-    def start(self, bucket: int) -> None:
-        """A server has no gradient."""
-        raise ValueError(f"{self._name} serves, and has no bucket {bucket}")
-
-    def wait(self, timeout_s: float) -> float:
-        """A server has no gradient."""
-        raise ValueError(f"{self._name} serves, and waits for no sum in {timeout_s:g} s")
 
     def barrier(self, timeout_s: float) -> None:
         """Return once every worker and all servers have called this.

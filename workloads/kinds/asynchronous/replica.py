@@ -27,9 +27,10 @@ from workloads.kinds.asynchronous.exchange import (
 from workloads.kinds.asynchronous.plan import servers
 from workloads.sync.connection import Connection
 from workloads.sync.forest import Forest
+from workloads.sync.framed import NoBuckets
 
 
-class Replica(Exchange):
+class Replica(NoBuckets, Exchange):
     """A replica; a :class:`workloads.sync.session.Session`.
 
     Attributes:
@@ -68,14 +69,6 @@ class Replica(Exchange):
     def said(self) -> dict[str, Any]:
         """The updates in their order, and what they came to."""
         return {"replicated": self.kept, "part_sha256": hashlib.sha256(self._weights.data).hexdigest()}
-
-    def start(self, bucket: int) -> None:
-        """A replica has no gradient."""
-        raise ValueError(f"{self._name} is a replica, and has no bucket {bucket}")
-
-    def wait(self, timeout_s: float) -> float:
-        """A replica has no gradient."""
-        raise ValueError(f"{self._name} is a replica, and waits for no sum in {timeout_s:g} s")
 
     def barrier(self, timeout_s: float) -> None:
         """Return once every worker and all servers have called this.

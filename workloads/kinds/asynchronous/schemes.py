@@ -10,6 +10,7 @@ import numpy as np
 
 from testbed.base.errors import SchemeError
 from topologies.model import Topology
+from workloads import parts
 from workloads.kinds.asynchronous.plan import Asynchronous
 from workloads.sync.forest import ABSENT, ROOT, Forest
 from workloads.sync.trees import over
@@ -105,15 +106,6 @@ def _check_servers(asked: _Asked) -> None:
         raise SchemeError(
             f"{scheme} has {servers} servers{' and as many replicas' if is_chain else ''} "
             f"for the {topology.host_count} hosts of {topology.expression}",
-            fix=f"give servers {_up_to(most)}, with a host left to work",
+            fix=f"give servers {parts.up_to(most)}, with a host left to work",
         )
-    floats = sum(asked.tensor_sizes)
-    if asked.tensor_sizes and servers > floats:
-        raise SchemeError(
-            f"{scheme} has {servers} servers for a model of {floats:,} floats",
-            fix=f"give servers {_up_to(floats)}, so that each has a part of the weights",
-        )
-
-
-def _up_to(most: int) -> str:
-    return "1" if most == 1 else f"1 to {most:,}"
+    parts.check(scheme, servers, asked.tensor_sizes)

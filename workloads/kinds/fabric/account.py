@@ -4,30 +4,43 @@ other."""
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from testbed.base.errors import WorkerError
 from workloads.kinds.base import Told
 from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.plan import Fabric
+from workloads.kinds.fabric.journal_lines import FIX, Line, lines
+from workloads.kinds.fabric.losses_account import NOBODY, Losses
+from workloads.kinds.fabric.plan import Fabric, Sent
+from workloads.kinds.fabric.replication_account import Replicated, replicated, with_behind
 from workloads.kinds.transfers import Carried, Purpose
 from workloads.updates import Step, Update
 
-FIX = "report it: the protocol is broken"
 
+class Moved(NamedTuple):
+    """A transfer that has begun, as the scheduler tells of it. Moments are in seconds.
 
-@dataclass(frozen=True)
-class Line:
-    """A line of the server's journal: what became of an update, or of several that came in a sum."""
+    Attributes:
+        source: the node that sends, and ``target`` the one that receives.
+        members: numbers of the updates in it; none of weights.
+        shard: which part of them, by the server that has it.
+        begin_s: as planned, and ``end_s``.
+        arrived_s: when it was there; None where nobody told.
+    """
 
-    fate: Fate
-    updates: tuple[Update, ...]
-    shares: tuple[tuple[float, float], ...]
+    source: int
+    target: int
+    size_bytes: float
+    members: Sequence[int]
+    shard: int
+    begin_s: float
+    end_s: float
+    arrived_s: float | None
 
 
 def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
@@ -36,34 +49,49 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     Raises:
         WorkerError: the processes' accounts cannot be, or contradict each other.
     """
-    (server,) = [one for one in done if "journal" in one]
-    (scheduler,) = [one for one in done if "transfers" in one]
-    journal = lines(server["journal"], len(plan.workers))
-    wrong = problem(journal, plan, iterations * len(plan.workers)) or _disagreement(journal, samples)
-    wrong = wrong or lost(scheduler["transfers"]) or other_order(scheduler["order"], journal, len(plan.workers))
+    server, *others = [one for one in done if "journal" in one]
+    schedulers = [one for one in done if "transfers" in one]
+    journal, world = lines(server["journal"], len(plan.workers)), len(plan.workers)
+    losses = Losses.told(plan, server)
+    wrong = problem(journal, plan, iterations * world, losses) or _disagreement(journal, samples, losses)
+    wrong = wrong or losses.problem(schedulers)
+    wrong = wrong or _other_journal(server["journal"], [one["journal"] for one in others])
+    transfers = [one for scheduler in schedulers for one in on_our_clock(scheduler)]
+    for scheduler in schedulers:
+        wrong = wrong or misplaced(transfers, plan, done, losses)
+        wrong = wrong or other_order(losses.kept(scheduler["order"], journal, world), journal, world)
+    found = _replicated(plan, server, journal, done)
+    wrong = wrong or found.wrong
     if wrong:
         raise WorkerError(f"what the processes of scheme {plan.scheme} tell does not fit together: {wrong}", fix=FIX)
-    transfers = on_our_clock(scheduler)
+    if not schedulers:  # nobody knows what was planned, and when what was there that did not go to the server
+        sent = moved(losses.moved(plan, journal), iterations)
+        return Told(timed(samples, [], plan), order(journal), moved=sent, spoilt_bytes=losses.spoilt)
+    (scheduler,) = schedulers
     return Told(
-        timed(samples, transfers, plan),
+        with_behind(timed(samples, transfers, plan), found),
         order(journal),
-        moved=moved(transfers, iterations),
+        moved=moved([one[:3] for one in transfers if one.arrived_s is not None], iterations),
         transfers=carried(transfers, plan),
-        metrics=took(scheduler["plans_s"]),
+        metrics={**took(scheduler["plans_s"]), **found.metrics, **_to_replica(transfers, plan)},
+        spoilt_bytes=losses.spoilt + sum(one.size_bytes for one in transfers if one.arrived_s is None),
     )
 
 
-def lines(journal: Sequence[Sequence[Any]], world: int) -> list[Line]:
-    """The journal from the server's last line."""
-    found = []
-    for fate, numbers, versions, shares in journal:
-        pairs = zip(numbers, versions, strict=True)
-        updates = tuple(Update(number % world, number // world, version) for number, version in pairs)
-        counts = tuple((float(weights), float(velocity)) for weights, velocity in shares)
-        if len(counts) != len(updates):
-            raise WorkerError(f"of {len(updates)} updates the server tells what {len(counts)} count", fix=FIX)
-        found.append(Line(Fate(fate), updates, counts))
-    return found
+def _replicated(
+    plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line], done: Sequence[Mapping[str, Any]]
+) -> Replicated:
+    if plan.replica is None:
+        return Replicated()
+    (replica,) = [one for one in done if "copied" in one]
+    return replicated(plan, server, journal, lines(replica["copied"], len(plan.workers)), replica["lines"])
+
+
+def _to_replica(transfers: Sequence[Moved], plan: Fabric) -> dict[str, float]:
+    """What it got, of updates and sums."""
+    if plan.replica is None:
+        return {}
+    return {"replica_bytes": float(sum(one.size_bytes for one in transfers if one.target == plan.replica))}
 
 
 def order(journal: Sequence[Line]) -> list[Step]:
@@ -71,18 +99,21 @@ def order(journal: Sequence[Line]) -> list[Step]:
     return [Step(line.updates, line.shares, line.fate == Fate.AGGREGATED, not line.fate.is_applied) for line in journal]
 
 
-def problem(journal: Sequence[Line], plan: Fabric, updates: int) -> str:
+def problem(journal: Sequence[Line], plan: Fabric, updates: int, losses: Losses = NOBODY) -> str:
     """What is wrong with a journal; empty if nothing is.
 
     Each worker's iterations must be there once and in their order, each computed on weights of a version that there
     was, with those before it decided; nothing applied may be as stale as the delay bound; nobody may have begun further
-    ahead of the slowest worker than SSP allows.
+    ahead of the slowest worker than SSP allows. Of workers that were lost, updates may lack: as many as each would have
+    had to do still, had all done as much, or one that it had begun.
     """
-    count = sum(len(line.updates) for line in journal)
-    if count != updates:
+    count, known = sum(len(line.updates) for line in journal), Counter(u.rank for line in journal for u in line.updates)
+    lack = sum(max(1, updates // len(plan.workers) - known[rank]) for rank in losses.ranks)
+    if not updates - lack <= count <= updates:
         return f"it is known what became of {count} updates, of {updates}"
     state = _State(plan)
     for line in journal:
+        state.lose(losses)
         for at, update in enumerate(line.updates):
             if wrong := state.problem(line, at, update):
                 return wrong
@@ -97,6 +128,7 @@ class _State:
         world = len(plan.workers)
         self._options = plan.options
         self._done, self._known = [0] * world, [0] * world
+        self._entries, self._living = 0, set(range(world))
         self._version = 0
         self._slowest = {0: 0}
         """By version, how many iterations the slowest worker had done when weights of that version could leave last."""
@@ -114,35 +146,99 @@ class _State:
             return f"worker {rank} began iteration {iteration} when it was too far ahead of the slowest"
         return ""
 
+    def lose(self, losses: Losses) -> None:
+        """Nobody waits any more for workers that were lost by now."""
+        gone = {rank for rank, entries in losses.ranks.items() if entries <= self._entries} & self._living
+        if gone and gone != self._living:
+            self._living -= gone
+            self._slowest[self._version] = self._least
+
+    @property
+    def _least(self) -> int:
+        return min(self._done[rank] for rank in self._living)
+
     def note(self, line: Line) -> None:
+        self._entries += len(line.updates)
         self._version += len(line.updates) if line.fate.is_applied else 0
         for update in line.updates:
             self._done[update.rank] += 1
             self._known[update.rank] = self._version
-        self._slowest[self._version] = min(self._done)
+        self._slowest[self._version] = self._least
 
 
-def _disagreement(journal: Sequence[Line], samples: pd.DataFrame) -> str:
-    """Where workers tell another story than the server."""
+def _disagreement(journal: Sequence[Line], samples: pd.DataFrame, losses: Losses = NOBODY) -> str:
+    """Where workers tell another story than the server. One that was lost may not have told of its last update."""
     entries = [(line.fate, update) for line in journal for update in line.updates]
     known = samples.sort_values("update")
     columns = ("update", "rank", "iteration", "version", "fate")
     said = list(zip(*(known[name].tolist() for name in columns), strict=True))
-    for at, ((fate, update), sample) in enumerate(zip(entries, said, strict=False)):
+    last = {update.rank: at for at, (_, update) in enumerate(entries)}
+    told = {sample[0] for sample in said}
+    silent = {at for rank, at in last.items() if rank in losses.ranks and at not in told}
+    known_to_both = [(at, *one) for at, one in enumerate(entries) if at not in silent]
+    for (at, fate, update), sample in zip(known_to_both, said, strict=False):
         if sample != (at, update.rank, update.iteration, update.version, int(fate)):
             return f"update {at} is {update} ({fate.name.lower()}) to the server, and {sample} to worker {sample[1]}"
-    return "" if len(said) == len(entries) else f"workers tell of {len(said)} updates, the server of {len(entries)}"
+    as_many = len(said) == len(known_to_both)
+    return "" if as_many else f"workers tell of {len(said)} updates, the server of {len(known_to_both)}"
 
 
-def lost(transfers: Sequence[Sequence[Any]]) -> str:
-    """Which of the scheduler's transfers did not arrive, or went twice; empty if all is well."""
-    for source, target, _, members, _, _, arrived_s in transfers:
-        if arrived_s is None:
-            what = f"updates {members}" if members else "weights"
-            return f"{what} were sent from node {source} to node {target}, which does not know of them"
-    counts = Counter((source, target, tuple(members)) for source, target, _, members, *_ in transfers if members)
+def _other_journal(journal: Sequence[Any], others: Sequence[Sequence[Any]]) -> str:
+    """Where a server has decided something else than the first one about the same updates."""
+    for number, other in enumerate(others, 1):
+        for at, (one, another) in enumerate(zip_longest(journal, other)):
+            if one != another:
+                return f"line {at} of the journals is {one} at the first server, and {another} at server {number}"
+    return ""
+
+
+def misplaced(
+    transfers: Sequence[Moved], plan: Fabric, done: Sequence[Mapping[str, Any]], losses: Losses = NOBODY
+) -> str:
+    """Which of the scheduler's transfers did not arrive, went twice, or had other bytes than it has to have; empty if
+    all is well. ``done`` are the processes' last lines. After a loss a transfer may lack, or go twice."""
+    servers = [one for one in done if "journal" in one]
+    holders = plan.roots or plan.servers
+    received = {node: {*map(tuple, server["received"])} for node, server in zip(holders, servers, strict=True)}
+    if plan.replica is not None:
+        (replica,) = [one for one in done if "copied" in one]
+        received[plan.replica] = {*map(tuple, replica["received"])}
+    there = [one for one in transfers if one.arrived_s is not None]
+    wrong = "" if losses else _lost(transfers)
+    return wrong or _other_bytes(there, plan, [one["update_bytes"] for one in servers], received)
+
+
+def _lost(transfers: Sequence[Moved]) -> str:
+    for one in transfers:
+        if one.arrived_s is None:
+            what = f"updates {list(one.members)}" if one.members else "weights"
+            return f"{what} were sent from node {one.source} to node {one.target}, which does not know of them"
+    counts = Counter((one.source, one.target, tuple(one.members), one.shard) for one in transfers if one.members)
     twice = [way for way, count in counts.items() if count > 1]
     return f"updates {list(twice[0][2])} went twice from node {twice[0][0]} to node {twice[0][1]}" if twice else ""
+
+
+def _other_bytes(
+    transfers: Sequence[Moved],
+    plan: Fabric,
+    sizes_bytes: Sequence[int],
+    received: Mapping[int, Collection[tuple[int, int]]],
+) -> str:
+    """An update and weights have the model's size, or that of the server's shard. A sum has it once or twice, and what
+    goes to a server or the replica has as many bytes as that ``received``: (number of the first update in it, bytes).
+    What came again after a loss has several of these."""
+    for one in transfers:
+        most = 2 if one.members and not _is_own(one, plan) else 1
+        allowed = [times * sizes_bytes[one.shard] for times in range(1, most + 1)]
+        ends = plan.servers_at(one.members[0] // len(plan.workers)) if one.members else ()
+        if one.target in ends or (one.members and one.target == plan.replica):
+            allowed = [count for count in allowed if (one.members[0], count) in received[one.target]]
+        if one.size_bytes not in allowed:
+            what = f"updates {list(one.members)}" if one.members else "weights"
+            right = " or ".join(f"{count:,}" for count in allowed) or "another number"
+            way = f"from node {one.source} to node {one.target}"
+            return f"{what} went {way} as {one.size_bytes:,.0f} bytes, not {right}"
+    return ""
 
 
 def other_order(planned: Sequence[int], journal: Sequence[Line], world: int) -> str:
@@ -155,30 +251,38 @@ def other_order(planned: Sequence[int], journal: Sequence[Line], world: int) -> 
     return "" if len(planned) == len(came) else f"{len(planned)} updates were planned, and {len(came)} came"
 
 
-def on_our_clock(scheduler: Mapping[str, Any]) -> list[list[Any]]:
+def on_our_clock(scheduler: Mapping[str, Any]) -> list[Moved]:
     """The transfers with moments on the clock of the samples."""
     ahead_s = scheduler["time"] - scheduler["clock_s"]
     return [
-        [*others, *(None if moment_s is None else moment_s + ahead_s for moment_s in moments)]
-        for *others, begin_s, end_s, arrived_s in scheduler["transfers"]
-        for moments in [(begin_s, end_s, arrived_s)]
+        one._replace(
+            begin_s=one.begin_s + ahead_s,
+            end_s=one.end_s + ahead_s,
+            arrived_s=None if one.arrived_s is None else one.arrived_s + ahead_s,
+        )
+        for one in (Moved(*row) for row in scheduler["transfers"])
     ]
 
 
-def carried(transfers: Sequence[Sequence[Any]], plan: Fabric) -> list[Carried]:
+def carried(transfers: Sequence[Moved], plan: Fabric) -> list[Carried]:
     """The transfers as every kind tells them."""
     return [
-        Carried(source, target, _purpose(source, members, plan), len(members), size_bytes, begin_s, end_s, arrived_s)
-        for source, target, size_bytes, members, begin_s, end_s, arrived_s in transfers
+        Carried(one.source, one.target, _purpose(one, plan), len(one.members), one.size_bytes, *one[-3:], one.shard)
+        for one in transfers
     ]
 
 
-def _purpose(source: int, members: Sequence[int], plan: Fabric) -> Purpose:
-    """A sum may be of one update; then somebody else than its worker sends it."""
-    if not members:
+def _purpose(one: Moved, plan: Fabric) -> Purpose:
+    if not one.members:
         return Purpose.WEIGHTS
-    is_own = len(members) == 1 and plan.workers[members[0] % len(plan.workers)] == source
-    return Purpose.UPDATE if is_own else Purpose.SUM
+    if one.target in plan.to_replica:
+        return Purpose.REPLICA
+    return Purpose.UPDATE if _is_own(one, plan) else Purpose.SUM
+
+
+def _is_own(one: Moved, plan: Fabric) -> bool:
+    """A sum may be of one update; then somebody else than its worker sends it."""
+    return len(one.members) == 1 and plan.workers[one.members[0] % len(plan.workers)] == one.source
 
 
 def took(plans_s: Sequence[float]) -> dict[str, float]:
@@ -187,20 +291,29 @@ def took(plans_s: Sequence[float]) -> dict[str, float]:
     return {"scheduler_median_s": float(known.median()), "scheduler_p99_s": float(known.quantile(0.99))}
 
 
-def timed(samples: pd.DataFrame, transfers: Sequence[Sequence[Any]], plan: Fabric) -> pd.DataFrame:
+def timed(samples: pd.DataFrame, transfers: Sequence[Moved], plan: Fabric) -> pd.DataFrame:
     """The samples with ``planned_s`` and ``arrived_s``: from a worker's gradient until the server was to have the
-    update, as planned when it was sent, and until it had it, alone or in a sum; NaN of those that were dropped."""
-    there = [one for one in transfers if one[1] == plan.server]
-    ends = {number: (end_s, arrived_s) for *_, members, _, end_s, arrived_s in there for number in members}
+    update, as planned when it was sent, and until it had it, alone or in a sum; NaN of those that were dropped. Of
+    several shards the last one counts."""
+    ways: dict[int, list[Moved]] = defaultdict(list)
+    for one in transfers:
+        for number in one.members if one.target in plan.servers else ():
+            ways[number].append(one)
     numbers = samples["iteration"] * len(plan.workers) + samples["rank"]
-    known = [ends.get(number, (math.nan, math.nan)) for number in numbers]
+    known = [_last_s(ways.get(number, ())) for number in numbers]
     moments = pd.DataFrame(known, columns=["planned_s", "arrived_s"], index=samples.index)
     return samples.join(moments.sub(samples["ready_s"], axis=0))
 
 
-def moved(transfers: Sequence[Sequence[Any]], iterations: int) -> list[tuple[int, int, float]]:
-    """(sender, receiver, bytes) of an average iteration."""
-    total: Counter[tuple[int, int]] = Counter()
-    for source, target, count, *_ in transfers:
-        total[source, target] += count
+def _last_s(transfers: Sequence[Moved]) -> tuple[float, float]:
+    """When the last of them was to be there, and when the last that is known of was; NaN where there is none."""
+    arrived_s = [one.arrived_s for one in transfers if one.arrived_s is not None]
+    return max((one.end_s for one in transfers), default=math.nan), max(arrived_s, default=math.nan)
+
+
+def moved(transfers: Sequence[Sent], iterations: int) -> list[Sent]:
+    """What was sent in an average iteration."""
+    total: dict[tuple[int, int], float] = defaultdict(float)
+    for sender, receiver, size_bytes in transfers:
+        total[sender, receiver] += size_bytes
     return [(source, target, count / iterations) for (source, target), count in sorted(total.items())]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pandas as pd
+
 from testbed.base.check import Check
 from workloads.kinds.asynchronous.checks import judge_staleness, judge_updates, whole
 from workloads.kinds.asynchronous.ledger import most_stale
 from workloads.kinds.base import Evidence
+from workloads.kinds.fabric.kind import DIVERGENCE
 from workloads.kinds.fabric.measures import APPLIED
 from workloads.kinds.fabric.plan import Fabric
+from workloads.kinds.fabric.scheduling.divergence import ROUNDING
 
 
 def judge(seen: Evidence) -> Iterator[Check]:
@@ -19,9 +23,32 @@ def judge(seen: Evidence) -> Iterator[Check]:
     if applied.empty:
         return
     yield judge_staleness(int(applied["staleness"].max()), allowed(plan, len(seen.samples)), len(applied))
+    if plan.replica is not None:
+        yield judge_divergence(applied, plan)
     link_s = seen.iterations * seen.cost.round_s() / seen.goodput
     # Weights are sent to workers whose updates were dropped, too.
     yield judge_updates(applied, seen.least_gst_s, link_s, seen.pace_s, whole(seen.samples))
+
+
+def judge_divergence(applied: pd.DataFrame, plan: Fabric) -> Check:
+    """At each commit, the weights of server and replica against the bound. A single update that is beyond it goes
+    through once the replica has all before it, and is counted."""
+    most = plan.options.divergence_bound
+    if most is None:
+        assert plan.options.divergence_updates is not None
+        limit, unit, worst, alone = float(plan.options.divergence_updates), "updates", float(applied["behind"].max()), 0
+    else:
+        limit, unit = most * (1 + ROUNDING), "norm of weights"
+        together = applied.loc[applied["behind"] > 1, "divergence"]
+        worst = float(together.max()) if len(together) else 0.0
+        alone = int(((applied["behind"] <= 1) & (applied["divergence"] > limit)).sum())
+    behind, far = applied["behind"].max(), applied["divergence"].max()
+    detail = (
+        f"when the server applied an update, the replica was behind by at most {behind:.0f} updates and {far:.4g} (the "
+        f"sum of norms of eq. 11); the scheme allows {limit:.4g} ({unit}), and a single update beyond that, of which "
+        f"there were {alone}"
+    )
+    return Check(DIVERGENCE.name, worst, limit, unit, worst <= limit, detail)
 
 
 def allowed(plan: Fabric, updates: int) -> int:

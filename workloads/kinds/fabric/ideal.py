@@ -7,30 +7,49 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 
+import numpy as np
+
+from workloads.kinds.base import Demand
 from workloads.kinds.fabric.fates import Entry
-from workloads.kinds.fabric.journal import Journal, Step, Unit
+from workloads.kinds.fabric.journal import Copy, Journal, Step, Unit
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planning.planner import Planner, Work
-from workloads.kinds.fabric.processes.messages import Dropped, Gather, Give, Note, Order, Send, SendSums
+from workloads.kinds.fabric.planning.traffic import Leg
+from workloads.kinds.fabric.processes.messages import Commit, Dropped, Gather, Give, Note, Order, Send, SendSums
 from workloads.kinds.fabric.sums import Share
 
+NORM = 1.0
+"""Of each update: how far one changes the weights is not known without computing it."""
 Pace = Callable[[int, int], float]
 """How long (s) a rank computes its update of an iteration."""
+MOST_UPDATES = 4_000
+"""Of a trial that is played for its numbers: 2 s of a core."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """From a moment (s) on, directed links have these rates (bit/s, headers included)."""
+
+    at_s: float
+    rates_bps: Mapping[int, float]
 
 
 @dataclass(frozen=True)
 class Update:
-    """What one update took: when it was computed, when newer weights were there (s), and what it missed."""
+    """What one update took: when it was computed, when newer weights were there (s), what it missed, and for how long
+    these weights were held back."""
 
     rank: int
     iteration: int
     ready_s: float
     end_s: float
     staleness: int
+    held_s: float = 0.0
 
 
 @dataclass
@@ -39,12 +58,19 @@ class Run:
 
     Attributes:
         updates: in the order in which their weights came.
-        planner, journal: as they are at the end.
+        planner, journals: as they are at the end; each server has a journal, and all roots together have one.
+        copy: the journal of the replica; it stays empty where there is none.
     """
 
     planner: Planner
-    journal: Journal
+    journals: dict[int, Journal]
+    copy: Copy = field(default_factory=Copy)
     updates: list[Update] = field(default_factory=list)
+
+    @property
+    def journal(self) -> Journal:
+        """The first server's."""
+        return next(iter(self.journals.values()))
 
     @property
     def jct_s(self) -> float:
@@ -52,36 +78,76 @@ class Run:
         return max(update.end_s for update in self.updates)
 
 
-def run(plan: Fabric, work: Work, pace: Pace) -> Run:
+def predicted(plan: Fabric, demand: Demand, *, makes_sums: bool) -> Mapping[str, float]:
+    """JCT and the median GST of a whole trial; nothing if it has more than ``MOST_UPDATES``, or if a replica's distance
+    is bounded, for norms are not known without computing."""
+    world, momentum = len(plan.workers), 0.0 if makes_sums else demand.momentum
+    updates = demand.iterations * world
+    if updates > MOST_UPDATES or plan.options.divergence_bound is not None:
+        return {}
+    work = Work(demand.gradient_bytes, updates, momentum, demand.seed, demand.goodput, demand.learning_rate)
+    played = run(plan, work, lambda rank, i: float(demand.pace_s[rank, i % demand.iterations]), makes_sums=makes_sums)
+    counted = sorted((one for one in played.updates if one.iteration >= demand.warmup), key=lambda one: one.iteration)
+    gst_s = [one.end_s - one.ready_s - one.held_s for one in counted]
+    if makes_sums:
+        rounds = (list(those) for _, those in groupby(counted, key=lambda one: one.iteration))
+        gst_s = [max(one.end_s for one in those) - max(one.ready_s for one in those) for those in rounds]
+    return {"jct_predicted_s": played.jct_s, "gst_predicted_s": float(np.median(gst_s))}
+
+
+def run(plan: Fabric, work: Work, pace: Pace, *, makes_sums: bool = False, changes: Iterable[Change] = ()) -> Run:
     """Play a whole trial.
+
+    Args:
+        makes_sums: the server tells of an iteration's updates once it has all.
+        changes: of rates, in their order; the scheduler knows them at once. A transfer under way ends as
+            planned.
 
     Raises:
         RuntimeError: nothing is left to happen before its end: the scheduler has forgotten somebody.
     """
-    world = _World(plan, work, pace)
+    world = _World(plan, work, pace, len(plan.workers) if makes_sums else 1)
+    world.follow(iter(changes))
     return world.play()
 
 
 class _World:
     """Workers, a server, a scheduler, and what happens next."""
 
-    def __init__(self, plan: Fabric, work: Work, pace: Pace) -> None:
+    def __init__(self, plan: Fabric, work: Work, pace: Pace, together: int) -> None:
+        """``together`` is how many updates the server tells of at once, at least."""
+        self._together, self._untold = together, list[Entry]()
         self._plan, self._pace, self._rates = plan, pace, plan.options.rates(work.learning_rate)
-        self._found = Run(Planner(plan, work), Journal(plan.options.delay_bound))
+        lead = None if plan.replica is None else plan.options.lead(work.momentum)
+        allowed = math.inf if len(plan.servers) == 1 else 0
+        journals = {node: Journal(plan.options.delay_bound, lead, work.momentum, allowed) for node in plan.servers}
+        self._found = Run(Planner(plan, work), journals)
         self._events: list[tuple[float, int, Callable[[float], None]]] = []
         self._numbers = itertools.count()
         self._version = [0] * len(plan.workers)
+        self._shards: list[list[int]] = [[] for _ in plan.workers]
+        """Versions of the shards that each worker has got of the weights that come to it."""
         self._ready_s: dict[int, float] = {}
         self._stale: dict[int, int] = {}
+        self._computed_on: dict[int, int] = {}
         self._iteration = [0] * len(plan.workers)
         self._groups: dict[int, Gather] = {}
         self._ended = 0
+
+    def follow(self, changes: Iterator[Change]) -> None:
+        """Let rates change; the next change is taken once the one before it was made."""
+        for change in itertools.islice(changes, 1):
+            self._at(change.at_s, partial(self._change, change, changes))
+
+    def _change(self, change: Change, later: Iterator[Change], now_s: float) -> None:
+        self._found.planner.rates(change.rates_bps, now_s)
+        self.follow(later)
 
     def play(self) -> Run:
         for rank in range(len(self._plan.workers)):
             self._begin(rank, 0.0)
         planner = self._found.planner
-        while self._ended < len(self._plan.workers):
+        while self._ended < len(self._plan.workers) or not planner.is_replicated:
             due_s = self._events[0][0] if self._events else math.inf
             now_s = min(due_s, planner.next_s)
             if now_s == math.inf:
@@ -100,64 +166,116 @@ class _World:
 
     def _computed(self, rank: int, now_s: float) -> None:
         number = self._iteration[rank] * len(self._plan.workers) + rank
-        self._ready_s[number] = now_s
-        self._found.planner.ready(number, self._version[rank], 0.0, now_s)
+        self._ready_s[number], self._computed_on[number] = now_s, self._version[rank]
+        self._found.planner.ready(number, self._version[rank], NORM, now_s)
 
     def _obey(self, node: int, note: Note, now_s: float) -> None:
-        journal = self._found.journal
-        if isinstance(note, Order):
-            journal.expect(note.updates, note.versions)
-        elif isinstance(note, Dropped):
-            self._decided([journal.drop(note.update, note.version)], now_s)
+        if isinstance(note, Order | Dropped | Commit | Give):
+            self._serve(node, note, now_s)
         elif isinstance(note, Gather):
             self._groups[note.group] = note
         elif isinstance(note, SendSums):
             group = self._groups.pop(note.group)
-            self._arrives(node, group.target, group.members, group.shares)
-        elif isinstance(note, Send) and node != note.target:
-            self._arrives(node, note.target, (note.update,), None)
-        elif isinstance(note, Give):
-            self._give(note)
+            self._arrives(Leg(node, group.target, group.members, group.shard), group.shares, now_s)
+        elif isinstance(note, Send) and (node != note.target or note.group < 0):
+            self._arrives(Leg(node, note.target, (note.update,), note.shard), None, now_s)
 
-    def _arrives(self, source: int, target: int, members: Sequence[int], parts: Sequence[Share] | None) -> None:
+    def _keeper(self, node: int) -> int:
+        """Whose journal a node's is."""
+        return self._plan.server if node in self._plan.roots else node
+
+    def _there_s(self, leg: Leg, now_s: float) -> float:
+        """When a transfer ends that begins; what a root sends to itself is there."""
+        return now_s if leg.source == leg.target else self._found.planner.traffic.planned(*leg).end_s
+
+    def _told(self, leg: Leg, now_s: float) -> None:
+        """The scheduler hears that a transfer has ended."""
+        if leg.source != leg.target:
+            self._found.planner.arrived(leg.members, leg.source, leg.target, now_s, leg.shard)
+
+    def _serve(self, node: int, note: Note, now_s: float) -> None:
+        server = self._keeper(node)
+        journal, copy = self._found.journals[server], self._found.copy
+        if isinstance(note, Order):
+            journal.expect(note.updates, note.versions, note.norms)
+            if server == self._plan.server:
+                copy.expect(note.updates, note.versions)
+        elif isinstance(note, Dropped):
+            if server == self._plan.server:
+                copy.drop(note.update, note.version)
+            self._decided(server, [journal.drop(note.update, note.version)], now_s)
+        elif isinstance(note, Commit):
+            journal.allow(note.updates)
+        elif isinstance(note, Give):
+            self._give(node, now_s, note)
+        self._apply(server, now_s)
+
+    def _arrives(self, leg: Leg, parts: Sequence[Share] | None, now_s: float) -> None:
         """``parts`` is what each counts in a sum; None of an update alone."""
-        planner = self._found.planner
-        planned = planner.traffic.planned(source, target, members)
+        target, members = leg.target, leg.members
+        copies = {} if self._plan.replica is None else {self._plan.replica: self._found.copy}
+        ends = self._plan.servers_at(members[0] // len(self._plan.workers))
+        held: dict[int, Journal] = {node: self._found.journals[self._keeper(node)] for node in ends} | copies
 
         def there(now_s: float) -> None:
-            planner.arrived(members, source, target, now_s)
-            if target == self._plan.server:
-                versions = tuple(self._version[number % len(self._version)] for number in members)
-                unit = Unit(tuple(members), versions, parts is not None, tuple(parts or [(1.0, 1.0)]))
-                self._found.journal.arrive(unit)
-            steps = list(iter(partial(self._found.journal.next, self._rates), None))
-            self._decided(steps, now_s)
+            self._told(leg, now_s)
+            if target in held:
+                versions = tuple(self._computed_on[number] for number in members)
+                held[target].arrive(Unit(members, versions, parts is not None, tuple(parts or [(1.0, 1.0)])))
+            for server in self._found.journals:
+                self._apply(server, now_s)
 
-        self._at(planned.end_s, there)
+        self._at(self._there_s(leg, now_s), there)
 
-    def _decided(self, steps: Sequence[Step], now_s: float) -> None:
+    def _apply(self, server: int, now_s: float) -> None:
+        """Do what is due at a server."""
+        journal = self._found.journals[server]
+        journal.replicated = self._found.copy.here
+        self._decided(server, iter(partial(journal.next, self._rates), None), now_s)
+
+    def _decided(self, server: int, steps: Iterable[Step], now_s: float) -> None:
+        """The first server tells what it does; the others do it."""
         for step in steps:
             for at, (number, version) in enumerate(zip(step.unit.members, step.unit.versions, strict=True)):
                 self._stale[number] = step.begin + at - version
-            entries: list[Entry] = step.entries
-            self._found.planner.decided(entries, self._found.journal.version, now_s)
+            if server == self._plan.server:
+                self._untold += step.entries
+                self._found.copy.decided(step.entries)
+            if len(self._untold) >= self._together:
+                self._found.planner.decided(self._untold, self._found.journal.version, now_s)
+                self._untold = []
+        while self._found.copy.next(self._rates) is not None:
+            pass
 
-    def _give(self, note: Give) -> None:
-        version = self._found.journal.version
-        goes_on = {node: goes for node, _, goes in note.recipients}
+    def _give(self, giver: int, now_s: float, note: Give) -> None:
+        server = self._keeper(giver)
+        shard, version = self._plan.servers.index(server), self._found.journals[server].version
+        recipients = {node: (held_s, goes) for node, held_s, goes in note.recipients}
         for (first, *_), onward in note.ways:
-            for source, node in [(self._plan.server, first), *((first, hop[0]) for hop in onward)]:
-                transfer = self._found.planner.traffic.planned(source, node, ())
-                self._at(transfer.end_s, partial(self._got, source, node, version, goes_on.get(node)))
+            for source, node in [(giver, first), *((first, hop[0]) for hop in onward)]:
+                leg = Leg(source, node, (), shard)
+                self._at(self._there_s(leg, now_s), partial(self._got, leg, version, recipients.get(node)))
 
-    def _got(self, source: int, node: int, version: int, goes_on: bool | None, now_s: float) -> None:
-        """Weights are there; ``goes_on`` is None for a node that only passes them on."""
-        self._found.planner.arrived((), source, node, now_s)
-        if goes_on is None:
+    def _got(self, leg: Leg, version: int, told: tuple[float, bool] | None, now_s: float) -> None:
+        """A shard of weights is there: ``told`` is for how long they were held back, and whether the worker goes on;
+        None for a node that only passes them on.
+
+        Raises:
+            RuntimeError: shards are of different versions.
+        """
+        self._told(leg, now_s)
+        if told is None:
             return
-        rank = self._plan.workers.index(node)
+        held_s, goes_on = told
+        rank = self._plan.workers.index(leg.target)
+        self._shards[rank].append(version)
+        if len(self._shards[rank]) < len(self._plan.servers):
+            return
+        if len({*self._shards[rank]}) > 1:
+            raise RuntimeError(f"worker {rank} got shards of versions {self._shards[rank]}")
+        self._shards[rank] = []
         number = self._iteration[rank] * len(self._version) + rank
-        update = Update(rank, self._iteration[rank], self._ready_s[number], now_s, self._stale[number])
+        update = Update(rank, self._iteration[rank], self._ready_s[number], now_s, self._stale[number], held_s)
         self._found.updates.append(update)
         self._version[rank] = version
         self._iteration[rank] += 1

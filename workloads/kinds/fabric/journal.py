@@ -4,15 +4,26 @@ The scheduler says in which order updates are to be applied. One that comes befo
 here, whatever was planned: an update is applied if fewer others than the bound were since its weights (eq. 9; so its
 staleness is at most the bound less one). Of a sum either all is applied or nothing.
 
+After a loss an update may come again, straight or in another sum: whatever contains one that was here before is ignored
+as a whole, for all its members come again. Once the scheduler is lost, the journal is open: updates have their turn as
+they come.
+
 A *version* is how many updates the weights contain.
+
+Where there is a replica, a unit is applied once the replica has so many updates that the weights do not get further
+apart than they may (:class:`~workloads.kinds.fabric.scheduling.divergence.Lead`). The replica has a journal, too
+(:class:`Copy`): it follows what the server has decided.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from workloads.kinds.fabric import sums
 from workloads.kinds.fabric.fates import Entry, Fate
+from workloads.kinds.fabric.scheduling.divergence import Lead
 
 Rates = Callable[[int, int], float]
 """From the version that an update changes, and the one that it was computed on, what it counts."""
@@ -54,37 +65,63 @@ class Journal:
     Attributes:
         steps: what was decided, in order.
         version: of the newest weights.
+        replicated: how many updates of the order the replica has, without a gap.
+        leads: by step, how many that were when it was decided.
+        norms: by number, those that were told with the order.
     """
 
-    def __init__(self, delay_bound: int | None) -> None:
-        self._bound = delay_bound
+    def __init__(
+        self,
+        delay_bound: int | None,
+        lead: Lead | None = None,
+        momentum: float = 0.0,
+        allowed: float = math.inf,
+    ) -> None:
+        """``lead`` is None where there is no replica; ``momentum`` is gamma of eq. 2; ``allowed`` is how many updates
+        of the order may have their turn until :meth:`allow` says more."""
+        self._allowed = allowed
+        self._bound, self._lead, self._momentum = delay_bound, lead, momentum
         self._order: list[int] = []
         """Numbers of updates; those before :attr:`_at` have had their turn."""
         self._at = 0
         self._versions: dict[int, int] = {}
+        self.norms: dict[int, float] = {}
         self._held: dict[int, Unit] = {}
         self._known: set[int] = set()
         """Numbers of the updates that have come or were dropped."""
         self.steps: list[Step] = []
         self.entries: list[Entry] = []
-        self.version = 0
+        self.version = self.replicated = 0
+        self.leads: list[int] = []
+        self._is_open = False
 
     @property
     def awaited(self) -> list[int]:
         """Numbers of the updates whose turn comes next and that are not here."""
         return [number for number in self._order[self._at :] if number not in self._held]
 
-    def expect(self, updates: Sequence[int], versions: Sequence[int]) -> None:
-        """These are to be applied next, after those told before.
+    @property
+    def waits_for_replica(self) -> bool:
+        """Whether the unit whose turn it is is here."""
+        return self._at < len(self._order) and self._order[self._at] in self._held
+
+    def knows(self, number: int) -> bool:
+        """Whether this update has come, or will not."""
+        return number in self._known
+
+    def expect(self, updates: Sequence[int], versions: Sequence[int], norms: Sequence[float] | None = None) -> None:
+        """These are to be applied next, after those told before. ``norms`` are theirs, where there is a replica.
 
         Raises:
-            ValueError: one was told before.
+            ValueError: one was told before, or the lengths differ.
         """
         for number, version in zip(updates, versions, strict=True):
             if number in self._versions:
                 raise ValueError(f"update {number} is expected twice")
             self._versions[number] = version
             self._order.append(number)
+        if norms is not None:
+            self.norms |= zip(updates, norms, strict=True)
 
     def drop(self, number: int, version: int) -> Step:
         """This update will not come.
@@ -100,43 +137,125 @@ class Journal:
         self._versions[number] = version
         return self._decide(Unit((number,), (version,), False), Fate.DROPPED)
 
-    def arrive(self, unit: Unit) -> None:
+    def allow(self, updates: int) -> None:
+        """So many updates of the order may have their turn."""
+        self._allowed = updates
+
+    def arrive(self, unit: Unit) -> bool:
         """A unit is here, maybe before anybody has said when its turn is; :meth:`next` does what is due.
 
-        Raises:
-            ValueError: a part of it was here before, or will not come.
+        Returns whether it counts: a part of it may have been here before, or is given up.
         """
-        if again := self._known.intersection(unit.members):
-            raise ValueError(f"of updates {list(unit.members)}, {sorted(again)} were here before")
+        if not self._known.isdisjoint(unit.members):
+            return False
         self._known.update(unit.members)
         self._held[unit.members[0]] = unit
+        if self._is_open:
+            self._append(unit)
+        return True
+
+    def forget(self, number: int) -> None:
+        """This update will not come, for its worker is lost; unless it is here."""
+        if number in self._known:
+            return
+        self._known.add(number)
+        if number in self._versions:
+            self._order.remove(number)
+
+    def open(self) -> None:
+        """The scheduler is lost: what is here has its turn now, in the order that it told, and then whatever comes."""
+        self._is_open = True
+        by_member = {number: unit for unit in self._held.values() for number in unit.members}
+        told, self._order = self._order[self._at :], self._order[: self._at]
+        for number in (*told, *by_member):
+            unit = by_member.get(number)
+            if unit is not None and unit.members[0] not in self._order[self._at :]:
+                self._append(unit)
+
+    def _append(self, unit: Unit) -> None:
+        self._order += unit.members
+        self._versions |= zip(unit.members, unit.versions, strict=True)
 
     def next(self, rates: Rates = lambda _version, _computed_on: 1.0) -> Step | None:
-        """What is to be done with the unit whose turn it is; None if it is not here. An update alone counts what
-        ``rates`` says (:meth:`.plan.Options.rates`); in a sum it does already.
+        """What is to be done with the unit whose turn it is; None if it is not here, or has to wait. An update alone
+        counts what ``rates`` says (:meth:`.plan.Options.rates`); in a sum it does already.
 
         Raises:
             ValueError: the unit is not what was expected.
         """
-        if self._at == len(self._order) or self._order[self._at] not in self._held:
+        if self._at == len(self._order) or self._order[self._at] not in self._held or self._at >= self._allowed:
             return None
-        unit = self._held.pop(self._order[self._at])
+        unit = self._held[self._order[self._at]]
+        if not unit.is_sum:
+            rate = rates(self.version, unit.versions[0])
+            unit = replace(unit, shares=((rate, rate),))
+        fate = self._fate(unit)
+        if fate is None:
+            return None
         expected = self._order[self._at : self._at + len(unit.members)]
         versions = [self._versions[number] for number in expected]
         if expected != list(unit.members) or versions != list(unit.versions):
             raise ValueError(f"expected are updates {expected} of versions {versions}, and {unit} came")
+        del self._held[self._order[self._at]]
         self._at += len(unit.members)
+        return self._decide(unit, fate)
+
+    def _fate(self, unit: Unit) -> Fate | None:
+        """What becomes of the unit whose turn it is; None if that is still to be seen."""
         stale = max(self.version + at - version for at, version in enumerate(unit.versions))
-        if self._bound is not None and stale >= self._bound:
-            return self._decide(unit, Fate.LATE)
-        if unit.is_sum:
-            return self._decide(unit, Fate.AGGREGATED)
-        rate = rates(self.version, unit.versions[0])
-        return self._decide(replace(unit, shares=((rate, rate),)), Fate.DIRECT)
+        is_late = self._bound is not None and stale >= self._bound
+        if self._lead is not None:
+            self._weigh(self._lead, unit, is_late)
+            if not is_late and self.replicated < self._lead.needed(self._at + len(unit.members)):
+                return None
+        if is_late:
+            return Fate.LATE
+        return Fate.AGGREGATED if unit.is_sum else Fate.DIRECT
+
+    def _weigh(self, lead: Lead, unit: Unit, is_late: bool) -> None:
+        """Add the unit to what moves the weights, when its turn has come."""
+        if len(lead) > self._at:
+            return
+        if is_late:
+            lead.pass_over(len(unit.members))
+        else:
+            counts = zip(unit.members, sums.rates(unit.shares, self._momentum), strict=True)
+            lead.add(rate * self.norms.get(number, 0.0) for number, rate in counts)
 
     def _decide(self, unit: Unit, fate: Fate) -> Step:
         step = Step(unit, fate, self.version)
         self.steps.append(step)
+        self.leads.append(self.replicated)
         self.entries += step.entries
         self.version += len(unit.members) if fate.is_applied else 0
         return step
+
+
+class Copy(Journal):
+    """A replica's: a unit is applied once the server has decided all that is in it, and as it has decided."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self._decided: dict[int, Fate] = {}
+        self._here = 0
+
+    @property
+    def here(self) -> int:
+        """How many updates of the order are here, without a gap."""
+        while self._here < len(self._order) and self._order[self._here] in self._known:
+            self._here += 1
+        return self._here
+
+    def decided(self, entries: Sequence[Entry]) -> None:
+        """This is what became of updates at the server. Those that it dropped were told before."""
+        self._decided |= {number: Fate(fate) for number, fate in entries if fate != Fate.DROPPED}
+
+    def _fate(self, unit: Unit) -> Fate | None:
+        if not self._decided.keys() >= {*unit.members}:
+            return None
+        fates = {self._decided.pop(number) for number in unit.members}
+        if Fate.LATE not in fates:
+            return Fate.AGGREGATED if unit.is_sum else Fate.DIRECT
+        if len(fates) > 1:
+            raise ValueError(f"the server has discarded a part of updates {list(unit.members)}, and they are summed")
+        return Fate.LATE

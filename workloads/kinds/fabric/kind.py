@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -12,38 +11,43 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.base.check import Check
+from testbed.base.check import About, Check
 from testbed.base.errors import SchemeError, SpecError
 from topologies.model import Topology
 from workloads.job import LARGEST
-from workloads.kinds.base import Asked, Evidence, Floats, Kind, Refusal, Told
+from workloads.kinds.base import Asked, Demand, Evidence, Floats, Kind, Refusal, Told
 from workloads.kinds.fabric import plan as plans
 from workloads.kinds.fabric.notes import NOTES
 from workloads.kinds.fabric.plan import Fabric
 from workloads.sync import codec
-from workloads.sync.cost import Cost
+from workloads.sync.cost import Cost, Shaper
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from workloads.job import WorkerJob
     from workloads.kinds.measures import Measures
-    from workloads.replay import Values
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
 
 MOST_EXACT = 2**24
 """Whole numbers up to this are exact in float32."""
 
+DIVERGENCE = About(
+    "divergence",
+    sees="a server whose weights went further from its replica's than the scheme allows",
+    misses="how far they were really apart: the bound is computed from the norms of updates, which workers tell",
+)
+
 
 class FabricKind(Kind[Fabric]):
     """Workers with daemons, a server and a scheduler."""
 
     name = "fabric"
-    said_bytes = 512  # the scheduler's transfers of an update and of weights
     plan_type: type[Fabric] = Fabric
     sums_together = False
     controllers = ("network_monitor",)
+    abouts: Sequence[About] = (DIVERGENCE,)
     counts = frozenset({"update", "version", "staleness", "fate"})
     numbers = frozenset({"held_s"})
     notes: Mapping[str, str] = NOTES
@@ -89,7 +93,7 @@ class FabricKind(Kind[Fabric]):
         return {"steps": steps, "circuits": moved}
 
     def encode(self, plan: Fabric) -> dict[str, NDArray[Any]]:
-        return {"version": np.asarray(codec.VERSION), "fabric": np.asarray(json.dumps(asdict(plan)))}
+        return {"version": np.asarray(codec.VERSION), "fabric": np.asarray(json.dumps(plans.fields(plan)))}
 
     def decode(self, encoded: Mapping[str, NDArray[Any]]) -> Fabric:
         return plans.from_fields(json.loads(str(encoded["fabric"])), self.plan_type)
@@ -105,7 +109,8 @@ class FabricKind(Kind[Fabric]):
         if options.staleness is not None:
             bound = f"workers wait for the slowest one when more than {options.staleness} iterations ahead of it"
         return [
-            ("server", plan.nodes[plan.server]),
+            ("server" if len(plan.servers) == 1 else "servers", ", ".join(plan.nodes[node] for node in plan.servers)),
+            *([] if plan.replica is None else [_replica(plan, plan.replica)]),
             ("scheduler", f"{plan.nodes[plan.scheduler]}, plans every {options.window_s:g} s"),
             ("aggregators", ", ".join(plan.nodes[node] for node in plan.aggregators) or "none"),
             ("updates", f"each gradient is one; {bound}"),
@@ -114,23 +119,39 @@ class FabricKind(Kind[Fabric]):
     def least_text(self, bound: str, whole: str) -> str:
         return f"{bound} for an update alone, there and back; {whole} for one of each worker, if none is summed"
 
+    def keepers(self, plan: Fabric) -> Sequence[int]:
+        return plan.servers
+
     # What it costs
 
     def cost(self, plan: Fabric, topology: Topology, gradient_bytes: float) -> Cost:
-        return plans.cost(plan, topology, gradient_bytes)
+        return self.cost_of(plans.unsummed(plan, gradient_bytes), plan, topology, gradient_bytes)
 
-    def least_jct_s(self, cost: Cost, least_gst_s: float, goodput: float, pace_s: Floats, overlap: str) -> float:
+    def cost_of(self, moved: Iterable[plans.Sent], plan: Fabric, topology: Topology, gradient_bytes: float) -> Cost:
+        """What a synchronisation costs in which this is sent."""
+        return plans.cost_of(moved, plan, topology, gradient_bytes)
+
+    def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
         """Each worker is alone with the network, at its average pace. How busy a link is at least nobody knows, for
         updates may be summed or dropped; and one that is dropped takes no time but for the weights."""
         workers, iterations = pace_s.shape
-        alone_s = pace_s.mean(axis=1) + least_gst_s / 2
+        alone_s = pace_s.mean(axis=1) + cost.bound_s(shaper) / 2
         return float(iterations * workers / (1 / alone_s).sum())
+
+    def predicted(self, plan: Fabric, demand: Demand) -> Mapping[str, float]:
+        from workloads.kinds.fabric import ideal
+
+        return ideal.predicted(plan, demand, makes_sums=self.sums_together)
 
     def chunks(self, plan: Fabric, gradient: Any, chunk_bytes: int) -> int:
         return 2 * len(plan.workers)
 
     def unknown_load(self, plan: Fabric) -> str:
         return "what a scheduler and daemons take of the cores is not measured"
+
+    def said_bytes(self, plan: Fabric) -> int:
+        """The scheduler's transfers of an update, there and to a replica, and of weights."""
+        return 1024 * len(plan.servers)
 
     # Who takes part
 
@@ -144,7 +165,15 @@ class FabricKind(Kind[Fabric]):
     def processes(self, plan: Fabric) -> dict[str, int]:
         workers = {plan.nodes[node]: node for node in plan.workers}
         daemons = {f"{plan.nodes[node]}.daemon": node for node in plan.workers}
-        return workers | daemons | {plan.nodes[node]: node for node in (plan.server, plan.scheduler)}
+        return workers | daemons | {plan.nodes[node]: node for node in plan.others}
+
+    def survives(self, plan: Fabric) -> Collection[str]:
+        """All but the server. Where that makes sums, an iteration lacks the gradient of whoever is lost, and nobody
+        could tell what the others have. A replica lacks what a lost daemon had still to send it, and of several servers
+        one may have a shard of an update that another one never gets."""
+        if self.sums_together or plan.replica is not None or plan.further_servers:
+            return ()
+        return self.processes(plan).keys() - {plan.nodes[plan.server]}
 
     # On a node
 
@@ -156,11 +185,6 @@ class FabricKind(Kind[Fabric]):
 
         return join(job, plan, part, self.sums_together)
 
-    def values(self, job: WorkerJob, rank: int) -> Values:
-        from workloads.replay import Updates
-
-        return Updates(job.buckets[-1][1], job.training.seed, rank, job.world)
-
     # Afterwards
 
     def told(self, plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
@@ -170,7 +194,7 @@ class FabricKind(Kind[Fabric]):
 
     def cost_as_run(self, plan: Fabric, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         assert told.moved is not None
-        return plans.cost_of(told.moved, plan, topology, gradient_bytes)
+        return self.cost_of(told.moved, plan, topology, gradient_bytes)
 
     def judge(self, seen: Evidence) -> Iterable[Check]:
         from workloads.kinds.fabric import checks
@@ -182,6 +206,13 @@ class FabricKind(Kind[Fabric]):
         from workloads.kinds.fabric.measures import ScheduledMeasures
 
         return ScheduledMeasures()
+
+
+def _replica(plan: Fabric, node: int) -> tuple[str, str]:
+    options = plan.options
+    most = f"{options.divergence_updates} updates" if options.divergence_updates else f"{options.divergence_bound:g}"
+    sums = ", ".join(plan.nodes[one] for one in plan.replica_aggregators) or "nobody"
+    return "replica", f"{plan.nodes[node]}, at most {most} behind the server; {sums} may sum for it"
 
 
 def refuse_switches(plan: Fabric, topology: Topology) -> None:

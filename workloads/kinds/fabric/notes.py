@@ -11,8 +11,7 @@ NOTES = {
     "fates": (
         "If a scheduler plans an arm's transfers, a direct update came straight to the server, and an aggregated one "
         "was added to others on its way. A dropped update was not sent, because it would have been too stale, because "
-        "others would have waited for it, or because a link on its way carried nothing. A late one was too stale when "
-        "it came, and was not applied."
+        "others would have waited for it. A late one was too stale when it came, and was not applied."
     ),
     "accuracy": (
         "If a scheduler plans an arm's transfers, an iteration is a round: as many applied updates, one after the "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -13,10 +14,14 @@ from testbed.base.errors import SchemeError
 from topologies.model import Link, Node, Path, Topology
 from workloads.kinds.asynchronous.plan import Steps, UpdatesCost
 from workloads.kinds.fabric.rates import RateSettings, rule
+from workloads.kinds.fabric.scheduling.divergence import Lead
 from workloads.kinds.fabric.scheduling.network import only_path
+from workloads.parts import up_to
 from workloads.sync.cost import cost_of_flows
 from workloads.sync.flows import Flows
 
+Sent = tuple[int, int, float]
+"""From node, to node, and bytes."""
 Route = tuple[int, int, tuple[int, ...]]
 """From node, to node, and the directed links on the way."""
 
@@ -34,6 +39,9 @@ class Options:
         lag_s: how late a change of a link's rate is told.
         assign: which aggregator takes the next group: any, by seed, or the one whose link is fastest.
         rate: what becomes of the learning rate of an update (:mod:`.rates`), and ``c`` of eq. 21.
+        divergence_bound: Div_max of section 5.3, the largest distance of the server's weights from the replica's.
+        divergence_updates: the same bound as a number of updates. With neither there is no replica.
+        root: who makes sums: a server, or in each iteration a worker that is drawn for it (section 6).
     """
 
     delay_bound: int | None = None
@@ -43,6 +51,17 @@ class Options:
     assign: Literal["random", "fastest"] = "random"
     rate: Literal["constant", "worst_case", "adaptive"] = "constant"
     c: float = 1.0
+    divergence_bound: float | None = None
+    divergence_updates: int | None = None
+    root: Literal["server", "random"] = "server"
+
+    @property
+    def has_replica(self) -> bool:
+        return self.divergence_bound is not None or self.divergence_updates is not None
+
+    def lead(self, momentum: float) -> Lead:
+        """How far the server may be ahead of the replica, as nothing is committed yet."""
+        return Lead(self.divergence_bound, self.divergence_updates, momentum=momentum)
 
     def rates(self, learning_rate: float) -> Callable[[int, int], float]:
         """What the learning rate of an update is of the workload's: from the version of the weights that it changes,
@@ -66,11 +85,14 @@ class Fabric:
         scheme: the expression that built it.
         nodes: names of the topology's nodes, in its order.
         workers: nodes that compute updates, by rank. Each has a daemon, too.
-        server: the node that has the weights.
+        server: the node that has the weights, or their first shard; with a root for each iteration, that of the first.
         scheduler: the node that decides what is sent when.
         aggregators: workers whose daemons may sum updates of others on their way, and pass weights on.
+        replica: the node that has a copy of the weights; None where there is none.
+        replica_aggregators: workers whose daemons may sum updates on their way to it; none of them sums for the server.
         links: (node, port, node, port, rate in bit/s) of each link.
         routes: of each two nodes that may be connected.
+        further_servers: the nodes that have the other shards of the weights, in their order.
     """
 
     kind: ClassVar[str] = "fabric"
@@ -83,6 +105,23 @@ class Fabric:
     options: Options
     links: tuple[tuple[int, int, int, int, int], ...]
     routes: tuple[Route, ...]
+    replica: int | None = None
+    replica_aggregators: tuple[int, ...] = ()
+    further_servers: tuple[int, ...] = ()
+
+    @property
+    def servers(self) -> tuple[int, ...]:
+        """The nodes that have a shard of the weights each, in the order of shards."""
+        return self.server, *self.further_servers
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """The workers of which one is drawn for each iteration, to do what a server does; none where a server does."""
+        return self.workers if self.options.root == "random" else ()
+
+    def servers_at(self, iteration: int) -> tuple[int, ...]:
+        """The nodes that get an iteration's updates."""
+        return (drawn_root(self.roots, iteration),) if self.roots else self.servers
 
     @property
     def nbytes(self) -> int:
@@ -93,66 +132,146 @@ class Fabric:
         """The same plan, of another expression."""
         return replace(self, scheme=scheme)
 
+    @property
+    def others(self) -> list[int]:
+        """The nodes that do not work, sorted."""
+        holders = {*self.servers, self.replica} - {*self.roots, None}
+        return sorted({self.scheduler, *(node for node in holders if node is not None)})
+
+    @property
+    def to_replica(self) -> tuple[int, ...]:
+        """The nodes to which an update goes that is on its way to the replica."""
+        return () if self.replica is None else (self.replica, *self.replica_aggregators)
+
     def met_by(self, node: int) -> list[int]:
-        """The nodes that a node's daemon, server or scheduler is connected with, sorted."""
-        met = {self.server, self.scheduler, *self.aggregators} if node in self.workers else {*self.workers}
-        if node in (self.server, self.scheduler):
-            met |= {self.server, self.scheduler}
-        if node in self.aggregators:
-            met |= {*self.workers}
-        return sorted(met - {node})
+        """The nodes that a node's daemon, server, replica or scheduler is connected with, sorted."""
+        sums = {*self.aggregators, *self.replica_aggregators, *self.roots}
+        met = {*self.others, *(self.workers if node in sums or node not in self.workers else sums)}
+        return sorted(met - ({*self.servers} if node in self.servers else {node}))
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
         """Each (sender, receiver) once, sorted."""
-        return sorted(
-            (node, other) for node in (*self.workers, self.server, self.scheduler) for other in self.met_by(node)
-        )
+        return sorted((node, other) for node in (*self.workers, *self.others) for other in self.met_by(node))
 
     @cached_property
     def topology(self) -> Topology:
         """The network as its scheduler knows it: with the routes that are used."""
         known = {(source, target): (Path(links),) for source, target, links in self.routes}
-        hosts = 1 + max(*self.workers, self.server, self.scheduler)
+        hosts = 1 + max(*self.workers, *self.others)
         nodes = tuple(Node(name, "host" if i < hosts else "switch", 0) for i, name in enumerate(self.nodes))
         links = tuple(Link(*one) for one in self.links)
         return Topology("known", {}, nodes, links, lambda _, source, target: known[source, target])
 
 
-def fabric(topology: Topology, name: str, options: Options, aggregators: int | None) -> Fabric:
-    """The plan of the scheme ``name``: the last host schedules, the one before it serves, all others work.
+def fabric(
+    topology: Topology,
+    name: str,
+    options: Options,
+    aggregators: int | None,
+    replica_aggregators: int | None = None,
+    servers: int = 1,
+) -> Fabric:
+    """The plan of the scheme ``name``: the last host schedules, the ``servers`` before it serve, all others work. A
+    replica is between the two.
 
     ``aggregators`` of the workers, drawn from all of them, may sum and pass on; None for a fifth of them, at least one.
+    ``replica_aggregators`` of the others may sum for the replica; None for as many, as far as there are others.
 
     Raises:
-        SchemeError: there are too few hosts, or too many aggregators; or two hosts have several paths.
+        SchemeError: there are too few hosts, or too many servers or aggregators; several servers have a replica; or two
+            hosts have several paths.
         TopologyError: two hosts have none.
     """
-    if topology.host_count < 3:
+    needed = "a server, a scheduler and workers"
+    if options.has_replica:
+        needed = "a server, a replica, a scheduler and workers"
+    if options.root == "random":
+        needed = "a scheduler and two workers"
+    least, word = (4, "four") if options.has_replica else (3, "three")
+    if topology.host_count < least:
         raise SchemeError(
-            f"{name} needs a server, a scheduler and workers; {topology.expression} has {topology.host_count} hosts",
-            fix="take a network of three hosts or more",
+            f"{name} needs {needed}; {topology.expression} has {topology.host_count} hosts",
+            fix=f"take a network of {word} hosts or more",
         )
-    *workers, server, scheduler = topology.hosts
-    count = max(1, len(workers) // 5) if aggregators is None else aggregators
+    *workers, scheduler = topology.hosts
+    _check_servers(topology, name, options, servers)
+    replica = workers.pop() if options.has_replica else None
+    if options.root == "random":
+        server, further = drawn_root(workers, 0), []
+    else:
+        workers, (server, *further) = workers[:-servers], workers[-servers:]
+    fifth = max(1, len(workers) // 5)
+    count = fifth if aggregators is None else aggregators
     if not 0 <= count <= len(workers):
         raise SchemeError(
             f"{name} has {count} aggregators for {len(workers)} workers on {topology.expression}",
             fix=f"give aggregators 0 to {len(workers)}",
         )
     chosen = np.random.default_rng([len(workers), count]).choice(len(workers), count, replace=False)
+    sums = tuple(sorted(int(one) for one in chosen))
     plan = Fabric(
         scheme=name,
         nodes=tuple(node.name for node in topology.nodes),
         workers=tuple(workers),
         server=server,
         scheduler=scheduler,
-        aggregators=tuple(sorted(int(one) for one in chosen)),
+        aggregators=sums,
         options=options,
         links=tuple((link.a, link.a_port, link.b, link.b_port, link.rate_bps) for link in topology.links),
         routes=(),
+        replica=replica,
+        replica_aggregators=_for_replica(name, options, sorted({*workers} - {*sums}), replica_aggregators, fifth),
+        further_servers=tuple(further),
     )
     return replace(plan, routes=tuple((*pair, only_path(topology, *pair)) for pair in plan.pairs))
+
+
+def drawn_root(workers: Sequence[int], iteration: int) -> int:
+    """The worker that is an iteration's root: any, by a seed that all processes know."""
+    return workers[int(np.random.default_rng([len(workers), iteration]).integers(len(workers)))]
+
+
+def _for_replica(name: str, options: Options, free: Sequence[int], count: int | None, fifth: int) -> tuple[int, ...]:
+    """Those that sum for the replica, drawn from the workers that do not sum for the server.
+
+    Raises:
+        SchemeError: there is no replica, or there are not so many workers.
+    """
+    if not options.has_replica:
+        if count is None:
+            return ()
+        raise SchemeError(
+            f"{name} has replica_aggregators={count} and no replica", fix="add a divergence_bound, or leave them out"
+        )
+    if count is None:
+        count = min(len(free), fifth)
+    if not 0 <= count <= len(free):
+        raise SchemeError(
+            f"{name} has {count} replica_aggregators; so many workers do not sum for the server: {len(free)}",
+            fix=f"give replica_aggregators 0 to {len(free)}, or fewer aggregators",
+        )
+    return tuple(
+        sorted(int(one) for one in np.random.default_rng([len(free), count]).choice(free, count, replace=False))
+    )
+
+
+def _check_servers(topology: Topology, name: str, options: Options, servers: int) -> None:
+    """
+    Raises:
+        SchemeError: there are no hosts for so many servers, or several of them have a replica.
+    """
+    if options.has_replica and servers > 1:
+        raise SchemeError(
+            f"{name} has {servers} servers and a replica, which has a copy of one server's weights",
+            fix="leave out servers, or leave out divergence_bound and divergence_updates",
+        )
+    most = topology.host_count - 2
+    if not 1 <= servers <= most:
+        raise SchemeError(
+            f"{name} has {servers} servers for the {topology.host_count} hosts of {topology.expression}",
+            fix=f"give servers {up_to(most)}, with a host left to schedule and one to work",
+        )
 
 
 def check_delay_bound(name: str, delay_bound: int) -> None:
@@ -164,6 +283,27 @@ def check_delay_bound(name: str, delay_bound: int) -> None:
         raise SchemeError(
             f"{name} has a delay_bound of {delay_bound}, and an update that no other came before has a delay of 1",
             fix="give delay_bound 1 or more, in updates",
+        )
+
+
+def check_divergence(name: str, distance: float | None, updates: int | None) -> None:
+    """
+    Raises:
+        SchemeError: the scheme ``name`` cannot have these bounds of the replica's divergence.
+    """
+    if distance is not None and updates is not None:
+        raise SchemeError(
+            f"{name} bounds divergence twice, by a distance of {distance:g} and by {updates} updates",
+            fix="give divergence_bound or divergence_updates",
+        )
+    if distance is not None and not 0 < distance < math.inf:
+        raise SchemeError(
+            f"{name} has a divergence_bound of {distance:g}", fix="give divergence_bound above 0, as a norm of weights"
+        )
+    if updates is not None and updates < 1:
+        raise SchemeError(
+            f"{name} has divergence_updates={updates}, and the server is one update ahead when it applies one",
+            fix="give divergence_updates 1 or more",
         )
 
 
@@ -184,16 +324,15 @@ MOST_S = 60.0
 # What it costs.
 
 
-def cost(plan: Fabric, topology: Topology, gradient_bytes: float) -> UpdatesCost:
-    """Of an update of each worker that nobody sums, and weights back to each."""
-    ways = [(worker, plan.server) for worker in plan.workers]
-    return cost_of([(*way, gradient_bytes) for one in ways for way in (one, one[::-1])], plan, topology, gradient_bytes)
+def unsummed(plan: Fabric, gradient_bytes: float) -> list[Sent]:
+    """An update of each worker that nobody sums, and weights back to each. Each root has its share of iterations."""
+    ends = plan.roots or plan.servers
+    ways = [(node, end, gradient_bytes / len(ends)) for node in plan.workers for end in ends if node != end]
+    return [one for sender, receiver, count in ways for one in ((sender, receiver, count), (receiver, sender, count))]
 
 
-def cost_of(
-    moved: Sequence[tuple[int, int, float]], plan: Fabric, topology: Topology, gradient_bytes: float
-) -> UpdatesCost:
-    """Of what is sent: (sender, receiver, bytes)."""
+def cost_of(moved: Iterable[Sent], plan: Fabric, topology: Topology, gradient_bytes: float) -> UpdatesCost:
+    """Of what is sent."""
     total: dict[tuple[int, int], float] = {}
     for sender, receiver, count in moved:
         total[sender, receiver] = total.get((sender, receiver), 0.0) + count
@@ -204,26 +343,58 @@ def cost_of(
 
 
 def _alone(plan: Fabric, topology: Topology, gradient_bytes: float) -> tuple[Steps, ...]:
-    """The update of the worker whose NIC is fastest, there and back: whatever way it takes, its worker's NIC and the
-    server's carry all of it."""
+    """The update of the worker whose NICs are fastest, there and back: whatever way it takes, its worker's NICs carry
+    all of it, and each server's NIC its shard. Weights leave when all shards of the update are there."""
+    count = len(plan.servers)
 
-    def fastest(node: int) -> int:
-        return max(topology.links[link // 2].rate_bps for link in topology.ports[node])
+    def fastest(node: int) -> list[int]:
+        """The rates of the NICs that the shards can use at most."""
+        return sorted((topology.links[link // 2].rate_bps for link in topology.ports[node]), reverse=True)[:count]
 
-    rate_bps = float(min(fastest(plan.server), max(map(fastest, plan.workers))))
-    return (((gradient_bytes, rate_bps), (gradient_bytes, rate_bps)),)
+    nics = max(map(fastest, plan.workers), key=sum)
+    all_of_it = gradient_bytes / len(nics), sum(nics) / len(nics)
+    shard = gradient_bytes / count, float(min(fastest(server)[0] for server in plan.servers))
+    return (all_of_it, all_of_it), (shard, shard)
 
 
 def to_json(plan: Fabric) -> dict[str, Any]:
     """For programs, with nodes by name."""
+    served = [plan.nodes[node] for node in plan.servers]
     return {
         "scheme": plan.scheme,
         "workers": [plan.nodes[node] for node in plan.workers],
-        "server": plan.nodes[plan.server],
+        **({} if plan.roots else {"server": served[0] if len(served) == 1 else served}),
         "scheduler": plan.nodes[plan.scheduler],
         "aggregators": [plan.nodes[node] for node in plan.aggregators],
-        **vars(plan.options),
-    }
+        **_given(vars(plan.options)),
+    } | (
+        {}
+        if plan.replica is None
+        else {
+            "replica": plan.nodes[plan.replica],
+            "replica_aggregators": [plan.nodes[node] for node in plan.replica_aggregators],
+        }
+    )
+
+
+def fields(plan: Fabric) -> dict[str, Any]:
+    """What :func:`from_fields` makes a plan of. Without a replica and further servers it is what it was before there
+    were any."""
+    told = asdict(plan)
+    told["options"] = _given(told["options"])
+    if plan.replica is None:
+        del told["replica"], told["replica_aggregators"]
+    if not plan.further_servers:
+        del told["further_servers"]
+    return told
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Without bounds that are not there, and without a root where there is a server."""
+    found = {name: one for name, one in options.items() if one is not None or not name.startswith("divergence")}
+    if found["root"] == "server":
+        del found["root"]
+    return found
 
 
 def from_fields(told: Mapping[str, Any], made: type[Fabric] = Fabric) -> Fabric:

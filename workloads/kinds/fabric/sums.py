@@ -28,6 +28,12 @@ def shares(rates: Sequence[float], momentum: float) -> tuple[Share, ...]:
     return tuple((rate * _series(momentum, last - at), rate * momentum ** (last - at)) for at, rate in enumerate(rates))
 
 
+def rates(parts: Sequence[Share], momentum: float) -> list[float]:
+    """What the learning rates were of which :func:`shares` made these; of an update alone, what it counts."""
+    last = len(parts) - 1
+    return [weights / _series(momentum, last - at) for at, (weights, _) in enumerate(parts)]
+
+
 def history(momentum: float, updates: int) -> tuple[float, float]:
     """What the velocity before a group of so many updates counts in the change of the weights, and in the velocity
     after it."""

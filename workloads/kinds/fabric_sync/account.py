@@ -9,8 +9,8 @@ import pandas as pd
 
 from testbed.base.errors import WorkerError
 from workloads.kinds.base import Told
-from workloads.kinds.fabric.account import FIX, Line, carried, lines, lost, moved, on_our_clock, other_order, took
-from workloads.kinds.fabric.fates import Fate
+from workloads.kinds.fabric.account import carried, misplaced, moved, on_our_clock, other_order, took
+from workloads.kinds.fabric.journal_lines import FIX, Line, lines
 from workloads.kinds.fabric.plan import Fabric
 
 
@@ -20,35 +20,34 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     Raises:
         WorkerError: the processes' accounts cannot be, or contradict each other.
     """
-    (server,) = [one for one in done if "journal" in one]
     (scheduler,) = [one for one in done if "transfers" in one]
     world = len(plan.workers)
-    journal = lines(server["journal"], world)
-    _refuse_dropped(plan, journal)
-    wrong = problem(journal, world, iterations) or lost(scheduler["transfers"])
+    rows, wrong = whole([one["journal"] for one in done if "journal" in one], plan)
+    journal = lines(rows, world)
+    transfers = on_our_clock(scheduler)
+    wrong = wrong or problem(journal, world, iterations) or misplaced(transfers, plan, done)
     if wrong := wrong or other_order(scheduler["order"], journal, world):
         raise WorkerError(f"what the processes of scheme {plan.scheme} tell does not fit together: {wrong}", fix=FIX)
-    transfers = on_our_clock(scheduler)
     return Told(
         samples,
-        moved=moved(transfers, iterations),
+        moved=moved([one[:3] for one in transfers], iterations),
         transfers=carried(transfers, plan),
         metrics=took(scheduler["plans_s"]),
     )
 
 
-def _refuse_dropped(plan: Fabric, journal: Sequence[Line]) -> None:
-    """
-    Raises:
-        WorkerError: a gradient was not sent.
-    """
-    dropped = [update.rank for line in journal if line.fate == Fate.DROPPED for update in line.updates]
-    if dropped:
-        host = plan.nodes[plan.workers[dropped[0]]]
-        raise WorkerError(
-            f"a gradient of {host} was not sent, because a link on its way carried nothing",
-            fix=f"let no perturbation take a link down under scheme {plan.scheme}",
-        )
+def whole(journals: Sequence[Sequence[Any]], plan: Fabric) -> tuple[Sequence[Any], str]:
+    """The lines of all journals in the order of iterations, and which root has told of another one's; empty if none
+    has."""
+    if not plan.roots:
+        (journal,) = journals
+        return journal, ""
+    world, wrong = len(plan.workers), ""
+    told = [(line[1][0] // world, root, line) for root, one in zip(plan.roots, journals, strict=True) for line in one]
+    for iteration, root, _ in told:
+        if plan.servers_at(iteration) != (root,):
+            wrong = f"{plan.nodes[root]} made sum {iteration}, whose root is another"
+    return [line for *_, line in sorted(told, key=lambda one: one[0])], wrong
 
 
 def problem(journal: Sequence[Line], world: int, iterations: int) -> str:

@@ -6,29 +6,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from testbed.base.check import Check
 from testbed.base.errors import SpecError
 from topologies.model import Topology
-from workloads.job import Replay
 from workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
 from workloads.kinds.fabric.kind import FabricKind, refuse_switches
-from workloads.kinds.fabric.plan import Fabric
+from workloads.kinds.fabric.plan import Fabric, Sent
 from workloads.kinds.fabric_sync import plan as plans
-from workloads.kinds.fabric_sync.plan import Synchronous
-from workloads.sync.cost import Cost
+from workloads.kinds.fabric_sync.plan import SumsCost, Synchronous
+from workloads.sync.cost import Cost, Shaper
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workloads.job import WorkerJob
     from workloads.kinds.measures import Measures
-    from workloads.replay import Values
 
 
 class SynchronousKind(FabricKind):
-    """Workers with daemons, a server that makes sums, and a scheduler."""
+    """Workers with daemons, a scheduler, and a server that makes sums, or a root for each."""
 
     name = "fabric_sync"
     plan_type = Synchronous
@@ -37,6 +32,7 @@ class SynchronousKind(FabricKind):
     numbers = frozenset()
     notes: Mapping[str, str] = {}
     reference = ""
+    abouts = ()
 
     def refuse(self, plan: Fabric, topology: Topology, asked: Asked) -> None:
         if asked.overlap != "none":
@@ -53,33 +49,28 @@ class SynchronousKind(FabricKind):
         )
         return {**super().cannot(plan), "steps": steps}
 
+    def keepers(self, plan: Fabric) -> Sequence[int]:
+        return plan.workers[:1]
+
     def describe(self, plan: Fabric) -> list[tuple[str, str]]:
-        return [one for one in super().describe(plan) if one[0] != "updates"]
+        rows = [one for one in super().describe(plan) if one[0] != "updates"]
+        return [("root", "a worker, drawn for each iteration"), *rows[1:]] if plan.roots else rows
 
     def least_text(self, bound: str, whole: str) -> str:
-        return f"{bound} for the last gradient there, and the sum back; {whole} if nothing is summed on its way"
+        there = "the last gradient there, unless it is a root's own"
+        return f"{bound} for {there}, and the sum to all; {whole} if nothing is summed on its way"
 
-    def cost(self, plan: Fabric, topology: Topology, gradient_bytes: float) -> Cost:
-        return plans.cost(plan, topology, gradient_bytes)
+    def cost_of(self, moved: Iterable[Sent], plan: Fabric, topology: Topology, gradient_bytes: float) -> Cost:
+        return plans.cost_of(moved, plan, topology, gradient_bytes)
 
-    def least_jct_s(self, cost: Cost, least_gst_s: float, goodput: float, pace_s: Floats, overlap: str) -> float:
-        return float(np.add(pace_s.max(axis=0), least_gst_s).sum())
-
-    def values(self, job: WorkerJob, rank: int) -> Values:
-        from workloads.replay import Values
-
-        work = job.training
-        assert isinstance(work, Replay)  # the one task with values
-        return Values(job.buckets[-1][1], work.seed, rank, job.world, work.tolerance)
+    def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
+        assert isinstance(cost, SumsCost)
+        return cost.least_jct_s(pace_s, shaper)
 
     def told(self, plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
         from workloads.kinds.fabric_sync import account
 
         return account.told(plan, samples, done, iterations)
-
-    def cost_as_run(self, plan: Fabric, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
-        assert told.moved is not None
-        return plans.cost_of(told.moved, plan, topology, gradient_bytes)
 
     def judge(self, seen: Evidence) -> Iterable[Check]:
         return ()

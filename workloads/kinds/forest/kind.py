@@ -10,10 +10,10 @@ import numpy as np
 
 from testbed.base.errors import SpecError
 from topologies.model import Topology
-from workloads.job import LARGEST, Replay
+from workloads.job import LARGEST
 from workloads.kinds.base import Asked, Floats, KindOfForests, Told
 from workloads.sync.chunks import cut
-from workloads.sync.cost import Cost, Releases, cost
+from workloads.sync.cost import Cost, Releases, Shaper, cost
 from workloads.sync.fixed_point import furthest, least_scale, sum_error
 from workloads.sync.forest import Forest
 from workloads.sync.verify import verify
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from workloads.buckets import Gradient
     from workloads.job import WorkerJob
-    from workloads.replay import Values
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
 
@@ -72,9 +71,9 @@ class ForestKind(KindOfForests):
     def releases(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Releases | None:
         return None if (plan.reduce >= 0).sum() > MOST_EDGES else Releases(plan, topology, gradient_bytes)
 
-    def least_jct_s(self, cost: Cost, least_gst_s: float, goodput: float, pace_s: Floats, overlap: str) -> float:
+    def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
         together = np.add if overlap == "none" else np.maximum
-        return float(together(pace_s.max(axis=0), least_gst_s).sum())
+        return float(together(pace_s.max(axis=0), cost.bound_s(shaper)).sum())
 
     def chunks(self, plan: Forest, gradient: Gradient, chunk_bytes: int) -> int:
         table = cut(plan, gradient.floats, gradient.buckets, chunk_bytes)
@@ -100,13 +99,6 @@ class ForestKind(KindOfForests):
         from workloads.kinds.forest.node import join
 
         return join(job, plan, part, called_off)
-
-    def values(self, job: WorkerJob, rank: int) -> Values:
-        from workloads.replay import Values
-
-        work = job.training
-        assert isinstance(work, Replay)  # the one task with values
-        return Values(job.buckets[-1][1], work.seed, rank, job.world, work.tolerance)
 
     def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
         return Told(samples)

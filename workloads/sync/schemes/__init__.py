@@ -10,6 +10,7 @@ import inspect
 import operator
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -116,6 +117,7 @@ def repair(expression: str, topology: Topology, tensor_sizes: Sequence[int], dea
     return REPAIRS[call.name](dead, topology, tensor_sizes, **arguments).built_by(str(call))
 
 
+@cache
 def _info(scheme: Scheme) -> SchemeInfo:
     text = inspect.getdoc(scheme) or ""
     source = text.partition("Source:")[2].split("\n\n")[0]

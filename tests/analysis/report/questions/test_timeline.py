@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from analysis import metrics
-from analysis.recorded import Event, Recovery, Run, Trial
+from analysis.recorded import Event, Loss, Recovery, Run, Trial
 from analysis.report.questions import answered, timeline
 
 from ..helpers import answer, only
@@ -19,19 +19,25 @@ EVENTS = (
 )
 RECOVERY = Recovery(without=["h4"], first=12, world=7, scheme="rina", called_s=6.2, recovered_s=1.0)
 
+LOSS = Loss("h6.daemon", noticed_s=6.1)
+
 
 @pytest.fixture
 def disturbed(run: Run) -> Run:
-    trials = (replace(t, events=EVENTS, recoveries=(RECOVERY,)) if t.id == "bml-b16" else t for t in run.trials)
+    trials = (
+        replace(t, events=EVENTS, recoveries=(RECOVERY,), losses=(LOSS,)) if t.id == "bml-b16" else t
+        for t in run.trials
+    )
     return replace(run, trials=tuple(trials))
 
 
 def test_events_stand_at_the_moment_at_which_they_were_in_effect(disturbed: Run) -> None:
     question = answer(disturbed, "events")
     events = question.frame[question.frame["event"] != ""]
-    assert events["time_s"].tolist() == [5.002, 6.01, 6.2]
-    assert events["event"].tolist()[::2] == [
+    assert events["time_s"].tolist() == [5.002, 6.01, 6.1, 6.2]
+    assert [events["event"].tolist()[at] for at in (0, 2, 3)] == [
         "rate: h0 at 20 Mbit/s",
+        "lost: h6.daemon",
         "7 workers go on from iteration 12, without h4",
     ]
     course = question.frame[question.frame["event"] == ""]
@@ -40,8 +46,8 @@ def test_events_stand_at_the_moment_at_which_they_were_in_effect(disturbed: Run)
     assert course["iteration_s"].sum() == pytest.approx(metrics.jct_s(samples))
     (panel,) = question.panels
     assert panel.caption == "BML on BCube at batch 16"
-    assert [shape["x0"] for shape in panel.figure["layout"]["shapes"]] == [5.002, 6.01, 6.2]
-    assert question.seen[0].startswith("BML on BCube at batch 16: 3 events, the first at 5.00\u00a0s. The median ")
+    assert [shape["x0"] for shape in panel.figure["layout"]["shapes"]] == [5.002, 6.01, 6.1, 6.2]
+    assert question.seen[0].startswith("BML on BCube at batch 16: 4 events, the first at 5.00\u00a0s. The median ")
 
 
 def test_several_disturbed_trials_are_told_in_a_table(run: Run) -> None:

@@ -58,7 +58,7 @@ def test_if_few_come_after_the_warm_up_the_last_ones_are_drawn(scheduled: Path) 
 def test_how_well_plans_were_kept_is_told_of_the_whole_trial(scheduled: Path) -> None:
     path = scheduled / "trials" / "ring-b16.json"
     record = json.loads(path.read_text())
-    record["metrics"] |= {"scheduler_median_s": 0.0005, "scheduler_p99_s": 0.004}
+    record["metrics"] |= {"scheduler_median_s": 0.0005, "scheduler_p99_s": 0.004, "jct_s": 8, "jct_predicted_s": 7.5}
     path.write_text(json.dumps(record))
     ring, bml = ask(load(scheduled)).told
     assert ring["Transfers"] == "180"
@@ -69,6 +69,8 @@ def test_how_well_plans_were_kept_is_told_of_the_whole_trial(scheduled: Path) ->
     )
     assert int(ring["Overtaking"]) > 0
     assert ring["To plan a batch, median / p99"] == "0.500\u00a0ms / 4.00\u00a0ms"
+    assert ring["JCT / predicted"] == "8.00\u00a0s / 7.50\u00a0s"
+    assert ring["GST / predicted"].endswith(" / –")
     assert bml["To plan a batch, median / p99"] == "– / –"
 
 

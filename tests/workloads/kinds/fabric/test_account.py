@@ -10,8 +10,9 @@ import pytest
 
 from testbed.base.errors import WorkerError
 from topologies.build import build as build_topology
-from workloads.kinds.fabric.account import carried, told
+from workloads.kinds.fabric.account import Moved, carried, misplaced, timed, told
 from workloads.kinds.fabric.fates import Fate
+from workloads.kinds.fabric.losses_account import Losses
 from workloads.kinds.fabric.measures import ScheduledMeasures
 from workloads.kinds.fabric.plan import Fabric, Options, fabric
 from workloads.kinds.transfers import Carried, Purpose
@@ -27,18 +28,19 @@ JOURNAL = [
 ]
 """Of two workers, three updates each, of which one is of the other's: 0, 2, 4 are rank 0's, and 1, 3 rank 1's."""
 TRANSFERS = [
-    [0, 2, 100.0, [0], 0.0, 1.0, 1.0],
-    [1, 0, 100.0, [1], 0.0, 1.0, 1.1],
-    [0, 2, 100.0, [1, 4], 1.0, 2.0, 2.0],
-    [1, 2, 100.0, [3], 2.0, 3.0, 3.0],
-    *([2, node, 100.0, [], 3.0, 4.0, 4.5] for node in (0, 0, 1, 0, 1)),
+    [0, 2, 100.0, [0], 0, 0.0, 1.0, 1.0],
+    [1, 0, 100.0, [1], 0, 0.0, 1.0, 1.1],
+    [0, 2, 100.0, [1, 4], 0, 1.0, 2.0, 2.0],
+    [1, 2, 100.0, [3], 0, 2.0, 3.0, 3.0],
+    *([2, node, 100.0, [], 0, 3.0, 4.0, 4.5] for node in (0, 0, 1, 0, 1)),
 ]
-
+RECEIVED = [[0, 100], [1, 100], [3, 100]]
 CLOCK = {"time": 100.0, "clock_s": 100.0, "plans_s": [0.001, 0.003, 0.002]}
 
 
-def plan(**options: Any) -> Fabric:
-    return fabric(build_topology("star(hosts=4)", rate_bps=10**8), "mlfabric_a", Options(**options), 1)
+def plan(servers: int = 1, **options: Any) -> Fabric:
+    topology = build_topology(f"star(hosts={3 + servers})", rate_bps=10**8)
+    return fabric(topology, "mlfabric_a", Options(**options), 1, servers=servers)
 
 
 def samples(journal: list[list[Any]]) -> pd.DataFrame:
@@ -60,7 +62,9 @@ def samples(journal: list[list[Any]]) -> pd.DataFrame:
 
 def account(journal: list[list[Any]] = JOURNAL, **changes: Any) -> Any:
     scheduler = {"transfers": TRANSFERS, "order": [0, 1, 4, 3]} | CLOCK | changes
-    done = [{"journal": journal}, scheduler, {}]
+    server = {"update_bytes": 100, "received": RECEIVED}
+    others = [{"journal": one, **server} for one in changes.pop("others", [])]
+    done = [{"journal": journal, **server}, *others, scheduler, {}]
     return told(changes.pop("plan", plan()), changes.pop("samples", samples(journal)), done, 1)
 
 
@@ -70,7 +74,7 @@ def five(monkeypatch: pytest.MonkeyPatch) -> None:
     from workloads.kinds.fabric import account as module
 
     right = module.problem
-    monkeypatch.setattr(module, "problem", lambda journal, plan, _updates: right(journal, plan, 5))
+    monkeypatch.setattr(module, "problem", lambda journal, plan, _updates, *rest: right(journal, plan, 5, *rest))
 
 
 def test_the_order_of_updates_is_the_journals() -> None:
@@ -91,6 +95,17 @@ def test_samples_tell_when_updates_were_to_be_there_and_when_they_were() -> None
     assert math.isnan(found["planned_s"][1])
 
 
+@pytest.mark.parametrize(
+    ("arrived_s", "seen_s"), [([None], math.nan), ([None, 2.0], 1.5), ([2.0, None], 1.5), ([0.0], -0.5), ([], math.nan)]
+)
+def test_an_update_was_there_when_its_last_known_transfer_was(arrived_s: list[float | None], seen_s: float) -> None:
+    """After a loss nobody tells of some transfers. A moment may be 0."""
+    transfers = [Moved(0, 2, 100.0, [0], 0, 0.0, 1.0, one) for one in arrived_s]
+    found = timed(samples(JOURNAL[:1]), transfers, plan())
+    assert found["arrived_s"].tolist() == pytest.approx([seen_s], nan_ok=True)
+    assert found["planned_s"].tolist() == pytest.approx([0.5 if arrived_s else math.nan], nan_ok=True)
+
+
 def test_each_transfer_is_told_with_plan_and_reality() -> None:
     found = account()
     assert found.transfers[:4] == [
@@ -99,12 +114,13 @@ def test_each_transfer_is_told_with_plan_and_reality() -> None:
         Carried(0, 2, Purpose.SUM, 2, 100.0, 1.0, 2.0, 2.0),
         Carried(1, 2, Purpose.UPDATE, 1, 100.0, 2.0, 3.0, 3.0),
     ]
-    assert {one[2:] for one in found.transfers[4:]} == {(Purpose.WEIGHTS, 0, 100.0, 3.0, 4.0, 4.5)}
+    assert {one[2:] for one in found.transfers[4:]} == {(Purpose.WEIGHTS, 0, 100.0, 3.0, 4.0, 4.5, 0)}
     assert found.metrics == {"scheduler_median_s": 0.002, "scheduler_p99_s": pytest.approx(0.00298)}
 
 
 def test_a_sum_of_one_update_is_a_sum() -> None:
-    (own, other) = carried([[0, 2, 9.0, [4], 0.0, 1.0, 1.0], [1, 2, 9.0, [4], 0.0, 1.0, 1.0]], plan())
+    (own, other) = carried([Moved(node, 2, 9.0, [4], node, 0.0, 1.0, 1.0) for node in (0, 1)], plan())
+    assert (own.shard, other.shard) == (0, 1)
     assert (own.purpose, other.purpose) == (Purpose.UPDATE, Purpose.SUM)
 
 
@@ -121,7 +137,7 @@ def test_moments_of_a_scheduler_whose_clock_is_another_are_those_of_the_samples(
     ("journal", "problem"),
     [
         (JOURNAL[:-1], "what became of 4 updates, of 5"),
-        ([*JOURNAL[:3], [DIRECT, [3], [3], []]], "of 1 updates the server tells what 0 count"),
+        ([*JOURNAL[:3], [DIRECT, [3], [3], []]], "of 1 updates a process tells what 0 count"),
         ([*JOURNAL[:3], [DIRECT, [1], [3], ALONE]], "iteration 0 of worker 1 comes after 1 others"),
         ([*JOURNAL[:3], [DIRECT, [3], [2], ALONE]], "computed on version 2, which it was not given"),
         ([*JOURNAL[:3], [DIRECT, [3], [4], ALONE]], "computed on version 4, which it was not given"),
@@ -130,6 +146,30 @@ def test_moments_of_a_scheduler_whose_clock_is_another_are_those_of_the_samples(
 def test_a_journal_that_cannot_be_is_refused(journal: list[list[Any]], problem: str) -> None:
     with pytest.raises(WorkerError, match=problem):
         account(journal)
+
+
+def test_servers_that_decided_something_else_are_found_out() -> None:
+    assert account(others=[JOURNAL, JOURNAL], plan=plan(servers=3)).order == account().order
+    late = [*JOURNAL[:3], [LATE, [3], [3], ALONE]]
+    with pytest.raises(WorkerError, match=r"line 3 of the journals is .* at the first server, and .* at server 2"):
+        account(others=[JOURNAL, late])
+    with pytest.raises(WorkerError, match=r"line 3 .* and None at server 1"):
+        account(others=[JOURNAL[:3]])
+    swapped = [JOURNAL[1], JOURNAL[0], *JOURNAL[2:]]
+    with pytest.raises(WorkerError, match="line 0 of the journals"):
+        account(others=[swapped])
+
+
+def test_a_shard_that_goes_twice_is_found_out() -> None:
+    second = [[*(3 if node == 2 else node for node in row[:2]), *row[2:4], 1, *row[5:]] for row in TRANSFERS]
+    given: dict[str, Any] = {"others": [JOURNAL], "plan": plan(servers=2)}
+    found = account(transfers=[*TRANSFERS, *second], **given)
+    assert found.samples["arrived_s"].equals(account().samples["arrived_s"])
+    with pytest.raises(WorkerError, match="went twice from node 0 to node 3"):
+        account(transfers=[*TRANSFERS, *second, second[0]], **given)
+    smaller = [[*second[0][:2], 50.0, *second[0][3:]], *second[1:]]
+    with pytest.raises(WorkerError, match="as 50 bytes, not 100"):
+        account(transfers=[*TRANSFERS, *smaller], **given)
 
 
 def test_what_is_beyond_the_delay_bound_must_not_be_applied() -> None:
@@ -149,9 +189,13 @@ def test_a_worker_that_tells_another_story_is_found_out(column: str, value: int)
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"transfers": [*TRANSFERS, [1, 2, 100.0, [3], 2.0, 3.0, None]]}, "which does not know of them"),
-        ({"transfers": [*TRANSFERS, [2, 1, 100.0, [], 2.0, 3.0, None]]}, "weights were sent from node 2 to node 1"),
+        ({"transfers": [*TRANSFERS, [1, 2, 100.0, [3], 0, 2.0, 3.0, None]]}, "which does not know of them"),
+        ({"transfers": [*TRANSFERS, [2, 1, 100.0, [], 0, 2.0, 3.0, None]]}, "weights were sent from node 2 to node 1"),
         ({"transfers": [*TRANSFERS, TRANSFERS[0]]}, "went twice from node 0 to node 2"),
+        ({"transfers": [[0, 2, 99.0, [0], 0, 0.0, 1.0, 1.0], *TRANSFERS[1:]]}, r"\[0\] went .* as 99 bytes, not 100"),
+        ({"transfers": [*TRANSFERS[:-1], [2, 1, 50.0, [], 0, 3.0, 4.0, 4.5]]}, "weights went .* as 50 bytes, not 100"),
+        ({"transfers": [TRANSFERS[0], [1, 0, 200.0, *TRANSFERS[1][3:]], *TRANSFERS[2:]]}, "as 200 bytes, not 100"),
+        ({"transfers": [*TRANSFERS[:2], [0, 2, 200.0, *TRANSFERS[2][3:]], *TRANSFERS[3:]]}, "as 200 bytes, not 100"),
         ({"order": [0, 4, 1, 3]}, "update 4 was to be number 1, and the server had 1"),
         ({"order": [0, 1, 4]}, "3 updates were planned, and 4 came"),
     ],
@@ -159,6 +203,24 @@ def test_a_worker_that_tells_another_story_is_found_out(column: str, value: int)
 def test_the_scheduler_and_the_others_must_agree(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(WorkerError, match=problem):
         account(**changes)
+
+
+def test_after_a_loss_transfers_may_lack_or_go_twice_and_must_have_their_bytes() -> None:
+    """Update 1 was to come in a sum with 4, and came straight, too."""
+    again, unknown = [1, 2, 100.0, [1], 0, 2.0, 3.0, 3.5], [0, 2, 7.0, [4], 0, 2.0, 3.0, None]
+    lost = Losses({0: 3})
+
+    def wrong(*more: list[Any], sum_bytes: int = 200, losses: Losses = lost) -> str:
+        done = [{"journal": JOURNAL, "update_bytes": 100, "received": [[0, 100], [1, sum_bytes], [3, 100], [1, 100]]}]
+        rows = [*TRANSFERS[:2], [0, 2, 200.0, *TRANSFERS[2][3:]], *TRANSFERS[3:], *more]
+        return misplaced([Moved(*row) for row in rows], plan(), done, losses)
+
+    assert wrong(again, again, unknown) == ""
+    assert "went twice" in wrong(again, again, losses=Losses({}))
+    assert "does not know of them" in wrong(unknown, losses=Losses({}))
+    assert "updates [1, 4] went from node 0 to node 2 as 200 bytes, not 100" in wrong(again, sum_bytes=100)
+    assert "updates [1] went from node 1 to node 2 as 200 bytes, not 100" in wrong([*again[:2], 200.0, *again[3:]])
+    assert "weights went from node 2 to node 1 as 50 bytes" in wrong([2, 1, 50.0, [], 0, 3.0, 4.0, 4.5])
 
 
 def test_rounds_count_what_was_applied() -> None:

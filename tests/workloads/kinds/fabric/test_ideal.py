@@ -6,25 +6,33 @@ from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topologies.build import build
+from workloads.kinds.base import Demand
 from workloads.kinds.fabric.account import lines, order, problem
 from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.ideal import Run, run
+from workloads.kinds.fabric.ideal import MOST_UPDATES, Change, Run, predicted, run
 from workloads.kinds.fabric.plan import Fabric, Options, fabric
 from workloads.kinds.fabric.planning.planner import Work
+from workloads.kinds.fabric.scheduling import divergence
+from workloads.kinds.fabric.sums import rates
 
 MBIT = 10**6
+DISTANCES = [{"divergence_bound": 0.5}, {"divergence_bound": 3.0}, {"divergence_bound": 1000.0}]
 UPDATE_BYTES = 1.25 * MBIT
 """0.1 s at 100 Mbit/s."""
 
 
-def made(workers: int, aggregators: int = 0, **options: object) -> Fabric:
-    topology = build(f"star(hosts={workers + 2})", rate_bps=100 * MBIT)
-    return fabric(topology, "mlfabric_a", Options(**options), aggregators)  # type: ignore[arg-type]
+def made(
+    workers: int, aggregators: int = 0, sums_for_replica: int | None = None, servers: int = 1, **options: object
+) -> Fabric:
+    bounds: Options = Options(**options)  # type: ignore[arg-type]
+    topology = build(f"star(hosts={workers + servers + 1 + bounds.has_replica})", rate_bps=100 * MBIT)
+    return fabric(topology, "mlfabric_a", bounds, aggregators, sums_for_replica, servers)
 
 
 def work(updates: int, momentum: float = 0.0) -> Work:
@@ -35,6 +43,29 @@ def test_one_worker_alone_takes_its_pace_and_both_ways() -> None:
     found = run(made(1, window_s=0.0), work(3), lambda *_: 1.0)
     assert found.jct_s == pytest.approx(3 * (1.0 + 0.1 + 0.1))
     assert [update.staleness for update in found.updates] == [0, 0, 0]
+
+
+def test_rates_that_change_count_for_what_leaves_later() -> None:
+    """After 1 s an update takes 0.1 s. From then on its link has half of its rate, and the next one takes 0.2 s."""
+    plan = made(1, window_s=0.0)
+    changes = [Change(1.05, {0: 50.0 * MBIT}), Change(100.0, {0: 1.0 * MBIT})]
+    assert run(plan, work(2), lambda *_: 1.0, changes=changes).jct_s == pytest.approx(1.2 + 1.0 + 0.2 + 0.1)
+
+
+def test_what_is_predicted_of_a_trial_are_its_times() -> None:
+    pace_s = np.full((1, 3), 1.0)
+    demand = Demand(int(UPDATE_BYTES), 3, 1, pace_s, goodput=1.0, seed=1)
+    found = predicted(made(1, window_s=0.0), demand, makes_sums=False)
+    assert found == {"jct_predicted_s": pytest.approx(3.6), "gst_predicted_s": pytest.approx(0.2)}
+    assert predicted(made(1), replace(demand, iterations=MOST_UPDATES + 1), makes_sums=False) == {}
+
+
+def test_a_synchronisation_is_predicted_from_its_last_gradient_to_its_last_sum() -> None:
+    """Of three workers, one is ready later. Its gradient takes 0.1 s, and the sum 0.1 s to each."""
+    pace_s = np.array([[1.0, 1.0], [1.0, 1.0], [2.0, 2.0]])
+    demand = Demand(int(UPDATE_BYTES), 2, 0, pace_s, goodput=1.0, seed=1)
+    found = predicted(made(3, window_s=0.0), demand, makes_sums=True)
+    assert found == {"jct_predicted_s": pytest.approx(4.8), "gst_predicted_s": pytest.approx(0.4)}
 
 
 def test_updates_that_are_ready_together_take_turns_on_the_servers_link() -> None:
@@ -61,6 +92,19 @@ def test_sums_leave_the_servers_link_less_to_carry() -> None:
     assert sum(fates.values()) == 8
 
 
+def test_two_servers_share_what_one_has_to_carry() -> None:
+    """Each worker's link carries its whole update, and each server's link a half of each."""
+    one, two = (run(made(4, servers=servers, window_s=0.1), work(4), lambda *_: 1.0) for servers in (1, 2))
+    ends = [
+        max(moved.planned.end_s for moved in found.planner.traffic.moved if moved.planned.members)
+        for found in (one, two)
+    ]
+    assert ends == pytest.approx([1.1 + 4 * 0.1, 1.1 + 4 * 0.05 + 0.05], abs=0.051)
+    sizes = Counter((moved.planned.target, moved.planned.shard) for moved in two.planner.traffic.moved)
+    assert (sizes[4, 0], sizes[5, 1]) == (4, 4)
+    assert two.jct_s < one.jct_s
+
+
 def test_a_straggler_is_dropped_rather_than_applied_too_late() -> None:
     found = run(made(4, window_s=0.0, delay_bound=4), work(40), lambda rank, _: 3.0 if rank == 0 else 0.5)
     fates = Counter((number % 4, fate) for number, fate in found.journal.entries)
@@ -84,13 +128,13 @@ def test_nobody_begins_further_ahead_than_ssp_allows() -> None:
 def test_learning_rates_are_those_of_the_positions_at_which_updates_are_applied() -> None:
     plan = made(6, 2, window_s=0.1, delay_bound=20, rate="adaptive", c=0.5)
     found = run(plan, replace(work(24), learning_rate=0.1), lambda rank, _: 0.3 + 0.1 * rank)
-    rates = plan.options.rates(0.1)
-    assert rates(0, 0) == pytest.approx(1 / (1 / 0.1 + 0.5) / 0.1)
+    of = plan.options.rates(0.1)
+    assert of(0, 0) == pytest.approx(1 / (1 / 0.1 + 0.5) / 0.1)
     fates = Counter(step.fate for step in found.journal.steps)
     assert fates[Fate.DIRECT]
     assert fates[Fate.AGGREGATED]
     for step in found.journal.steps:
-        wanted = [rates(step.begin + at, version) for at, version in enumerate(step.unit.versions)]
+        wanted = [of(step.begin + at, version) for at, version in enumerate(step.unit.versions)]
         assert [weights for weights, _ in step.unit.shares] == pytest.approx(wanted)
 
 
@@ -100,6 +144,7 @@ def test_learning_rates_are_those_of_the_positions_at_which_updates_are_applied(
     window_s=st.sampled_from([0.0, 0.05, 0.4]),
     bound=st.sampled_from([None, 1, 3, 10]),
     staleness=st.sampled_from([None, 0, 2]),
+    servers=st.sampled_from([1, 1, 2, 3]),
     momentum=st.sampled_from([0.0, 0.5]),
     paces=st.lists(st.sampled_from([0.01, 0.1, 0.15, 0.5, 2.0]), min_size=6, max_size=6),
     iterations=st.integers(1, 4),
@@ -111,11 +156,13 @@ def test_every_trial_ends_and_its_journal_can_be(
     window_s: float,
     bound: int | None,
     staleness: int | None,
+    servers: int,
     momentum: float,
     paces: list[float],
     iterations: int,
 ) -> None:
-    plan = made(workers, min(workers, aggregators), window_s=window_s, delay_bound=bound, staleness=staleness)
+    sums = min(workers, aggregators)
+    plan = made(workers, sums, servers=servers, window_s=window_s, delay_bound=bound, staleness=staleness)
     updates = workers * iterations
     found = run(plan, work(updates, momentum), lambda rank, iteration: paces[(rank + iteration) % 6])
     assert not _wrong(found, plan, updates)
@@ -123,7 +170,71 @@ def test_every_trial_ends_and_its_journal_can_be(
     assert all(moved.arrived_s is not None for moved in found.planner.traffic.moved if moved.planned.members)
     came = [number for step in found.journal.steps if step.fate != Fate.DROPPED for number in step.unit.members]
     assert came == found.planner.order
+    assert all(journal.steps == found.journal.steps for journal in found.journals.values())
     _check_links(found, plan)
+
+
+@given(
+    workers=st.integers(1, 6),
+    sums=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    window_s=st.sampled_from([0.0, 0.4]),
+    delay_bound=st.sampled_from([None, 3]),
+    momentum=st.sampled_from([0.0, 0.5]),
+    rate=st.sampled_from(["constant", "adaptive"]),
+    paces=st.lists(st.sampled_from([0.01, 0.1, 0.5, 2.0]), min_size=6, max_size=6),
+    bound=st.sampled_from([{"divergence_updates": 1}, {"divergence_updates": 4}, *DISTANCES]),
+)
+@settings(max_examples=40)
+def test_the_replica_gets_all_and_is_never_further_behind_than_it_may_be(
+    workers: int,
+    sums: tuple[int, int],
+    window_s: float,
+    delay_bound: int | None,
+    momentum: float,
+    rate: str,
+    paces: list[float],
+    bound: dict[str, float],
+) -> None:
+    for_server = min(workers, sums[0])
+    for_replica = min(workers - for_server, sums[1])
+    options = {"window_s": window_s, "delay_bound": delay_bound, "rate": rate, "c": 0.5, **bound}
+    plan = made(workers, for_server, for_replica, **options)
+    found = run(plan, work(4 * workers, momentum), lambda rank, iteration: paces[(rank + iteration) % 6])
+    assert not _wrong(found, plan, 4 * workers)
+    applied = [
+        [u for step in j.steps if step.fate.is_applied for u in step.unit.members] for j in (found.journal, found.copy)
+    ]
+    assert applied[0] == applied[1]
+    assert found.journal.version == found.copy.version
+    _check_leads(found, plan, momentum)
+    _check_links(found, plan)
+
+
+def test_a_looser_bound_lets_more_be_summed_where_server_and_replica_share_a_link() -> None:
+    """Fig. 9: the replica then gets fewer bytes."""
+    topology = build("spine_leaf(racks=4,hosts_per_rack=3,spines=1,oversubscription=3)", rate_bps=100 * MBIT)
+    got = []
+    for most in (3, 24):
+        plan = fabric(topology, "mlfabric_a", Options(divergence_updates=most, window_s=0.1), 2, 2)
+        found = run(plan, work(72), lambda rank, _: 0.5 + 0.05 * rank)
+        got.append(sum(m.planned.size_bytes for m in found.planner.traffic.moved if m.planned.target == plan.replica))
+    assert got[1] < 0.9 * got[0]
+
+
+def _check_leads(found: Run, plan: Fabric, momentum: float) -> None:
+    """By eq. 11, from what was applied when the replica had what."""
+    options, norms, at = plan.options, [], 0
+    for step, replicated in zip(found.journal.steps, found.journal.leads, strict=True):
+        if step.fate == Fate.DROPPED:
+            continue
+        assert step.fate != Fate.LATE, "the scheduler does not send what comes too late"
+        norms += rates(step.unit.shares, momentum)
+        at += len(step.unit.members)
+        lead = at - replicated
+        if options.divergence_updates is not None:
+            assert lead <= options.divergence_updates
+        elif lead > 1:
+            assert divergence.bound(0.0, norms, momentum, replicated) <= options.divergence_bound * (1 + 1e-9)
 
 
 def _wrong(found: Run, plan: Fabric, updates: int) -> str:

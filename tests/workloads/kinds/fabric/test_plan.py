@@ -38,19 +38,61 @@ def test_the_last_hosts_serve_and_schedule_and_workers_have_daemons() -> None:
     ]
 
 
-def test_both_ends_of_a_connection_know_of_it() -> None:
-    made, kind = plan("mlfabric_a(aggregators=2)"), kinds.named("fabric")
+def test_a_replica_is_between_server_and_scheduler_and_has_aggregators_of_its_own() -> None:
+    made, kind = plan("mlfabric_a(divergence_bound=2)", "star(hosts=13)"), kinds.named("fabric")
+    assert (made.server, made.replica, made.scheduler) == (10, 11, 12)
+    assert (len(made.aggregators), len(made.replica_aggregators)) == (2, 2)
+    assert not {*made.aggregators} & {*made.replica_aggregators}
+    assert list(kind.processes(made))[-3:] == ["h10", "h11", "h12"]
+    name, what = kind.describe(made)[1]
+    assert (name, what.split(";")[0]) == ("replica", "h11, at most 2 behind the server")
+    met = {(node, other) for process, node in kind.processes(made).items() for other in kind.neighbours(made, process)}
+    assert met == {(other, node) for node, other in met} == set(made.pairs)
+    assert {(11, node) for node in (*range(11), 12)} <= met
+    few = plan("mlfabric_a(divergence_updates=3)", "star(hosts=4)")
+    assert (few.aggregators, few.replica_aggregators) == ((0,), ()), "the one worker sums for the server"
+    assert kind.describe(few)[1][1] == "h2, at most 3 updates behind the server; nobody may sum for it"
+
+
+@pytest.mark.parametrize("scheme", ["mlfabric_a", "mlfabric_a(divergence_updates=3,replica_aggregators=1)"])
+def test_what_is_not_there_is_not_told(scheme: str, tmp_path: Path) -> None:
+    made, kind = plan(scheme), kinds.named("fabric")
+    told = str(kind.encode(made)["fabric"])
+    has = "divergence" in scheme
+    assert ("replica" in told, "divergence_updates" in told, "divergence_bound" in told) == (has, has, False)
+    assert ("replica" in kind.to_json(made)) is has
+    kinds.save(made, tmp_path / "plan")
+    assert kinds.load(tmp_path / "plan") == made
+
+
+def test_servers_stand_before_the_scheduler_and_have_a_shard_each() -> None:
+    made = plan("mlfabric_ssp(servers=2)")
+    assert (made.workers, made.servers, made.scheduler) == ((0, 1, 2, 3), (4, 5), 6)
+    assert made.met_by(4) == [0, 1, 2, 3, 6]
+    assert made.met_by(6) == [0, 1, 2, 3, 4, 5]
+    assert kinds.named("fabric").to_json(made)["server"] == ["h4", "h5"]
+    assert kinds.named("fabric").to_json(plan())["server"] == "h5"
+    found = kinds.cost(made, star(), 1.25e6)
+    assert found.bound_s() == pytest.approx(0.2), "the worker's link carries all of the update"
+    assert found.wire_bytes == 8 * 1.25e6
+    assert found.link_bytes.max() == 4 * 0.625e6
+
+
+@pytest.mark.parametrize("scheme", ["mlfabric_a(aggregators=2)", "mlfabric_a(aggregators=2,servers=2)"])
+def test_both_ends_of_a_connection_know_of_it(scheme: str) -> None:
+    made, kind = plan(scheme), kinds.named("fabric")
     met = {(node, other) for process, node in kind.processes(made).items() for other in kind.neighbours(made, process)}
     assert met == {(other, node) for node, other in met}
     assert met == set(made.pairs)
-    assert all(kind.neighbours(made, f"h{i}") == [] for i in range(5)), "a worker has only its daemon"
+    assert all(kind.neighbours(made, f"h{i}") == [] for i in made.workers), "a worker has only its daemon"
     sums, others = set(made.aggregators), set(made.workers) - set(made.aggregators)
     assert all((a, b) in met for a in sums for b in others)
     assert not [pair for pair in met if set(pair) <= others]
 
 
-def test_a_plan_comes_back_from_its_file(tmp_path: Path) -> None:
-    made = plan("mlfabric_a(delay_bound=7,window=0.5,assign=fastest)")
+@pytest.mark.parametrize("more", ["", ",servers=3"])
+def test_a_plan_comes_back_from_its_file(tmp_path: Path, more: str) -> None:
+    made = plan(f"mlfabric_a(delay_bound=7,window=0.5,assign=fastest{more})")
     kinds.save(made, tmp_path / "plan")
     again = kinds.load(tmp_path / "plan")
     assert again == made
@@ -65,10 +107,23 @@ def test_a_plan_comes_back_from_its_file(tmp_path: Path) -> None:
         ("mlfabric_a(delay_bound=0)", STAR, "delay_bound of 0"),
         ("mlfabric_a(aggregators=6)", STAR, "6 aggregators for 5 workers"),
         ("mlfabric_a(aggregators=-1)", STAR, "-1 aggregators for 5 workers"),
+        ("mlfabric_a(servers=6)", STAR, "6 servers for the 7 hosts"),
+        ("mlfabric_ssp(servers=0)", STAR, "0 servers for the 7 hosts"),
+        ("mlfabric_a(servers=1001)", "star(hosts=1010)", "1001 servers for a model of 1,000 floats"),
         ("mlfabric_a(window=-1)", STAR, "a window of -1 s"),
         ("mlfabric_a(t_lag=61)", STAR, "a t_lag of 61 s"),
         ("mlfabric_ssp(staleness=-1)", STAR, "a staleness of -1"),
         ("mlfabric_a", "star(hosts=2)", "has 2 hosts"),
+        ("mlfabric_a(divergence_bound=2)", "star(hosts=3)", "a replica, a scheduler and workers; star.* has 3 hosts"),
+        ("mlfabric_a(divergence_bound=0)", STAR, "a divergence_bound of 0"),
+        ("mlfabric_a(divergence_updates=0)", STAR, "divergence_updates=0"),
+        ("mlfabric_a(divergence_bound=2,divergence_updates=9)", STAR, "bounds divergence twice"),
+        ("mlfabric_a(replica_aggregators=1)", STAR, "replica_aggregators=1 and no replica"),
+        (
+            "mlfabric_a(divergence_bound=2,aggregators=3,replica_aggregators=2)",
+            STAR,
+            "2 replica_aggregators; so many workers do not sum for the server: 1",
+        ),
         ("mlfabric_a", "fat_tree(k=4,routing=ecmp)", "has 4 paths from h0 to h5|has . paths"),
     ],
 )

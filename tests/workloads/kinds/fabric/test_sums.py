@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.job import Training
-from workloads.kinds.fabric.sums import Sums, history, shares
+from workloads.kinds.fabric.sums import Sums, history, rates, shares
 from workloads.training import descend, descend_together
 
 FLOATS, WORLD = 7, 3
@@ -20,6 +20,7 @@ def test_shares_are_those_of_the_series() -> None:
     assert shares([1.0, 1.0, 1.0], 0.5) == ((1.75, 0.25), (1.5, 0.5), (1.0, 1.0))
     assert shares([1.0, 0.5], 0.0) == ((1.0, 0.0), (0.5, 0.5))
     assert history(0.5, 2) == (0.75, 0.25)
+    assert rates(shares([1.0, 0.25, 0.5], 0.5), 0.5) == [1.0, 0.25, 0.5]
 
 
 @pytest.mark.parametrize("order", [*itertools.permutations(range(3))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pandas as pd
@@ -20,28 +21,33 @@ DIRECT, SUM, LATE = int(Fate.DIRECT), int(Fate.AGGREGATED), int(Fate.LATE)
 ALONE = [[1.0, 0.0]]
 JOURNAL = [[DIRECT, [1], [0], ALONE], [DIRECT, [0], [0], ALONE], [SUM, [2, 3], [2, 2], [*ALONE, *ALONE]]]
 """Two sums of two workers."""
-TRANSFERS = [[0, 2, 100.0, [0], 0.0, 1.0, 1.0], [1, 2, 100.0, [1], 1.0, 2.0, 2.0], [2, 0, 50.0, [], 2.0, 3.0, 3.0]]
+TRANSFERS = [
+    [0, 2, 100.0, [0], 0, 0.0, 1.0, 1.0],
+    [1, 2, 100.0, [1], 0, 1.0, 2.0, 2.0],
+    [2, 0, 100.0, [], 0, 2.0, 3.0, 3.0],
+]
+RECEIVED = {"update_bytes": 100, "received": [[0, 100], [1, 100]]}
 
 
-def plan() -> Synchronous:
-    made = build_plan("mlfabric_s", build_topology("star(hosts=4)", rate_bps=10**8), [])
+def plan(scheme: str = "mlfabric_s") -> Synchronous:
+    made = build_plan(scheme, build_topology("star(hosts=4)", rate_bps=10**8), [])
     assert isinstance(made, Synchronous)
     return made
 
 
 def account(journal: list[Any] = JOURNAL, transfers: list[Any] = TRANSFERS) -> Any:
     scheduler = {"order": [1, 0, 2, 3], "transfers": transfers, "time": 8.0, "clock_s": 8.0, "plans_s": [0.001, 0.002]}
-    return told(plan(), pd.DataFrame(), [{"journal": journal}, scheduler, {}], 2)
+    return told(plan(), pd.DataFrame(), [{"journal": journal} | RECEIVED, scheduler, {}], 2)
 
 
 def test_bytes_of_a_synchronisation_are_those_of_the_transfers() -> None:
     found = account()
-    assert found.moved == [(0, 2, 50.0), (1, 2, 50.0), (2, 0, 25.0)]
+    assert found.moved == [(0, 2, 50.0), (1, 2, 50.0), (2, 0, 50.0)]
     assert found.order is None
     topology = build_topology("star(hosts=4)", rate_bps=10**8)
     cost = kinds.of(plan()).cost_as_run(plan(), topology, 100.0, found)
-    assert (cost.wire_bytes, cost.moved) == (125.0, True)
-    assert cost.bound_s() == pytest.approx(2 * 8 * 100 / 10**8)
+    assert (cost.wire_bytes, cost.moved) == (150.0, True)
+    assert cost.bound_s() == pytest.approx(3 * 8 * 100 / 10**8), "one gradient there, and the sum to two"
 
 
 def test_transfers_and_the_schedulers_time_are_told() -> None:
@@ -67,13 +73,57 @@ def test_a_sum_that_lacks_a_gradient_is_refused(journal: list[Any], problem: str
 
 def test_a_transfer_that_did_not_arrive_is_refused() -> None:
     with pytest.raises(WorkerError, match="which does not know of them"):
-        account(transfers=[*TRANSFERS, [0, 2, 100.0, [2], 3.0, 4.0, None]])
+        account(transfers=[*TRANSFERS, [0, 2, 100.0, [2], 0, 3.0, 4.0, None]])
 
 
-def test_a_plan_comes_back_from_its_file_as_what_it_was(tmp_path: Any) -> None:
-    kinds.save(plan(), tmp_path / "plan")
+ROOTED = "mlfabric_s(root=random)"
+
+
+def of_roots(journals: dict[int, list[Any]]) -> Any:
+    """The account of one sum of three workers, of which 2 is the root."""
+    transfers: list[Any] = [[node, 2, 100.0, [node], 0, node, node + 1.0, node + 1.0] for node in (0, 1)]
+    transfers += [[2, node, 100.0, [], 0, 2.0, 3.0, 3.0] for node in (0, 1)]
+    scheduler = {"order": [2, 0, 1], "transfers": transfers, "time": 8.0, "clock_s": 8.0, "plans_s": [0.001]}
+    received = [[0, 100], [1, 100], [2, 100]]
+    told_by = [
+        {"update_bytes": 100, "received": received if node in journals else [], "journal": journals.get(node, [])}
+        for node in range(3)
+    ]
+    return told(plan(ROOTED), pd.DataFrame(), [*told_by, scheduler], 1)
+
+
+ONE_SUM = [[DIRECT, [number], [0], ALONE] for number in (2, 0, 1)]
+
+
+def test_each_root_tells_of_its_own_sums() -> None:
+    assert plan(ROOTED).servers_at(0) == (2,)
+    assert of_roots({2: ONE_SUM}).moved == [(0, 2, 100.0), (1, 2, 100.0), (2, 0, 100.0), (2, 1, 100.0)]
+
+
+@pytest.mark.parametrize(
+    ("journals", "problem"),
+    [
+        ({0: ONE_SUM}, "h0 made sum 0, whose root is another"),
+        ({}, "0 gradients were added, of 3"),
+        ({2: [ONE_SUM[0], ONE_SUM[2], ONE_SUM[1]]}, "update 0 was to be number 1"),
+        ({1: ONE_SUM, 2: ONE_SUM}, "h1 made sum 0, whose root is another"),
+    ],
+)
+def test_what_a_root_cannot_have_made_is_refused(journals: dict[int, list[Any]], problem: str) -> None:
+    with pytest.raises(WorkerError, match=problem):
+        of_roots(journals)
+
+
+def test_a_plan_with_a_server_says_nothing_of_roots() -> None:
+    assert "root" not in json.loads(str(kinds.of(plan()).encode(plan())["fabric"]))["options"]
+    assert "root" not in kinds.of(plan()).to_json(plan())
+
+
+@pytest.mark.parametrize("scheme", ["mlfabric_s", ROOTED])
+def test_a_plan_comes_back_from_its_file_as_what_it_was(tmp_path: Any, scheme: str) -> None:
+    kinds.save(plan(scheme), tmp_path / "plan")
     again = kinds.load(tmp_path / "plan")
-    assert again == plan()
+    assert again == plan(scheme)
     assert (again.kind, kinds.of(again).name) == ("fabric_sync", "fabric_sync")
 
 

@@ -4,10 +4,22 @@ Updates that become ready within a window are planned together (:mod:`~workloads
 is told to daemons piece by piece, each piece when it is due. Once the first transfer of an update or of a group is
 told, its way is settled, and so are those of all before it in the order of updates. All else is planned again with the
 next batch, keeps its place in the order, and may get another way. Of what is settled, a transfer that has not begun may
-still get another time, for something before it may be late (:mod:`.traffic`). So no plan is ever called back.
+still get another time, for something before it may be late (:mod:`.traffic`). So no plan is ever called back. The
+server is told the order of updates as their ways are settled.
+
+An update waits while a link on its way carries nothing. Its place in the order goes to others, so it is dropped once
+its delay bound does not let it wait any longer.
+
+Updates go to the replica, where there is one, by the same rules (:mod:`.copying`). None goes there before its way to
+the server is settled, so the replica never gets what is dropped.
 
 Weights are sent to a worker once the server's link has something left for it. Those who ask meanwhile wait, and get
 newer ones.
+
+Several servers have a shard of the weights each. What they are told they are all told in one order (:mod:`.commits`).
+
+Where each iteration has a root in place of a server, all updates that wait are of one iteration, for nobody is given a
+sum before it has all gradients. Those who still ask for a sum ask for that of the iteration before.
 """
 
 from __future__ import annotations
@@ -20,15 +32,31 @@ import numpy as np
 
 from workloads.kinds.fabric.fates import Entry
 from workloads.kinds.fabric.plan import Fabric
+from workloads.kinds.fabric.planning.commits import Commits
+from workloads.kinds.fabric.planning.copying import Copying
 from workloads.kinds.fabric.planning.settled import Piece, Settled, Unit, units
 from workloads.kinds.fabric.planning.traffic import Traffic, fastest_bps
 from workloads.kinds.fabric.planning.turns import Turn, Turns
-from workloads.kinds.fabric.processes.messages import Dropped, Gather, Give, Hop, Note, Order, Send, SendSums
+from workloads.kinds.fabric.processes.messages import (
+    Commit,
+    Disband,
+    Dropped,
+    Gather,
+    Give,
+    Gone,
+    Hop,
+    Note,
+    Order,
+    Send,
+    SendSums,
+    recipients_of,
+)
 from workloads.kinds.fabric.scheduling.batch import schedule
 from workloads.kinds.fabric.scheduling.distribution import Request, distribute
-from workloads.kinds.fabric.scheduling.model import Batch, Transfer, Update, Way
+from workloads.kinds.fabric.scheduling.model import Batch, Drop, Group, Replication, Transfer, Update, Way
 from workloads.kinds.fabric.scheduling.network import Load
 from workloads.kinds.fabric.sums import shares
+from workloads.parts import spans
 
 LEAD_S = 0.002
 """How long before it is due a piece of a plan is told: more than a note takes to a daemon that has to be woken."""
@@ -67,7 +95,7 @@ class Planner:
 
     Attributes:
         traffic: what has begun.
-        order: numbers of all updates that were planned to be sent, in their order.
+        order: numbers of all updates whose way is settled, in their order.
         batches: how often something was planned.
     """
 
@@ -78,7 +106,13 @@ class Planner:
         self.traffic = Traffic(plan, work.goodput)
         self.order: list[int] = []
         self.batches = 0
+        count = len(plan.servers)
+        self._sizes_bytes = tuple(4.0 * (stop - first) for first, stop in spans(round(work.update_bytes / 4), count))
+        self._commits = Commits(count) if count > 1 else None
         self._rates = plan.options.rates(work.learning_rate)
+        self._copying = None if plan.replica is None else Copying(plan.replica, plan.options, work.momentum)
+        self._norms: dict[int, float] = {}
+        """By number, of updates that the server has not been told of."""
         self._waiting: dict[int, Update] = {}
         """Those whose way is not settled, by number."""
         self._units: list[Unit] = []
@@ -88,17 +122,31 @@ class Planner:
         """Numbers of updates whose way is settled, and of which it is not known yet what became of them."""
         self._version = self._groups = 0
         self._plan_s = self._give_s = math.inf
+        self._again_s = math.inf
+        """When what is placed is to be planned again, for links have changed."""
+        self._stuck: list[int] = []
+        """Numbers of updates that wait for a link that carries nothing."""
         self._has_changed = False
         """Whether something arrived when it was not expected."""
         self._asking: list[Turn] = []
         self._network = self.traffic.network(0.0)
         self._said: list[Command] = []
+        self._open: dict[int, Group] = {}
+        """By number, groups whose sums are not known to be at the server."""
+        self._lost: set[int] = set()
 
     @property
     def next_s(self) -> float:
         """When something is to be done next; infinity where nothing is until somebody says something."""
         begins = min((unit.start_s for unit in self._units), default=math.inf)
-        return min(self._plan_s, self._give_s, min(begins, self._settled.start_s) - LEAD_S)
+        if self._copying:
+            begins = min(begins, self._copying.start_s)
+        return min(self._plan_s, self._again_s, self._give_s, min(begins, self._settled.start_s) - LEAD_S)
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether the replica has all there is to have; true where there is none."""
+        return self._copying is None or (self._turns.is_complete and self._copying.arrived == len(self.order))
 
     # What is heard.
 
@@ -110,17 +158,31 @@ class Planner:
         """
         if number in self._waiting or number in self._undecided:
             raise ValueError(f"update {number} is there already")
-        node = self._plan.workers[number % len(self._plan.workers)]
-        self._waiting[number] = Update(number, node, (self._work.update_bytes,), version, now_s, norm)
+        node = self._node(number)
+        if node in self._lost:
+            return
+        self._norms[number] = norm
+        if self._copying:
+            norm *= self._rates(self._version, version)  # at most so much, for rates fall
+        self._waiting[number] = Update(number, node, self._sizes_bytes, version, now_s, norm)
         self._plan_s = min(self._plan_s, now_s + self._plan.options.window_s)
 
-    def arrived(self, members: Sequence[int], source: int, target: int, now_s: float) -> None:
+    def _node(self, number: int) -> int:
+        return self._plan.workers[number % len(self._plan.workers)]
+
+    def arrived(self, members: Sequence[int], source: int, target: int, now_s: float, shard: int = 0) -> None:
         """A transfer is there.
 
         Raises:
             ValueError: nobody was to send it.
         """
-        self._has_changed |= self.traffic.arrived(source, target, members, now_s)
+        self._has_changed |= self.traffic.arrived(source, target, members, now_s, shard)
+        if self._commits and target in self._plan.servers and self._commits.arrived(members, self.order):
+            self._tell_servers(Commit(self._commits.count))
+        if self._copying and target == self._plan.replica:
+            self._copying.arrived += len(members)
+        if target == self._plan.server:
+            self._open = {number: one for number, one in self._open.items() if one.members != tuple(members)}
 
     def decided(self, entries: Sequence[Entry], version: int, now_s: float) -> None:
         """It is known what became of updates; the weights have this version.
@@ -132,16 +194,72 @@ class Planner:
         for number, _ in entries:
             self._undecided.discard(number)
             self._turns.decided(number % len(self._plan.workers), now_s)
+        if self._lost:
+            self._came_before([number for number, _ in entries])
         self._asking += self._turns.taken(now_s)
         if self._asking:
             self._give_s = min(self._give_s, now_s)
+        if self._copying and self._turns.is_complete:
+            self._plan_s = min(self._plan_s, now_s)
 
     def rates(self, rates_bps: Mapping[int, float], now_s: float) -> None:
-        """Directed links have these rates now (bit/s), headers included. All is planned again at once: what was to
-        begin late, or never, may begin now."""
+        """Directed links have these rates now (bit/s), headers included. What has been planned is planned again at
+        once: what was to begin late, or never, may begin now. Updates that are new wait for the end of their window."""
         for link, rate_bps in rates_bps.items():
             self.traffic.rates_bps[link] = rate_bps
-        self._plan_s = min(self._plan_s, now_s)
+        self._again_s = min(self._again_s, now_s)
+
+    def lose(self, node: int, now_s: float) -> None:
+        """A worker's daemon is lost. Groups that cannot be summed without it are not: their other members are sent
+        again, straight. Updates of those that are lost are given up, unless the server has them, or a sum that is
+        still to come contains them."""
+        self._lost.add(node)
+        self._break([number for number, group in self._open.items() if self._is_broken(group, node)], now_s)
+        own = {number for number in (*self._waiting, *self._undecided) if self._node(number) in self._lost}
+        own -= {number for group in self._open.values() for number in group.members}
+        for number in own:
+            self._waiting.pop(number, None)
+            self._undecided.discard(number)
+        self._settled.forget(own)
+        self._said.append((self._plan.server, Gone(node, tuple(sorted(own)))))
+        self.traffic.lose(node)
+        self._turns.lose(self._plan.workers.index(node))
+        self._asking = [turn for turn in self._asking if self._plan.workers[turn.rank] != node]
+        self._asking += self._turns.taken(now_s)
+        self._units, self._plan_s = [], now_s
+
+    def _break(self, groups: Sequence[int], now_s: float) -> None:
+        """These groups are not summed. Their members keep their places in the order, which the server knows; so each
+        goes there straight: what is between them in the order may be in no sum with them. Updates of
+        nodes that are lost do not."""
+        broken = {number: self._open.pop(number) for number in groups}
+        members = {member for group in broken.values() for member in group.members}
+        for number, group in broken.items():
+            self._said.append((group.aggregator, Disband(number)))
+            self.traffic.give_up(group.aggregator, group.members)
+        self._settled.forget(members)
+        network = self.traffic.network(now_s)
+        again = {number for number in members & self._undecided if self._node(number) not in self._lost}
+        for number in sorted(again, key=self.order.index):
+            load = Load(self._node(number), self._plan.server, self._work.update_bytes, now_s, (number,))
+            self._settled.add(Unit((number,), None, ((network.reserve(load),),)), -1)
+            self._plan_s = now_s
+
+    def _came_before(self, numbers: Sequence[int]) -> None:
+        """The server had these updates, although some were to be sent again."""
+        self._settled.forget(numbers)
+        for number in numbers:
+            self.traffic.give_up(self._node(number), (number,))
+
+    def _is_broken(self, group: Group, node: int) -> bool:
+        """Whether a group needs something of this node that is not there."""
+        if node == group.aggregator:
+            return True
+        return any(
+            self._node(number) == node
+            and (self._settled.has(number) or self.traffic.is_on_its_way(node, group.aggregator, (number,)))
+            for number in group.members
+        )
 
     # What is decided.
 
@@ -150,9 +268,9 @@ class Planner:
         if self._plan_s <= now_s:
             self._plan_s = math.inf
             self._plan_all(now_s, self._waiting)
-        elif self.next_s <= now_s and (self._has_changed or self.traffic.is_late(now_s)):
+        elif self._again_s <= now_s or (self.next_s <= now_s and (self._has_changed or self.traffic.is_late(now_s))):
             placed = [number for unit in self._units for number in unit.members]
-            self._plan_all(now_s, placed)
+            self._plan_all(now_s, [*placed, *self._stuck])
         for piece in self._settled.due(now_s + LEAD_S):
             self._tell(piece, now_s)
         self._begin(now_s)
@@ -163,37 +281,56 @@ class Planner:
 
     def _plan_all(self, now_s: float, numbers: Sequence[int] | Mapping[int, Update]) -> None:
         """Give times to what is settled, and ways and times to these updates."""
-        self._has_changed = False
+        self._has_changed, self._again_s = False, math.inf
         self.batches += 1
         network = self.traffic.network(now_s)
         self._settled.again(network, now_s, self.traffic.expected_s)
         placed = tuple(number for unit in self._units for number in unit.members)
         batch = Batch(
             updates=tuple(replace(self._waiting[number], ready_s=now_s) for number in numbers),
-            servers=(self._plan.server,),
-            aggregators=self._aggregators(),
+            servers=self._servers,
+            aggregators=self._drawn(self._plan.aggregators, self._servers),
             version=self._version + len(self._undecided),
             delay_bound=self._plan.options.delay_bound,
             momentum=self._work.momentum,
             placed=placed,
+            replication=self._replication(now_s),
         )
         made = schedule(batch, network)
-        new = tuple(number for number in made.order if number not in set(placed))
-        if new:
-            versions = tuple(self._waiting[number].version for number in new)
-            self._said.append((self._plan.server, Order(new, versions)))
-            self.order += new
-        for number in made.dropped:
-            update = self._waiting.pop(number)
-            self.order = [one for one in self.order if one != number]
-            self._said.append((self._plan.server, Dropped(number, update.version)))
-        self._units, self._network = units(made, self._plan.server), network
+        if self._copying and made.replicated:
+            self._copying.planned(made.replicated.way)
+        elif self._copying:
+            self._copying.plan_all(self._drawn(self._plan.replica_aggregators, self._servers), network, now_s)
+        self._stuck = [number for number, why in made.dropped.items() if why == Drop.UNREACHABLE]
+        for number in (one for one in made.dropped if one not in self._stuck):
+            self._norms.pop(number)
+            self._tell_servers(Dropped(number, self._waiting.pop(number).version))
+        self._units, self._network = units(made.way, self._servers), network
         if self._asking:
             self._give_s = now_s
 
-    def _aggregators(self) -> tuple[int, ...]:
-        """In the order in which groups take them."""
-        known = self._plan.aggregators
+    def _tell_servers(self, note: Note) -> None:
+        self._said += [(server, note) for server in self._servers]
+
+    @property
+    def _servers(self) -> tuple[int, ...]:
+        """Where updates go that wait."""
+        return self._plan.servers_at(self._version // len(self._plan.workers))
+
+    @property
+    def _givers(self) -> tuple[int, ...]:
+        """Who has what workers ask for."""
+        return self._plan.servers_at(self._version // len(self._plan.workers) - 1)
+
+    def _replication(self, now_s: float) -> Replication | None:
+        """None where there is no replica, and once nothing else is to come, so that all is to go there."""
+        if self._copying is None or self._turns.is_complete:
+            return None
+        return self._copying.asked(self._drawn(self._plan.replica_aggregators, self._servers), now_s)
+
+    def _drawn(self, allowed: Sequence[int], servers: Sequence[int]) -> tuple[int, ...]:
+        """Aggregators that are left, in the order in which groups take them. A root is none in its own iteration."""
+        known = [node for node in allowed if node not in servers and node not in self._lost]
         if self._plan.options.assign == "fastest":
             return tuple(sorted(known, key=lambda node: -self._nic_bps(node)))
         return tuple(int(known[i]) for i in self._random.permutation(len(known)))
@@ -204,27 +341,50 @@ class Planner:
         return max(min(rates[link], rates[link ^ 1]) for link in ports)
 
     def _begin(self, now_s: float) -> None:
-        """Settle what is due, and what comes before it in the order."""
-        due = [i for i, unit in enumerate(self._units) if unit.start_s <= now_s + LEAD_S]
-        if not due:
-            return
-        for unit in self._units[: due[-1] + 1]:
-            self._settle(unit)
-        del self._units[: due[-1] + 1]
-        for piece in self._settled.due(now_s + LEAD_S):
+        """Settle what is due, and what comes before it in the order. What goes to the replica is settled for the server
+        first."""
+        until_s = now_s + LEAD_S
+        self._settle(max((i for i, unit in enumerate(self._units, 1) if unit.start_s <= until_s), default=0))
+        copies = self._copying.due(until_s) if self._copying else []
+        sent = {number for unit in copies for number in unit.members}
+        self._settle(max((i for i, unit in enumerate(self._units, 1) if sent.intersection(unit.members)), default=0))
+        for unit in copies:
+            assert self._copying is not None
+            assert self._plan.replica is not None
+            self._settled.add(unit, self._gathered(unit, self._copying.settled(unit), (self._plan.replica,)))
+        for piece in self._settled.due(until_s):
             self._tell(piece, now_s)
 
-    def _settle(self, unit: Unit) -> None:
-        begin = self._version + len(self._undecided)
-        versions = [self._waiting.pop(number).version for number in unit.members]
-        self._undecided.update(unit.members)
-        group = -1
-        if unit.group is not None:
-            group, self._groups = self._groups, self._groups + 1
-            rates = [self._rates(begin + at, version) for at, version in enumerate(versions)]
-            parts = shares(rates, self._work.momentum)
-            self._said.append((unit.group.aggregator, Gather(group, unit.members, parts, self._plan.server)))
-        self._settled.add(unit, group)
+    def _settle(self, count: int) -> None:
+        """The ways of so many units to the server."""
+        for unit in self._units[:count]:
+            begin = self._version + len(self._undecided)
+            updates = [self._waiting.pop(number) for number in unit.members]
+            versions = tuple(update.version for update in updates)
+            norms = tuple(self._norms.pop(number) for number in unit.members)
+            self._tell_servers(Order(unit.members, versions, norms))
+            self.order += unit.members
+            self._undecided.update(unit.members)
+            rates = [self._rates(begin + at, update.version) for at, update in enumerate(updates)]
+            if self._copying:
+                for update, rate in zip(updates, rates, strict=True):
+                    self._copying.sent(update, rate)
+            group = self._gathered(unit, rates, self._servers)
+            if unit.group is not None:
+                self._open[group] = unit.group
+            self._settled.add(unit, group)
+        del self._units[:count]
+
+    def _gathered(self, unit: Unit, rates: Sequence[float], targets: Sequence[int]) -> int:
+        """The number of a unit's group, which its aggregator is told; -1 of an update alone. The sum of each shard is
+        a group of its own, and its number the next one."""
+        if unit.group is None:
+            return -1
+        group, self._groups = self._groups, self._groups + len(targets)
+        parts = shares(rates, self._work.momentum)
+        for shard, target in enumerate(targets):
+            self._said.append((unit.group.aggregator, Gather(group + shard, unit.members, parts, target, shard)))
+        return group
 
     def _tell(self, piece: Piece, now_s: float) -> None:
         one = piece.transfer
@@ -232,56 +392,67 @@ class Planner:
         if piece.parts:
             self._said.append((one.source, SendSums(piece.group, wait_s, rate_bps)))
         else:
-            self._said.append((one.source, Send(one.members[0], one.target, wait_s, rate_bps, piece.group)))
+            self._said.append((one.source, Send(one.members[0], one.target, wait_s, rate_bps, piece.group, one.shard)))
         if one.source != one.target:
             self.traffic.begin(one)
 
     def _give(self, now_s: float) -> None:
-        """Send weights to those who ask, if the server's link has something left for them now."""
-        self._give_s, server = math.inf, self._plan.server
-        turns = {self._plan.workers[turn.rank]: turn for turn in self._asking}
-        request = Request(tuple(turns), (server,), (self._work.update_bytes,), self._aggregators(), now_s)
+        """Send weights to those who ask, if a server's link has something left for them now."""
+        self._give_s, servers = math.inf, self._givers
+        turns = {self._plan.workers[turn.rank]: turn for turn in self._asking if self._is_reached(turn.rank, now_s)}
+        if not turns:
+            return
+        request = Request(tuple(turns), servers, self._sizes_bytes, self._drawn(self._plan.aggregators, servers), now_s)
         way = distribute(request, self._network.copy())
-        begins_s = min((one.start_s for one in way.transfers if one.source == server), default=math.inf)
+        begins_s = min((one.start_s for one in way.transfers if one.source in servers), default=math.inf)
         if begins_s > now_s + LEAD_S:
             self._give_s = begins_s - LEAD_S
             return
         ways = self._reserved(way, turns, now_s)
-        nodes = [node for (node, *_), onward in ways for node in (node, *(hop[0] for hop in onward)) if node in turns]
+        first, *_ = ways.values()
+        nodes = [node for (begun, *_), onward in first for node in recipients_of(begun, onward, turns)]
         recipients = tuple((node, turns[node].held_s, turns[node].goes_on) for node in nodes)
-        self._said.append((server, Give(tuple(ways), recipients)))
-        self._asking = [turn for node, turn in turns.items() if node not in nodes]
+        self._said += [(server, Give(tuple(found), recipients)) for server, found in ways.items()]
+        self._asking = [turn for turn in self._asking if self._plan.workers[turn.rank] not in nodes]
         if self._asking:
             self._give_s = self._free_s(now_s)
 
-    def _reserved(self, way: Way, asking: Container[int], now_s: float) -> list[tuple[Hop, tuple[Hop, ...]]]:
-        """What of a way of weights is to begin now: all that goes over distributors, and of what goes straight to
-        workers, what can leave now; it is reserved. A distributor whose group are other distributors has nobody to
-        pass weights on to."""
-        server = self._plan.server
-        to = {(one.source, one.target): one for one in way.transfers}
+    def _is_reached(self, rank: int, now_s: float) -> bool:
+        """Whether weights can get to a worker; if not, it waits until links have changed."""
+        loads = (Load(server, self._plan.workers[rank], 1.0, now_s) for server in self._givers)
+        return not self._network.may_stall() or all(self._network.end_s(load) < math.inf for load in loads)
+
+    def _reserved(self, way: Way, asking: Container[int], now_s: float) -> dict[int, list[tuple[Hop, tuple[Hop, ...]]]]:
+        """What of a way of weights is to begin now, by server: all that goes over distributors, and of what goes
+        straight to workers, that of which a shard can leave now; it is reserved. A distributor whose group are other
+        distributors has nobody to pass weights on to."""
+        to = {(one.source, one.target, one.shard): one for one in way.transfers}
+        every = list(enumerate(self._givers))
         over = {group.aggregator for group in way.groups}
-        found = []
-        for group in way.groups:
-            first = to[server, group.aggregator]
-            onward = [to[group.aggregator, node] for node in group.members if node not in over]
-            if not onward and group.aggregator not in asking:
-                continue
-            found.append((self._hop(first, now_s), tuple(self._hop(one, first.end_s) for one in onward)))
+        begun = [(group.aggregator, [node for node in group.members if node not in over]) for group in way.groups]
+        begun = [(node, onward) for node, onward in begun if onward or node in asking]
         for node in way.direct:
-            one = to[server, node]
-            if node not in over and one.start_s <= now_s + LEAD_S:
-                found.append((self._hop(one, now_s), ()))
+            starts_s = (to[server, node, shard].start_s for shard, server in every if node not in over)
+            if min(starts_s, default=math.inf) <= now_s + LEAD_S:
+                begun.append((node, []))
+        found: dict[int, list[tuple[Hop, tuple[Hop, ...]]]] = {server: [] for _, server in every}
+        for shard, server in every:
+            for node, onward in begun:
+                first, others = to[server, node, shard], [to[node, other, shard] for other in onward]
+                ways = self._hop(first, now_s), tuple(self._hop(one, first.end_s) for one in others)
+                found[server].append(ways)
         return found
 
     def _hop(self, transfer: Transfer, from_s: float) -> Hop:
         """A transfer of weights, which begins; ``from_s`` is when its sender is to have them."""
-        self._network.take(transfer)
-        self.traffic.begin(transfer)
+        if transfer.source != transfer.target:
+            self._network.take(transfer)
+            self.traffic.begin(transfer)
         return transfer.target, max(0.0, transfer.start_s - from_s), PACE * fastest_bps(transfer)
 
     def _free_s(self, now_s: float) -> float:
-        """When the server's link has something left for one of those who ask, less what it takes to tell."""
-        loads = (Load(self._plan.server, self._plan.workers[turn.rank], 1.0, now_s) for turn in self._asking)
+        """When a server's link has something left for one of those who ask, less what it takes to tell."""
+        workers = [self._plan.workers[turn.rank] for turn in self._asking]
+        loads = (Load(server, worker, 1.0, now_s) for server in self._givers for worker in workers)
         starts_s = (self._network.copy().reserve(load).start_s for load in loads)
         return max(now_s, min(starts_s) - LEAD_S)

@@ -4,40 +4,47 @@ I/O."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from workloads.kinds.fabric.scheduling.model import Group, Schedule, Transfer
+from workloads.kinds.fabric.planning.traffic import Leg, leg
+from workloads.kinds.fabric.scheduling.model import Group, Transfer, Way
 from workloads.kinds.fabric.scheduling.network import Load, Network
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What is applied in one step: an update that goes straight to the server, or a group.
+    """What is applied in one step: an update that goes straight to the server or the replica, or a group.
 
     Attributes:
         group: None of an update alone.
-        transfers: those of the members, in their order, and last, of a group, the sum's.
+        shards: of each shard the transfers of the members, in their order, and last, of a group, the sum's.
     """
 
     members: tuple[int, ...]
     group: Group | None
-    transfers: tuple[Transfer, ...]
+    shards: tuple[tuple[Transfer, ...], ...]
 
     @property
     def start_s(self) -> float:
-        """When the first byte is to be on a wire."""
-        return min((one.start_s for one in self.transfers if one.source != one.target), default=math.inf)
+        """When the first byte is to be on a wire; of a root's own update alone, when that is to be added."""
+        every = [*chain.from_iterable(self.shards)]
+        return min(one.start_s for one in [one for one in every if one.source != one.target] or every)
 
 
-def units(made: Schedule, server: int) -> list[Unit]:
-    """A schedule in pieces, in the order in which they are to be applied."""
-    to = {(one.target, one.members): one for one in made.way.transfers if one.source != server}
-    by = {(one.source, one.members): one for one in made.way.transfers if one.target == server}
-    found = [Unit((number,), None, (to[server, (number,)],)) for number in made.way.direct]
-    for group in made.way.groups:
-        parts = tuple(to[group.aggregator, (number,)] for number in group.members)
-        found.append(Unit(group.members, group, (*parts, by[group.aggregator, group.members])))
+def units(way: Way, targets: Sequence[int]) -> list[Unit]:
+    """What goes to servers or a replica in pieces, in the order in which they are to be applied."""
+    to = {(one.target, one.members, one.shard): one for one in way.transfers}
+    by = {(one.source, one.members, one.shard): one for one in way.transfers if one.target in targets}
+    found = []
+    for number in way.direct:
+        alone = [(to[target, (number,), shard],) for shard, target in enumerate(targets)]
+        found.append(Unit((number,), None, tuple(alone)))
+    for group in way.groups:
+        sums = [by[group.aggregator, group.members, shard] for shard in range(len(targets))]
+        parts = [[to[group.aggregator, (number,), one.shard] for number in group.members] for one in sums]
+        found.append(Unit(group.members, group, tuple((*of, one) for of, one in zip(parts, sums, strict=True))))
     return found
 
 
@@ -67,10 +74,20 @@ class Settled:
         return min((piece.transfer.start_s for piece in self._pieces), default=math.inf)
 
     def add(self, unit: Unit, group: int) -> None:
-        """A unit's way is settled."""
-        parts = unit.transfers[: len(unit.members)]
-        self._pieces += [Piece(one, group) for one in parts]
-        self._pieces += [Piece(one, group, parts) for one in unit.transfers[len(unit.members) :]]
+        """A unit's way is settled. The group of its first shard has the number ``group``, and others follow."""
+        for shard, transfers in enumerate(unit.shards):
+            number = group + shard if unit.group else -1
+            parts = transfers[: len(unit.members)]
+            self._pieces += [Piece(one, number) for one in parts]
+            self._pieces += [Piece(one, number, parts) for one in transfers[len(unit.members) :]]
+
+    def has(self, number: int) -> bool:
+        """Whether an update, itself, is still to be sent."""
+        return any(one.transfer.members == (number,) for one in self._pieces)
+
+    def forget(self, members: Container[int]) -> None:
+        """Updates, alone or in sums, are not sent as settled."""
+        self._pieces = [one for one in self._pieces if not any(number in members for number in one.transfer.members)]
 
     def due(self, until_s: float) -> list[Piece]:
         """What is to begin by then, the first one first; it has begun from now on."""
@@ -85,15 +102,15 @@ class Settled:
 
         ``expected_s`` says when a transfer is expected that is on its way, None of any other.
         """
-        ends: dict[tuple[int, int, tuple[int, ...]], float] = {}
+        ends: dict[Leg, float] = {}
         again = []
         for piece in sorted(self._pieces, key=lambda one: (one.transfer.start_s, bool(one.parts))):
             one, ready_s = piece.transfer, now_s
             for part in piece.parts:
-                known_s = ends.get((part.source, part.target, part.members))
+                known_s = ends.get(leg(part))
                 ready_s = max(ready_s, expected_s(part) or 0.0 if known_s is None else known_s)
             load = Load(one.source, one.target, one.size_bytes, ready_s, one.members, one.shard, one.is_replica)
             made = network.reserve(load)
-            ends[one.source, one.target, one.members] = made.end_s
+            ends[leg(one)] = made.end_s
             again.append(replace(piece, transfer=made))
         self._pieces = again

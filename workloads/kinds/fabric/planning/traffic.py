@@ -13,6 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import NamedTuple
 
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.scheduling.model import Transfer
@@ -23,8 +24,14 @@ LATE = 0.1
 EXACT_S = 0.001
 """A transfer that arrives within this of when it was expected changes nothing."""
 
-Leg = tuple[int, int, tuple[int, ...]]
-"""From node, to node, and whose updates; none for weights."""
+
+class Leg(NamedTuple):
+    """From node, to node, whose updates, none for weights, and which shard."""
+
+    source: int
+    target: int
+    members: tuple[int, ...]
+    shard: int
 
 
 @dataclass
@@ -52,6 +59,7 @@ class Traffic:
         self._running: dict[Leg, deque[Moved]] = defaultdict(deque)
         """Transfers that have not arrived; those of one leg arrive in their order."""
         self._paths = Network(plan.topology)
+        self._has_lost = False
 
     def begin(self, transfer: Transfer) -> None:
         """A transfer begins."""
@@ -59,23 +67,25 @@ class Traffic:
         self._running[leg(transfer)].append(moved)
         self.moved.append(moved)
 
-    def planned(self, source: int, target: int, members: Sequence[int]) -> Transfer:
+    def planned(self, source: int, target: int, members: Sequence[int], shard: int = 0) -> Transfer:
         """The last transfer of a leg that has begun and not arrived. Raises IndexError: there is none."""
-        return self._running[source, target, tuple(members)][-1].planned
+        return self._running[Leg(source, target, tuple(members), shard)][-1].planned
 
     def expected_s(self, transfer: Transfer) -> float | None:
         """When a transfer is expected; None if it is not on its way."""
         moved = self._running.get(leg(transfer))
         return moved[-1].expected_s if moved else None
 
-    def arrived(self, source: int, target: int, members: Sequence[int], now_s: float) -> bool:
+    def arrived(self, source: int, target: int, members: Sequence[int], now_s: float, shard: int = 0) -> bool:
         """A transfer is there; returns whether that was not expected now.
 
         Raises:
             ValueError: nobody was to send it.
         """
-        expected = self._running.get((source, target, tuple(members)))
+        expected = self._running.get(Leg(source, target, tuple(members), shard))
         if not expected:
+            if self._has_lost:  # it was given up when a process was lost, and is there all the same
+                return False
             raise ValueError(f"updates {list(members)} from node {source} were not to go to node {target}")
         moved = expected.popleft()
         moved.arrived_s = now_s
@@ -84,6 +94,23 @@ class Traffic:
             for other in self._beside(moved):
                 other.expected_s += late_s
         return abs(late_s) > EXACT_S
+
+    def lose(self, node: int) -> None:
+        """Nothing arrives any more from a node, or there."""
+        self._has_lost = True
+        for one in list(self._running):
+            if node in (one.source, one.target):
+                del self._running[one]
+
+    def is_on_its_way(self, source: int, target: int, members: tuple[int, ...]) -> bool:
+        """Whether a transfer has begun and not arrived."""
+        return any(moved and one[:3] == (source, target, members) for one, moved in self._running.items())
+
+    def give_up(self, source: int, members: tuple[int, ...]) -> None:
+        """Nobody waits any more for these updates from a node."""
+        for one in list(self._running):
+            if one.source == source and one.members == members:
+                del self._running[one]
 
     @property
     def _on_their_way(self) -> Iterator[Moved]:
@@ -117,7 +144,7 @@ class Traffic:
 
 
 def leg(transfer: Transfer) -> Leg:
-    return transfer.source, transfer.target, transfer.members
+    return Leg(transfer.source, transfer.target, transfer.members, transfer.shard)
 
 
 def fastest_bps(transfer: Transfer) -> float:

@@ -3,11 +3,15 @@
 A trial has as many updates as iterations times workers, as a synchronous one has gradients. Which worker makes them is
 not given: whoever is faster makes more of them. One that is dropped counts, too: it was computed, and its worker goes
 on. Once no iteration is left to begin, workers wait for the last update, and all end with the same weights.
+
+A worker that is lost waits for nothing, and nobody waits for it. What it would still have had to do, had all done as
+much, is not done; nor is what it had begun.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -24,6 +28,17 @@ class Turn:
     held_s: float = 0.0
 
 
+@dataclass(frozen=True)
+class Given:
+    """What has been given to workers, by rank: how many iterations each has begun, and of how many it is decided what
+    became of them; who was lost, and who was told to end."""
+
+    begun: Sequence[int]
+    done: Sequence[int]
+    lost: frozenset[int]
+    ended: frozenset[int]
+
+
 class Turns:
     """Who waits, and who has done how many iterations."""
 
@@ -34,29 +49,59 @@ class Turns:
         """
         if updates < world:
             raise ValueError(f"{updates} updates for {world} workers")
-        self._done = [0] * world
+        self._begun, self._done = [1] * world, [0] * world
+        self._lost: set[int] = set()
         self._waiting: dict[int, float] = {}
         self._left = updates - world
         self._updates, self._staleness = updates, staleness
 
+    @classmethod
+    def taken_over(cls, given: Given, updates: int, staleness: int | None, now_s: float) -> Turns:
+        """As they stand for who has done the giving; all that wait do so from now on."""
+        turns = cls(len(given.begun), updates, staleness)
+        turns._begun, turns._done = list(given.begun), list(given.done)
+        turns._left = max(0, updates - sum(given.begun))
+        for rank in given.lost:
+            turns.lose(rank)
+        for rank, (begun, done) in enumerate(zip(given.begun, given.done, strict=True)):
+            if begun == done and rank not in given.lost | given.ended:
+                turns._waiting[rank] = now_s
+        return turns
+
     @property
     def is_complete(self) -> bool:
         """Whether it is known of every update what became of it."""
-        return sum(self._done) == self._updates
+        return self._left == 0 and all(self._begun[rank] == self._done[rank] for rank in self._living)
+
+    @property
+    def _living(self) -> list[int]:
+        return [rank for rank in range(len(self._done)) if rank not in self._lost]
+
+    def lose(self, rank: int) -> None:
+        """A worker is lost."""
+        if rank not in self._lost:
+            self._lost.add(rank)
+            self._waiting.pop(rank, None)
+            share = self._updates // len(self._done) - self._begun[rank]
+            self._left = max(0, self._left - max(0, share))
 
     def decided(self, rank: int, now_s: float) -> None:
         """It is known what became of a worker's update, so that it waits for weights."""
         if rank in self._waiting:
             raise ValueError(f"worker {rank} waits already")
         self._done[rank] += 1
-        self._waiting[rank] = now_s
+        if rank not in self._lost:
+            self._waiting[rank] = now_s
 
     def taken(self, now_s: float) -> list[Turn]:
         """Whose turn it is, in the order in which they began to wait."""
         if self.is_complete:
             found = list(self._waiting)
         else:
-            most = math.inf if self._staleness is None else min(self._done) + self._staleness
+            slowest = min(self._done[rank] for rank in self._living)
+            most = math.inf if self._staleness is None else slowest + self._staleness
             found = [rank for rank in self._waiting if self._done[rank] <= most][: self._left]
             self._left -= len(found)
+            for rank in found:
+                self._begun[rank] += 1
         return [Turn(rank, not self.is_complete, now_s - self._waiting.pop(rank)) for rank in found]

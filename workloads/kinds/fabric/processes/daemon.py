@@ -1,23 +1,27 @@
 """A daemon's process: on a worker's host it sends the worker's updates, sums those of others, and passes weights on.
 
 It does what the scheduler says and decides nothing. An update stays in the memory that it shares with the worker until
-weights have come, so nothing is copied to be sent.
+weights have come, so nothing is copied to be sent to the server. What goes to a replica may leave later: of each update
+the daemon keeps a copy until it has left.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from socket import socket
 
 import numpy as np
 
 from testbed.base.errors import WorkerError
+from workloads.kinds.fabric.fates import Entry, Fate
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.processes.exchange import Exchange, Floats
 from workloads.kinds.fabric.processes.messages import (
     Arrived,
+    Disband,
     End,
     Gather,
     Given,
@@ -31,8 +35,9 @@ from workloads.kinds.fabric.processes.messages import (
 )
 from workloads.kinds.fabric.processes.shared import Memory
 from workloads.kinds.fabric.sums import Sums
+from workloads.parts import spans
 from workloads.sync.connection import Connection
-from workloads.sync.tcp_info import Sent, sent
+from workloads.sync.framed import NoBuckets
 
 
 class _Group:
@@ -45,7 +50,7 @@ class _Group:
         self.versions: dict[int, int] = {}
 
 
-class Daemon(Exchange):
+class Daemon(NoBuckets, Exchange):
     """Sends, sums and passes on."""
 
     def __init__(
@@ -56,34 +61,35 @@ class Daemon(Exchange):
         worker: socket,
         memory: Memory,
         momentum: float,
+        loss_s: float | None = None,
     ) -> None:
+        """``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`."""
         names = dict(enumerate(plan.nodes))
         super().__init__(f"{names[node]}.daemon", names, {**sockets, node: worker})
         self._plan, self._node, self._memory, self._momentum = plan, node, memory, momentum
         self._rank = plan.workers.index(node)
+        self._spans = [slice(*span) for span in spans(len(memory.weights), len(plan.servers))]
+        """Where each shard of an update, and of weights, is."""
         self._pushed: Push | None = None
+        self._kept: dict[int, tuple[int, Floats]] = {}
+        """By number, versions and copies of the worker's updates that are still to go to the replica."""
         self._groups: dict[int, _Group] = {}
-        self._early: dict[int, list[tuple[Gradient, Floats]]] = {}
+        self._early: dict[int, list[tuple[int, Gradient, Floats]]] = {}
+        self._came_of: dict[int, Given] = {}
+        """What was told with each shard of the weights that the worker gets next."""
+        self._disbanded: set[int] = set()
+        self._is_answered = True
         self._goes_on, self._has_ended = True, False
+        self._loses_after_s = loss_s
 
-    # What it tells of its connections is about those with other hosts.
+    @property
+    def _goes_on_alone(self) -> bool:
+        """Whether others may be lost."""
+        return self._loses_after_s is not None
 
     @property
     def _wires(self) -> Sequence[Connection]:
         return [connection for connection in self._connections if connection.node != self._node]
-
-    @property
-    def congestion_control(self) -> str:
-        names = {_congestion_control(connection.sock) for connection in self._wires}
-        return " ".join(sorted(names))
-
-    @property
-    def wire_bytes(self) -> int:
-        return sum(connection.sent_bytes for connection in self._wires)
-
-    @property
-    def sent(self) -> dict[int, Sent]:
-        return {connection.node: sent(connection.sock) for connection in self._wires}
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
         """Until nobody has anything left to do.
@@ -92,9 +98,10 @@ class Daemon(Exchange):
             TrialTimeoutError: nothing moved for ``silence_s``.
             WorkerError: a process is gone, or sent what it cannot have.
         """
+        self._watch({*self._by_node} - {self._node, self._plan.server}, self._loses_after_s)
         self._until(lambda: not self._goes_on and not self._sending(), silence_s)
-        self._say(self._plan.scheduler, End())
         self._has_ended = True
+        self._say(self._head, End())
         self._until(lambda: self._over and not self._sending(), silence_s)
         yield total
 
@@ -111,17 +118,36 @@ class Daemon(Exchange):
         self._say_barrier(self._node)
         self._until(lambda: not self._sending(), timeout_s)
 
+    @property
+    def _head(self) -> int:
+        """The node that ends the trial: the scheduler's; the server's once that is lost."""
+        return self._plan.server if self._plan.scheduler in self._former else self._plan.scheduler
+
     def _waits_for(self, connection: Connection) -> bool:
         """Once it has nothing left to do itself, others may end: the scheduler lets them when nobody has."""
-        if connection.node == self._plan.scheduler:
+        if connection.node == self._head:
             return not self._over
         return self._goes_on if connection.node == self._node else not self._has_ended
 
     def _room(self, connection: Connection, note: Note) -> Floats | None:
-        floats = len(self._memory.weights)
-        if isinstance(note, Weights):
-            return np.empty(floats, np.float32) if note.onward else self._memory.weights
-        return np.empty(floats, np.float32) if isinstance(note, Gradient) else None
+        if not isinstance(note, Weights | Gradient):
+            return None
+        if not 0 <= note.shard < len(self._spans):
+            raise self._misfit(connection, note)
+        if isinstance(note, Gradient) and not self._fits(note):
+            raise self._misfit(connection, note)
+        shard = self._memory.weights[self._spans[note.shard]]
+        is_kept = isinstance(note, Weights) and self._is_read_in_place(note) and self._answers(note)
+        return shard if is_kept else np.empty_like(shard)
+
+    def _is_read_in_place(self, note: Weights) -> bool:
+        """Whether weights for the worker need no copy: nobody else gets them from here, and they come once. After a
+        loss two neighbours may send some at the same time."""
+        return not note.onward and not self._goes_on_alone
+
+    def _fits(self, note: Gradient) -> bool:
+        """Whether an aggregator may get this: one update, alone."""
+        return note.sums == len(note.members) == len(note.versions) == 1
 
     def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
         from_scheduler = connection.node == self._plan.scheduler
@@ -134,12 +160,14 @@ class Daemon(Exchange):
         elif isinstance(note, SendSums) and from_scheduler:
             self._at(time.monotonic() + note.wait_s, partial(self._let_go, connection, note))
         elif isinstance(note, Gradient) and floats is not None:
-            self._say(self._plan.scheduler, Arrived(note.members, connection.node))
-            self._collect(note, floats)
+            self._say(self._plan.scheduler, Arrived(note.members, connection.node, note.shard))
+            self._collect(connection.node, note, floats)
         elif isinstance(note, Weights) and floats is not None:
-            self._say(self._plan.scheduler, Arrived((), connection.node))
-            self._take_weights(note, floats)
-        elif isinstance(note, End) and from_scheduler:
+            self._say(self._plan.scheduler, Arrived((), connection.node, note.shard))
+            self._take_weights(connection, note, floats)
+        elif isinstance(note, Disband) and from_scheduler:
+            self._disband(note.group)
+        elif isinstance(note, End) and connection.node in (self._plan.scheduler, self._plan.server):
             self._over = True
         else:
             raise self._misfit(connection, note)
@@ -148,35 +176,78 @@ class Daemon(Exchange):
 
     def _take_update(self, note: Push) -> None:
         """The worker has an update."""
-        self._pushed = note
-        self._say(self._plan.scheduler, Ready(self._number(note), note.version, note.norm))
+        self._pushed, self._is_answered, number = note, False, self._number(note)
+        if self._plan.replica is not None:
+            self._kept[number] = note.version, self._memory.update.copy()
+        if self._plan.scheduler in self._former:
+            self._send_straight(note)
+        else:
+            self._say(self._plan.scheduler, Ready(number, note.version, note.norm))
+
+    def _send_straight(self, note: Push) -> None:
+        """Nobody says when, so now."""
+        self._pace(self._plan.server, 0)
+        told = Gradient((self._number(note),), (note.version,), ((1.0, 1.0),), -1, 1)
+        self._say(self._plan.server, told, self._memory.update)
+
+    def _has_lost(self, node: int) -> None:
+        """Without the scheduler nothing is summed, and the update goes straight to the server, if it may not be there:
+        the server ignores what it has."""
+        if node != self._plan.scheduler:
+            return
+        self._disbanded |= self._groups.keys() | self._early.keys()
+        self._groups, self._early = {}, {}
+        if self._pushed is not None and not self._is_answered:
+            self._send_straight(self._pushed)
+        if self._has_ended:
+            self._say(self._head, End())
 
     def _number(self, note: Push) -> int:
         return note.iteration * len(self._plan.workers) + self._rank
 
     def _send(self, connection: Connection, note: Send) -> None:
-        """The update's time has come."""
-        if self._pushed is None or self._number(self._pushed) != note.update:
-            raise self._misfit(connection, f"{note}, and the worker has {self._pushed}")
-        told = Gradient((note.update,), (self._pushed.version,), ((1.0, 1.0),), note.group, 1)
+        """The update's time has come. After a loss it may have been decided meanwhile: then its worker has gone on, and
+        nobody waits for it."""
+        is_over = self._pushed is not None and note.update < self._number(self._pushed)
+        if self._plan.scheduler in self._former or (self._goes_on_alone and is_over):
+            return
+        version, floats = self._update(connection, note)
+        told = Gradient((note.update,), (version,), ((1.0, 1.0),), note.group, 1, note.shard)
         if note.target == self._node:
-            self._collect(told, self._memory.update)
+            self._collect(self._node, told, floats)
         else:
             self._pace(note.target, note.rate_bps)
-            self._say(note.target, told, self._memory.update)
+            self._say(note.target, told, floats)
+
+    def _update(self, connection: Connection, note: Send) -> tuple[int, Floats]:
+        """The version that an update was computed on, and the shard of it: a copy, if it goes to the replica."""
+        if note.target in self._plan.to_replica and note.update in self._kept:
+            return self._kept.pop(note.update)
+        if self._pushed is None or self._number(self._pushed) != note.update or note.target in self._plan.to_replica:
+            raise self._misfit(connection, f"{note}, and the worker has {self._pushed}")
+        return self._pushed.version, self._memory.update[self._spans[note.shard]]
+
+    def _forget_dropped(self, entries: Sequence[Entry]) -> None:
+        """Of updates that were not sent the replica gets nothing either."""
+        for number, fate in entries:
+            if fate == Fate.DROPPED:
+                self._kept.pop(number, None)
 
     # Sums.
 
     def _gather(self, note: Gather) -> None:
-        self._groups[note.group] = _Group(note, len(self._memory.update), self._momentum)
-        for told, floats in self._early.pop(note.group, []):
-            self._collect(told, floats)
+        floats = len(self._memory.update[self._spans[note.shard]])
+        self._groups[note.group] = _Group(note, floats, self._momentum)
+        for early in self._early.pop(note.group, []):
+            self._collect(*early)
 
-    def _collect(self, note: Gradient, floats: Floats) -> None:
-        """An update is here that is to be summed; maybe before the scheduler has said so."""
+    def _collect(self, source: int, note: Gradient, floats: Floats) -> None:
+        """An update is here, from a node, that is to be summed; maybe before the scheduler has said so."""
         group = self._groups.get(note.group)
+        if note.group in self._disbanded or self._plan.scheduler in self._former:
+            return
         if group is None:
-            self._early.setdefault(note.group, []).append((note, floats))
+            self._early.setdefault(note.group, []).append((source, note, floats))
             return
         (number,), (version,) = note.members, note.versions
         try:
@@ -191,6 +262,8 @@ class Daemon(Exchange):
 
     def _let_go(self, connection: Connection, note: SendSums) -> None:
         """The sum's time has come."""
+        if note.group in self._disbanded or self._plan.scheduler in self._former:
+            return
         if note.group not in self._groups:
             raise self._misfit(connection, f"{note}, of which it has no updates")
         group = self._groups[note.group]
@@ -205,23 +278,56 @@ class Daemon(Exchange):
         del self._groups[note.group]
         versions = tuple(group.versions[number] for number in note.members)
         self._pace(note.target, group.go.rate_bps)
-        told = Gradient(note.members, versions, note.shares, note.group, group.sums.count)
+        told = Gradient(note.members, versions, note.shares, note.group, group.sums.count, note.shard)
         self._say(note.target, told, group.sums.floats)
+
+    def _disband(self, group: int) -> None:
+        self._disbanded.add(group)
+        self._groups.pop(group, None)
+        self._early.pop(group, None)
 
     # Weights.
 
-    def _take_weights(self, note: Weights, floats: Floats) -> None:
-        """Weights have come: for the worker here, for others, or for both."""
+    def _answers(self, note: Weights) -> bool:
+        """Whether the worker waits for these weights. After the loss of one that passed weights on, the same may come
+        again."""
+        if self._pushed is None or self._is_answered:
+            return False
+        number = self._number(self._pushed)
+        return any(number == decided for decided, _ in note.entries)
+
+    def _take_weights(self, connection: Connection, note: Weights, floats: Floats) -> None:
+        """A shard of weights has come: for the worker here, for others, or for both.
+
+        Raises:
+            WorkerError: the worker does not wait for them, and nobody was lost.
+        """
         recipients = {one[0]: one for one in note.recipients}
         for node, wait_s, rate_bps in note.onward:
-            told = Weights(note.version, note.begin, note.begin_version, note.entries, (recipients[node],), ())
+            told = replace(note, recipients=(recipients[node],), onward=())
             self._at(time.monotonic() + wait_s, partial(self._pass_on, node, told, floats, rate_bps))
-        if self._node in recipients:
-            _, held_s, self._goes_on = recipients[self._node]
-            if note.onward:
-                np.copyto(self._memory.weights, floats)
-            given = Given(note.version, note.begin, note.begin_version, note.entries, held_s, self._goes_on)
-            self._say(self._node, given)
+        if self._node not in recipients:
+            return
+        if self._answers(note):
+            self._forget_dropped(note.entries)
+            if not self._is_read_in_place(note):
+                np.copyto(self._memory.weights[self._spans[note.shard]], floats)
+            _, held_s, goes_on = recipients[self._node]
+            given = Given(note.version, note.begin, note.begin_version, note.entries, held_s, goes_on)
+            self._came_of[note.shard] = given
+            self._give(connection)
+        elif not self._goes_on_alone:
+            raise self._misfit(connection, note)
+
+    def _give(self, connection: Connection) -> None:
+        """If all shards are there, the worker gets them."""
+        if len(self._came_of) < len(self._spans):
+            return
+        given, *others = self._came_of.values()
+        if any(other != given for other in others):
+            raise self._misfit(connection, f"shards of other weights: {self._came_of}")
+        self._came_of, self._is_answered, self._goes_on = {}, True, given.goes_on
+        self._say(self._node, given)
 
     def _pass_on(self, node: int, note: Weights, floats: Floats, rate_bps: float) -> None:
         self._pace(node, rate_bps)
@@ -235,9 +341,3 @@ class Daemon(Exchange):
         if self._pushed is None:
             return f"for the worker on {worker}, or the scheduler on {self._plan.nodes[self._plan.scheduler]}"
         return f"for weights, or the scheduler on {self._plan.nodes[self._plan.scheduler]}"
-
-
-def _congestion_control(sock: socket) -> str:
-    from socket import IPPROTO_TCP, TCP_CONGESTION
-
-    return sock.getsockopt(IPPROTO_TCP, TCP_CONGESTION, 16).rstrip(b"\0").decode()

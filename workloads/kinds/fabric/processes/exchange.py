@@ -5,32 +5,74 @@ them. Every process of the trial meets in the scheduler: a barrier is a message 
 there.
 
 What a process is to do later (a transfer that begins in 20 ms) waits in a queue by time.
+
+Neighbours that may be lost are watched: one is lost when its connection ends, or when nothing has come from it for too
+long. So that something comes, all send a message without a meaning when they have sent nothing else. Such messages are
+no progress: who waits for something else still gives up in time.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from socket import SOL_SOCKET, socket
 
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.base.errors import WorkerError
+from testbed.base.errors import NeighbourError, SpecError, WorkerError
+from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.processes.messages import LONGEST_BYTES, Note, decode, encode
-from workloads.sync.connection import Connection
+from workloads.sync.connection import HEADER_BYTES, Connection, LostError, lost
 from workloads.sync.framed import Framed
+from workloads.sync.tcp_info import Sent, sent
 
-_BARRIER, _NOTE, _FLOATS = range(3)
+_BARRIER, _NOTE, _FLOATS, _ALIVE = range(4)
+_SIGNS = 8
+"""Of life, that a process gives within the time after which it is lost."""
 _SO_MAX_PACING_RATE = 47
 """In bytes per second (asm-generic/socket.h); Python does not name it."""
 _UNPACED = 2**32 - 1
 """The rate that stands for none (socket(7))."""
 
 Floats = NDArray[np.float32]
+
+
+def check_floats(floats: object, count: int, whose: str) -> Floats:
+    """The array of a program's, if it is float32[count].
+
+    Raises:
+        SpecError: it is not.
+    """
+    if isinstance(floats, np.ndarray) and floats.dtype == np.float32 and floats.shape == (count,):
+        return floats
+    got = f"{floats.dtype}{list(floats.shape)}" if isinstance(floats, np.ndarray) else f"a {type(floats).__name__}"
+    raise SpecError(
+        f"{whose} must be float32[{count}], and is {got}",
+        fix="give all tensors in one array, such as numpy.concatenate([one.ravel() for one in tensors])",
+    )
+
+
+def check_room(floats: Floats, whose: str) -> None:
+    """
+    Raises:
+        SpecError: nothing can be written to the array.
+    """
+    if not floats.flags.writeable:
+        raise SpecError(f"{whose} is read-only", fix="give a copy: numpy.array(weights)")
+
+
+def check_left(plan: Fabric, lost: Collection[int]) -> None:
+    """
+    Raises:
+        NeighbourError: all workers are lost; maybe it is this process that the others have lost.
+    """
+    if set(plan.workers) <= set(lost):
+        raise NeighbourError("no worker is left", fix="see why they ended, or kill fewer")
 
 
 class Exchange(Framed):
@@ -47,6 +89,24 @@ class Exchange(Framed):
         """By neighbour, how many barriers it has come to, or of the scheduler, how many it has ended."""
         self._barriers = 0
         self._over = False
+        self._losable: Collection[int] = ()
+        self._loss_s, self._look_s = math.inf, math.inf
+        self._heard_s: dict[int, float] = {}
+        self._signs = self._told_bytes = 0
+        self._has_come = False
+        """Whether something came in this step, besides signs of life."""
+        self._former: dict[int, tuple[int, Sent]] = {}
+        """By neighbour that was lost, what was sent to it."""
+
+    @property
+    def wire_bytes(self) -> int:
+        former = sum(count for count, _ in self._former.values())
+        return former + super().wire_bytes
+
+    @property
+    def sent(self) -> dict[int, Sent]:
+        former = {node: told for node, (_, told) in self._former.items()}
+        return super().sent | former
 
     @abstractmethod
     def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
@@ -60,16 +120,11 @@ class Exchange(Framed):
         """Whether something is still to come from this neighbour, so that it may not have ended."""
         return not self._over
 
-    def start(self, bucket: int) -> None:
-        """Only a worker has a gradient."""
-        raise ValueError(f"{self._name} has no bucket {bucket}")
-
-    def wait(self, timeout_s: float) -> float:
-        """Only a worker has a gradient."""
-        raise ValueError(f"{self._name} waits for no weights in {timeout_s:g} s")
-
     def _say(self, node: int, note: Note, floats: Floats | None = None) -> None:
-        """Queue a note for a neighbour, and floats, which must stay as they are until they are sent."""
+        """Queue a note for a neighbour, and floats, which must stay as they are until they are sent. One that is lost
+        gets none."""
+        if node in self._former:
+            return
         connection, told = self._by_node[node], encode(note)
         self._push(connection, _NOTE, memoryview(told), len(told))
         if floats is not None:
@@ -80,6 +135,8 @@ class Exchange(Framed):
 
     def _pace(self, node: int, rate_bps: float) -> None:
         """Send to a neighbour no faster from now on; 0 for as fast as TCP goes."""
+        if node in self._former:
+            return
         rate = min(_UNPACED, round(rate_bps / 8)) if rate_bps else _UNPACED
         self._by_node[node].sock.setsockopt(SOL_SOCKET, _SO_MAX_PACING_RATE, rate.to_bytes(4, "little"))
 
@@ -90,28 +147,113 @@ class Exchange(Framed):
         heapq.heappush(self._later, (due_s, next(self._numbers), action))
 
     def _patience_s(self, timeout_s: float) -> float:
-        return min(timeout_s, max(0.0, self._later[0][0] - time.monotonic())) if self._later else timeout_s
+        due_s = min(self._later[0][0] if self._later else math.inf, self._look_s)
+        return min(timeout_s, max(0.0, due_s - time.monotonic()))
 
     def _move(self) -> bool:
         done = False
         while self._later and self._later[0][0] <= time.monotonic():
             heapq.heappop(self._later)[2]()
             done = True
-        return super()._move() or done
+        if time.monotonic() >= self._look_s:
+            self._look_for_life()
+        try:
+            return super()._move() or done
+        except LostError as error:
+            if math.isinf(self._loss_s) or (error.node not in self._losable and self._awaits(error.node)):
+                raise
+            self._lose(error.node)
+            return True
+
+    def _step(self, timeout_s: float) -> bool:
+        """As in every loop; but signs of life, given and got, do not count as something that moved."""
+        self._has_come = False
+        moved = super()._step(timeout_s)
+        if math.isinf(self._loss_s):
+            return moved
+        former = sum(count for count, _ in self._former.values())
+        told_bytes = former + sum(one.sent_bytes for one in self._connections) - HEADER_BYTES * self._signs
+        has_told, self._told_bytes = told_bytes > self._told_bytes, max(told_bytes, self._told_bytes)
+        return self._has_come or has_told
+
+    # Neighbours that are lost.
+
+    def _watch(self, losable: Collection[int], loss_s: float | None) -> None:
+        """From now on these neighbours may be lost; others are when nothing comes from them for ``loss_s``, too, and
+        that is the end. None where the loss of any is the end."""
+        if loss_s is None:
+            return
+        self._losable, self._loss_s = losable, loss_s
+        self._look_s = time.monotonic()
+        self._heard_s = dict.fromkeys(self._by_node, self._look_s)
+
+    def _awaits(self, node: int) -> bool:
+        return node in self._by_node and self._waits_for(self._by_node[node])
+
+    def _look_for_life(self) -> None:
+        """Give a sign of life, and lose those of whom there is none.
+
+        Raises:
+            LostError: one of them may not be lost.
+        """
+        now_s = time.monotonic()
+        if now_s - self._look_s > self._loss_s / 2:  # this process stood still: what others have sent is still unread
+            self._heard_s = dict.fromkeys(self._heard_s, now_s)
+        self._look_s = now_s + self._loss_s / _SIGNS
+        for connection in tuple(self._wires):
+            if not connection.sending and not connection.closed:
+                self._push(connection, _ALIVE, memoryview(b""))
+                self._signs += 1
+            if now_s - self._heard_s[connection.node] <= self._loss_s or not self._waits_for(connection):
+                continue
+            if connection.node not in self._losable:
+                raise lost(connection, f"nothing came from it for {self._loss_s:g} s")
+            self._lose(connection.node)
+
+    def _lose(self, node: int) -> None:
+        """This neighbour is lost, if it was not before. Not to be called while connections are looked through."""
+        connection = self._by_node.get(node)
+        if connection is None:
+            return
+        is_loss = self._waits_for(connection)
+        self._former[node] = connection.sent_bytes, sent(connection.sock)
+        self._connections = [one for one in self._connections if one is not connection]
+        descriptor = connection.sock.fileno()
+        self._epoll.unregister(descriptor)
+        del self._by_descriptor[descriptor]
+        connection.sock.close()
+        del self._by_node[node]
+        self._announced.pop(node, None)
+        self._into.pop(node, None)
+        if is_loss:
+            self._has_lost(node)
+
+    def _has_lost(self, node: int) -> None:
+        """What follows from that."""
 
     # What comes.
 
+    def _take(self, connection: Connection) -> bool:
+        came = super()._take(connection)
+        if came:
+            self._heard_s[connection.node] = time.monotonic()
+            self._has_come |= connection.left > 0
+        return came
+
     def _room_for(self, connection: Connection, kind: int, length: int) -> memoryview:
         announced = self._announced.get(connection.node)
-        if kind not in (_BARRIER, _NOTE, _FLOATS) or (announced is None) == (kind == _FLOATS) or length > LONGEST_BYTES:
+        if kind > _ALIVE or (announced is None) == (kind == _FLOATS) or length > LONGEST_BYTES:
             raise self._misfit(connection, f"a message of kind {kind} and {length:,} bytes")
         if announced:
             return announced[1].data.cast("B")
         return memoryview(bytearray(length if kind == _NOTE else 0))
 
     def _message(self, connection: Connection, kind: int, room: memoryview) -> None:
+        self._has_come |= kind != _ALIVE
         if kind == _BARRIER:
             self.met[connection.node] += 1
+        elif kind == _ALIVE:
+            return
         elif kind == _FLOATS:
             self._came(connection, *self._announced.pop(connection.node))
         else:

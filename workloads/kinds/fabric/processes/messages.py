@@ -6,6 +6,7 @@ An update is known by its number: iteration times the number of workers, plus ra
 from __future__ import annotations
 
 import json
+from collections.abc import Container, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeAlias, get_args
 
@@ -40,6 +41,7 @@ class Send:
         wait_s: how long to wait before that.
         rate_bps: no faster; 0 for as fast as TCP goes.
         group: which of the aggregator's groups it belongs to; -1 where it goes straight to the server.
+        shard: which part of the update, by the server that it is for.
     """
 
     update: int
@@ -47,6 +49,7 @@ class Send:
     wait_s: float
     rate_bps: float
     group: int
+    shard: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,14 @@ class Gather:
         shares: what each counts in the sum for the weights, and in that for the velocity
             (:mod:`~workloads.kinds.fabric.sums`).
         target: the server.
+        shard: as in :class:`Send`.
     """
 
     group: int
     members: tuple[int, ...]
     shares: tuple[tuple[float, float], ...]
     target: int
+    shard: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class Gradient:
         members: numbers of the updates, in their order.
         versions: what each was computed on.
         shares: what each counts in what follows, as :class:`Gather` has it; of an update alone, once.
-        group: as in :class:`Send`.
+        group, shard: as in :class:`Send`.
         sums: how many sums follow.
     """
 
@@ -92,6 +97,7 @@ class Gradient:
     shares: tuple[tuple[float, float], ...]
     group: int
     sums: int
+    shard: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,39 +106,62 @@ class Arrived:
 
     members: tuple[int, ...]
     source: int
+    shard: int = 0
 
 
 @dataclass(frozen=True)
 class Order:
-    """The scheduler's to a server: updates are to be applied in this order, after those told before."""
+    """The scheduler's to a server, which tells its replica: updates are to be applied in this order, after those told
+    before. ``norms`` are theirs, with the learning rate applied; 0 where nobody needs them."""
 
     updates: tuple[int, ...]
     versions: tuple[int, ...]
+    norms: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """The scheduler's to a server: this update will not come."""
+    """The scheduler's to a server, which tells its replica: this update will not come."""
 
     update: int
     version: int
 
 
 @dataclass(frozen=True)
+class Commit:
+    """The scheduler's to one of several servers: so many updates of the order are there at all of them, and may be
+    applied. Commits, drops and :class:`Give` come to all servers in one order, so that all do the same."""
+
+    updates: int
+
+
+@dataclass(frozen=True)
 class Decided:
-    """A server's to the scheduler: what became of updates, in their order, as (number, fate)."""
+    """The first server's to the scheduler and the replica: what became of updates, in order, as (number, fate)."""
 
     entries: tuple[tuple[int, int], ...]
     version: int
+
+
+@dataclass(frozen=True)
+class Held:
+    """A replica's to the server: how many updates of the order it has, without a gap."""
+
+    count: int
 
 
 Hop: TypeAlias = tuple[int, float, float]
 """Where weights go next, how long to wait before they leave (s), and how fast at most (bit/s; 0 for any rate)."""
 
 
+def recipients_of(first: int, onward: Sequence[Hop], recipients: Container[int]) -> list[int]:
+    """Those who get weights on one way, in its order."""
+    return [node for node in (first, *(hop[0] for hop in onward)) if node in recipients]
+
+
 @dataclass(frozen=True)
 class Give:
-    """The scheduler's to a server: send the newest weights.
+    """The scheduler's to a server: send the newest weights, or its shard of them.
 
     Attributes:
         ways: for each node that gets them from the server, how they go there, and how from there on to others. That
@@ -146,7 +175,7 @@ class Give:
 
 @dataclass(frozen=True)
 class Weights:
-    """Before floats: weights of one version.
+    """Before floats: weights of one version, or a shard of them.
 
     Attributes:
         version: how many updates they contain.
@@ -154,6 +183,7 @@ class Weights:
         entries: of the journal, (number of the update, fate).
         recipients: as in :class:`Give`, of this node and of those that it passes the weights on to.
         onward: how it passes them on.
+        shard: which part of the weights.
     """
 
     version: int
@@ -162,6 +192,7 @@ class Weights:
     entries: tuple[tuple[int, int], ...]
     recipients: tuple[tuple[int, float, bool], ...]
     onward: tuple[Hop, ...]
+    shard: int = 0
 
 
 @dataclass(frozen=True)
@@ -177,8 +208,29 @@ class Given:
 
 
 @dataclass(frozen=True)
+class Disband:
+    """The scheduler's to an aggregator: this group is not summed after all, for a process of it is lost. Its members
+    send their updates again."""
+
+    group: int
+
+
+@dataclass(frozen=True)
+class Gone:
+    """The scheduler's to a server, and a server's to the scheduler: a node's daemon is lost.
+
+    Attributes:
+        updates: numbers of those that will not come, unless they are there; a server knows none.
+    """
+
+    node: int
+    updates: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class End:
-    """To the scheduler: this process has nothing left to do. And the scheduler's: nor has anybody else."""
+    """To the scheduler: this process has nothing left to do. And the scheduler's: nor has anybody else. A server tells
+    its replica, after all else. Once the scheduler is lost, the server takes its place."""
 
 
 Note: TypeAlias = (
@@ -191,10 +243,14 @@ Note: TypeAlias = (
     | Arrived
     | Order
     | Dropped
+    | Commit
     | Decided
+    | Held
     | Give
     | Weights
     | Given
+    | Disband
+    | Gone
     | End
 )
 _TYPES: dict[str, type[Note]] = {one.__name__: one for one in get_args(Note)}

@@ -11,26 +11,35 @@ from typing import Any
 from testbed.base.errors import WorkerError
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planning.planner import Command, Planner, Work
-from workloads.kinds.fabric.processes.exchange import Exchange, Floats
-from workloads.kinds.fabric.processes.messages import Arrived, Decided, End, Note, Ready
+from workloads.kinds.fabric.processes.exchange import Exchange, Floats, check_left
+from workloads.kinds.fabric.processes.messages import Arrived, Decided, End, Gone, Note, Ready
 from workloads.link_rates import Follower
 from workloads.sync.connection import Connection
 from workloads.sync.cost import goodput
+from workloads.sync.framed import NoBuckets
 from workloads.sync.tcp_info import HEADERS_BYTES
 
 LOOK_S = 0.02
 """How often it reads what the network monitor tells."""
 
 
-class Scheduler(Exchange):
+class Scheduler(NoBuckets, Exchange):
     """Runs a :class:`~workloads.kinds.fabric.planning.planner.Planner`."""
 
-    def __init__(self, plan: Fabric, sockets: Mapping[int, socket], work: Work, rates: Follower) -> None:
-        """``rates`` says what the network monitor sees."""
+    def __init__(
+        self,
+        plan: Fabric,
+        sockets: Mapping[int, socket],
+        work: Work,
+        rates: Follower,
+        loss_s: float | None = None,
+    ) -> None:
+        """``rates`` says what the network monitor sees; ``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`."""
         super().__init__(plan.nodes[plan.scheduler], dict(enumerate(plan.nodes)), sockets)
         self._plan = plan
-        self._planner = Planner(plan, work)
+        self._planner, self._updates = Planner(plan, work), work.updates
         self._ended: set[int] = set()
+        self._loses_after_s = loss_s
         self._rates, self._looked_s = rates, 0.0
         self._took_s: list[float] = []
         """What each batch took to plan."""
@@ -42,20 +51,27 @@ class Scheduler(Exchange):
             TrialTimeoutError: nothing moved for ``silence_s``; names the workers that are waited for.
             WorkerError: a process is gone, or told what cannot be.
         """
-        self._until(lambda: self._ended == {*self._plan.workers}, silence_s)
-        self._say(self._plan.server, End())  # first, for daemons that end close their connections with it
-        self._until(lambda: self._plan.server in self._ended, silence_s)
+        self._watch(self._plan.workers, self._loses_after_s)
+        self._until(self._has_all, silence_s)
+        holders = {*self._plan.others} - {self._plan.scheduler}
+        for server in sorted(holders & {*self._plan.servers}):
+            self._say(server, End())  # first, for daemons that end close their connections with it
+        self._until(lambda: self._ended >= holders, silence_s)
         for node in self._plan.workers:
             self._say(node, End())
         self._over = True
         self._until(lambda: not self._sending(), silence_s)
         yield total
 
+    def _has_all(self) -> bool:
+        """Whether nobody that is left has anything to compute, or to be told."""
+        return self._ended >= {*self._plan.workers} - self._former.keys() and self._planner.is_replicated
+
     def said(self) -> dict[str, Any]:
         """The order of the updates that were sent, and the transfers: from, to, bytes, numbers of the updates (none for
-        weights), begin and end as planned, and when it was there, in seconds of this process's clock. ``clock_s`` is
-        what that says now, and ``time`` the same moment, which a lab whose hosts have clocks of their own tells by ours
-        (:mod:`testbed.lab.baremetal.fleet`). ``plans_s`` is what each batch took to plan."""
+        weights), shard, begin and end as planned, and when it was there, in seconds of this process's clock.
+        ``clock_s`` is what that says now, and ``time`` the same moment, which a lab whose hosts have clocks of their
+        own tells by ours (:mod:`testbed.lab.baremetal.fleet`). ``plans_s`` is what each batch took to plan."""
         now_s = time.monotonic()
         return {
             "time": now_s,
@@ -65,7 +81,7 @@ class Scheduler(Exchange):
             "transfers": [
                 [
                     *(one.planned.source, one.planned.target, one.planned.size_bytes, one.planned.members),
-                    *(one.planned.start_s, one.planned.end_s, one.arrived_s),
+                    *(one.planned.shard, one.planned.start_s, one.planned.end_s, one.arrived_s),
                 ]
                 for one in self._planner.traffic.moved
             ],
@@ -87,17 +103,55 @@ class Scheduler(Exchange):
         now_s, node = time.monotonic(), connection.node
         try:
             if isinstance(note, Ready):
+                self._check_own(note.update, node)
                 self._planner.ready(note.update, note.version, note.norm, now_s)
             elif isinstance(note, Arrived):
-                self._planner.arrived(note.members, note.source, node, now_s)
-            elif isinstance(note, Decided) and node == self._plan.server:
+                self._planner.arrived(note.members, note.source, node, now_s, note.shard)
+            elif isinstance(note, Decided) and node == self._teller(note):
                 self._planner.decided(note.entries, note.version, now_s)
+            elif isinstance(note, Gone) and node == self._plan.server:
+                self._check_worker(note.node)
+                self._at(now_s, partial(self._lose, note.node))
             elif isinstance(note, End):
                 self._ended.add(node)
             else:
                 raise self._misfit(connection, note)
         except ValueError as error:
             raise self._misfit(connection, f"{note}: {error}") from error
+
+    def _check_own(self, number: int, node: int) -> None:
+        """A worker that is faster than all others may make nearly all updates, and has no more iterations than those.
+
+        Raises:
+            ValueError: the worker on ``node`` has no update of this number.
+        """
+        world = len(self._plan.workers)
+        if not 0 <= number < self._updates * world:
+            raise ValueError(f"there is no update {number}: each of {world} workers has at most {self._updates}")
+        own = self._plan.workers[number % world]
+        if own != node:
+            raise ValueError(f"update {number} is the worker's on node {own}, not on node {node}")
+
+    def _check_worker(self, node: int) -> None:
+        """
+        Raises:
+            ValueError: the node has no worker.
+        """
+        if node not in self._plan.workers:
+            raise ValueError(f"node {node} has no worker; those are on nodes {list(self._plan.workers)}")
+
+    def _has_lost(self, node: int) -> None:
+        """
+        Raises:
+            NeighbourError: no worker is left.
+        """
+        self._planner.lose(node, time.monotonic())
+        check_left(self._plan, self._former.keys())
+
+    def _teller(self, note: Decided) -> int:
+        """The node that may tell this."""
+        (number, _), *_ = note.entries
+        return self._plan.servers_at(number // len(self._plan.workers))[0]
 
     def _look_at_rates(self) -> None:
         """Hear what the monitor has seen, as late as it tells."""
@@ -134,8 +188,13 @@ class Scheduler(Exchange):
             self._took_s.append(round(time.monotonic() - begun_s, 6))
         return said
 
+    def _waits_for(self, connection: Connection) -> bool:
+        """A server and a replica that say that they have ended have; daemons go on until they are told."""
+        return not self._over and (connection.node in self._plan.workers or connection.node not in self._ended)
+
     def _awaited(self) -> str:
-        silent = sorted({*self._plan.workers, self._plan.server} - self._ended)
+        others = {*self._plan.workers, *self._plan.others} - {self._plan.scheduler}
+        silent = sorted(others - self._ended - self._former.keys())
         return f"for {', '.join(self._plan.nodes[node] for node in silent)}"
 
 

@@ -20,7 +20,7 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.base.errors import TrialTimeoutError, WorkerError
+from testbed.base.errors import SpecError, TrialTimeoutError, WorkerError
 
 Floats = NDArray[np.float32]
 _FLOAT_BYTES = 4
@@ -54,9 +54,19 @@ class Memory:
 
     @classmethod
     def make(cls, floats: int) -> Memory:
-        """New memory, of zeros, whose size nobody can change."""
+        """New memory, of zeros, whose size nobody can change.
+
+        Raises:
+            SpecError: the machine has less.
+        """
+        needed, there = 2 * floats * _FLOAT_BYTES, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if needed > there:
+            raise SpecError(
+                f"weights and an update of {floats:,} floats take {needed:,} bytes, and this machine has {there:,}",
+                fix="give fewer floats, or another machine",
+            )
         descriptor = os.memfd_create("fabric", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(descriptor, 2 * floats * _FLOAT_BYTES)
+        os.ftruncate(descriptor, needed)
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         return cls(descriptor, floats)
 

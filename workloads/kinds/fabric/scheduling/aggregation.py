@@ -75,7 +75,7 @@ def _best(updates: Sequence[Update], destination: Destination, network: Network)
         if direct:
             straight.send(direct - 1)
         lane = straight.fork()
-        tried = _cut(lane, direct)
+        tried = _cut(lane, direct, best[0])
         ranked = (moment(lane.last_s), moment(lane.waited_s), -direct)
         if ranked <= best:
             best, cuts = ranked, tried
@@ -133,14 +133,17 @@ class _Lane:
         self.waited_s += count * self.last_s
 
 
-def _cut(lane: _Lane, direct: int) -> Cuts:
-    """Groups of those behind the first ``direct``, which are sent, as alg. 3 takes them one by one."""
+def _cut(lane: _Lane, direct: int, most: float) -> Cuts:
+    """Groups of those behind the first ``direct``, which are sent, as alg. 3 takes them one by one. It ends once the
+    case is later than ``most`` (:func:`.residual.moment`)."""
     aggregators, cuts = lane.destination.aggregators, [direct]
     if direct < len(lane.updates) and not aggregators:
         lane.last_s = lane.waited_s = math.inf
         return ()
     group = _Collected(lane)
     for index in range(direct, len(lane.updates)):
+        if moment(lane.last_s) > most:
+            break
         number = len(cuts) - 1
         is_bound = group.members and number < len(aggregators) - 1 and (direct or number)
         if is_bound and lane.end_s(index, aggregators[number]) > lane.last_s + TICK_S:

@@ -10,14 +10,17 @@ knows norms alone, and ``sqrt((a + b + ..)^2)`` is what remains of its squares a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import fsum
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from math import fsum, inf
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Vector: TypeAlias = NDArray[np.float64]
+ROUNDING = 1e-9
+"""A divergence that is beyond its bound by so little, as a share of it, is within it."""
 
 
 def changes(history: float, norms: Sequence[float], momentum: float) -> list[float]:
@@ -45,6 +48,61 @@ def bound(history: float, norms: Sequence[float], momentum: float, replicated: i
         replicated: how many of them the second model has.
     """
     return fsum(changes(history, norms, momentum)[replicated:])
+
+
+class Lead:
+    """How far the servers are ahead of the replica, by how many updates of one order each of them has.
+
+    Args:
+        most: the largest divergence, Div_max; None for no bound.
+        most_updates: the largest number of updates by which the replica may be behind; None for no bound.
+        history: as for :func:`changes`.
+        momentum: gamma of eq. 2.
+    """
+
+    def __init__(
+        self, most: float | None, most_updates: int | None, history: float = 0.0, momentum: float = 0.0
+    ) -> None:
+        self._most = inf if most is None else most * (1 + ROUNDING)
+        self._most_updates = most_updates
+        self._history, self._momentum = history, momentum
+        self._changes: list[float] = []
+        self._moved = [0.0]
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def add(self, norms: Iterable[float]) -> None:
+        """These updates come next, one after another."""
+        for norm in norms:
+            self._history = self._momentum * self._history + norm
+            self._add(self._history)
+
+    def pass_over(self, updates: int) -> None:
+        """So many come next that change nothing."""
+        for _ in range(updates):
+            self._add(0.0)
+
+    def _add(self, change: float) -> None:
+        self._changes.append(change)
+        self._moved.append(self._moved[-1] + change)
+
+    def divergence(self, replicated: int, committed: int) -> float:
+        """Its upper bound (eq. 11)."""
+        return fsum(self._changes[replicated:committed])
+
+    def is_beyond(self, replicated: int, committed: int) -> bool:
+        """Whether the bound is broken."""
+        is_many = self._most_updates is not None and committed - replicated > self._most_updates
+        return is_many or self.divergence(replicated, committed) > self._most
+
+    def needed(self, committed: int) -> int:
+        """How many the replica must have before the servers have so many: all but one at most, for an update that is
+        beyond the bound alone goes through."""
+        least = bisect_left(self._moved, self._moved[committed] - self._most)
+        if self._most_updates is not None:
+            least = max(least, committed - self._most_updates)
+        return max(0, min(least, committed - 1))
 
 
 def exact(history: Vector, ahead: Sequence[Vector], behind: Sequence[Vector], momentum: float) -> float:

@@ -38,7 +38,8 @@ class Replication:
     Attributes:
         replica: the node that has the copy.
         aggregators: nodes that may sum updates on their way to it; none of them sums for a server.
-        behind: updates that the servers have committed and the replica has not, in the order of commits.
+        behind: updates that the servers have committed or will have before this batch, and the replica has not, in the
+            order of commits.
         most: the largest divergence of the weights, Div_max; None for no bound.
         most_updates: the largest number of updates by which the replica may be behind; None for no bound.
         history: norm of h0, the last change of the weights at the replica (eq. 7).

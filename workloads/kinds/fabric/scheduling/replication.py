@@ -3,11 +3,15 @@
 The replica gets the updates in the servers' order, by the aggregation of section 5.2 over aggregators of its own. Those
 that it has when the servers commit the last update of the batch (T_last) are frozen. The others are punted: they go
 with the next batch, and have more to be summed with. If the weights would be too far apart at T_last, the last transfer
-to the servers is delayed until the replica has enough updates, and only these are frozen.
+to the servers is delayed until the replica has enough updates, and these are frozen. So are all that were punted
+before, where a commit needs one of them: else each batch would send the first few of them straight, and what waits
+would never be summed.
 
 The paper looks at T_last alone. The bound holds at every commit here: the servers hold an update until the replica has
 enough updates for its commit (:attr:`Replicated.commits_s`). The last commit needs the most, so no other is held
 longer.
+
+Commits of updates that earlier batches have sent may still be to come: what these need goes to the replica, too.
 
 The replica applies an update after the servers have, so it is never ahead of them. Why it is so, and what is done about
 an update that is beyond the bound by itself, is in docs/decisions/mlfabric-replication.md.
@@ -16,19 +20,16 @@ an update that is beyond the bound by itself, is in docs/decisions/mlfabric-repl
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
-from workloads.kinds.fabric.scheduling.divergence import changes
+from workloads.kinds.fabric.scheduling.divergence import Lead
 from workloads.kinds.fabric.scheduling.model import Batch, Group, Replicated, Replication, Transfer, Update, Way
 from workloads.kinds.fabric.scheduling.network import Load, Network
 from workloads.kinds.fabric.scheduling.residual import TICK_S
-
-ROUNDING = 1e-9
-"""A divergence that is beyond its bound by so little, as a share of it, is within it."""
 
 
 def replicate(batch: Batch, order: Sequence[Update], way: Way, network: Network) -> tuple[Way, Replicated]:
@@ -50,8 +51,8 @@ def replicate(batch: Batch, order: Sequence[Update], way: Way, network: Network)
     tentative = aggregate(waiting, destination, network.copy())
     lead = _Lead(asked, batch.momentum, waiting, tentative)
     commits = list(_commits(way, len(asked.behind), lead))
-    until_s = max((max(one.arrives_s, one.allowed_s) for one in commits[-1:]), default=-math.inf)
-    frozen = lead.held(until_s)
+    until_s = max(lead.allowed_s(len(asked.behind) + len(order)), *(one.arrives_s for one in commits[-1:]), -math.inf)
+    frozen = lead.frozen(until_s, len(asked.behind))
     to_replica = _prefix(tentative, {update.id for update in waiting[:frozen]})
     is_late = bool(commits) and until_s > commits[-1].arrives_s + TICK_S
     way, delayed_s = _reserved(way, _last(batch, way) if is_late else (), to_replica, until_s, network)
@@ -91,49 +92,37 @@ class _Commit:
         return self.members[-1]
 
 
-class _Lead:
-    """How far the servers are ahead of the replica, by how many of the waiting updates each of them has."""
+class _Lead(Lead):
+    """That of the updates that wait, and when the replica has how many of them."""
 
     def __init__(self, asked: Replication, momentum: float, waiting: Sequence[Update], way: Way) -> None:
-        self._most = math.inf if asked.most is None else asked.most * (1 + ROUNDING)
-        self._most_updates = asked.most_updates
-        self._changes = changes(asked.history, [update.norm for update in waiting], momentum)
-        self._moved = list(accumulate(self._changes, initial=0.0))
+        super().__init__(asked.most, asked.most_updates, asked.history, momentum)
+        self.add(update.norm for update in waiting)
         self._held_s = list(accumulate((way.arrivals_s[update.id] for update in waiting), max))
-
-    def divergence(self, replicated: int, committed: int) -> float:
-        """Its upper bound (eq. 11)."""
-        return math.fsum(self._changes[replicated:committed])
-
-    def is_beyond(self, replicated: int, committed: int) -> bool:
-        """Whether the bound is broken."""
-        is_many = self._most_updates is not None and committed - replicated > self._most_updates
-        return is_many or self.divergence(replicated, committed) > self._most
 
     def held(self, moment_s: float) -> int:
         """How many updates the replica has at a moment, without a gap."""
         return bisect_right(self._held_s, moment_s + TICK_S)
 
-    def needed(self, committed: int) -> int:
-        """How many the replica must have before the servers have so many: all but one at most, for an update that is
-        beyond the bound alone goes through."""
-        least = bisect_left(self._moved, self._moved[committed] - self._most)
-        if self._most_updates is not None:
-            least = max(least, committed - self._most_updates)
-        return min(least, committed - 1)
+    def frozen(self, until_s: float, behind: int) -> int:
+        """How many updates go there with this batch: those that are there by then and, where a commit needs one of the
+        first ``behind``, which wait from before, all of these."""
+        ends_s = self._held_s[behind - 1] if behind and self.needed(len(self)) else -math.inf
+        return self.held(until_s if ends_s == math.inf else max(until_s, ends_s))
 
-    def since_s(self, replicated: int) -> float:
-        """From when on the replica has so many."""
-        return self._held_s[replicated - 1] if replicated else 0.0
+    def allowed_s(self, committed: int) -> float:
+        """From when on the servers may have so many. No commit waits for an update that the replica can never have."""
+        needed = self.needed(committed)
+        since_s = self._held_s[needed - 1] if needed else 0.0
+        return 0.0 if since_s == math.inf else since_s
 
 
 def _commits(way: Way, behind: int, lead: _Lead) -> Iterator[_Commit]:
-    """Those of a batch, in their order. No commit waits for an update that the replica can never have."""
+    """Those of a batch, in their order."""
     committed = behind
     for members in (*((one,) for one in way.direct), *(group.members for group in way.groups)):
         committed += len(members)
-        allowed_s = lead.since_s(lead.needed(committed))
-        yield _Commit(members, committed, way.arrivals_s[members[-1]], 0.0 if allowed_s == math.inf else allowed_s)
+        yield _Commit(members, committed, way.arrivals_s[members[-1]], lead.allowed_s(committed))
 
 
 def _last(batch: Batch, way: Way) -> tuple[Transfer, ...]:

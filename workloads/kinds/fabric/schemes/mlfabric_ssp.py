@@ -7,18 +7,20 @@ from typing import Literal
 
 from testbed.base.errors import SchemeError
 from topologies.model import Topology
+from workloads import parts
 from workloads.kinds.fabric.plan import Fabric, Options, check_times, fabric
 
 
 def mlfabric_ssp(
     topology: Topology,
-    tensor_sizes: Sequence[int],  # noqa: ARG001 - every scheme is given them
+    tensor_sizes: Sequence[int],
     *,
     staleness: int = 2,
     aggregators: int | None = None,
     assign: Literal["random", "fastest"] = "random",
     window: float = 0.1,
     t_lag: float = 0.2,
+    servers: int = 1,
 ) -> Fabric:
     """Stale synchronous SGD whose updates a scheduler orders and sums on their way, as mlfabric_a does.
 
@@ -30,6 +32,7 @@ def mlfabric_ssp(
     """
     if staleness < 0:
         raise SchemeError(f"mlfabric_ssp has a staleness of {staleness}", fix="give staleness 0 or more, in iterations")
+    parts.check("mlfabric_ssp", servers, tensor_sizes)
     check_times("mlfabric_ssp", window, t_lag)
     options = Options(staleness=staleness, assign=assign, window_s=window, lag_s=t_lag)
-    return fabric(topology, "mlfabric_ssp", options, aggregators)
+    return fabric(topology, "mlfabric_ssp", options, aggregators, servers=servers)

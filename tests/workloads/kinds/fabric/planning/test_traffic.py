@@ -82,7 +82,7 @@ def test_what_is_settled_waits_for_what_is_late_and_a_sum_for_its_members() -> N
     network = traffic.network(0.0)
     parts = [network.reserve(Load(node, 2, BYTES, 0.0, (node,))) for node in (0, 1)]
     total = network.reserve(Load(2, SERVER, BYTES, parts[-1].end_s, (0, 1)))
-    settled.add(Unit((0, 1), Group(2, (0, 1)), (*parts, total)), group=7)
+    settled.add(Unit((0, 1), Group(2, (0, 1)), ((*parts, total),)), group=7)
     assert [piece.transfer.members for piece in settled.due(0.0)] == [(0,)]
     traffic.begin(parts[0])
     settled.again(traffic.network(0.12), 0.12, traffic.expected_s)

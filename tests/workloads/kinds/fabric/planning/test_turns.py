@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.kinds.fabric.planning.turns import Turn, Turns
+from workloads.kinds.fabric.planning.turns import Given, Turn, Turns
 
 
 def test_workers_go_on_until_no_iteration_is_left_and_all_end_together() -> None:
@@ -35,3 +35,34 @@ def test_what_cannot_be_is_refused() -> None:
     turns.decided(0, 1.0)
     with pytest.raises(ValueError, match="waits already"):
         turns.decided(0, 1.0)
+
+
+def test_who_is_lost_keeps_nobody_waiting_and_leaves_its_share_undone() -> None:
+    turns = Turns(3, 9, staleness=0)
+    for rank in (0, 1):
+        turns.decided(rank, 0.0)
+    assert turns.taken(0.0) == []
+    turns.lose(2)
+    turns.lose(2)
+    assert [turn.rank for turn in turns.taken(1.0)] == [0, 1]
+    turns.decided(2, 1.0)  # its update was there before it was lost
+    for rank in (0, 1):
+        turns.decided(rank, 2.0)
+    assert [turn.rank for turn in turns.taken(2.0)] == [0, 1]
+    assert not turns.is_complete
+    for rank in (0, 1):
+        turns.decided(rank, 3.0)
+    assert turns.is_complete, "two of 2 would have been to come"
+    assert [(turn.rank, turn.goes_on) for turn in turns.taken(3.0)] == [(0, False), (1, False)]
+
+
+def test_who_takes_turns_over_holds_the_same_bound() -> None:
+    given = Given(begun=(2, 2, 1, 1), done=(1, 2, 1, 0), lost=frozenset({3}), ended=frozenset())
+    turns = Turns.taken_over(given, 12, 0, 5.0)
+    assert [turn.rank for turn in turns.taken(6.0)] == [2], "1 is ahead of 0"
+    turns.decided(0, 7.0)
+    assert turns.taken(7.0) == []
+    turns.decided(2, 8.0)
+    assert [(turn.rank, turn.held_s) for turn in turns.taken(8.0)] == [(1, 3.0), (0, 1.0), (2, 0.0)]
+    over = Given(begun=(3, 3), done=(3, 3), lost=frozenset(), ended=frozenset({0}))
+    assert [(turn.rank, turn.goes_on) for turn in Turns.taken_over(over, 6, None, 9.0).taken(9.0)] == [(1, False)]

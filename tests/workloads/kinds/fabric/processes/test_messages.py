@@ -11,7 +11,7 @@ from workloads.kinds.fabric.processes.messages import End, Gather, Give, Note, O
 NOTES = [
     Send(7, 3, 0.25, 1e8, -1),
     Gather(2, (7, 9), ((1.5, 0.5), (1.0, 1.0)), 8),
-    Order((), ()),
+    Order((), (), ()),
     Give((((1, 0.5, 0.0), ((2, 0.0, 1e6), (3, 0.1, 1e6))),), ((1, 0.0, True), (2, 1.5, False))),
     Weights(9, 4, 3, ((7, 0), (9, 2)), ((1, 0.0, True),), ((2, 0.0, 0.0),)),
     End(),

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from testbed.base.errors import TrialTimeoutError, WorkerError
+from testbed.base.errors import SpecError, TrialTimeoutError, WorkerError
 from workloads.kinds.fabric.processes.shared import Memory, await_worker, place, reach_daemon
 
 
@@ -32,6 +32,13 @@ def test_what_one_writes_the_other_reads_and_nothing_is_left() -> None:
         with pytest.raises(OSError, match="not permitted"):
             os.ftruncate(memory.descriptor, 1)
     assert address.decode() not in Path("/proc/net/unix").read_text().replace("@", "\0")
+
+
+def test_more_than_the_machine_has_is_refused() -> None:
+    with pytest.raises(
+        SpecError, match=r"^weights and an update of 1,000,000,000,000 floats take 8,000,000,000,000 bytes"
+    ):
+        Memory.make(10**12)
 
 
 def test_who_does_not_introduce_itself_is_no_worker() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from tests.workloads.kinds.fabric.scheduling import plain
 from tests.workloads.kinds.fabric.scheduling.networks import MBIT, SIZE_BYTES, batches, large, star, updates
@@ -124,6 +124,7 @@ def check(updates: tuple[Update, ...], destination: Destination, network: Networ
 
 
 @given(batches())
+@settings(max_examples=40)
 def test_the_way_is_that_of_the_plain_algorithm(asked: tuple[Batch, Network]):
     batch, network = asked
     check(batch.updates, Destination(batch.servers, batch.aggregators, batch.momentum), network)

@@ -81,11 +81,20 @@ def test_an_update_that_is_beyond_the_bound_alone_goes_through() -> None:
     assert found.divergence == pytest.approx(5.61)
 
 
-def test_what_was_punted_goes_first() -> None:
+@pytest.mark.parametrize(("most_updates", "direct"), [(4, (8,)), (3, (8, 9)), (2, (8, 9))])
+def test_once_a_commit_needs_one_that_was_punted_all_of_them_go(most_updates: int, direct: tuple[int, ...]) -> None:
+    """Update 8 is there at 2 s, 9 at 4 s. With 8 there the servers may be ahead by 9, 1 and 2."""
     behind = (Update(8, 2, (12.5e6,), 0, norm=1), Update(9, 3, (12.5e6,), 0, norm=1))
-    _, found = replicated(with_bound(FIGURE_3, behind=behind, most_updates=3))
-    assert found.way.direct == (8,)  # 0 to 2 s; with it at the replica, the servers may be ahead by 9, 1 and 2
-    assert found.punted == (9, 1, 2)
+    _, found = replicated(with_bound(FIGURE_3, behind=behind, most_updates=most_updates))
+    assert found.way.direct == direct
+    assert found.punted == tuple(one for one in (8, 9, 1, 2) if one not in direct)
+
+
+def test_the_last_update_waits_only_for_what_its_commit_needs() -> None:
+    behind = (Update(8, 2, (12.5e6,), 0, norm=1), Update(9, 3, (12.5e6,), 0, norm=1))
+    way, found = replicated(with_bound(FIGURE_3, behind=behind, most_updates=3))
+    assert found.commits_s[2] == way.arrivals_s[2] == 2
+    assert found.way.arrivals_s == {8: 2, 9: 4}
 
 
 def test_an_early_update_is_held_at_the_server_until_the_replica_has_caught_up() -> None:
@@ -110,6 +119,14 @@ def test_a_batch_of_which_nothing_is_sent_replicates_nothing() -> None:
     batch = with_bound(replace(FIGURE_3, updates=()), behind=(U1,))
     way, found = replicated(batch)
     assert (way.transfers, found.punted, found.commits_s) == ((), (1,), {})
+
+
+def test_what_is_still_to_be_committed_of_earlier_batches_is_replicated_without_new_updates() -> None:
+    batch = with_bound(replace(FIGURE_3, updates=()), behind=(U1, U2), most_updates=1)
+    _, found = replicated(batch)
+    assert found.punted == ()
+    assert with_bound(batch, most_updates=2).replication
+    assert replicated(with_bound(batch, most_updates=2))[1].punted == (1, 2)
 
 
 sizes = st.sampled_from([1e6, 2.5e6, 12.5e6])

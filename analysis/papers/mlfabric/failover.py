@@ -1,0 +1,67 @@
+"""Processes that are lost: how soon the others go on, and whether their weights can be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from analysis.papers.claim import Experiment, Finding, Row, Runs, Statement, Verdict
+from analysis.papers.evidence import ITERATION_TIMES, Measured, Values, measure
+from analysis.papers.judging import true, within
+from analysis.recorded import Trial
+
+FAILOVER = Experiment("mlfabric/failover.yaml", ("repeats=2",), ("repeats=50",), ITERATION_TIMES)
+LOST = ("worker", "daemon", "scheduler")
+"""Arms: what is lost in each."""
+MOST_S = 1.0
+NOT_SURVIVED = ("a server whose replica serves", "a replica", "a server without a replica, from a checkpoint")
+
+
+def failover(runs: Runs) -> Finding:
+    """Time to the next commit after each loss, and the weights; what ends a trial is not measured."""
+    run = runs.get(FAILOVER.spec)
+
+    def rows(name: str, unit: str, values: Callable[[Trial], Values]) -> list[Row]:
+        return [
+            Row(f"{name}, {arm} lost", unit, None, None, measure(run, [arm], values, number=ITERATION_TIMES))
+            for arm in LOST
+        ]
+
+    commits = rows("from notice to commit", "s", recovered_s)
+    weights = rows("repeated weights that differ", "", wrong_weights)
+    unknown = Measured((), "trials", 0, 0, ("here its loss ends a trial",))
+    ends = [Row(f"from notice to commit, {one} lost", "s", None, None, unknown) for one in NOT_SURVIVED]
+    over = Row("distance that is lost with a server, over Div_max", "x", None, None, unknown)
+    return Finding(
+        (*commits, *weights, *ends, over),
+        (
+            *(_all(f"{row.name}: at most {MOST_S:g} s, always", row, MOST_S) for row in commits),
+            *(_all(f"{row.name}: none, ever", row, 0.0) for row in weights),
+            *(within(f"{row.name}: at most {MOST_S:g} s", row, high=MOST_S) for row in ends),
+            within(f"{over.name}: at most 1", over, high=1.0),
+        ),
+        ("The paper has no numbers of losses; the limits are ours. Loss of a server or a replica is not measured.",),
+    )
+
+
+def _all(says: str, row: Row, most: float) -> Statement:
+    """Each of the row's samples is at most so much, and all trials have some."""
+    samples = row.ours.samples if row.ours else ()
+    if not samples or (row.ours and row.ours.doubts and max(samples) <= most):
+        return Statement(says, Verdict.UNDECIDED, row.doubt)
+    return true(says, max(samples) <= most, f"{max(samples):.3g} is the most")
+
+
+def recovered_s(trial: Trial) -> Values:
+    """The longest time (s) from notice to commit in a trial; infinite where a loss was not told, or nothing came
+    after it."""
+    asked = len(trial.events)
+    told = [loss.recovered_s for loss in trial.losses if loss.recovered_s is not None]
+    return np.array([max(told) if len(told) == asked else np.inf])
+
+
+def wrong_weights(trial: Trial) -> Values:
+    """0 if the repeated weights have the same bits, else 1; nothing if they were not repeated."""
+    error = trial.accuracy.weights_error
+    return np.array([] if error is None else [float(error != 0 or not trial.accuracy.weights_equal)])

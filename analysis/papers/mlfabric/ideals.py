@@ -1,0 +1,115 @@
+"""MLfabric's schemes on an ideal network, by discrete events: the theory beside what trials measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from analysis.papers.mlfabric.rounds import WORKERS
+from topologies.build import build as build_topology
+from topologies.model import Topology
+from workloads.kinds.fabric import ideal
+from workloads.kinds.fabric.plan import Fabric
+from workloads.kinds.fabric.planning.planner import Work
+from workloads.sync.cost import goodput
+from workloads.sync.schemes import build_plan
+
+MTU_BYTES = 1500
+COMPUTE = {"C1": (0.1, 2.0), "C2": (0.1, 4.0), "C3": (0.04, 2.0)}
+"""By setting, how often a worker is slow, and by which factor (section 7)."""
+NETWORK: Mapping[str, Mapping[float, float]] = {
+    "N1": {0.5: 0.1, 1.0: 0.9},
+    "N2": {0.25: 0.1, 0.33: 0.1, 0.5: 0.1, 1.0: 0.7},
+    "N3": {0.1: 0.5, 1.0: 0.5},
+}
+"""By setting, the probability of each share of a NIC's rate (section 7)."""
+CALM = ""
+"""The setting in which no worker is slow, and that in which no rate changes."""
+PERIODS = 1000
+"""Of rates; no trial that is played here lasts as long."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is played: so many rounds of updates of so many bytes.
+
+    Attributes:
+        scheme, topology: expressions, as in a spec.
+        rate_bps: of each host's link; ``shared_bps`` that of the last link, if it has another one.
+        pace_s: how long an update takes to compute.
+        compute, network: names of :data:`COMPUTE` and :data:`NETWORK`, or :data:`CALM`.
+        every_s: after which time the rates of workers' links change.
+    """
+
+    scheme: str
+    topology: str
+    size_bytes: int
+    rate_bps: float
+    pace_s: float
+    rounds: int
+    seed: int = 0
+    compute: str = CALM
+    network: str = CALM
+    every_s: float = 5.0
+    shared_bps: float | None = None
+
+
+PAPERS = Asked(
+    "mlfabric_a(delay_bound=30)", "star(hosts=32)", size_bytes=102_228_128, rate_bps=1e10, pace_s=0.1, rounds=16
+)
+"""MLfabric-A-30 with the paper's 30 workers and ResNet-50."""
+PLAYED = (("C1", "N1"), ("C2", "N1"), ("C1", "N2"), ("C1", "N3"))
+"""Settings in which it is played."""
+
+
+@cache
+def papers(compute: str, network: str) -> ideal.Run:
+    """:data:`PAPERS` in a setting."""
+    return play(replace(PAPERS, compute=compute, network=network))
+
+
+def play(asked: Asked, *, makes_sums: bool = False) -> ideal.Run:
+    """The whole trial; ``makes_sums`` says that the scheme is synchronous."""
+    topology = build_topology(asked.topology, rate_bps=round(asked.rate_bps))
+    if asked.shared_bps is not None:
+        *links, last = topology.links
+        topology = replace(topology, links=(*links, replace(last, rate_bps=round(asked.shared_bps))))
+    made = build_plan(asked.scheme, topology, [asked.size_bytes // 4])
+    assert isinstance(made, Fabric)
+    drawn = np.random.default_rng(asked.seed)
+    probability, slowdown = COMPUTE.get(asked.compute, (0.0, 1.0))
+
+    def pace_s(rank: int, iteration: int) -> float:
+        del rank, iteration  # all are alike
+        return asked.pace_s * (slowdown if drawn.random() < probability else 1.0)
+
+    updates = asked.rounds * len(made.workers)
+    work = Work(asked.size_bytes, updates, 0.0, asked.seed, goodput(MTU_BYTES))
+    return ideal.run(made, work, pace_s, makes_sums=makes_sums, changes=_changes(asked, topology, made))
+
+
+def _changes(asked: Asked, topology: Topology, made: Fabric) -> Iterator[ideal.Change]:
+    """Rates of the workers' links, both directions, drawn anew in each period."""
+    if asked.network == CALM:
+        return
+    drawn = np.random.default_rng((asked.seed, 1))
+    links = [link for worker in made.workers for out in topology.ports[worker] for link in (out, out ^ 1)]
+    shares, chances = zip(*NETWORK[asked.network].items(), strict=True)
+    for period in range(PERIODS):
+        chosen = drawn.choice(shares, len(links), p=chances).tolist()
+        rates_bps = {link: asked.rate_bps * share for link, share in zip(links, chosen, strict=True)}
+        yield ideal.Change(period * asked.every_s, rates_bps)
+
+
+def ring_s(place: tuple[str, str], size_bytes: int = PAPERS.size_bytes) -> float:
+    """What a ring needs at least for an iteration, on average: computing, of the slowest worker, and 2 (N-1)/N updates
+    over the slowest NIC. Some of 60 directions of NICs nearly always has the least rate."""
+    compute, network = place
+    probability, slowdown = COMPUTE[compute]
+    is_slow = 1 - (1 - probability) ** WORKERS
+    alone_s = 8 * size_bytes / PAPERS.rate_bps / goodput(MTU_BYTES)
+    passed = 2 * (WORKERS - 1) / WORKERS * alone_s / min(NETWORK[network])
+    return PAPERS.pace_s * (1 + (slowdown - 1) * is_slow) + passed

@@ -1,0 +1,68 @@
+"""Claims that no run decides: the convergence of descent with delays, and the scheduler's own time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from analysis.delayed_descent import Delays, errors, problem
+from analysis.papers.claim import Finding, Row, Runs
+from analysis.papers.evidence import Measured, Values
+from analysis.papers.judging import near, within
+from analysis.papers.mlfabric.rounds import ABOUT
+
+SPREADS = (16, 4, 1)
+MEAN_DELAY, STEPS, DESCENTS, C, FEATURES, SEED = 16, 2000, 64, 0.1, 3, 1
+
+
+def convergence(runs: Runs) -> Finding:
+    """The error of descent with delays in narrower and narrower intervals."""
+    del runs  # nothing is measured
+    asked = problem(SEED, features=FEATURES)
+    found = {one: errors(asked, Delays(MEAN_DELAY, one), STEPS, DESCENTS, SEED, C) for one in SPREADS}
+    each = [Row(f"error, epsilon {one}", "", None, None, _simulated(found[one])) for one in SPREADS]
+    over = [
+        Row(
+            f"error with epsilon {wide} over {narrow}",
+            "x",
+            wide / narrow,
+            None,
+            _simulated(found[wide] / found[narrow]),
+        )
+        for wide, narrow in pairwise(SPREADS)
+    ]
+    return Finding(
+        (*over, *each),
+        (
+            *(within(f"{row.name}: it is larger", row, low=1.0) for row in over),
+            *(near(f"{row.name}: in proportion, within {ABOUT:.0%}", row, ABOUT) for row in over),
+        ),
+        (
+            "Logistic regression, simulated: each step has the gradient of one sample, of weights that are as many "
+            f"steps old as is drawn around {MEAN_DELAY}, and the rate of eq. 21. The error is how much more than the "
+            f"least the loss of the mean weights is after {STEPS:,} steps.",
+            "Eq. 4 is a bound, and its proof does not lead there: the integral of eq. 26 has a term, 6 tau + 6 tau^2 "
+            "- 2, that epsilon does not change. One problem cannot show that no other one agrees with eq. 4.",
+        ),
+    )
+
+
+def _simulated(samples: Sequence[float] | Values) -> Measured:
+    return Measured(tuple(float(one) for one in samples), "simulations", 0, 0)
+
+
+PAPERS_MS = {10: 5.0, 100: 30.0, 500: 440.0, 1000: 1460.0}
+
+
+def scheduler_time(runs: Runs) -> Finding:
+    """How long the scheduler takes, which no run records."""
+    del runs
+    why = "no trial has such batches: python benchmarks/mlfabric_scheduler.py measures it, and says what is reached"
+    unknown = Measured((), "batches", 0, 0, (why,))
+    rows = [
+        Row(f"scheduler's time, {count:,} updates", "ms", paper, None, unknown) for count, paper in PAPERS_MS.items()
+    ]
+    limits = zip(rows, PAPERS_MS.values(), strict=True)
+    return Finding(
+        tuple(rows), tuple(within(f"{row.name}: at most the paper's", row, high=most) for row, most in limits)
+    )

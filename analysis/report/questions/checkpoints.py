@@ -1,0 +1,92 @@
+"""What did checkpoints cost the arms that write them?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import pandas as pd
+
+from analysis.recorded import Checkpoints, Trial
+from analysis.repeats import JCT
+from analysis.report import plot, words
+from analysis.report.cells import Group, MeasuredCell, Study
+from analysis.report.question import Question
+
+Writing: TypeAlias = tuple[Trial, Checkpoints]
+
+MOST_PANELS = 12
+DEFINED = (
+    "Checkpoints are weights that were really written. A process that writes does nothing else. Shown is for how long "
+    "the process that took longest wrote in all, as a share of the trial's JCT. Of each arm at each setting, the trial "
+    "in the middle by JCT is considered."
+)
+
+
+def cost(study: Study) -> Question | None:
+    """A bar a cell with the share of JCT for which a process wrote, a panel for each setting."""
+    groups = study.settings_having(_written)
+    if not groups:
+        return None
+    shown = groups[:MOST_PANELS]
+    cells = [cell for group in shown for cell in group.cells]
+    more = f" Drawn are the first {len(shown)} of {len(groups)} settings." if len(groups) > len(shown) else ""
+    return Question(
+        "checkpoints",
+        "What did checkpoints cost?",
+        pd.DataFrame(plot.identity(cell, study.along, JCT) | _columns(cell) for cell in cells),
+        plot.panels("checkpoints", shown, lambda group, first: _bars(study, group, first)),
+        (),
+        f"{DEFINED}{more}",
+        (),
+        tuple(_row(cell) for cell in cells[: words.MOST_ROWS]),
+    )
+
+
+def _written(cell: MeasuredCell) -> Writing | None:
+    """What the typical trial wrote; None where none are asked for."""
+    trial = cell.typical
+    return None if trial is None or trial.checkpoints is None else (trial, trial.checkpoints)
+
+
+def _known(cell: MeasuredCell) -> Writing:
+    found = _written(cell)
+    assert found is not None  # others were left out
+    return found
+
+
+def _columns(cell: MeasuredCell) -> dict[str, float]:
+    trial, wrote = _known(cell)
+    known = vars(wrote)
+    return {**known, "share_of_jct": wrote.longest_s / trial.metrics.jct_s if trial.metrics.jct_s else float("nan")}
+
+
+def _bars(study: Study, group: Group, first: int) -> plot.Figure:
+    bars = [
+        plot.bar(
+            (first + row, first + row + 1),
+            row,
+            "share_of_jct",
+            plot.colour(study.run, cell.label),
+            cell.valid_in(JCT),
+            "",
+            hovertemplate="%{customdata[0]}<br>%{x:.1%} of JCT<extra></extra>",
+        )
+        for row, cell in enumerate(group.cells)
+    ]
+    most = max(_columns(cell)["share_of_jct"] for cell in group.cells)
+    figure = plot.rows_figure(bars, group.cells, "share of JCT that was spent writing", (0.0, 1.05 * most or 1.0), JCT)
+    figure["layout"]["xaxis"] |= {"tickformat": ".0%"}
+    return figure
+
+
+def _row(cell: MeasuredCell) -> Mapping[str, str]:
+    _, wrote = _known(cell)
+    return {
+        "Arm": words.in_cell(cell),
+        "Processes that wrote": f"{wrote.processes:,}",
+        "Checkpoints of each": f"{wrote.count:,}",
+        "Written in all": words.amount(wrote.bytes),
+        "Longest time": words.seconds(wrote.longest_s),
+        "Share of JCT": f"{_columns(cell)['share_of_jct']:.1%}",
+    }

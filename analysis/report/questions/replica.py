@@ -1,0 +1,104 @@
+"""How far was the replica behind the server, in arms that have one?"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import pandas as pd
+
+from analysis.recorded import Trial
+from analysis.repeats import JCT
+from analysis.report import plot, words
+from analysis.report.cells import Group, MeasuredCell, Study
+from analysis.report.question import Question, column, rounded
+from testbed.base.units import size_text
+
+DEFINED = (
+    "When the server applies an update, the replica may still lack that one and some before it. The curve says how "
+    "many. Bytes are those of the updates and sums that the replica got in the whole trial; the fewer, the more were "
+    "summed on their way. The divergence is the sum of norms of MLfabric's equation 11: the weights of the two were "
+    "never further apart. With several repeats, the one with the median JCT is shown."
+)
+
+
+def behind(study: Study) -> Question | None:
+    """A curve an arm over time, and its numbers."""
+    groups = study.having(lambda cell: _course(cell) is not None)
+    if not groups:
+        return None
+    cells = [cell for group in groups for cell in group.cells]
+    tables = [_table(study, cell) for cell in cells]
+    ends = [0, *accumulate(map(len, tables))]
+    spans = {id(cell): (ends[i], ends[i + 1]) for i, cell in enumerate(cells)}
+
+    def curves(group: Group, _: int) -> plot.Figure:
+        traces = [_line(study, cell, spans[id(cell)]) for cell in group.cells]
+        figure = plot.lines_figure(traces, "time (s)", "updates that the replica lacked", x_from_0=True)
+        figure["layout"]["yaxis"] |= plot.whole(max(float(table["behind"].max()) for table in tables))
+        return figure
+
+    return Question(
+        "replica",
+        "How far was the replica behind?",
+        pd.concat(tables, ignore_index=True),
+        plot.panels("replica", groups, curves),
+        (),
+        DEFINED,
+        tuple(key for key in plot.dashes(study.run) if key.label in {cell.label for cell in cells}),
+        tuple(_row(cell) for cell in cells[: words.MOST_ROWS]),
+    )
+
+
+def _course(cell: MeasuredCell) -> pd.DataFrame | None:
+    """By when an update's weights were there (s), how many the replica lacked; None where there is no replica."""
+    trial = cell.typical
+    samples = None if trial is None else trial.samples
+    if samples is None or not {"behind", "divergence"} <= {*samples}:
+        return None
+    numbers = samples[["behind", "divergence"]].apply(pd.to_numeric, errors="coerce")  # files may be of strangers
+    table = numbers.assign(time_s=samples["sum_s"] - samples["start_s"].min()).dropna()
+    return None if table.empty else table.sort_values("time_s", ignore_index=True)[["time_s", "behind", "divergence"]]
+
+
+def _table(study: Study, cell: MeasuredCell) -> pd.DataFrame:
+    table, known = _course(cell), plot.identity(cell, study.along, JCT)
+    assert table is not None  # others were left out
+    return table.assign(**known)[[*known, *table]]
+
+
+def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int]) -> plot.Trace:
+    return {
+        "type": "scatter",
+        "name": plot.text(cell.label),
+        "mode": "lines",
+        "rows": list(rows),
+        "x": column("time_s"),
+        "y": column("behind"),
+        "line": {
+            "color": plot.colour(study.run, cell.label),
+            "dash": plot.dash(study.run, cell.label),
+            "width": 2,
+            "shape": "hv",
+        },
+        "customdata": {"columns": ["arm", "divergence"]},
+        "hovertemplate": "%{customdata[0]}<br>%{y} updates behind, divergence at most %{customdata[1]:.3g}"
+        "<extra></extra>",
+    }
+
+
+def _row(cell: MeasuredCell) -> dict[str, str]:
+    trial, course = cell.typical, _course(cell)
+    assert trial is not None
+    assert course is not None
+    return {
+        "Arm": words.in_cell(cell),
+        "Behind at most": f"{course['behind'].max():.0f} updates",
+        "Behind on average": f"{rounded(float(course['behind'].mean())):.3g} updates",
+        "Divergence at most": f"{course['divergence'].max():.3g}",
+        "Replica got": _got(trial),
+    }
+
+
+def _got(trial: Trial) -> str:
+    count = trial.metrics.replica_bytes
+    return "not known" if count is None else size_text(count)

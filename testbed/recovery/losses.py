@@ -1,0 +1,136 @@
+"""Processes of a job that are lost, and without which the others go on by themselves: no plan is made, nobody rejoins.
+
+Which these may be its kind declares (:meth:`workloads.kinds.base.Kind.survives`). The others notice a loss in band. The
+one that serves tells of it in its last line, under ``lost``: the node, when its loss was noticed, and when weights were
+changed next after that. Until then nobody here knows whether a process that stands still is lost to the others. So a
+process that is still there when the server has told that its node is lost is killed: the trial must end.
+
+A process that ended because it has lost a neighbour is one that the others have lost, or it must explain itself: if
+nobody on its node died, and nobody tells that the node was lost, its error is the trial's.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from testbed.control.feed import Feed
+from testbed.execution import supervise
+from testbed.execution.files import Files
+from testbed.execution.worker_lines import check_said
+from testbed.lab.base import Lab
+from testbed.lab.programs import Exit
+from testbed.perturb.conductor import Record
+from testbed.recovery.deaths import Course, Loss, Noticed, undisturbed
+from testbed.trial.job import Job
+from topologies.model import Topology
+
+
+class Bystander:
+    """Watches over the processes of one job that survives losses, as a controller in the thread that waits for them."""
+
+    def __init__(self, job: Job, files: Files, lab: Lab) -> None:
+        self._job, self._files, self._lab = job, files, lab
+        self._gone: list[Exit] = []
+        self._killed: set[str] = set()
+        self._read = 0
+        self._noticed: list[Noticed] = []
+
+    def look(self, feed: Feed) -> float:
+        """Forgive the exits of processes that may be lost, and end those that the others have told to be lost.
+
+        Raises:
+            WorkerError: no worker is left; names one that may not be lost, if that has failed, too.
+        """
+        mine = [exit for exit in feed.failed if exit.process in self._job.survives and self._is_loss(exit)]
+        feed.forgive(mine)
+        self._gone += mine
+        running = [process for process in feed.running if process in self._job.processes]
+        gone = {exit.process for exit in self._gone}
+        if gone.issuperset(self._job.workers):
+            raise supervise.died([*feed.failed, *self._gone], running, self._files)
+        if len(running) + len(gone) < len(self._job.processes):  # somebody has ended well
+            self._fence(feed, running)
+        return math.inf
+
+    def _is_loss(self, exit: Exit) -> bool:
+        """Whether it was killed, or has ended because it had lost a neighbour."""
+        return exit.status < 0 or bool(supervise.last_words(self._files.samples(exit.process)).get("elsewhere"))
+
+    def _fence(self, feed: Feed, running: Collection[str]) -> None:
+        """Kill what runs on nodes that are lost."""
+        new = feed.lines(self._read)
+        self._read += len(new)
+        serving = self._job.processes.keys() - self._job.survives
+        self._noticed += noticed(line.said for line in new if line.process in serving)
+        lost = {one.node for one in self._noticed}
+        for process in running:
+            if self._job.processes[process] in lost and process not in self._killed:
+                self._killed.add(process)
+                self._lab.signal(process, signal.SIGKILL)
+
+    def course(self, records: Sequence[Record]) -> Course:
+        """How the job went; ``records`` are of what was done to it.
+
+        Raises:
+            WorkerError: a process has lost a neighbour that nobody else has lost.
+        """
+        lost = {one.node for one in self._noticed} | {exit.node for exit in self._gone if exit.status < 0}
+        unexplained = [exit for exit in self._gone if exit.node not in lost]
+        if unexplained:
+            raise supervise.died(unexplained, [], self._files)
+        found = [self._loss(node, records) for node in sorted(lost)]
+        return undisturbed(self._job, found)
+
+    def _loss(self, node: int, records: Sequence[Record]) -> Loss:
+        exits = [exit for exit in self._gone if exit.node == node]
+        hows = {exit.process: self._how(exit) for exit in exits}
+        told = next((one for one in self._noticed if one.node == node), None)
+        at_s = min((exit.ended_s for exit in exits), default=None)
+        hit = hit_s(records, self._job.network.topology, node, hows) if told or exits else None
+        return Loss(node, hows, at_s, hit, told)
+
+    def _how(self, exit: Exit) -> str:
+        if exit.process in self._killed:
+            return "was lost to the others"
+        return supervise.ending(exit.status) if exit.status < 0 else "left"
+
+
+def noticed(lines: Iterable[Mapping[str, Any]]) -> list[Noticed]:
+    """What processes tell in their last lines of nodes that they have lost, on our clock. A line that is not as it
+    should be counts for nothing here; the trial is refused for it when its samples are read."""
+    return [
+        Noticed(node, at_s + ahead_s, None if commit_s is None else commit_s + ahead_s)
+        for line in lines
+        if line["kind"] == "done" and line.get("lost") and _is_right(line)
+        for ahead_s in [line["time"] - line["clock_s"]]
+        for node, at_s, commit_s in line["lost"]
+    ]
+
+
+def _is_right(line: Mapping[str, Any]) -> bool:
+    try:
+        check_said(line)
+    except ValueError:
+        return False
+    return line.get("time") is not None and line.get("clock_s") is not None
+
+
+def hit_s(records: Sequence[Record], topology: Topology, node: int, processes: Collection[str]) -> float | None:
+    """When something was last done that ends the processes of a node, or lets them stand still, or cuts the node off;
+    None if nothing was."""
+    names = {topology.nodes[node].name, *processes}
+    ports = topology.ports[node]
+    links = {*ports, *(link ^ 1 for link in ports)}
+    hits = [
+        record.begun_s
+        for record in records
+        if record.begun_s is not None
+        and (
+            not names.isdisjoint({*record.kills, *record.stops})
+            or any(change.blocked and change.directed_link in links for change in record.links)
+        )
+    ]
+    return max(hits, default=None)

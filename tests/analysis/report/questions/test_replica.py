@@ -1,0 +1,51 @@
+"""How far replicas were behind: a curve an arm, and its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.load import load
+from analysis.recorded import Run
+from analysis.report import page
+from analysis.report.cells import study
+from analysis.report.questions import replica
+
+from ..helpers import answer
+
+Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
+
+
+@pytest.fixture
+def replicated(scheduled: Path, edit: Edit) -> Run:
+    """One of the scheduled trials has a replica; what was dropped has no lead."""
+    path = scheduled / "samples" / "ring-b16.parquet"
+    samples = pd.read_parquet(path)
+    behind = np.where(samples["fate"] == 2, np.nan, samples["update"] % 4)
+    samples.assign(behind=behind, divergence=0.5 * behind).to_parquet(path)
+    known = {"replica_bytes": 5e6, "replica_behind_max": 3.0}
+    edit(scheduled / "trials" / "ring-b16.json", lambda trial: trial["metrics"].update(known))
+    return load(scheduled)
+
+
+def test_arms_without_a_replica_are_not_asked(scheduled: Path) -> None:
+    assert replica.behind(study(load(scheduled))) is None
+
+
+def test_each_arm_with_a_replica_has_a_curve_and_numbers(replicated: Run) -> None:
+    question = answer(replicated, "replica")
+    assert set(question.frame["arm"]) == {"Ring on fat-tree"}
+    assert question.frame["time_s"].is_monotonic_increasing
+    assert len(question.frame) == 162, "of 180 updates 18 were dropped"
+    (panel,) = question.panels
+    (trace,) = panel.figure["data"]
+    assert trace["rows"] == [0, 162]
+    (row,) = question.told
+    assert row["Arm"] == "Ring on fat-tree at batch 16"
+    assert (row["Behind at most"], row["Divergence at most"], row["Replica got"]) == ("3 updates", "1.5", "4.77 MiB")
+    assert "How far was the replica behind?" in page.render(replicated)

@@ -1,0 +1,91 @@
+"""Processes of trials that MLfabric schedules are lost, and the others go on, in a real lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..bench import Bench
+from ..records import check
+
+pytestmark = pytest.mark.lab
+
+FAILOVER_S = 1.5
+SETTINGS = """
+timeout: 20 s
+retries: 0
+quiet: 0 s
+"""
+SPEC = f"""
+name: losses
+links: {{rate: 200 Mbit/s}}
+workload:
+  model: resnet8
+  dataset: digits
+  batch: 4
+  iterations: 10
+  learning_rate: 0.05
+  momentum: 0.5
+  compute: {{mode: paced, pace: {{4: 0.15 s}}}}
+arms:
+  - topology: star(hosts=8)
+    scheme: mlfabric_a(delay_bound=12,aggregators=3)
+    label: killed
+    perturb:
+      - {{kind: kill, nodes: [h0], at: 0.4 s}}
+      - {{kind: kill, nodes: [h1.daemon], at: 0.7 s}}
+      - {{kind: kill, nodes: [h7], at: 1 s}}
+  - topology: star(hosts=8)
+    scheme: mlfabric_ssp(staleness=1,aggregators=3)
+    label: silent
+    perturb:
+      - {{kind: freeze, hosts: [h3], at: 0.4 s, until: 60 s}}
+      - {{kind: down, links: [h7], at: 2.2 s, until: 60 s}}
+failover: {FAILOVER_S} s
+{SETTINGS}
+"""
+OVER = f"""
+name: over
+links: {{rate: 200 Mbit/s}}
+workload:
+  {{kind: profile, model: resnet50, batch: 32, iterations: 4, scale: 200, compute: {{pace: {{32: 0.2 s}}}}}}
+arms:
+  - {{topology: star(hosts=5), scheme: SCHEME, perturb: [{{kind: kill, nodes: [NODE], at: 0.3 s}}]}}
+{SETTINGS}
+"""
+
+
+def test_the_others_go_on(bench: Bench, tmp_path: Path) -> None:
+    records = {one.record["label"]: one.record for one in bench.run(SPEC, tmp_path)}
+    assert {label: record["error"] for label, record in records.items()} == {"killed": None, "silent": None}
+    hits_s = {"killed": {"h0": 0.4, "h1": 0.7, "h7": 1.0}, "silent": {"h3": 0.4, "h7": 2.2}}
+    for label, record in records.items():
+        losses: dict[str, dict[str, Any]] = {loss["node"]: loss for loss in record["failover"]["losses"]}
+        assert {node: pytest.approx(loss["hit_s"], abs=0.1) for node, loss in losses.items()} == hits_s[label]
+        silent_s = FAILOVER_S if label == "silent" else 0.0
+        for loss in losses.values():
+            assert silent_s * 0.9 <= loss["noticed_s"] - loss["hit_s"] < silent_s * 1.2 + 1, loss
+            assert loss["recovered_s"] < 1, loss
+        assert record["accuracy"]["weights_error"] == 0, label
+        assert record["accuracy"]["weights_equal"], label
+        for name in ("nodes", "bytes on the wire", "lower bound", "staleness"):
+            assert check(record, name)["ok"], (label, check(record, name))
+
+
+@pytest.mark.parametrize(
+    ("node", "scheme"),
+    [
+        ("h3", "mlfabric_a(aggregators=1)"),
+        ("h1.daemon", "mlfabric_s(aggregators=1)"),
+    ],
+)
+def test_a_loss_that_ends_a_trial_is_named(bench: Bench, tmp_path: Path, node: str, scheme: str) -> None:
+    spec = OVER.replace("SCHEME", f'"{scheme}"').replace("NODE", node)
+    (record,) = (one.record for one in bench.run(spec, tmp_path))
+    assert record["status"] == "failed"
+    assert f"after perturb had killed {node}: the " in record["error"]
+    assert f"{node} was killed by SIGKILL" in record["error"]
+    assert "remove the kill, with which this trial ends" in record["error"]
+    assert record["by_perturb"]

@@ -1,0 +1,81 @@
+"""When a process loses a neighbour, and when it gives up waiting."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from testbed.base.errors import TrialTimeoutError
+from workloads.kinds.fabric.processes.exchange import Exchange
+from workloads.kinds.fabric.processes.messages import Note
+from workloads.sync.connection import LostError
+from workloads.sync.framed import NoBuckets
+
+
+class Process(NoBuckets, Exchange):
+    """Waits for its one neighbour; ``losable`` says that it goes on without it."""
+
+    def __init__(self, name: str, sock: socket.socket, *, losable: bool) -> None:
+        super().__init__(name, {0: "other"}, {0: sock})
+        self.losses: list[int] = []
+        self._watch([0] if losable else [], 0.2)
+
+    def _came(self, connection: object, note: Note, floats: object) -> None:  # noqa: ARG002 - as its base has it
+        self._over = True
+
+    def _has_lost(self, node: int) -> None:
+        self.losses.append(node)
+
+    def barrier(self, timeout_s: float) -> None:
+        raise NotImplementedError
+
+    def _awaited(self) -> str:
+        return "for other"
+
+    def wait(self, timeout_s: float) -> float:
+        self._until(lambda: self._over or bool(self.losses), timeout_s)
+        return 0.0
+
+
+Made = tuple[Process, Process]
+
+
+@pytest.fixture
+def made() -> Iterator[Callable[[bool], Made]]:
+    found: list[Process] = []
+
+    def make(losable: bool) -> Made:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            ours = socket.create_connection(listener.getsockname())
+            theirs, _ = listener.accept()
+        found.extend([Process("one", ours, losable=losable), Process("two", theirs, losable=True)])
+        return found[0], found[1]
+
+    yield make
+    for process in found:
+        process.close()
+
+
+def test_who_gives_signs_of_life_is_not_lost_and_they_are_no_progress(made: Callable[[bool], Made]) -> None:
+    one, two = made(True)
+    thread = threading.Thread(target=two.poll, args=(0.8,))
+    thread.start()
+    with pytest.raises(TrialTimeoutError, match=r"one made no progress for 0\.6 s; it waits for other"):
+        one.wait(0.6)
+    assert not one.losses
+    thread.join()
+
+
+def test_who_is_silent_is_lost(made: Callable[[bool], Made]) -> None:
+    one, _ = made(True)
+    one.wait(5.0)
+    assert one.losses == [0]
+
+
+def test_who_may_not_be_lost_ends_it_by_name(made: Callable[[bool], Made]) -> None:
+    one, _ = made(False)
+    with pytest.raises(LostError, match=r"lost the connection to other: nothing came from it for 0\.2 s"):
+        one.wait(5.0)

@@ -1,0 +1,74 @@
+"""What a process may not be told by which other one: an error that names both, and no traceback."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from testbed.base.errors import WorkerError
+from topologies.build import build
+from workloads.kinds.fabric.plan import Options, fabric
+from workloads.kinds.fabric.planning.planner import Work
+from workloads.kinds.fabric.processes.daemon import Daemon
+from workloads.kinds.fabric.processes.messages import Gone, Gradient, Note, Ready
+from workloads.kinds.fabric.processes.scheduler import Scheduler
+from workloads.kinds.fabric.processes.shared import Memory
+from workloads.link_rates import Follower
+
+PLAN = fabric(build("star(hosts=4)", rate_bps=10**9), "test", Options(), 1)
+"""Two workers, on nodes 0 and 1."""
+ALONE = ((1.0, 1.0),)
+UPDATES = 6
+
+
+@pytest.mark.parametrize(
+    ("source", "note", "problem"),
+    [
+        (0, Ready(1, 0, 1.0), "update 1 is the worker's on node 1, not on node 0"),
+        (PLAN.server, Ready(0, 0, 1.0), f"update 0 is the worker's on node 0, not on node {PLAN.server}"),
+        (0, Ready(-2, 0, 1.0), "there is no update -2: each of 2 workers has at most 6"),
+        (0, Ready(2 * UPDATES, 0, 1.0), "there is no update 12: each of 2 workers has at most 6"),
+        (PLAN.server, Gone(PLAN.scheduler, ()), r"node 3 has no worker; those are on nodes \[0, 1\]"),
+        (PLAN.server, Gone(9, ()), "node 9 has no worker"),
+    ],
+)
+def test_a_scheduler_hears_of_a_worker_only_what_can_be(tmp_path: Path, source: int, note: Note, problem: str) -> None:
+    ours, theirs = socket.socketpair()
+    rates = Follower(tmp_path / "rates", 2 * len(PLAN.links))
+    with theirs, Scheduler(PLAN, {source: ours}, Work(12.0, UPDATES, 0.0, 1, 1.0), rates) as scheduler:
+        with pytest.raises(WorkerError, match=f"from {PLAN.nodes[source]}, and does not expect it") as found:
+            scheduler._came(scheduler._by_node[source], note, None)
+        found.match(problem)
+
+
+@pytest.mark.parametrize("number", [0, 2 * UPDATES - 2])
+def test_a_fast_worker_may_have_more_updates_than_others(tmp_path: Path, number: int) -> None:
+    ours, theirs = socket.socketpair()
+    rates = Follower(tmp_path / "rates", 2 * len(PLAN.links))
+    with theirs, Scheduler(PLAN, {0: ours}, Work(12.0, UPDATES, 0.0, 1, 1.0), rates) as scheduler:
+        scheduler._came(scheduler._by_node[0], Ready(number, 0, 1.0), None)
+        assert number in scheduler._planner._waiting
+
+
+UPDATE = Gradient((0,), (0,), ALONE, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        Gradient((0, 2), (0, 0), 2 * ALONE, 0, 1),
+        Gradient((0,), (0,), ALONE, 0, 2),
+        Gradient((0,), (), ALONE, 0, 1),
+        Gradient((), (), (), 0, 1),
+    ],
+)
+def test_an_aggregator_gets_one_update_at_a_time(note: Gradient) -> None:
+    ours, theirs = socket.socketpair()
+    worker, other = socket.socketpair()
+    with theirs, other, Daemon(PLAN, 1, {0: ours}, worker, Memory.make(3), 0.9) as daemon:
+        source = daemon._by_node[0]
+        assert daemon._room(source, UPDATE) is not None
+        with pytest.raises(WorkerError, match="h0, and does not expect it"):
+            daemon._room(source, note)

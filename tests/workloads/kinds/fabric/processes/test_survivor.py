@@ -1,0 +1,74 @@
+"""What a server tells workers when one is lost that passes weights on to them."""
+
+from __future__ import annotations
+
+import socket
+
+import numpy as np
+
+from topologies.build import build
+from workloads.kinds.fabric import fates
+from workloads.kinds.fabric.processes.exchange import Floats
+from workloads.kinds.fabric.processes.messages import Give, Note, Weights
+from workloads.kinds.fabric.processes.survivor import Survival, Survivor
+from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+
+PLAN = mlfabric_a(build("star(hosts=6)", rate_bps=10**9), [1], aggregators=2, window=0)
+FIRST, SECOND, *_ = PLAN.workers
+
+
+class Server(Survivor):
+    """Writes down the weights that it gives."""
+
+    def __init__(self, sockets: dict[int, socket.socket]) -> None:
+        super().__init__(Survival(60.0, 40), PLAN, sockets, (np.zeros(1, np.float32), lambda *_: None), lambda *_: 1.0)
+        self.given: list[tuple[int, Weights]] = []
+
+    def _say(self, node: int, note: Note, floats: Floats | None = None) -> None:
+        if isinstance(note, Weights):
+            self.given.append((node, note))
+        super()._say(node, note, floats)
+
+    def decide(self, numbers: list[int]) -> None:
+        """These updates are dropped: that is decided without any bytes."""
+        for number in numbers:
+            self._decided(self.journal.drop(number, 0))
+
+    def give(self, first: int, *onward: int) -> Weights:
+        """Weights to nodes, over the first of them."""
+        recipients = tuple((node, 0.0, True) for node in (first, *onward))
+        self._give(Give((((first, 0.0, 0.0), tuple((node, 0.0, 0.0) for node in onward)),), recipients))
+        self._move()
+        return self.given[-1][1]
+
+    def lose(self, node: int) -> None:
+        self._watch([*self._by_node], 60.0)
+        self._lose(node)
+        self._move()
+
+
+def learnt(note: Weights, known: int, mine: int) -> fates.Learnt:
+    return fates.learn(note.begin, note.begin_version, note.entries, known, mine, len(PLAN.workers))
+
+
+def test_who_had_the_weights_of_a_lost_distributor_understands_the_next_ones() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = {node: socket.create_connection(listener.getsockname()) for node in PLAN.met_by(PLAN.server)}
+        theirs = [listener.accept()[0] for _ in ours]
+    server = Server(ours)
+    try:
+        server.decide([0, 1])
+        known = learnt(server.give(FIRST, SECOND), 0, 1).known
+        server.decide([2, 3])
+        server.lose(FIRST)
+        again, note = server.given[-1]
+        assert again == SECOND
+        assert learnt(note, 0, 1).known == 4, "who did not have them understands these"
+        server.decide([len(PLAN.workers) + 1])
+        mine = len(PLAN.workers) + 1
+        assert learnt(server.give(SECOND), known, mine).known == 5
+        assert learnt(server.given[-1][1], 4, mine).known == 5
+    finally:
+        server.close()
+        for sock in theirs:
+            sock.close()

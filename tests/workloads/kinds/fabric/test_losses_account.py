@@ -1,0 +1,60 @@
+"""What an account forgives of a trial that has lost processes, and what it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from topologies.build import build
+from workloads.kinds.fabric import account
+from workloads.kinds.fabric.fates import Fate
+from workloads.kinds.fabric.journal_lines import Line
+from workloads.kinds.fabric.losses_account import NOBODY, Losses
+from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+from workloads.updates import Update
+
+PLAN = mlfabric_a(build("star(hosts=4)", rate_bps=10**9), [1], aggregators=1)
+"""Two workers, h0 and h1; h2 is the server, and h3 the scheduler."""
+ALONE = ((1.0, 1.0),)
+SERVER = {
+    "lost": [(1, 5.0, 5.1), (3, 6.0, None)],
+    "lost_at": [(1, 1), (3, 2)],
+    "update_bytes": 100,
+    "came": [(0, [0], 100), (0, [1, 2], 200)],
+    "gave": [(2, 0), (0, 1)],
+}
+
+
+def line(*updates: Update, fate: Fate = Fate.DIRECT) -> Line:
+    return Line(fate, updates, ALONE * len(updates))
+
+
+def test_who_is_lost_is_a_worker_or_not() -> None:
+    losses = Losses.told(PLAN, SERVER)
+    assert losses.ranks == {1: 1}
+    assert losses.others == {3}
+    assert losses.spoilt == 2 * 2 * 4 * 100
+    assert losses
+    assert not Losses.told(PLAN, {"journal": []})
+
+
+def test_a_scheduler_tells_unless_it_is_lost() -> None:
+    lost = Losses.told(PLAN, SERVER)
+    assert not lost.problem([])
+    assert not NOBODY.problem([{}])
+    assert lost.problem([{}]) == "1 schedulers tell what they planned"
+    assert NOBODY.problem([]) == "0 schedulers tell what they planned"
+
+
+def test_without_a_scheduler_the_server_tells_what_was_sent() -> None:
+    journal = [line(Update(0, 0, 0)), line(Update(1, 0, 0), Update(0, 1, 1), fate=Fate.AGGREGATED)]
+    sent = Losses.told(PLAN, SERVER).moved(PLAN, journal)
+    assert sorted(sent) == [(0, 1, 100), (0, 2, 100), (0, 2, 200), (1, 0, 100), (2, 0, 100)]
+
+
+@pytest.mark.parametrize(("count", "is_enough"), [(4, True), (2, True), (1, False)])
+def test_updates_of_a_lost_worker_may_lack_and_no_others(count: int, *, is_enough: bool) -> None:
+    journal = [line(Update(0, at, at)) for at in range(count)]
+    wrong = account.problem(journal, PLAN, 4, Losses({1: 0}))
+    assert (not wrong) is is_enough, wrong
+    without = account.problem(journal, PLAN, 4)
+    assert without == ("" if count == 4 else f"it is known what became of {count} updates, of 4")

@@ -1,0 +1,144 @@
+"""What a server and its replica do the same way: they have weights, hold updates until their turn comes, and apply them
+in the scheduler's order.
+
+Every update, or sum of several, is applied whole, so that the weights are always one version, and a single process can
+repeat a trial from the journal.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from socket import socket
+from typing import Any
+
+import numpy as np
+
+from workloads.kinds.fabric.distance import lines
+from workloads.kinds.fabric.fates import Fate
+from workloads.kinds.fabric.journal import Journal, Rates, Step, Unit
+from workloads.kinds.fabric.plan import Fabric
+from workloads.kinds.fabric.processes.exchange import Exchange, Floats
+from workloads.kinds.fabric.processes.messages import Arrived, Gradient, Note
+from workloads.sync.connection import Connection
+from workloads.sync.framed import NoBuckets
+
+Apply = Callable[[Floats, bool, int], None]
+"""Changes the weights by floats: by one update, or, if they are sums, by so many."""
+
+
+class Holder(NoBuckets, Exchange):
+    """Applies updates.
+
+    Attributes:
+        journal: what became of each.
+    """
+
+    def __init__(
+        self,
+        plan: Fabric,
+        node: int,
+        sockets: Mapping[int, socket],
+        held: tuple[Floats, Apply],
+        rates: Rates,
+        journal: Journal,
+    ) -> None:
+        """``held`` are the weights, and what changes them; ``rates`` is as :meth:`.plan.Options.rates`."""
+        super().__init__(plan.nodes[node], dict(enumerate(plan.nodes)), sockets)
+        self._plan, self._rates, self.journal = plan, rates, journal
+        self._weights, self._apply = held
+        self._shard = plan.servers.index(node) if node in plan.servers else 0
+        self._held: dict[int, Floats] = {}
+        self._received: list[tuple[int, tuple[int, ...], int]] = []
+        """Of all that came: from whom, numbers of the updates, and bytes."""
+
+    @abstractmethod
+    def _decided(self, step: Step) -> None:
+        """What follows from a step."""
+
+    @abstractmethod
+    def _told(self, connection: Connection, note: Note) -> None:
+        """What is not an update.
+
+        Raises:
+            ValueError: it cannot be.
+        """
+
+    def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
+        """All updates together.
+
+        Raises:
+            TrialTimeoutError: nothing moved for ``silence_s``; names what is waited for.
+            WorkerError: a process is gone, or sent what it cannot have.
+        """
+        self._until(lambda: self._over and not self._sending(), silence_s)
+        yield total
+
+    def _steps(self) -> list[list[Any]]:
+        """The journal: of each step its fate, and of its updates numbers, versions, and what they count in it."""
+        fields = [(int(step.fate), step.unit) for step in self.journal.steps]
+        return [[fate, unit.members, unit.versions, unit.shares] for fate, unit in fields]
+
+    def _sizes(self) -> list[tuple[int, int]]:
+        """Number of the first update, and bytes, of each that came."""
+        return [(members[0], count) for _, members, count in self._received]
+
+    def _lines(self) -> list[float]:
+        """What tells how far the weights are from the other's, where there is a replica."""
+        return [] if self._plan.replica is None else lines(self._weights)
+
+    def barrier(self, timeout_s: float) -> None:
+        """Return once every process of the trial has called this.
+
+        Raises:
+            TrialTimeoutError, WorkerError: as :meth:`serve`.
+        """
+        self._barriers += 1
+        self._say_barrier(self._plan.scheduler)
+        self._until(lambda: self.met[self._plan.scheduler] == self._barriers, timeout_s)
+
+    def _room(self, connection: Connection, note: Note) -> Floats | None:
+        if not isinstance(note, Gradient):
+            return None
+        if note.sums not in (1, 2) or note.shard != self._shard:
+            raise self._misfit(connection, note)
+        return np.empty(note.sums * len(self._weights), np.float32)
+
+    def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
+        try:
+            if isinstance(note, Gradient) and floats is not None:
+                self._arrived(connection.node, note, floats)
+            else:
+                self._told(connection, note)
+        except ValueError as error:
+            raise self._misfit(connection, f"{note}: {error}") from error
+
+    def _arrived(self, source: int, note: Gradient, floats: Floats) -> None:
+        self._say(self._plan.scheduler, Arrived(note.members, source, self._shard))
+        self._hold(source, note, floats)
+
+    def _hold(self, source: int, note: Gradient, floats: Floats) -> None:
+        """An update, or a sum, is here."""
+        if self.journal.arrive(Unit(note.members, note.versions, note.group >= 0, note.shares)):
+            self._held[note.members[0]] = floats
+        else:
+            self._repeated(note)
+        self._received.append((source, note.members, floats.nbytes))
+        self._apply_held()
+
+    def _repeated(self, note: Gradient) -> None:
+        """A part of it was here before.
+
+        Raises:
+            ValueError: nobody sends an update twice.
+        """
+        raise ValueError(f"some of updates {list(note.members)} were here before")
+
+    def _apply_held(self) -> None:
+        while (step := self.journal.next(self._rates)) is not None:
+            floats = self._held.pop(step.unit.members[0])
+            if step.fate == Fate.DIRECT and step.unit.shares[0][0] != 1.0:
+                floats *= np.float32(step.unit.shares[0][0])
+            if step.fate.is_applied:
+                self._apply(floats, step.fate == Fate.AGGREGATED, len(step.unit.members))
+            self._decided(step)

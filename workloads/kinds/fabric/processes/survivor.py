@@ -1,0 +1,211 @@
+"""A server that goes on when others are lost.
+
+When a worker's daemon is lost, the server gives weights straight to those that were to get them over it. When the
+scheduler is lost, the server takes its place as far as it can: updates are applied as they come, still within the delay
+bound, and each worker gets weights straight, as soon as its turn comes. The server's last line tells whom it has lost.
+
+It has no replica and is the only server. A replica lacks what a lost daemon had still to send it, and of several
+servers one may have a shard of an update that another one never gets.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from socket import socket
+from typing import Any
+
+from workloads.checkpoint import Keeper
+from workloads.kinds.fabric.journal import Rates, Step
+from workloads.kinds.fabric.plan import Fabric
+from workloads.kinds.fabric.planning.turns import Given, Turns
+from workloads.kinds.fabric.processes.exchange import Floats, check_left
+from workloads.kinds.fabric.processes.holder import Apply
+from workloads.kinds.fabric.processes.messages import Dropped, End, Give, Gone, Gradient, Note, recipients_of
+from workloads.kinds.fabric.processes.server import Server
+from workloads.sync.connection import Connection
+
+
+@dataclass(frozen=True)
+class Survival:
+    """What a server needs to go on without others: after how long of silence (s) one is lost, and how many updates
+    there are in all."""
+
+    after_s: float
+    updates: int
+
+
+@dataclass
+class Loss:
+    """A node was lost: when that was noticed, after how many entries of the journal, and when weights changed next."""
+
+    node: int
+    at_s: float
+    entries: int
+    commit_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Gift:
+    """The last weights that a node was given: over which node (itself, if straight), as what, how many entries of the
+    journal it knew before, and how many of its updates were decided then."""
+
+    over: int
+    recipient: tuple[int, float, bool]
+    known: int
+    decided: int
+
+
+class Survivor(Server):
+    """Applies updates, and gives weights, whoever else is lost."""
+
+    def __init__(
+        self,
+        survival: Survival,
+        plan: Fabric,
+        sockets: Mapping[int, socket],
+        held: tuple[Floats, Apply],
+        rates: Rates,
+        keeper: Keeper | None = None,
+    ) -> None:
+        """As :class:`.server.Server`."""
+        super().__init__(plan, plan.server, sockets, held, rates, keeper=keeper)
+        self._survival = survival
+        self._losses: list[Loss] = []
+        self._begun, self._done = [1] * len(plan.workers), [0] * len(plan.workers)
+        self._dismissed: set[int] = set()
+        """Ranks that were told to end,"""
+        self._ended: set[int] = set()
+        """and nodes that have told that they do."""
+        self._gifts: dict[int, Gift] = {}
+        self._turns: Turns | None = None
+        """Whose turn it is, once nobody else says so."""
+        self._gave: list[tuple[int, int]] = []
+
+    def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
+        """All updates together.
+
+        Raises:
+            TrialTimeoutError: nothing moved for ``silence_s``; names what is waited for.
+            NeighbourError: no worker is left.
+            WorkerError: a process sent what it cannot have.
+        """
+        self._watch({*self._by_node}, self._survival.after_s)
+        yield from super().serve(buckets, done, total, silence_s)
+
+    def said(self) -> dict[str, Any]:
+        """As :meth:`.server.Server.said`. Of losses, what :meth:`workloads.kinds.base.Kind.survives` asks for, and how
+        many entries the journal had; and what was sent as far as the server knows, if nobody else can tell: updates by
+        their source, and weights."""
+        if not self._losses:
+            return super().said()
+        now_s = time.monotonic()
+        return {
+            **super().said(),
+            "time": now_s,
+            "clock_s": now_s,
+            "lost": [(one.node, one.at_s, one.commit_s) for one in self._losses],
+            "lost_at": [(one.node, one.entries) for one in self._losses],
+            "came": self._received,
+            "gave": self._gave,
+        }
+
+    def _told(self, connection: Connection, note: Note) -> None:
+        from_scheduler = connection.node == self._plan.scheduler
+        if isinstance(note, End) and connection.node in self._plan.workers:
+            self._ended.add(connection.node)
+            self._end_all()
+        elif isinstance(note, Dropped) and from_scheduler and self._losses and self.journal.knows(note.update):
+            return  # it was to be sent again, and had come before
+        elif isinstance(note, Gone) and from_scheduler:
+            for number in note.updates:
+                self.journal.forget(number)
+            self._at(time.monotonic(), partial(self._lose, note.node))
+        else:
+            super()._told(connection, note)
+
+    def _repeated(self, note: Gradient) -> None:
+        """Members of a group are sent again when its aggregator is lost."""
+
+    def _decided(self, step: Step) -> None:
+        for loss in self._losses:
+            if loss.commit_s is None and step.fate.is_applied:
+                loss.commit_s = time.monotonic()
+        super()._decided(step)
+        for number in step.unit.members:
+            rank = number % len(self._plan.workers)
+            self._done[rank] += 1
+            if self._turns:
+                self._turns.decided(rank, time.monotonic())
+
+    def _apply_held(self) -> None:
+        super()._apply_held()
+        self._grant()
+
+    def _give(self, give: Give) -> None:
+        recipients = {one[0]: one for one in give.recipients}
+        for (first, *_), onward in give.ways:
+            for node in recipients_of(first, onward, recipients):
+                rank, goes_on = self._plan.workers.index(node), recipients[node][2]
+                self._gifts[node] = Gift(first, recipients[node], self._known[node], self._done[rank])
+                self._begun[rank] += goes_on
+                self._dismissed |= set() if goes_on else {rank}
+            self._gave += [(self._plan.server, first), *((first, hop[0]) for hop in onward)]
+        super()._give(give)
+
+    # Losses.
+
+    def _has_lost(self, node: int) -> None:
+        """
+        Raises:
+            NeighbourError: no worker is left.
+        """
+        self._losses.append(Loss(node, time.monotonic(), len(self.journal.entries)))
+        check_left(self._plan, self._former.keys())
+        if node == self._plan.scheduler:
+            self._take_over()
+        elif self._turns:
+            self._turns.lose(self._plan.workers.index(node))
+        else:
+            self._say(self._plan.scheduler, Gone(node, ()))
+        self._give_again(node)
+        self._apply_held()
+        self._end_all()
+
+    def _take_over(self) -> None:
+        """Nobody says any more whose turn it is."""
+        self.journal.open()
+        lost = frozenset(rank for rank, node in enumerate(self._plan.workers) if node in self._former)
+        given = Given(self._begun, self._done, lost, frozenset(self._dismissed))
+        staleness = self._plan.options.staleness
+        self._turns = Turns.taken_over(given, self._survival.updates, staleness, time.monotonic())
+
+    def _grant(self) -> None:
+        """Give weights straight to those whose turn it is, if nobody else says so."""
+        turns = self._turns.taken(time.monotonic()) if self._turns else []
+        if turns:
+            nodes = [self._plan.workers[turn.rank] for turn in turns]
+            recipients = tuple((node, turn.held_s, turn.goes_on) for node, turn in zip(nodes, turns, strict=True))
+            self._give(Give(tuple(((node, 0.0, 0.0), ()) for node in nodes), recipients))
+
+    def _give_again(self, lost: int) -> None:
+        """Give weights straight to those that were to get them over this node. Who has them ignores it, and then
+        knows no more than before: so what the journal says since then is told again with the next weights."""
+        for node, gift in list(self._gifts.items()):
+            rank = self._plan.workers.index(node)
+            is_newest = gift.decided == self._done[rank]
+            if gift.over == lost and is_newest and node != lost and node not in self._former:
+                self._known[node] = gift.known
+                self._gave.remove((lost, node))
+                self._begun[rank] -= gift.recipient[2]
+                self._give(Give((((node, 0.0, 0.0), ()),), (gift.recipient,)))
+                self._known[node] = gift.known
+
+    def _end_all(self) -> None:
+        """Let daemons end once all have told that they do, if nobody else does."""
+        if self._turns and not self._over and self._ended >= {*self._plan.workers} - self._former.keys():
+            self._over = True
+            for node in self._ended - self._former.keys():
+                self._say(node, End())

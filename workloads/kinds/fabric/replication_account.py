@@ -1,0 +1,111 @@
+"""What a trial's replica has done: its account held against the server's, and how far it was behind at each commit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+import pandas as pd
+
+from workloads.kinds.fabric.distance import apart
+from workloads.kinds.fabric.fates import Fate
+from workloads.kinds.fabric.journal_lines import Line
+from workloads.kinds.fabric.plan import Fabric
+from workloads.kinds.fabric.sums import rates
+from workloads.updates import Update
+
+MOST_APART = 1e-4
+"""Of the weights' norm. A replica sums other updates together than the server, so its roundings are others. Trained
+weights came within 1e-6 of each other."""
+_SAME_RATE = 1e-6
+"""Rates that differ by less, as a share, are one: what a sum says of them is rounded."""
+
+
+@dataclass(frozen=True)
+class Replicated:
+    """What came of it; nothing where there is no replica.
+
+    Attributes:
+        wrong: what is wrong with the accounts; empty if nothing is.
+        behind: by (rank, iteration) of an update that was sent, by how many updates the replica was behind when the
+            server had decided it, and the bound of the divergence then (eq. 11).
+        metrics: for the trial.
+    """
+
+    wrong: str = ""
+    behind: Mapping[tuple[int, int], tuple[int, float]] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+def replicated(
+    plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line], copied: Sequence[Line], lines: Sequence[float]
+) -> Replicated:
+    """``copied`` is the replica's journal, and ``lines`` is what it tells of its weights."""
+    off = apart(server["lines"], lines)
+    wrong = _other(journal, copied, server["momentum"]) or _impossible(server["leads"], journal)
+    if not wrong and off > MOST_APART:
+        wrong = f"the replica's weights end {off:.2g} of their norm away from the server's"
+    if wrong:
+        return Replicated(wrong)
+    commits = list(_commits(plan, server, journal))
+    metrics = {
+        "divergence_max": max((divergence for _, _, divergence in commits), default=0.0),
+        "replica_behind_max": float(max((behind for _, behind, _ in commits), default=0)),
+        "replica_error": off,
+    }
+    behind = {(one.rank, one.iteration): (count, far) for line, count, far in commits for one in line.updates}
+    return Replicated("", behind, metrics)
+
+
+def _other(journal: Sequence[Line], copied: Sequence[Line], momentum: float) -> str:
+    """What the replica has done otherwise than the server; empty if nothing."""
+    for at, (one, other) in enumerate(zip_longest(_counted(journal, momentum), _counted(copied, momentum))):
+        if one is None or other is None or one[:2] != other[:2]:
+            return f"update {at} was {one} to the server, and {other} to the replica"
+        if not math.isclose(one[2], other[2], rel_tol=_SAME_RATE):
+            return f"update {at} counted {one[2]} at the server, and {other[2]} at the replica"
+    return ""
+
+
+def _counted(journal: Sequence[Line], momentum: float) -> Iterator[tuple[Update, bool, float]]:
+    """Each update that was sent, whether it was applied, and the rate at which it was."""
+    for line in journal:
+        if line.fate != Fate.DROPPED:
+            for update, rate in zip(line.updates, rates(line.shares, momentum), strict=True):
+                yield update, line.fate.is_applied, rate
+
+
+def _impossible(leads: Sequence[int], journal: Sequence[Line]) -> str:
+    """Why the replica cannot have had so many updates; empty if it can."""
+    sent = sum(len(line.updates) for line in journal if line.fate != Fate.DROPPED)
+    if len(leads) != len(journal) or list(leads) != sorted(leads) or (leads and not 0 <= leads[0] <= leads[-1] <= sent):
+        return f"the replica is said to have had {list(leads)[:20]} of {sent} updates at {len(journal)} steps"
+    return ""
+
+
+def _commits(plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line]) -> Iterator[tuple[Line, int, float]]:
+    """Of each step of what was sent, by how many updates the replica was behind, and the bound of the divergence."""
+    lead, norms, world = plan.options.lead(server["momentum"]), dict(map(tuple, server["norms"])), len(plan.workers)
+    for line, had in zip(journal, server["leads"], strict=True):
+        if line.fate == Fate.DROPPED:
+            continue
+        if line.fate.is_applied:
+            numbers = [update.iteration * world + update.rank for update in line.updates]
+            counts = zip(numbers, rates(line.shares, server["momentum"]), strict=True)
+            lead.add(rate * norms[number] for number, rate in counts)
+        else:
+            lead.pass_over(len(line.updates))
+        yield line, max(0, len(lead) - had), lead.divergence(had, len(lead))
+
+
+def with_behind(samples: pd.DataFrame, found: Replicated) -> pd.DataFrame:
+    """The samples with ``behind`` and ``divergence``, NaN of updates that were not sent; as they are without a
+    replica."""
+    if not found.behind:
+        return samples
+    known = zip(samples["rank"].tolist(), samples["iteration"].tolist(), strict=True)
+    rows = [found.behind.get(one, (math.nan, math.nan)) for one in known]
+    return samples.join(pd.DataFrame(rows, columns=["behind", "divergence"], index=samples.index))
