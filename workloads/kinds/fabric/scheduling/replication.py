@@ -107,15 +107,12 @@ class _Lead(Lead):
     def _first_s(self) -> float:
         """Before this the replica has none of them: the first one comes alone, or in a sum that is no smaller, from the
         first aggregator."""
-        (replica,) = self._destination.targets
-        return min(
-            (
-                self._network.end_s(Load(source, replica, *first.sizes_bytes, first.ready_s))
-                for first in self._waiting[:1]
-                for source in (first.worker, *self._destination.aggregators[:1])
-            ),
-            default=math.inf,
-        )
+        if not self._waiting:
+            return math.inf
+        first, (replica,) = self._waiting[0], self._destination.targets
+        sources = (first.worker, *self._destination.aggregators[:1])
+        loads = (Load(source, replica, sum(first.sizes_bytes), first.ready_s) for source in sources)
+        return min(self._network.end_s(load) for load in loads)
 
     @cached_property
     def way(self) -> Way:
