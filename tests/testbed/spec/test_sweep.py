@@ -146,6 +146,23 @@ def test_an_arm_without_a_label_is_called_as_it_is_written(tmp_path: Path) -> No
     }
 
 
+def test_an_arms_own_rate_is_in_its_title_and_in_the_spec_of_its_cells() -> None:
+    arms = "arms=[{topology: star(hosts=3), scheme: ps, rate: 1 Gbit/s}, {topology: star(hosts=3), scheme: ps}]"
+    assert [(cell.arm.title, cell.spec.links.rate_bps) for cell in grid(arms).cells] == [
+        ("ps on star(hosts=3) at 1 Gbit/s", 10**9),
+        ("ps on star(hosts=3)", 200_000_000),
+    ]
+
+
+def test_an_arms_rate_is_swept() -> None:
+    star = "topology: star(hosts=3), scheme: ps"
+    arms = f"arms=[{{{star}, rate: [1 Gbit/s, 50 Mbit/s]}}, {{{star}}}]"
+    cells = grid(arms).cells
+    assert [cell.spec.links.rate_bps for cell in cells] == [10**9, 50_000_000, 200_000_000]
+    assert [dict(cell.point) for cell in cells] == [{"arm.rate": 10**9}, {"arm.rate": 50_000_000}, {}]
+    assert len({cell.arm.title for cell in cells}) == 2
+
+
 def test_an_arm_that_is_written_on_several_lines_is_called_on_one(tmp_path: Path) -> None:
     arms = r'arms=[{topology: "star(\n\thosts=2..3\n)\n", scheme: ring}]'
     assert {cell.arm.title for cell in grid(arms, folder=tmp_path).cells} == {"ring on star( hosts=2..3 )"}
