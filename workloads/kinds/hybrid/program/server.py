@@ -183,8 +183,7 @@ class Server:
     def descend(self, place: int) -> None:
         """A step of SGD of one operator, whose gradient is the sum over its holders by now.
 
-        Operator by operator, so that all holders round alike: PyTorch computes the last few floats of a tensor
-        otherwise than those before.
+        An operator can take it as soon as its own sum is there. Its backward pass has used the weights by then.
         """
         span = slice(*self.layout.operators[place])
         parts = self.weights[span], self.velocity[span], self.gradient[span]
