@@ -253,7 +253,8 @@ def test_the_grid_is_every_combination_that_the_conditions_leave(
         (["links.mtu=9..1"], "--set: links.mtu: the range '9..1' begins above its end"),
         (
             ["workload.model=[lenet5, lenet]"],
-            "spec.yaml: workload.model: unknown model 'lenet'; there is bert_tiny, lenet5, resnet8 (at model=lenet)",
+            "spec.yaml: workload.model: unknown model 'lenet'; there is bert_tiny, candle_tiny, dlrm_tiny, lenet5, "
+            "resnet8 (at model=lenet)",
         ),
         (["workload.compute=[none, pased]"], "--set: workload.compute.mode: 'pased' is not one of: real, paced, none"),
         (["name=[a, b]"], "--set: name: ['a', 'b'] is not text"),
