@@ -159,32 +159,31 @@ class Cases:
 
     def _collect(
         self, case: _Case, first: int, aggregator: int, bound_s: float, is_exact: bool
-    ) -> tuple[int, list[float]]:
+    ) -> tuple[int, Sequence[float]]:
         """A group from its first update on: the index behind its last, and when the aggregator has all of it, by shard.
 
         It ends before an update that would be there after the bound, or after one that is beyond the limit.
         """
-        links, loads, limit_s, ends_s = case.links, self._loads, self._limit_s, [0.0] * len(self._targets)
-        latest_s = ends_s.copy()
+        links, loads, limit_s, to = case.links, self._loads, self._limit_s, [aggregator] * len(self._targets)
         funnel = self._funnels[aggregator]
         near = funnel.sources if funnel and self._is_own(funnel, aggregator) else frozenset[int]()
         into = self._own(links, funnel)
+        latest_s: Sequence[float] = [0.0] * len(to)
         for index in range(first, len(loads)):
             load = loads[index]
             if load.out >= 0 and load.source in near and not (load.is_host and (is_exact or load.source == aggregator)):
-                end_s = load.ready_s[0]
-                for shard, bits in enumerate(load.bits):  # each leaves when the one before it has left
-                    ends_s[shard] = end_s = send(links[into], links[load.out], bits, end_s)
+                ends_s = _sent(links[into], links[load.out], load)
             else:
-                ends_s = self._send(case, load, [aggregator] * len(ends_s), bound_s if index > first else math.inf)
-                end_s = max(ends_s)
+                ends_s = self._send(case, load, to, bound_s if index > first else math.inf)
+            end_s = max(ends_s) if len(to) > 1 else ends_s[0]
             if end_s > bound_s and index > first:
                 return index, latest_s
             if load.is_host and not is_exact:
                 case.busy_s[load.source] = end_s
-            for shard, there_s in enumerate(ends_s):
-                if there_s > latest_s[shard]:
-                    latest_s[shard] = there_s
+            if len(to) > 1:
+                latest_s = list(map(max, latest_s, ends_s))
+            elif end_s > latest_s[0]:
+                latest_s = ends_s
             if end_s > limit_s:
                 break
         return len(loads), latest_s
@@ -195,7 +194,7 @@ class Cases:
         funnel = self._funnels[target]
         is_alone = load.out >= 0 and load.source != target and not load.is_host
         if funnel and not others and is_alone and load.source in funnel.sources:
-            return [send(case.links[funnel.link], case.links[load.out], load.bits[0], load.ready_s[0])]
+            return _sent(case.links[funnel.link], case.links[load.out], load)
         return self._send(case, load, self._targets)
 
     def _send(self, case: _Case, load: _Load, targets: Sequence[int], bound_s: float = math.inf) -> list[float]:
@@ -256,3 +255,11 @@ class Cases:
         """Whether no traffic but a node's own passes it."""
         leaf = self._network.leaf(node)
         return leaf is not None and leaf.into == funnel.link
+
+
+def _sent(residual: Residual, before: Residual, load: _Load) -> list[float]:
+    """When the shards of a load are there, over its source's link and another one. Each leaves after the one before."""
+    ends_s = [send(residual, before, load.bits[0], load.ready_s[0])]
+    for bits in load.bits[1:]:
+        ends_s.append(send(residual, before, bits, ends_s[-1]))
+    return ends_s

@@ -26,7 +26,7 @@ class Agenda:
         """Messages of this iteration. Before the first one, all that arrives is for the next."""
         self._early: list[int] = []
         self._missing: list[int] = []
-        self._ready: deque[Step] = deque()
+        self._ready: deque[tuple[Step, float]] = deque()
         self._left = 0
 
     @property
@@ -34,7 +34,7 @@ class Agenda:
         """Whether all steps of this iteration are done."""
         return not self._left
 
-    def begin(self) -> None:
+    def begin(self, now_s: float) -> None:
         """The next iteration begins; the last one :attr:`is_over`."""
         self._left = len(self._steps)
         self._missing = [len(step.needs) for step in self._steps]
@@ -42,35 +42,35 @@ class Agenda:
             if step.ends and step.phase == "backward":
                 self._missing[at] += 1  # its forward pass
             elif not step.needs:
-                self._ready.append(step)
+                self._ready.append((step, now_s))
         early, self._early = self._early, []
         self._there.clear()
         for number in early:
-            self.arrived(number)
+            self.arrived(number, now_s)
 
-    def arrived(self, number: int) -> None:
+    def arrived(self, number: int, now_s: float) -> None:
         """A message is there."""
         if number in self._there:
             self._early.append(number)
             return
         self._there.add(number)
-        self._less(self._needed_by[number])
+        self._less(self._needed_by[number], now_s)
 
-    def next(self) -> Step | None:
-        """The step to take now; None if messages are missing, or all is done."""
+    def next(self) -> tuple[Step, float] | None:
+        """The step to take now, and when all that it needs was there; None if messages are missing, or all is done."""
         return self._ready.popleft() if self._ready else None
 
-    def done(self, step: Step) -> None:
+    def done(self, step: Step, now_s: float) -> None:
         """A step that :meth:`next` gave is done, and its local messages are there."""
         self._left -= 1
         if step.ends and step.phase == "forward":
-            self._less(self._backward[step.place])
+            self._less(self._backward[step.place], now_s)
         for message in step.gives:
             if message.is_local:
-                self.arrived(message.number)
+                self.arrived(message.number, now_s)
 
-    def _less(self, at: int) -> None:
+    def _less(self, at: int, now_s: float) -> None:
         """A step misses one thing less."""
         self._missing[at] -= 1
         if not self._missing[at]:
-            self._ready.append(self._steps[at])
+            self._ready.append((self._steps[at], now_s))

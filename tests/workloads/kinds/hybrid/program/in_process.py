@@ -103,7 +103,7 @@ class InProcess:
             for server, agenda in enumerate(self._agendas):
                 self._begin(server)
                 if server not in ready and (step := agenda.next()):
-                    ready[server] = step
+                    ready[server] = step[0]
             possible: list[int | tuple[int, int]] = [*ready, *(pair for pair, queue in self._wire.items() if queue)]
             if not possible:
                 break
@@ -122,7 +122,7 @@ class InProcess:
             self._descended[server].clear()
             self.servers[server].begin(self._begun[server])
             self._begun[server] += 1
-            self._agendas[server].begin()
+            self._agendas[server].begin(0.0)
 
     def _take(self, server: int, step: Step) -> None:
         self.servers[server].run(step)
@@ -130,7 +130,7 @@ class InProcess:
         for message in step.gives:
             if not message.is_local:
                 self._wire.setdefault((message.src, message.dst), deque()).append(message)
-        self._agendas[server].done(step)
+        self._agendas[server].done(step, 0.0)
         if step.phase == "backward":
             self._with_gradient[step.place].add(server)
             if self._with_gradient[step.place] == set(self._strategy.holders[step.place]):
@@ -143,7 +143,7 @@ class InProcess:
         assert room.flags.c_contiguous
         room[:] = sent
         self.pair_bytes[message.src, message.dst] += sent.nbytes
-        self._agendas[message.dst].arrived(message.number)
+        self._agendas[message.dst].arrived(message.number, 0.0)
 
     def _sum(self, place: int) -> None:
         """The AllReduce of one operator, and the step that follows."""

@@ -13,11 +13,9 @@ from tests.workloads.kinds.hybrid.program.in_process import cuts
 from tests.workloads.parallel.small import CHAIN, TABLES
 from workloads.kinds.hybrid.program.agenda import Agenda
 from workloads.kinds.hybrid.program.cut import messages, served, steps
-from workloads.kinds.hybrid.program.pace import flop_per_s, step_s
 from workloads.parallel.models import operators_of
 from workloads.parallel.operators import Model, Operator, model
-from workloads.parallel.prediction import Machine
-from workloads.parallel.strategy import Strategy, data_parallel, holder_of, mp_bytes, read
+from workloads.parallel.strategy import Strategy, holder_of, mp_bytes, read
 
 BRANCHES = model(
     Model(
@@ -96,20 +94,19 @@ def test_iterations_end_in_whatever_order_messages_arrive(data: st.DataObject) -
     while True:
         for server, agenda in enumerate(agendas):
             if agenda.is_over and begun[server] < 3:
-                agenda.begin()
+                agenda.begin(0.0)
                 begun[server] += 1
         moved = False
         for server in draw.sample(range(strategy.servers), strategy.servers):
-            step = agendas[server].next()
-            if step:
-                moved = True
+            if found := agendas[server].next():
+                step, moved = found[0], True
                 done[server].append((step.phase, step.place))
                 wire += [message.number for message in step.gives if not message.is_local]
-                agendas[server].done(step)
+                agendas[server].done(step, 0.0)
         if wire:
             moved = True
             number = wire.pop(draw.randrange(len(wire)))
-            agendas[every[number].dst].arrived(number)
+            agendas[every[number].dst].arrived(number, 0.0)
         if not moved:
             break
     assert begun == [3] * strategy.servers
@@ -124,26 +121,7 @@ def test_what_is_ready_first_is_taken_first() -> None:
     strategy = read(TABLES, 2, {"e2": [0], "e3": [1], "rest": "all"})
     every = messages(TABLES, strategy)
     agenda = Agenda(steps(TABLES, strategy, 0, every))
-    agenda.begin()
+    agenda.begin(2.0)
     first = [agenda.next() for _ in range(4)]
-    assert [step.place for step in first if step] == [0, 1, 2]
+    assert [(step[0].place, step[1]) for step in first if step] == [(0, 2.0), (1, 2.0), (2, 2.0)]
     assert first[3] is None
-
-
-def test_paces_are_shares_of_multiply_adds_for_each_batch_served() -> None:
-    whole = operators_of("dlrm_tiny")
-    for given_, batches in (("data", [1.0] * 4), ({"rest": [2]}, [0, 0, 4.0, 0])):
-        strategy = read(whole, 4, given_)
-        every = messages(whole, strategy)
-        for server, expected in enumerate(batches):
-            own = steps(whole, strategy, server, every)
-            assert sum(step_s(whole, step, 0.3) for step in own) == pytest.approx(0.3 * expected)
-
-
-def test_paces_are_those_of_the_machine_that_is_predicted() -> None:
-    whole = operators_of("dlrm_tiny")
-    strategy = data_parallel(whole, 1)
-    machine = Machine(flop_per_s(whole, 0.3))
-    for step in steps(whole, strategy, 0, messages(whole, strategy)):
-        flop = 2 * whole.operators[step.place].multiply_adds * whole.samples * (2 if step.phase == "backward" else 1)
-        assert step_s(whole, step, 0.3) == pytest.approx(flop / machine.flop_per_s)
