@@ -49,8 +49,8 @@ def failover(runs: Runs) -> Finding:
             within(f"{over.name}: at most 1", over, high=1.0),
         ),
         (
-            "The paper has no numbers of losses; the limits are ours. Loss of a server with a replica, or of a replica, "
-            "is not measured.",
+            "The paper has no numbers of losses; the limits are ours. A replica is not lost, nor is a server "
+            "that has one.",
             f"With a server all is lost that was decided since its checkpoint, {EVERY} updates at most and a sum that "
             f"came with the last, and what {WORKERS} workers computed on such weights.",
         ),
