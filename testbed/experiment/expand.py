@@ -308,7 +308,7 @@ class _Cells:
         """The trials of cells that share a spec."""
         spec, at = group[0].spec, point_text(self._shared(group))
         before = len(self._problems)
-        for key, rate_bps in spec.links.rates_bps.items():
+        for key, rate_bps in spec.rates_bps(group[0].arm).items():
             self._said(key, at, partial(spec.place.limits.check_rate, round(rate_bps / spec.workload.scale)))
         folder, program, sent, own = self._source.folder, spec.workload.program, None, None
         if program:

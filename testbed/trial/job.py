@@ -92,6 +92,14 @@ class Job:
         known = self.kind.survives(self.plan)
         return frozenset(of_job(self.name, process) for process in known if self.work.survives)
 
+    @cached_property
+    def returns(self) -> frozenset[str]:
+        """The processes that are started again from a checkpoint when they were killed: none unless the others go on
+        without some, the arm has checkpoints, and a single process repeats what the job does."""
+        if not self.survives or self.network.arm.checkpoint is None or not self.work.is_trained:
+            return frozenset()
+        return frozenset(of_job(self.name, process) for process in self.kind.returns(self.plan))
+
     @property
     def knows_bytes(self) -> bool:
         """Whether the plan's bytes are what goes over the wire."""

@@ -156,7 +156,12 @@ def test_buckets_become_ready_in_their_order_and_complete() -> None:
         assert seen == [0, 1, 2, 3]
 
 
-ALL = [("lenet5", "digits", 0.01), ("resnet8", "digits", 0.1), ("bert_tiny", "python_reference", 0.1)]
+ALL = [
+    ("lenet5", "digits", 0.01),
+    ("resnet8", "digits", 0.1),
+    ("bert_tiny", "python_reference", 0.1),
+    ("dlrm_tiny", "clicks", 0.1),
+]
 
 
 @pytest.mark.parametrize(("name", "dataset", "rate"), ALL)

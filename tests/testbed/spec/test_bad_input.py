@@ -200,6 +200,12 @@ CHANGES: dict[str, tuple[str, str]] = {
     "scheme_that_is_wrong": ("scheme: ring", "scheme: ./wrong.py:forgets_one"),
     "more_classes_than_floats": ("scheme: ring", "scheme: ./wrong.py:too_many"),
     "arms_the_same": ("{label: ring, topology: star(hosts=3), scheme: ring}", "{topology: star(hosts=3), scheme: ps}"),
+    "arms_the_same_at_one_rate": (
+        "{label: ring, topology: star(hosts=3), scheme: ring}",
+        "{topology: star(hosts=3), scheme: ps, rate: 200 Mbit/s}",
+    ),
+    "arm_rate_too_high": ("label: ring,", "label: ring, rate: 100000 Gbit/s,"),
+    "arm_rate_without_unit": ("label: ring,", "label: ring, rate: 100,"),
     "label_of_two_lines": ("label: ring", 'label: "ring\\nPS"'),
     "label_with_an_escape": ("label: ring", 'label: "\\e[31mring\\a"'),
     "label_that_turns_what_follows": ("label: ring", 'label: "\\u202egnir"'),
@@ -292,6 +298,9 @@ CHANGES: dict[str, tuple[str, str]] = {
         f"perturb_{name}": ("seed: 1", f"seed: 1\nperturb: [{given}]")
         for name, given in {
             "unknown_name": "C4",
+            "range_downwards": "{kind: down, links: h9..h2, at: 1 s}",
+            "range_too_long": "{kind: down, links: h0..h9999, at: 1 s}",
+            "range_of_no_hosts": "{kind: down, links: h1..h4, at: 1 s}",
             "name_with_a_tab": '{kind: freeze, hosts: h0, name: "to\\tfreeze"}',
             "unknown_kind": "{kind: stragle, probability: 10 %}",
             "without_kind": "{probability: 10 %}",

@@ -175,6 +175,12 @@ class FabricKind(Kind[Fabric]):
             return ()
         return self.processes(plan).keys() - {plan.nodes[plan.server]}
 
+    def returns(self, plan: Fabric) -> Collection[str]:
+        """The server, under the same conditions."""
+        if not self.survives(plan):
+            return ()
+        return (plan.nodes[plan.server],)
+
     # On a node
 
     def prepare(self) -> None:

@@ -25,6 +25,7 @@ sum before it has all gradients. Those who still ask for a sum ask for that of t
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -36,7 +37,7 @@ from workloads.kinds.fabric.planning.commits import Commits
 from workloads.kinds.fabric.planning.copying import Copying
 from workloads.kinds.fabric.planning.settled import Piece, Settled, Unit, units
 from workloads.kinds.fabric.planning.traffic import Traffic, fastest_bps
-from workloads.kinds.fabric.planning.turns import Turn, Turns
+from workloads.kinds.fabric.planning.turns import Given, Turn, Turns
 from workloads.kinds.fabric.processes.messages import (
     Commit,
     Disband,
@@ -134,6 +135,25 @@ class Planner:
         self._open: dict[int, Group] = {}
         """By number, groups whose sums are not known to be at the server."""
         self._lost: set[int] = set()
+
+    def resumed(self, entries: Sequence[Entry], kept: int, version: int, now_s: float) -> Planner:
+        """One that goes on with a server that was started again. Every worker has an update that is still to come, or
+        computes it.
+
+        Args:
+            entries: the server's journal, of which the first ``kept`` are from its checkpoint, and the others lost.
+            version: of its weights.
+        """
+        world, known = len(self._plan.workers), {number for number, _ in entries[:kept]}
+        planner = Planner(self._plan, self._work)
+        planner.order = [number for number in self.order if number in known]
+        planner.batches, planner._groups, planner._version = self.batches, self._groups, version
+        planner.traffic.follow(self.traffic)
+        counts = Counter(number % world for number, _ in entries)
+        done = [counts[rank] for rank in range(world)]
+        given = Given([count + 1 for count in done], done, frozenset(), frozenset())
+        planner._turns = Turns.taken_over(given, self._work.updates, self._plan.options.staleness, now_s)
+        return planner
 
     @property
     def next_s(self) -> float:

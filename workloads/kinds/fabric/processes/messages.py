@@ -90,6 +90,7 @@ class Gradient:
         shares: what each counts in what follows, as :class:`Gather` has it; of an update alone, once.
         group, shard: as in :class:`Send`.
         sums: how many sums follow.
+        history: how many times the server had been started again when this was sent.
     """
 
     members: tuple[int, ...]
@@ -98,6 +99,7 @@ class Gradient:
     group: int
     sums: int
     shard: int = 0
+    history: int = 0
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,7 @@ class Weights:
         recipients: as in :class:`Give`, of this node and of those that it passes the weights on to.
         onward: how it passes them on.
         shard: which part of the weights.
+        history: as in :class:`Gradient`.
     """
 
     version: int
@@ -193,11 +196,13 @@ class Weights:
     recipients: tuple[tuple[int, float, bool], ...]
     onward: tuple[Hop, ...]
     shard: int = 0
+    history: int = 0
 
 
 @dataclass(frozen=True)
 class Given:
-    """A daemon's to its worker: the shared memory has new weights; as :class:`Weights`."""
+    """A daemon's to its worker: the shared memory has new weights; as :class:`Weights`. ``kept`` is how many entries of
+    the journal are still true if the server was started again since the last ones; None if it was not."""
 
     version: int
     begin: int
@@ -205,6 +210,7 @@ class Given:
     entries: tuple[tuple[int, int], ...]
     held_s: float
     goes_on: bool
+    kept: int | None = None
 
 
 @dataclass(frozen=True)
@@ -225,6 +231,51 @@ class Gone:
 
     node: int
     updates: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Back:
+    """To a server that was started again: this process has found it.
+
+    Attributes:
+        update: a daemon's: number of its worker's update that is not answered, or that the worker computes.
+        ago_s: how long ago the old server was lost.
+    """
+
+    update: int
+    ago_s: float
+
+
+@dataclass(frozen=True)
+class Resume:
+    """A server's that was started again to the scheduler, when all have found it; and the scheduler's to daemons: all
+    that was said before is void.
+
+    Attributes:
+        history: how many times a server was started again.
+        kept: how many entries the journal had at the checkpoint.
+        version: of the weights there.
+        entries: the journal with what was lost; empty for daemons.
+    """
+
+    history: int
+    kept: int
+    version: int
+    entries: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Renewed:
+    """A daemon's to the scheduler: all that follows was said after :class:`Resume`."""
+
+    history: int
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A daemon's to a server that was started again: this update was computed on weights that were lost."""
+
+    update: int
 
 
 @dataclass(frozen=True)
@@ -251,6 +302,10 @@ Note: TypeAlias = (
     | Given
     | Disband
     | Gone
+    | Back
+    | Resume
+    | Renewed
+    | Lost
     | End
 )
 _TYPES: dict[str, type[Note]] = {one.__name__: one for one in get_args(Note)}
