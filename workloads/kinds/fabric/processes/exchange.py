@@ -276,8 +276,8 @@ class Exchange(Framed):
         else:
             try:
                 note = decode(bytes(room))
-            except (ValueError, TypeError) as error:
-                raise self._misfit(connection, f"{bytes(room[:80])!r}") from error
+            except ValueError as error:
+                raise self._misfit(connection, error) from error
             floats = self._room(connection, note)
             if floats is None:
                 self._came(connection, note, None)

@@ -6,12 +6,17 @@ An update is known by its number: iteration times the number of workers, plus ra
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeAlias, get_args
+import reprlib
+from collections.abc import Callable, Container, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from types import NoneType, UnionType
+from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 LONGEST_BYTES = 1 << 24
 """Of a note; room is made for it before it is read."""
+_FAR = 2**63
+"""Whole numbers of notes are below it."""
 
 
 @dataclass(frozen=True)
@@ -255,12 +260,14 @@ class Resume:
         history: how many times a server was started again.
         kept: how many entries the journal had at the checkpoint.
         version: of the weights there.
+        waiting: ranks of the workers that only lack weights: their updates were decided before the checkpoint.
         entries: the journal with what was lost; empty for daemons.
     """
 
     history: int
     kept: int
     version: int
+    waiting: tuple[int, ...]
     entries: tuple[tuple[int, int], ...] = ()
 
 
@@ -317,18 +324,70 @@ def encode(note: Note) -> bytes:
 
 
 def decode(told: bytes) -> Note:
-    """What :func:`encode` was given.
+    """What :func:`encode` was given. Whoever sent it is not believed: each field is of its type.
 
     Raises:
         ValueError: it is none.
     """
-    name, *values = json.loads(told)
-    made = _TYPES.get(name)
-    if made is None or len(values) != len(fields(made)):
+    try:
+        said = json.loads(told)
+    except RecursionError:
+        said = None
+    name, values = (said[0], said[1:]) if isinstance(said, list) and said else (None, [])
+    made = _TYPES.get(name) if isinstance(name, str) else None
+    if made is None or len(values) != len(_FIELDS[made]):
         raise ValueError(f"no note: {told[:80]!r}")
-    return made(*map(_frozen, values))
+    found = {}
+    for (field, read), value in zip(_FIELDS[made].items(), values, strict=True):
+        try:
+            found[field] = read(value)
+        except ValueError as error:
+            raise ValueError(f"a note {name} whose {field} is {error}") from None
+    return made(**found)
 
 
-def _frozen(value: Any) -> Any:
-    """JSON's lists as tuples."""
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+_Read: TypeAlias = Callable[[Any], Any]
+"""Gives a value of JSON as a field has it; raises ValueError with what it is instead."""
+
+
+def _reader(kind: Any) -> _Read:
+    """Of a field's type: numbers, truths, tuples of them, and each of these or None."""
+    if get_origin(kind) is UnionType:
+        (there,) = (one for one in get_args(kind) if one is not NoneType)
+        return partial(_or_none, _reader(there))
+    if get_origin(kind) is not tuple:
+        return partial(_simple, kind)
+    first, *rest = get_args(kind)
+    if rest == [...]:
+        return partial(_each, _reader(first))
+    return partial(_all, [_reader(one) for one in get_args(kind)])
+
+
+def _simple(kind: type, value: Any) -> Any:
+    if type(value) is int and kind is not bool and -_FAR <= value < _FAR:  # JSON has 1.0 as 1, too
+        return value
+    if type(value) is not kind or kind is int:
+        raise ValueError(f"{reprlib.repr(value)}, no {kind.__name__}")
+    return value
+
+
+def _or_none(read: _Read, value: Any) -> Any:
+    return None if value is None else read(value)
+
+
+def _each(read: _Read, value: Any) -> Any:
+    if not isinstance(value, list):
+        raise ValueError(f"{reprlib.repr(value)}, no list")
+    return tuple(map(read, value))
+
+
+def _all(reads: Sequence[_Read], value: Any) -> Any:
+    if not isinstance(value, list) or len(value) != len(reads):
+        raise ValueError(f"{reprlib.repr(value)}, no list of {len(reads)}")
+    return tuple(read(one) for read, one in zip(reads, value, strict=True))
+
+
+_FIELDS: dict[type[Note], dict[str, _Read]] = {
+    made: {field: _reader(kind) for field, kind in get_type_hints(made).items()} for made in _TYPES.values()
+}
+"""By type of note, what reads each of its fields."""
