@@ -17,6 +17,7 @@ from testbed.execution.search import check as check_program
 from testbed.experiment import naming
 from testbed.experiment.order import Block, blocks, in_order
 from testbed.experiment.own_links import with_own
+from testbed.experiment.restarts import check_restarts
 from testbed.perturb.check import check as check_perturbations
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.explain import together
@@ -157,6 +158,7 @@ def job(arm: Arm, spec: Spec, sent: Gradient | None, own: Prepared | None, folde
     check_perturbations(arm, spec, topology, plan, folder)
     found = Job("", network, scheme_text, plan, least, sent, spec.workload)
     _check_checkpoint(found)
+    check_restarts(found)
     _check_timeout(found)
     return found
 

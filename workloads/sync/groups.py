@@ -40,17 +40,19 @@ def check_members(topology: Topology, scheme: str, members: Sequence[Sequence[in
                 )
 
 
-def together(topology: Topology, parts: Sequence[tuple[Forest, int]], *, aligned: bool = False) -> Forest:
+def together(
+    topology: Topology, parts: Sequence[tuple[Forest, int]], *, aligned: bool = False, workers: Sequence[int] = ()
+) -> Forest:
     """The forest that runs those forests at once, each with so many floats of the gradient.
 
-    Its workers are those of all. Where no class has all of them, it begins with a class of share 0 for barriers, whose
-    trees join all with the first one.
+    Its workers are those of all, and ``workers`` besides, who only take part in barriers. Where no class has all of
+    them, it begins with a class of share 0 for barriers, whose trees join all with the first one.
 
     Args:
         aligned: the parts are runs of the gradient, one after the other, and so many floats long; else each bucket is
             divided among them in that ratio.
     """
-    workers = sorted({worker for forest, _ in parts for worker in forest.workers})
+    workers = sorted({*workers, *(worker for forest, _ in parts for worker in forest.workers)})
     members = [_of_all(topology, forest.workers, forest.classes) for forest, _ in parts]
     reduce = [forest.reduce for forest, _ in parts]
     broadcast = [forest.broadcast for forest, _ in parts]

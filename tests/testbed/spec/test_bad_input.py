@@ -293,6 +293,17 @@ CHANGES: dict[str, tuple[str, str]] = {
     "empty_value": ("200 Mbit/s", ""),
     "many_mistakes": ("name: small", "\n".join(f"user{i}: x" for i in range(20))),
     "batch_huge": ("batch: [2]", "batch: [10000000]"),
+    **{
+        f"fabric_kills_a_server_with_a_checkpoint_{name}": (
+            "compute: none\narms:\n",
+            f"compute: {{mode: paced, pace: {{2: 0.1 s}}}}\narms:\n  - topology: star(hosts=6)\n    scheme: {scheme}\n"
+            f"    checkpoint: {{every: 4, rate: 1 GB/s}}\n    perturb: [{{kind: kill, nodes: [{nodes}], at: 1 s}}]\n",
+        )
+        for name, scheme, nodes in (
+            ("of_several", "mlfabric_a(servers=2)", "h3"),
+            ("and_a_worker", "mlfabric_a", "h4, h0"),
+        )
+    },
     "not_yaml": ("links: {rate", "links: {{rate"),
     **{
         f"perturb_{name}": ("seed: 1", f"seed: 1\nperturb: [{given}]")
@@ -418,6 +429,11 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
     "fabric_checkpoint_longer_than_the_failover_time": (
         "star(hosts=5), scheme: ring}",
         "star(hosts=5), scheme: mlfabric_a, checkpoint: {every: 2, rate: 1 MB/s}}\nfailover: 0.2 s",
+    ),
+    "fabric_kills_a_server_with_a_checkpoint_of_a_profile": (
+        "star(hosts=5), scheme: ring}",
+        "star(hosts=5), scheme: mlfabric_a, checkpoint: {every: 2, rate: 1 GB/s}, perturb: [{kind: kill, nodes: [h3], "
+        "at: 1 s}]}",
     ),
     "asynchronous_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: async_ps"),
     "asynchronous_beyond_exact_sums": (

@@ -176,8 +176,8 @@ class FabricKind(Kind[Fabric]):
         return self.processes(plan).keys() - {plan.nodes[plan.server]}
 
     def returns(self, plan: Fabric) -> Collection[str]:
-        """The server, under the same conditions."""
-        if not self.survives(plan):
+        """The server, where it is alone."""
+        if self.sums_together or plan.replica is not None or plan.further_servers:
             return ()
         return (plan.nodes[plan.server],)
 

@@ -63,13 +63,13 @@ class Losses:
     def attributed(self, samples: pd.DataFrame, journal: Sequence[Line]) -> pd.DataFrame:
         """The samples, with what became of updates in the end that were lost with a server: their workers were told
         before that they had been applied or dropped."""
-        if not self.has_returned:
-            return samples
         places = {
             (update.rank, update.iteration): at
             for at, (fate, update) in enumerate((line.fate, update) for line in journal for update in line.updates)
             if fate == Fate.LOST
         }
+        if not places:
+            return samples
         found = samples.copy()
         keys = list(zip(found["rank"], found["iteration"], strict=True))
         is_lost = [key in places for key in keys]

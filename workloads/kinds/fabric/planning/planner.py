@@ -48,6 +48,7 @@ from workloads.kinds.fabric.processes.messages import (
     Hop,
     Note,
     Order,
+    Resume,
     Send,
     SendSums,
     recipients_of,
@@ -136,23 +137,20 @@ class Planner:
         """By number, groups whose sums are not known to be at the server."""
         self._lost: set[int] = set()
 
-    def resumed(self, entries: Sequence[Entry], kept: int, version: int, now_s: float) -> Planner:
+    def resumed(self, told: Resume, now_s: float) -> Planner:
         """One that goes on with a server that was started again. Every worker has an update that is still to come, or
-        computes it.
-
-        Args:
-            entries: the server's journal, of which the first ``kept`` are from its checkpoint, and the others lost.
-            version: of its weights.
-        """
-        world, known = len(self._plan.workers), {number for number, _ in entries[:kept]}
+        computes it, or waits for weights."""
+        world, known = len(self._plan.workers), {number for number, _ in told.entries[: told.kept]}
         planner = Planner(self._plan, self._work)
         planner.order = [number for number in self.order if number in known]
-        planner.batches, planner._groups, planner._version = self.batches, self._groups, version
+        planner.batches, planner._groups, planner._version = self.batches, self._groups, told.version
         planner.traffic.follow(self.traffic)
-        counts = Counter(number % world for number, _ in entries)
+        counts = Counter(number % world for number, _ in told.entries)
         done = [counts[rank] for rank in range(world)]
-        given = Given([count + 1 for count in done], done, frozenset(), frozenset())
+        begun = [count + (rank not in told.waiting) for rank, count in enumerate(done)]
+        given = Given(begun, done, frozenset(), frozenset())
         planner._turns = Turns.taken_over(given, self._work.updates, self._plan.options.staleness, now_s)
+        planner.decided((), told.version, now_s)
         return planner
 
     @property

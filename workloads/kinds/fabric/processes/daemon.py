@@ -263,7 +263,7 @@ class Daemon(NoBuckets, Exchange):
         for one in early:
             self._early.setdefault(one[1].group, []).append(one)
         self._say(self._plan.scheduler, Renewed(note.history))
-        if self._pushed is not None and not self._is_answered:
+        if self._pushed is not None and not self._is_answered and self._rank not in note.waiting:
             self._offer(self._pushed)
 
     def _is_void(self, connection: Connection, note: Note) -> bool:

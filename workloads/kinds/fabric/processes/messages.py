@@ -260,12 +260,14 @@ class Resume:
         history: how many times a server was started again.
         kept: how many entries the journal had at the checkpoint.
         version: of the weights there.
+        waiting: ranks of the workers that only lack weights: their updates were decided before the checkpoint.
         entries: the journal with what was lost; empty for daemons.
     """
 
     history: int
     kept: int
     version: int
+    waiting: tuple[int, ...]
     entries: tuple[tuple[int, int], ...] = ()
 
 

@@ -120,17 +120,19 @@ class Returned(Survivor):
         Raises:
             ValueError: a daemon tells of an update that its worker cannot have.
         """
-        world, version = len(self._plan.workers), self.journal.version
+        world, version, waiting = len(self._plan.workers), self.journal.version, []
         for rank, node in enumerate(self._plan.workers):
             iteration, other = divmod(self._backs[node].update, world)
-            if other != rank or not self._done[rank] <= iteration <= self._survival.updates:
+            if other != rank or not self._done[rank] - 1 <= iteration <= self._survival.updates:
                 raise ValueError(f"worker {rank} has done {self._done[rank]} updates at the checkpoint")
+            waiting += [rank] if iteration < self._done[rank] else []
             for lost in range(self._done[rank], iteration):
                 self.journal.lose(lost * world + rank)
-            self._done[rank], self._begun[rank] = iteration, iteration + 1
+            self._done[rank], self._begun[rank] = max(self._done[rank], iteration), iteration + 1
         ago_s = max(back.ago_s for back in self._backs.values())
         self._loss = Loss(self._plan.server, time.monotonic() - ago_s, self._kept)
-        self._say(self._plan.scheduler, Resume(self._history, self._kept, version, tuple(self.journal.entries)))
+        told = Resume(self._history, self._kept, version, tuple(waiting), tuple(self.journal.entries))
+        self._say(self._plan.scheduler, told)
 
     def _decided(self, step: Step) -> None:
         if self._loss is not None and self._loss.commit_s is None and step.fate.is_applied:

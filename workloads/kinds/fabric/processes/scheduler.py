@@ -184,7 +184,7 @@ class Scheduler(NoBuckets, Exchange):
     def _resume(self, note: Resume, now_s: float) -> None:
         """Plan anew, from what the new server has."""
         self._is_away = False
-        self._planner = self._planner.resumed(note.entries, note.kept, note.version, now_s)
+        self._planner = self._planner.resumed(note, now_s)
         for node in self._plan.workers:
             self._say(node, replace(note, entries=()))
 
