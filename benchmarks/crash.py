@@ -9,9 +9,8 @@ disk. The process is drawn among those of the run that are there, each role as l
 - the harness must have ended within :func:`limit_s`, and everything else ``GONE_S`` later;
 - no process, network namespace, mount, interface or temporary file is left, and net sysctls, routes and firewall are
   as before;
-- the records and samples of finished trials can be read, those of the arm with MLfabric, too, which goes on when
-  processes of it are killed, its server included, once that has a checkpoint; and a trial that failed names the node
-  that was hit;
+- the records and samples of finished trials can be read, and a trial that failed names the node that was hit. The one
+  with MLfabric goes on when a process of it is killed, such as its server once that has a checkpoint;
 - ``testbed run --resume`` ends with exit code 0 and every trial done, and has not touched the finished ones.
 
 All of it happens in private namespaces (:mod:`leftovers`), in which the run is the only thing that can leave something;

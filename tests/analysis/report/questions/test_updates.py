@@ -66,7 +66,7 @@ def test_each_fate_has_its_share_of_an_arms_updates(scheduled: Path) -> None:
     assert "A dropped update was not sent" in question.defined
     (panel,) = question.panels
     assert len(panel.figure["data"]) == 2 * 5
-    assert [key.label for key in question.legend] == ["direct", "aggregated", "dropped", "late"]
+    assert [key.label for key in question.legend] == ["direct", "aggregated", "dropped", "late", "lost"]
 
 
 def test_only_so_many_settings_are_drawn(scheduled: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from topologies.build import build
@@ -58,3 +59,28 @@ def test_updates_of_a_lost_worker_may_lack_and_no_others(count: int, *, is_enoug
     assert (not wrong) is is_enough, wrong
     without = account.problem(journal, PLAN, 4)
     assert without == ("" if count == 4 else f"it is known what became of {count} updates, of 4")
+
+
+def test_of_updates_that_were_lost_with_a_server_workers_tell_only_that_they_were_made() -> None:
+    journal = [line(Update(0, 0, 0)), line(Update(1, 0, 0), fate=Fate.LOST), line(Update(0, 1, 1))]
+    told = pd.DataFrame(
+        {
+            "rank": [0, 1, 0],
+            "iteration": [0, 0, 1],
+            "update": [0, 2, 2],
+            "version": [0, 0, 1],
+            "staleness": [0, 1, 0],
+            "fate": [0, 1, 0],
+        }
+    )
+    losses = Losses.told(PLAN, {**SERVER, "lost": [(2, 5.0, 5.1, [])], "lost_at": [(2, 1)]})
+    assert losses
+    assert not losses.problem([{}])
+    found = losses.attributed(told, journal)
+    assert found["update"].tolist() == [0, 1, 2]
+    assert found["fate"].tolist() == [0, Fate.LOST, 0]
+    assert found["staleness"].tolist() == [0, 0, 0]
+    assert not account.problem(journal, PLAN, 3, losses)
+    assert losses.kept([0, 1, 2], journal, 2) == [0, 2]
+    assert not account.other_order([0, 2], journal, 2)
+    assert losses.attributed(told, journal[:1]) is told

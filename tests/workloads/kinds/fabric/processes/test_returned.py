@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import socket
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from testbed.base.errors import WorkerError
+from topologies.build import build
 from workloads import checkpoint
 from workloads.checkpoint import Checkpoint, Keeper
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.journal import Journal, Unit
-from workloads.kinds.fabric.processes.returned import Saved
+from workloads.kinds.fabric.planning.planner import Planner, Work
+from workloads.kinds.fabric.processes.messages import Back, Lost, Note, Resume
+from workloads.kinds.fabric.processes.returned import Returned, Saved
+from workloads.kinds.fabric.processes.survivor import Survival
+from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 
 FAST = 1e12
 
@@ -81,3 +88,59 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(checkpoint, "MOST_MORE_BYTES", 3)
     with pytest.raises(WorkerError, match="it has 28 bytes, and 24 are its weights"):
         checkpoint.read(path, 3, 2)
+
+
+PLAN = mlfabric_a(build("star(hosts=6)", rate_bps=10**9), [1], aggregators=2, window=0)
+"""Four workers."""
+
+
+class Server(Returned):
+    """Hears what a test says, and writes down what it tells the scheduler."""
+
+    def __init__(self) -> None:
+        sockets = {node: socket.socket() for node in PLAN.met_by(PLAN.server)}
+        held = np.zeros(1, np.float32), lambda *_: None
+        super().__init__(Survival(60.0, 40), PLAN, sockets, held, lambda *_: 1.0)
+        self.told: list[Note] = []
+        self.resume(Saved(tuple(played().steps), ()), 1)
+
+    def _say(self, node: int, note: Note, floats: object = None) -> None:  # noqa: ARG002 - nobody is there
+        self.told += [note] if node == PLAN.scheduler else []
+
+    def hear(self, node: int, note: Note) -> None:
+        self._came(self._by_node[node], note, None)
+
+    def find(self, *updates: int) -> None:
+        for node, update in zip(PLAN.workers, updates, strict=True):
+            self.hear(node, Back(update, 0.1))
+        self.hear(PLAN.scheduler, Back(0, 0.2))
+
+
+def test_what_was_answered_since_the_checkpoint_is_lost_and_who_waits_for_weights_gets_them() -> None:
+    """Updates 0 to 3 are in the checkpoint. The second worker still waits, and the third one has been answered twice
+    since."""
+    with closing(Server()) as server:
+        server.find(4, 1, 14, 7)
+        kept = [(0, 0), (1, 1), (2, 1), (3, 2)]
+        lost = [(6, Fate.LOST), (10, Fate.LOST)]
+        resume = Resume(1, 4, 3, (1,), (*kept, *lost))
+        assert server.told == [resume]
+        server.hear(PLAN.workers[2], Lost(14))
+        assert server.journal.entries[-1] == (14, Fate.LOST)
+        (node, _, commit_s, updates) = server.said()["lost"][0]
+        assert (node, commit_s, updates) == (PLAN.server, None, [(2, 1), (2, 2), (2, 3)])
+        with pytest.raises(WorkerError, match="was here before"):
+            server.hear(PLAN.workers[2], Lost(14))
+    before = Planner(PLAN, Work(4.0, 40, 0.0, 1, 1.0))
+    before.order = [0, 1, 2, 4, 6]
+    planner = before.resumed(resume, 0.0)
+    assert planner.order == [0, 1, 2]
+    planner.ready(4, 3, 0.0, 0.0)
+    said = planner.tick(0.0)
+    assert {type(note).__name__ for _, note in said} >= {"Give"}
+
+
+@pytest.mark.parametrize("wrong", [(5, 1, 2, 3), (4, 1, 2, -1), (4, 1, 2, 4 * 41 + 3)])
+def test_a_worker_that_is_nowhere_is_refused(wrong: tuple[int, ...]) -> None:
+    with closing(Server()) as server, pytest.raises(WorkerError, match="updates at the checkpoint"):
+        server.find(*wrong)
