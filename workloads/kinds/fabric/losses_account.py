@@ -17,7 +17,8 @@ class Losses:
 
     Attributes:
         ranks: by worker, how many entries the journal had when that was noticed.
-        others: the nodes of other processes.
+        others: the nodes of other processes,
+        stand_ins: except a server or its replica, of which the other one is left.
         update_bytes: of one update, and of the weights.
         spoilt: the bytes that may have been sent besides what counts, on any link: of each worker, once a loss, an
             update to an aggregator, both of its sums and weights.
@@ -27,6 +28,7 @@ class Losses:
 
     ranks: Mapping[int, int]
     others: frozenset[int] = frozenset()
+    stand_ins: frozenset[int] = frozenset()
     update_bytes: int = 0
     spoilt: float = 0.0
     came: Sequence[tuple[int, Sequence[int], int]] = ()
@@ -37,10 +39,15 @@ class Losses:
         """From the server's last line."""
         if not server.get("lost"):
             return NOBODY
-        at, size = dict(server["lost_at"]), server["update_bytes"]
+        size = server["update_bytes"]
+        if plan.replica is not None:
+            stand_ins = frozenset(node for node, *_ in server["lost"])
+            return cls({}, stand_ins=stand_ins, update_bytes=size, spoilt=float(len(plan.workers) * 4 * size))
+        at = dict(server["lost_at"])
         return cls(
             {rank: at[node] for rank, node in enumerate(plan.workers) if node in at},
             frozenset(at.keys() - {*plan.workers}),
+            frozenset(),
             size,
             float(len(at) * len(plan.workers) * 4 * size),
             server["came"],
@@ -48,7 +55,7 @@ class Losses:
         )
 
     def __bool__(self) -> bool:
-        return bool(self.ranks or self.others)
+        return bool(self.ranks or self.others or self.stand_ins)
 
     def problem(self, schedulers: Sequence[object]) -> str:
         """Whether a scheduler tells something although it is lost, or nothing although it is not."""

@@ -25,12 +25,12 @@ sum before it has all gradients. Those who still ask for a sum ask for that of t
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from workloads.kinds.fabric.fates import Entry
+from workloads.kinds.fabric.fates import Entry, Fate
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planning.commits import Commits
 from workloads.kinds.fabric.planning.copying import Copying
@@ -134,6 +134,8 @@ class Planner:
         self._open: dict[int, Group] = {}
         """By number, groups whose sums are not known to be at the server."""
         self._lost: set[int] = set()
+        self._taken: dict[int, Turn] = {}
+        """By rank, turns after which nothing more is known of the worker."""
 
     @property
     def next_s(self) -> float:
@@ -193,10 +195,12 @@ class Planner:
         self._version = version
         for number, _ in entries:
             self._undecided.discard(number)
-            self._turns.decided(number % len(self._plan.workers), now_s)
+            rank = number % len(self._plan.workers)
+            self._turns.decided(rank, now_s)
+            self._taken.pop(rank, None)
         if self._lost:
             self._came_before([number for number, _ in entries])
-        self._asking += self._turns.taken(now_s)
+        self._ask(now_s)
         if self._asking:
             self._give_s = min(self._give_s, now_s)
         if self._copying and self._turns.is_complete:
@@ -225,8 +229,48 @@ class Planner:
         self.traffic.lose(node)
         self._turns.lose(self._plan.workers.index(node))
         self._asking = [turn for turn in self._asking if self._plan.workers[turn.rank] != node]
-        self._asking += self._turns.taken(now_s)
+        self._ask(now_s)
         self._units, self._plan_s = [], now_s
+
+    def lose_replica(self, now_s: float) -> None:
+        """Nothing goes to it any more."""
+        self._copying, self._plan = None, self._plan.unreplicated
+        self._forget_side(is_replica=True, now_s=now_s)
+
+    def take_over(self, entries: Sequence[Entry], unanswered: Collection[int], now_s: float) -> None:
+        """The server is lost, and its replica serves. It gets all that the server had still to get, or had, as it was
+        to: what is settled for it goes on, and the rest of the order is settled now.
+
+        Args:
+            entries: what is known of the server's decisions besides what :meth:`decided` was told.
+            unanswered: ranks that wait for weights, although it is decided what became of their updates.
+        """
+        assert self._copying is not None
+        assert self._plan.replica is not None
+        self.decided(entries, self._version + sum(Fate(fate).is_applied for _, fate in entries), now_s)
+        self._forget_side(is_replica=False, now_s=now_s)
+        self._open = {}
+        aggregators = self._drawn(self._plan.replica_aggregators, self._servers)
+        self._copying.plan_all(aggregators, self.traffic.network(now_s), now_s)
+        for unit in self._copying.units:
+            group = self._gathered(unit, self._copying.settled(unit), (self._plan.replica,))
+            self._settled.add(unit, group)
+        self._copying, self._plan = None, self._plan.taken_over
+        waiting = {turn.rank for turn in self._asking}
+        self._asking += [self._taken[rank] for rank in unanswered if rank in self._taken and rank not in waiting]
+        self._give_s = now_s
+
+    def _forget_side(self, *, is_replica: bool, now_s: float) -> None:
+        """What goes to the replica, or else to the server, and weights, is not awaited any more."""
+        self._settled.keep(lambda transfer: transfer.is_replica != is_replica)
+        self.traffic.forget(lambda transfer: transfer.is_replica == is_replica)
+        self._units, self._plan_s = [], now_s
+
+    def _ask(self, now_s: float) -> None:
+        """Weights are asked for by those whose turn it is."""
+        turns = self._turns.taken(now_s)
+        self._taken |= {turn.rank: turn for turn in turns}
+        self._asking += turns
 
     def _break(self, groups: Sequence[int], now_s: float) -> None:
         """These groups are not summed. Their members keep their places in the order, which the server knows; so each

@@ -17,6 +17,7 @@ from workloads.kinds.fabric.processes.client import Client
 from workloads.kinds.fabric.processes.daemon import Daemon
 from workloads.kinds.fabric.processes.holder import Apply
 from workloads.kinds.fabric.processes.replica import Replica
+from workloads.kinds.fabric.processes.replicated import Replicated
 from workloads.kinds.fabric.processes.scheduler import Scheduler, goodput_of
 from workloads.kinds.fabric.processes.server import Server
 from workloads.kinds.fabric.processes.survivor import Survival, Survivor
@@ -62,11 +63,13 @@ def join(
     if job.node in plan.servers:
         held = _served(job, momentum, spans(floats, len(plan.servers))[plan.servers.index(job.node)])
         keeper = Keeper(job.checkpoint, lambda: held[0])
+        if job.loss_s is not None and plan.replica is not None:
+            return Replicated(job.loss_s, plan, sockets, held, rates, momentum, keeper)
         if job.loss_s is not None:
             return Survivor(Survival(job.loss_s, updates), plan, sockets, held, rates, keeper)
         return Server(plan, job.node, sockets, held, rates, momentum, keeper)
     if job.node == plan.replica:
-        return Replica(plan, sockets, _served(job, momentum, (0, floats)), rates)
+        return Replica(plan, sockets, _served(job, momentum, (0, floats)), rates, job.loss_s)
     seed = job.training.seed
     share = goodput_of(sockets[plan.server])
     told = Follower(Path(job.forest).parent / NAME, 2 * len(plan.links))
